@@ -3,10 +3,8 @@
     python benchmarks/call.py [--calls 300] [--rounds 3] [--only NAME] [--cold] [--json]
 
 Two tables: hot, calls in a row; and, with --cold, cold: 64 MiB are written between one call and the next, so that
-nothing
-is left in the processor's caches.  The last column is framelift's time above that of a function of three tensors, per
-parameter
-and buffer of the model.
+nothing is left in the processor's caches.  The last column is framelift's time above that of a function of three
+tensors, per parameter and buffer of the model.
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
     python benchmarks/first_step.py --device cuda --models llama train --layers 16 32
     python benchmarks/first_step.py --device cpu --models llama train bert --layers 8
 
-Each row is one model.  For each front end a fresh process makes the first call with an empty cache folder (cold), and a
-second fresh process
-makes it again with the folder that the first one left (warm).  A time begins before the front end is imported and ends
-when the result of the
-first call is there.  On the CPU the CPU time of all processes counts, elsewhere the wall time.
+Each row is one model.  For each front end a fresh process makes the first call with an empty cache folder (cold),
+and a second fresh process makes it again with the folder that the first one left (warm).  A time begins before the
+front end is imported and ends when the result of the first call is there.  On the CPU the CPU time of all
+processes counts, elsewhere the wall time.
 """
 
 from __future__ import annotations

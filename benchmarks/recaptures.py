@@ -2,10 +2,9 @@
 
     python benchmarks/recaptures.py [--calls 100] [--json out.json]
 
-Both front ends run the same program with a backend that compiles nothing; a capture is one call of that backend.  Steps
-of optimizers
-with a schedule are run with AOTAutograd: what it cannot follow it takes for a constant, and a capture is one call of
-its compiler.
+Both front ends run the same program with a backend that compiles nothing; a capture is one call of that backend.
+Steps of optimizers with a schedule are run with AOTAutograd: what it cannot follow it takes for a constant, and a
+capture is one call of its compiler.
 """
 
 from __future__ import annotations

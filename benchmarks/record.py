@@ -2,10 +2,9 @@
 
     python benchmarks/record.py [ROUNDS]
 
-Two ways: its parts are timed one by one, and the whole is captured with and without them in turns.  On a busy machine
-only the
-first is steady; it counts the timing itself too.  Also says how long the report of that model takes to make, and how
-large its HTML page is.
+Two ways: its parts are timed one by one, and the whole is captured with and without them in turns.  On a busy
+machine only the first is steady; it counts the timing itself too.  Also says how long the report of that model
+takes to make, and how large its HTML page is.
 """
 
 from __future__ import annotations

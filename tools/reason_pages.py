@@ -1,8 +1,8 @@
 """Writes docs/reasons/: one page per declared reason, made of its declaration, its fix and, where there is one, its
 example.
 
-python tools/reason_pages.py           write the pages
-python tools/reason_pages.py --check   exit with 1 when a page is not what its declaration says
+python tools/reason_pages.py           write the pages python tools/reason_pages.py --check   exit with 1 when a
+page is not what its declaration says
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Runs the tests over several processes: `make test`, or `make test TEST_JOBS=8`.
 
 A pytest runs a batch of files; there are some batches for each process, so that none waits long for another.  What
-failed is printed at
-the end.  Only the standard library is used here.
+failed is printed at the end.  Only the standard library is used here.
 """
 
 from __future__ import annotations

@@ -5,10 +5,9 @@
 >>> f(torch.ones(2))
 tensor([2., 2.])
 
-Importing framelift costs little: its parts, and what they need of torch and sympy, are loaded when a public name is
-used for the first
-time.  All of them are loaded then, so that nothing depends on which name came first.  `__init__.pyi` tells type
-checkers the names.
+Importing framelift costs little: its parts, and what they need of torch and sympy, are loaded when a public name
+is used for the first time.  All of them are loaded then, so that nothing depends on which name came first.
+`__init__.pyi` tells type checkers the names.
 """
 
 from __future__ import annotations

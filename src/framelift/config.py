@@ -1,16 +1,15 @@
 """Every option: name, default, type, meaning.  One table; unknown names and wrong types are errors.
 
 Options that TorchDynamo has too are spelled as there.  Those that steer a mechanism framelift does not have are
-accepted and
-change nothing: `OPTIONS[name].ignored` says so.
+accepted and change nothing: `OPTIONS[name].ignored` says so.
 
 >>> from framelift import config
 >>> with config.patch(recompile_limit=4):
 ...     config.recompile_limit
 4
 >>> config.nonsense = 1
-Traceback (most recent call last):
-AttributeError: framelift.config has no option 'nonsense'; framelift.config.OPTIONS lists them
+Traceback (most recent call last): AttributeError: framelift.config has no option 'nonsense';
+framelift.config.OPTIONS lists them
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The exceptions a user of framelift can meet.
 
-While the drop-in is installed, those that torch.compile has too are also subclasses of TorchDynamo's (drop_in.py).  So
-nothing here relies on
-which class comes next: `FrameliftError` is the end of every chain of constructors.
+While the drop-in is installed, those that torch.compile has too are also subclasses of TorchDynamo's
+(drop_in.py).  So nothing here relies on which class comes next: `FrameliftError` is the end of every chain of
+constructors.
 """
 
 from __future__ import annotations

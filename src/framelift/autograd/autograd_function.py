@@ -1,8 +1,7 @@
 """`torch.autograd.Function`: forward and backward are rehearsed into two graphs, one node applies them.
 
 Without gradients to track there is no node: the forward's operations stand in the graph themselves.  Both are the
-program's Python, so all they
-read is guarded; a backward that changes anything outside of itself is refused.
+program's Python, so all they read is guarded; a backward that changes anything outside of itself is refused.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Differentiation by the program itself: `torch.autograd.grad`, `Tensor.backward` and `torch.autograd.backward` in
 captured code.
 
-Each is a node that calls `torch.autograd.grad`.  What it gives, and to which leaves, is asked of autograd over a replay
-of the tape.  A backward
-then adds to the leaves' `.grad`, as the engine does.  Histories that begin outside, and hooks on leaves, stay plain
-Python's business.
+Each is a node that calls `torch.autograd.grad`.  What it gives, and to which leaves, is asked of autograd over a
+replay of the tape.  A backward then adds to the leaves' `.grad`, as the engine does.  Histories that begin
+outside, and hooks on leaves, stay plain Python's business.
 """
 
 from __future__ import annotations
@@ -59,8 +58,9 @@ def _check(session: Session) -> None:
 @scope
 def _by_results(recorder: Recorder, inputs: Any) -> Iterator[None]:
     """Around a differentiation with respect to `inputs`.  Where it is not captured and they are results of the frame,
-    all of it is plain Python's: the results of a
-    graph of a compiler's have one history, and none of them leads by another."""
+    all of it is plain Python's: the results of a graph of a compiler's have one history, and none of them leads by
+    another.
+    """
     try:
         yield
     except Interrupt as stop:

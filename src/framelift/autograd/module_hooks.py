@@ -2,9 +2,8 @@
 modules too.
 
 Each hook is rehearsed into a graph of its own, as hooks on results are (tensor_hooks.py), so it may change nothing
-outside of itself.  Modules of one tensor
-argument and one tensor result only: which gradients of several are there when a hook runs is known to the backward
-alone.
+outside of itself.  Modules of one tensor argument and one tensor result only: which gradients of several are there
+when a hook runs is known to the backward alone.
 """
 
 from __future__ import annotations

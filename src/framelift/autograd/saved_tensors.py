@@ -1,9 +1,8 @@
 """`torch.autograd.graph.saved_tensors_hooks` in captured code.
 
 Which tensors are saved is asked of autograd, over a replay of the tape when the region ends.  The hooks are then
-rehearsed with a tensor of each kind:
-they may change nothing outside, and look at nothing that may change.  Where that does not do, the region is entered and
-left in eager mode.
+rehearsed with a tensor of each kind: they may change nothing outside, and look at nothing that may change.  Where
+that does not do, the region is entered and left in eager mode.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Hooks on gradients: `Tensor.register_hook` in captured code.
 
-On an external tensor, registering is an effect of the entry: the hook itself runs eagerly when gradients come.  On a
-result, the hook
-is rehearsed into a graph of its own, which the graph registers; such a hook may change nothing outside of itself.
+On an external tensor, registering is an effect of the entry: the hook itself runs eagerly when gradients come.  On
+a result, the hook is rehearsed into a graph of its own, which the graph registers; such a hook may change nothing
+outside of itself.
 
 torch counts the hooks of the process, those of modules too: `RemovableHandle.next_id`.
 """

@@ -37,9 +37,9 @@ def eager(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_
 def aot_autograd(**kwargs: Any) -> Callable[..., Callable[..., Any]]:
     """A backend out of compilers for functional graphs of ATen operations.
 
-    Takes the arguments of `torch._functorch.aot_autograd.aot_module_simplified`: `fw_compiler`, and where they differ
-    from it `bw_compiler`
-    and `inference_compiler`; `partition_fn`; `decompositions`, a table or a function that gives one.
+    Takes the arguments of `torch._functorch.aot_autograd.aot_module_simplified`: `fw_compiler`, and where they
+    differ from it `bw_compiler` and `inference_compiler`; `partition_fn`; `decompositions`, a table or a function
+    that gives one.
 
     >>> import torch, framelift
     >>> def show(graph_module, example_inputs):

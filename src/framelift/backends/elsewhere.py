@@ -1,10 +1,8 @@
 """Compiling in another process, while this one runs the uncompiled graph.
 
 The other process fills the disk caches of AOTAutograd and Inductor, and this one loads from them once it is done.
-Nothing is compiled in a
-thread of this process: tracing exchanges methods of `torch.nn.Module`, sets process-wide flags and puts random
-generators back, and all that
-would happen in the middle of the program's own work.
+Nothing is compiled in a thread of this process: tracing exchanges methods of `torch.nn.Module`, sets process-wide
+flags and puts random generators back, and all that would happen in the middle of the program's own work.
 
 There is one such process, started when it is first needed, in `compile_worker.py`.  It is given one line of JSON per
 job and answers with one.

@@ -1,11 +1,9 @@
 """Outputs of a graph that Inductor compiles have memory of their own.
 
 Inductor drops copies, and lets an operation write into an input where the graph ends by copying its result there.
-Together, a graph that
-writes to an input and returns a copy of it would return the input itself; and one that returns two copies of one value,
-one tensor twice.
-This pass runs between the two and puts a copy where one is needed.  torch.compile has the defect where it captures the
-same graph.
+Together, a graph that writes to an input and returns a copy of it would return the input itself; and one that
+returns two copies of one value, one tensor twice.  This pass runs between the two and puts a copy where one is
+needed.  torch.compile has the defect where it captures the same graph.
 """
 
 from __future__ import annotations

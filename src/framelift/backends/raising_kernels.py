@@ -1,16 +1,13 @@
 """Inductor's C++ kernels raise where a check of theirs fails, instead of ending the process.  A fact about torch, seen
 in torch 2.13.
 
-Kernels check indices and assertions by throwing a C++ exception.  They do so inside of loops that OpenMP shares among
-threads, and an
-exception that leaves such a loop terminates the process: `a[i]` with an index out of bounds, an unknown label in a
-loss.  torch.compile has
-the defect, too, wherever a kernel is parallel.
+Kernels check indices and assertions by throwing a C++ exception.  They do so inside of loops that OpenMP shares
+among threads, and an exception that leaves such a loop terminates the process: `a[i]` with an index out of bounds,
+an unknown label in a loss.  torch.compile has the defect, too, wherever a kernel is parallel.
 
-Here the body of such a loop catches what it throws, the first one is kept, bodies that come later are skipped, and the
-kernel throws it
-again behind its loops.  Inductor has no option for that, so three of its methods are wrapped, once per process, when a
-graph is first compiled.
+Here the body of such a loop catches what it throws, the first one is kept, bodies that come later are skipped, and
+the kernel throws it again behind its loops.  Inductor has no option for that, so three of its methods are wrapped,
+once per process, when a graph is first compiled.
 """
 
 from __future__ import annotations

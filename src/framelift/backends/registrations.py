@@ -1,11 +1,9 @@
 """Backends: named functions `backend(graph_module, example_inputs) -> callable`.
 
-A backend gets a graph at the level of the torch API whose parameters are inputs like any other, and the real tensors of
-the first call.  What it returns takes the same flat inputs and gives a tuple.  Optional attributes of a backend:
-`reset()` is called
-by `framelift.reset()`, `compiler_name` is its name in messages, `backend_ctx_ctor()` gives a context entered around
-each run of its
-graphs, `get_compiler_config()` is shown by the compiled callable.
+A backend gets a graph at the level of the torch API whose parameters are inputs like any other, and the real
+tensors of the first call.  What it returns takes the same flat inputs and gives a tuple.  Optional attributes of a
+backend: `reset()` is called by `framelift.reset()`, `compiler_name` is its name in messages, `backend_ctx_ctor()`
+gives a context entered around each run of its graphs, `get_compiler_config()` is shown by the compiled callable.
 """
 
 from __future__ import annotations

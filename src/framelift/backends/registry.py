@@ -181,9 +181,8 @@ def _has_a_fake(tensor: torch.Tensor) -> bool:
 class _Context(TracingContext):
     """What torch's compilers ask for while they work; the fake mode is made when one does.  Shapes are static there.
 
-    It has a shape environment all the same: torch's disk caches take no graph without one.  Only where the graph has
-    operators with
-    bodies, loops among them, may it make symbols for values that only the data decides.
+    It has a shape environment all the same: torch's disk caches take no graph without one.  Only where the graph
+    has operators with bodies, loops among them, may it make symbols for values that only the data decides.
     """
 
     def __init__(self, fake_mode: FakeTensorMode | None, examples: Sequence[Any], bodies: bool) -> None:
@@ -233,8 +232,8 @@ def compile_graph(
     """Run a backend on one graph, in the torch state the graph will be called in.
 
     Torch's state, random numbers and the interpreter's settings are left as they were, and a failure is a
-    `BackendCompilerFailed`.  A backend that raises `SkipFrame` is let through.
-    Shapes are static unless `fake_mode` brings a shape environment.
+    `BackendCompilerFailed`.  A backend that raises `SkipFrame` is let through.  Shapes are static unless
+    `fake_mode` brings a shape environment.
     """
     compiler = lookup(backend) if isinstance(backend, str) else backend
     surroundings = Surroundings()

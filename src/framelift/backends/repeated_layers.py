@@ -1,16 +1,14 @@
 """Equal layers of a graph as one subgraph that is called several times: Inductor then compiles the layer once.
 
-A model's layers leave equal runs of nodes behind each other in its graph.  Such a run becomes a graph of its own, and
-each of its
-occurrences a call of torch's operator `invoke_subgraph`, which PyTorch's partitioner and Inductor know.  Two runs are
-equal if their nodes
-have equal targets, equal constants, results of equal metadata and equal ways from node to node; only the values that
-come from
-outside of them may be others, and these must have equal metadata too.
+A model's layers leave equal runs of nodes behind each other in its graph.  Such a run becomes a graph of its own,
+and each of its occurrences a call of torch's operator `invoke_subgraph`, which PyTorch's partitioner and Inductor
+know.  Two runs are equal if their nodes have equal targets, equal constants, results of equal metadata and equal
+ways from node to node; only the values that come from outside of them may be others, and these must have equal
+metadata too.
 
-A run is left as it is where a node writes to memory, draws random numbers or changes torch's state, and where a result
-shares its
-memory with another one or with what the run is given: the operator does not allow it, or not everywhere.
+A run is left as it is where a node writes to memory, draws random numbers or changes torch's state, and where a
+result shares its memory with another one or with what the run is given: the operator does not allow it, or not
+everywhere.
 """
 
 from __future__ import annotations

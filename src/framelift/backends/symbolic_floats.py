@@ -2,11 +2,9 @@
 tensors.
 
 AOTAutograd follows a symbolic float where it is a factor, a term or an exponent of a tensor, and gives up on it
-everywhere else.  The
-float would be a constant there, and a schedule of learning rates a compilation for each step.  So these operators are
-taken apart as their
-kernels compute them, down to those it can follow.  A row is a decomposition; without a symbolic float it leaves the
-operator as it is.
+everywhere else.  The float would be a constant there, and a schedule of learning rates a compilation for each
+step.  So these operators are taken apart as their kernels compute them, down to those it can follow.  A row is a
+decomposition; without a symbolic float it leaves the operator as it is.
 """
 
 from __future__ import annotations

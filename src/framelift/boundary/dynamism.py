@@ -96,9 +96,8 @@ def keys_text(keys: Iterable[Any]) -> str:
 class Dynamism:
     """The decision for each place.
 
-    `known` maps a place's text to True (a number that changes), False (one to keep constant), or to the dimensions that
-    change;
-    `values` to what was found there in an earlier capture: what differs now changes.
+    `known` maps a place's text to True (a number that changes), False (one to keep constant), or to the dimensions
+    that change; `values` to what was found there in an earlier capture: what differs now changes.
     """
 
     def __init__(

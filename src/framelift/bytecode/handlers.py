@@ -1,8 +1,7 @@
 """The exception table: ranges of code units, their handlers, and the stack depth to unwind to.
 
-Four numbers an entry (start, length, handler, depth and lasti flag), each big-endian in groups of six bits; bit 6 says
-that
-more follows, bit 7 marks the first byte of an entry.
+Four numbers an entry (start, length, handler, depth and lasti flag), each big-endian in groups of six bits; bit 6
+says that more follows, bit 7 marks the first byte of an entry.
 """
 
 from __future__ import annotations

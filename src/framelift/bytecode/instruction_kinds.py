@@ -1,8 +1,8 @@
 """Finding instructions that their opcode alone does not distinguish: finished functions, and calls of decorators.
 
-A decorator is called as [decorator][function] with no argument count, which reads like any call without arguments.  It
-is
-found by what comes before it: the making of a `def` function, a class statement's call, or another decorator's call.
+A decorator is called as [decorator][function] with no argument count, which reads like any call without
+arguments.  It is found by what comes before it: the making of a `def` function, a class statement's call, or
+another decorator's call.
 """
 
 from __future__ import annotations
@@ -73,9 +73,8 @@ def _argument(ops: bytes, args: bytes, unit: int) -> int:
 def _class_made(ops: bytes, args: bytes, unit: int) -> int:
     """The unit after the call that makes a class, from the one after its body was made into a function.
 
-    Base classes and keywords are expressions, in which only what a jump skipped can follow it.  So the stack's depth
-    can be
-    followed in the order of the instructions until the call takes [NULL][__build_class__][body] away.
+    Base classes and keywords are expressions, in which only what a jump skipped can follow it.  So the stack's
+    depth can be followed in the order of the instructions until the call takes [NULL][__build_class__][body] away.
     """
     depth = 0
     at_label: dict[int, int] = {}

@@ -1,8 +1,7 @@
 """The location table: entries are kept as they are, and only their lengths are stretched.
 
 An entry is a byte with the high bit set (kind in bits 3-6, length minus one in bits 0-2, in code units) and bytes
-without
-it.  Its line is relative to the entry before, so a repeated entry says "the same line".
+without it.  Its line is relative to the entry before, so a repeated entry says "the same line".
 """
 
 from __future__ import annotations

@@ -23,10 +23,9 @@ __all__ = ["AnyProbe", "layout", "make_twin", "note_resumed", "original_of", "so
 def make_twin(code: CodeType, probes: Mapping[str, Callable[..., Any]], *, positional: bool = True) -> CodeType:
     """The instrumented copy of a code object: same names, lines, cells and handlers, a few opcodes call probes.
 
-    With `positional` the twin takes all parameters of the original, star parameters included, by position in the order
-    of
-    the frame's locals; without it the signature stays, so that a function can get the twin as its `__code__`.
-    Code objects among the constants are left alone: their frames get their twins when they start.
+    With `positional` the twin takes all parameters of the original, star parameters included, by position in the
+    order of the frame's locals; without it the signature stays, so that a function can get the twin as its
+    `__code__`.  Code objects among the constants are left alone: their frames get their twins when they start.
     """
     twin = twin_with(current(), code, probes, positional)[0]
     _note(_originals, twin, code)

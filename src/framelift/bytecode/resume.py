@@ -1,10 +1,8 @@
 """The code objects a graph break needs: a twin that stops before an instruction, and code that resumes at one.
 
-A frame is handed over as its live locals, its cells and its stack.  `resume_code` takes these as arguments, puts them
-back
-and jumps; `stops` are instructions before which such code hands over again instead of going on.  All of it is made from
-the
-original code, so that going on twice at the same place gives the same code object.
+A frame is handed over as its live locals, its cells and its stack.  `resume_code` takes these as arguments, puts
+them back and jumps; `stops` are instructions before which such code hands over again instead of going on.  All of
+it is made from the original code, so that going on twice at the same place gives the same code object.
 """
 
 from __future__ import annotations
@@ -228,9 +226,8 @@ def stop_twin(code: CodeType, place: int, probes: dict[str, Any], stop: Stop, pr
 def point_of(handed: Any, end_is_seen: Callable[[Any], bool]) -> tuple[Point, tuple[Any, ...]]:
     """Where a frame was handed over, and its values in the order in which `resume_code` takes them.
 
-    Empty slots and unbound variables are NULL marks.  Locals that nothing reads any more live until the frame ends all
-    the same, where
-    `end_is_seen` says that their end matters.
+    Empty slots and unbound variables are NULL marks.  Locals that nothing reads any more live until the frame ends
+    all the same, where `end_is_seen` says that their end matters.
     """
     null, stop = _core.NULL, handed.stop
     stack = tuple(
@@ -336,8 +333,7 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
     """Code that takes what was handed over at `point`, goes on there, and hands over at `stops`.
 
     Its free variables are the original's cells, then the original's free variables.  The cells are put where the
-    original has them too:
-    an unbound one is then missed as a variable of the function's own.
+    original has them too: an unbound one is then missed as a variable of the function's own.
 
     `throws`: it takes one more argument, an exception, and raises that at the point instead of going on.  A block that
     is just about to end is left by it too.

@@ -1,8 +1,7 @@
 """The rewriter: one pass over the opcode bytes that stops only at jumps and at opcodes with a rule.
 
-Between these sites the bytecode is copied as slices.  There is no object per instruction: capture pays for this pass
-once
-for every code object a program runs, so its cost per instruction is held by a test.
+Between these sites the bytecode is copied as slices.  There is no object per instruction: capture pays for this
+pass once for every code object a program runs, so its cost per instruction is held by a test.
 """
 
 from __future__ import annotations

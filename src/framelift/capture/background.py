@@ -1,10 +1,9 @@
 """Entries that run a graph uncompiled while the backend works on it in another process (backends/elsewhere.py).
 
-When the other process is done, such an interim entry answers "not mine" to the next call.  That call is captured again,
-this time with
-the compiled graph, which comes from the disk caches; the new entry takes the place of the interim one.  So all that a
-backend asks of sizes
-and numbers, and all its failures, are what they are without a background.
+When the other process is done, such an interim entry answers "not mine" to the next call.  That call is captured
+again, this time with the compiled graph, which comes from the disk caches; the new entry takes the place of the
+interim one.  So all that a backend asks of sizes and numbers, and all its failures, are what they are without a
+background.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """One compile for equal graphs: a capture whose graph equals one that a living entry runs takes over the compiled
 function.
 
-So it is where guards hold for one object only (a hook, a closure, another number that the graph does not show) and each
-object has a
-capture of its own.  Parameters are inputs of a graph: they differ, the code is the same.
+So it is where guards hold for one object only (a hook, a closure, another number that the graph does not show) and
+each object has a capture of its own.  Parameters are inputs of a graph: they differ, the code is the same.
 
 Only for backends whose result depends on the graph, the metadata of its inputs and torch's state alone
-(`reuses_equal_graphs`, see
-backends/builtin.py), and for graphs of fixed sizes, made of torch's own functions and plain constants.  A compiled
-function lives as long
-as an entry runs it.
+(`reuses_equal_graphs`, see backends/builtin.py), and for graphs of fixed sizes, made of torch's own functions and
+plain constants.  A compiled function lives as long as an entry runs it.
 """
 
 from __future__ import annotations

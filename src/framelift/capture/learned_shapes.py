@@ -1,8 +1,7 @@
 """What earlier calls showed of sizes and numbers, per code; and from it, what is symbolic in the next capture.
 
 Static first.  A size or number that differs between two captures of a frame is symbolic from then on, wherever it
-lives.  A number that
-captured code itself writes is taken for one that changes, before it was seen to.
+lives.  A number that captured code itself writes is taken for one that changes, before it was seen to.
 """
 
 from __future__ import annotations

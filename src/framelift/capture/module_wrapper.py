@@ -38,9 +38,8 @@ _HOOKS = (
 class OptimizedModule(torch.nn.Module):
     """Wraps a module; calling it runs the captured graph.
 
-    Parameters, buffers, submodules and every other attribute are those of the original module, which is `_orig_mod`.
-    Hooks on
-    the wrapper run outside the graph.
+    Parameters, buffers, submodules and every other attribute are those of the original module, which is
+    `_orig_mod`.  Hooks on the wrapper run outside the graph.
 
     >>> import torch, framelift
     >>> module = torch.nn.Linear(2, 1)

@@ -65,10 +65,9 @@ def rehearsed(
 ) -> tuple[Session, Any, BaseException | None]:
     """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
 
-    `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin` makes
-    the
-    session; `unread` are parameters that nothing looks at; `guesses`: what small tensors hold may be guarded.  An
-    exception from outside of the program is raised.
+    `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin`
+    makes the session; `unread` are parameters that nothing looks at; `guesses`: what small tensors hold may be
+    guarded.  An exception from outside of the program is raised.
     """
     for _ in range(_MOST_REHEARSALS):
         session = begin(function, plan_return, dynamism, moment)

@@ -1,14 +1,13 @@
 """One capture for equal code: compiled callables of one code, with one backend and equal options, use each other's
 captures.
 
-A capture belongs to its code and its guards.  Where a callable has no entry for a call, the captures that others made
-of the same code are
-asked, and one whose guards hold is taken over: same compiled graph, guards of its own (these remember what they have
-looked at).
+A capture belongs to its code and its guards.  Where a callable has no entry for a call, the captures that others
+made of the same code are asked, and one whose guards hold is taken over: same compiled graph, guards of its own
+(these remember what they have looked at).
 
 What is kept for others is bounded (`_MOST_POOLS`, `_MOST_OFFERS`) and goes with the function or class that was
-captured, with the backend,
-and with `reset`.  Captures whose graphs hold tensors are not kept.  Everything here happens under the driver's lock.
+captured, with the backend, and with `reset`.  Captures whose graphs hold tensors are not kept.  Everything here
+happens under the driver's lock.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The stance: a process-wide policy on what compiled callables do, and what it makes of a miss.
 
-torch.compiler.set_stance keeps its own record in TorchDynamo; the native callable compares that record at every call
-and tells
-`follow_torch` of a change, so that either way of setting a stance works.
+torch.compiler.set_stance keeps its own record in TorchDynamo; the native callable compares that record at every
+call and tells `follow_torch` of a change, so that either way of setting a stance works.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sizes 0 and 1: one capture for all sizes, where the graph of this size is the same.
 
-Two rehearsals are compared: one with the size as a constant, one that does not know it.  Where the program or torch
-asks for the size, the
-second stops; where an operation, an argument or the layout of a result differs at this size, the graph is another one.
+Two rehearsals are compared: one with the size as a constant, one that does not know it.  Where the program or
+torch asks for the size, the second stops; where an operation, an argument or the layout of a result differs at
+this size, the graph is another one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Recipes of callables created inside: functions with their cells, bound methods, partials, descriptors' wrappers.
 
-A function keeps its code, globals and name; cells are objects of their own, so functions that shared a variable share
-it
-again.
+A function keeps its code, globals and name; cells are objects of their own, so functions that shared a variable
+share it again.
 """
 
 from __future__ import annotations

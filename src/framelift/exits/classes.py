@@ -1,9 +1,8 @@
 """Recipes of classes made inside: made again at every exit, as the program makes them at every call.
 
-Only classes of the plain metaclass, and only where making one runs no code but CPython's own: no `__init_subclass__`,
-no
-`__set_name__`.  The class is made empty and its attributes are set one by one, so that methods may refer to their
-class.
+Only classes of the plain metaclass, and only where making one runs no code but CPython's own: no
+`__init_subclass__`, no `__set_name__`.  The class is made empty and its attributes are set one by one, so that
+methods may refer to their class.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which keys may be put into a dictionary or set by an entry: those whose hash and equality run no code of the user.
 
-A hash written in Python ran as captured code when captured code inserted the key; running it again in the entry could
-repeat
-its effects, or see a later state of the key.  The hash of a dataclass is generated, so it is known to only read.
+A hash written in Python ran as captured code when captured code inserted the key; running it again in the entry
+could repeat its effects, or see a later state of the key.  The hash of a dataclass is generated, so it is known to
+only read.
 """
 
 from __future__ import annotations

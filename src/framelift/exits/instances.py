@@ -1,8 +1,7 @@
 """Recipes of instances: Python classes, Python subclasses of built-in types, exceptions.
 
 No `__init__` and no overridden method of the class runs: the object is made by its built-in base's `__new__`, its
-contents
-are put in by the base's own methods, its attributes straight into `__dict__` and slots.
+contents are put in by the base's own methods, its attributes straight into `__dict__` and slots.
 """
 
 from __future__ import annotations

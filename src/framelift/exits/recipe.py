@@ -1,9 +1,8 @@
 """Recipes: how to rebuild one value at an exit, as text with holes, and the walk that makes them from real objects.
 
-A recipe is found by the exact type of the value (`exact`), else by the first class of its MRO that has one (`base`).
-What the values of one type need is said in the rule files (leaves, containers, instances, callables, iterators); in
-which
-order recipes become statements is said in order.py.
+A recipe is found by the exact type of the value (`exact`), else by the first class of its MRO that has one
+(`base`).  What the values of one type need is said in the rule files (leaves, containers, instances, callables,
+iterators); in which order recipes become statements is said in order.py.
 """
 
 from __future__ import annotations
@@ -50,11 +49,9 @@ Text = tuple["str | Node", ...]
 class Recipe:
     """How one object is rebuilt: by `make` in one expression, or by `shell` and then the statements of `fills`.
 
-    Only objects with a shell can be part of a cycle.  `interior`: the shell is a plain read of another object's part,
-    and
-    is repeated where it is needed instead of being named.  `parts`: such objects, rebuilt along with this one.
-    `complete_first`:
-    nodes that must be complete, not only made, before.
+    Only objects with a shell can be part of a cycle.  `interior`: the shell is a plain read of another object's
+    part, and is repeated where it is needed instead of being named.  `parts`: such objects, rebuilt along with
+    this one.  `complete_first`: nodes that must be complete, not only made, before.
     """
 
     make: Text | None = None

@@ -1,8 +1,8 @@
 """Shadows written back: the statements that turn the original container into what its shadow became.
 
-Compared by identity with the snapshot taken at the import, so nothing of the user runs, and a shadow whose elements
-only
-changed inside is left alone.  Statements use the built-in base's own methods where the class is a subclass.
+Compared by identity with the snapshot taken at the import, so nothing of the user runs, and a shadow whose
+elements only changed inside is left alone.  Statements use the built-in base's own methods where the class is a
+subclass.
 """
 
 from __future__ import annotations

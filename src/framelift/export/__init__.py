@@ -1,9 +1,8 @@
 """Export: one call of a program as a graph that runs without Python.
 
-`export` makes a `torch.export.ExportedProgram`; `export_graph` (also `legacy`) gives the graph of torch's own functions
-with the signature of
-the program.  Both capture by rehearsal; lowering to ATen and the program's classes are PyTorch's.  The module itself
-can be called:
+`export` makes a `torch.export.ExportedProgram`; `export_graph` (also `legacy`) gives the graph of torch's own
+functions with the signature of the program.  Both capture by rehearsal; lowering to ATen and the program's classes
+are PyTorch's.  The module itself can be called:
 
 >>> import torch, framelift
 >>> framelift.export(torch.nn.ReLU(), (torch.ones(2),), strict=True).module()(-torch.ones(2))

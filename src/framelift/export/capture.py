@@ -27,9 +27,9 @@ __all__ = ["Captured", "called_as", "capture", "put", "put_state"]
 class Captured:
     """An exported call at the level of torch's functions.
 
-    `graph_module` takes the call's leaves in order and gives `leaves`, in a tuple; `spec` is the result's structure.
-    `relied` are relations between sizes and
-    numbers, `guards` what else was read from outside, in words.
+    `graph_module` takes the call's leaves in order and gives `leaves`, in a tuple; `spec` is the result's
+    structure.  `relied` are relations between sizes and numbers, `guards` what else was read from outside, in
+    words.
     """
 
     graph_module: torch.fx.GraphModule

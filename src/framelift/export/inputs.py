@@ -1,8 +1,7 @@
 """The call to be exported: its leaves and their names, which of their sizes and numbers are dynamic, and fakes of them.
 
-What the user says of dynamic shapes is read, checked and solved by torch.export's own code, which leaves marks on the
-example tensors; here they are
-put back as they were.
+What the user says of dynamic shapes is read, checked and solved by torch.export's own code, which leaves marks on
+the example tensors; here they are put back as they were.
 """
 
 from __future__ import annotations

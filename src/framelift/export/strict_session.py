@@ -1,9 +1,8 @@
 """The rehearsal of an exported call: what it gave as leaves and structure, what it assigned, and which modules were
 being called.
 
-An exported graph has no guards and no effects of its own, so this rehearsal is stricter than others: nothing is assumed
-of the data, and
-values of inputs are no facts to rely on.
+An exported graph has no guards and no effects of its own, so this rehearsal is stricter than others: nothing is
+assumed of the data, and values of inputs are no facts to rely on.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Which entries of a class decide what C code does with it or with its instances.  No other entry is part of a DUNDERS
 guard.
 
-Python code reads special names through probes, each with a guard of its own.  C code looks them up unseen.  It looks
-for methods and
-descriptors, and for a None that takes a method away.  Any other object under a name with underscores is a record that
-somebody left on
-the class: `copyreg` its `__slotnames__`, a library its schemas.  Such records come and go while a program runs.
+Python code reads special names through probes, each with a guard of its own.  C code looks them up unseen.  It
+looks for methods and descriptors, and for a None that takes a method away.  Any other object under a name with
+underscores is a record that somebody left on the class: `copyreg` its `__slotnames__`, a library its schemas.
+Such records come and go while a program runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Bodies: Python functions rehearsed into a graph of their own, for higher-order operators.
 
 `rehearse_body` runs one; `Rehearsed` is what it recorded; `Rehearsed.close` makes the graph.  What a body changes
-outside of itself is
-found by `Surroundings`: a body may run any number of times, or never, so its operator must refuse such changes.
+outside of itself is found by `Surroundings`: a body may run any number of times, or never, so its operator must
+refuse such changes.
 """
 
 from __future__ import annotations
@@ -146,9 +146,9 @@ def fresh(recorder: Recorder, facts: Facts, name: str = "", exact: bool = True) 
 class Surroundings:
     """Everything a body can reach that is not its own, as it was before it ran.
 
-    External objects are changed through the world's effects and shadows only.  Objects made earlier in the rehearsal
-    are reached through
-    the function's closure, its receiver and its arguments, or through pending writes.
+    External objects are changed through the world's effects and shadows only.  Objects made earlier in the
+    rehearsal are reached through the function's closure, its receiver and its arguments, or through pending
+    writes.
     """
 
     def __init__(self, session: Session, *roots: Any) -> None:

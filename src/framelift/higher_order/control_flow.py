@@ -1,8 +1,8 @@
 """Control flow as operators: cond, while_loop, map, scan, associative_scan.
 
-Each body is rehearsed once over operands of its own; tensors it takes from around become operands too.  A body that
-changes anything
-outside of itself, or gives back its operands, is an error: these operators have no meaning outside of a graph.
+Each body is rehearsed once over operands of its own; tensors it takes from around become operands too.  A body
+that changes anything outside of itself, or gives back its operands, is an error: these operators have no meaning
+outside of a graph.
 """
 
 from __future__ import annotations

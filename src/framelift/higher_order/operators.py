@@ -1,8 +1,7 @@
 """Higher-order operators: which handler records which operator, and what all of them share.
 
-A handler is `handler(session, operator, args, kwargs)` under `@operator(...)`.  Those of control flow (control_flow.py)
-refuse to fall back
-to eager mode; regions (regions.py) are ordinary calls otherwise.
+A handler is `handler(session, operator, args, kwargs)` under `@operator(...)`.  Those of control flow
+(control_flow.py) refuse to fall back to eager mode; regions (regions.py) are ordinary calls otherwise.
 """
 
 from __future__ import annotations

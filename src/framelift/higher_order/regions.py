@@ -1,8 +1,7 @@
 """Regions: a call of a Python function recorded as a graph of its own, which runs exactly once.
 
-Checkpointed functions, nested compile regions and `wrap`.  Without them the function would be captured in line; what
-they change is what a
-backend does with the region.
+Checkpointed functions, nested compile regions and `wrap`.  Without them the function would be captured in line;
+what they change is what a backend does with the region.
 """
 
 from __future__ import annotations

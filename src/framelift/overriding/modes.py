@@ -1,8 +1,7 @@
 """Torch-function modes: the program's own stack of them, kept beside torch's, and each torch call sent through it.
 
-Modes that are active when the compiled function is called are external objects, reached through `MODES`; their Python
-is captured like any
-other.  What the program leaves on the stack, or takes from it, is an effect.
+Modes that are active when the compiled function is called are external objects, reached through `MODES`; their
+Python is captured like any other.  What the program leaves on the stack, or takes from it, is an effect.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tensor subclasses with methods and properties of their own by the names of torch's: `dim`, `shape`, `softmax`.
 
-Much of torch is Python code that is recorded as one operation: `F.softmax(x)` calls `x.softmax`, `len(x)` calls `x.dim`
-and reads `x.shape`.  Where the
-class of a tensor replaces a name that such code reads, the code itself is captured instead (`opened_by_class`).
+Much of torch is Python code that is recorded as one operation: `F.softmax(x)` calls `x.softmax`, `len(x)` calls
+`x.dim` and reads `x.shape`.  Where the class of a tensor replaces a name that such code reads, the code itself is
+captured instead (`opened_by_class`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Tensor subclasses, and other classes, that override torch functions: their `__torch_function__` is captured Python
 like any other.
 
-A stand-in is of the subclass itself; graphs see plain tensors only.  Changing a tensor's class is no operation: it is
-done to a graph's inputs
-and results when it runs (`with_types`).  Subclasses that dispatch below the torch API (`__torch_dispatch__`) are in
-recording/wrapper_results.py.
+A stand-in is of the subclass itself; graphs see plain tensors only.  Changing a tensor's class is no operation: it
+is done to a graph's inputs and results when it runs (`with_types`).  Subclasses that dispatch below the torch API
+(`__torch_dispatch__`) are in recording/wrapper_results.py.
 """
 
 from __future__ import annotations

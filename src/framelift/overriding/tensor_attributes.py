@@ -1,8 +1,7 @@
 """Attributes of stand-ins: torch's own by the recorder, those of the program from the real tensor and from its class.
 
-CPython's own order is kept (a data descriptor of the class, the tensor's own dictionary, the class), and what the class
-holds is guarded
-as for any object: methods may be put on `torch.Tensor` and taken off again.
+CPython's own order is kept (a data descriptor of the class, the tensor's own dictionary, the class), and what the
+class holds is guarded as for any object: methods may be put on `torch.Tensor` and taken off again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """torch.func: its Python layers run as captured code; here are the primitives below them, each recorded as a node of
 its own.
 
-Levels are entered and left for real, but only on the live fakes' own stack (graph/metadata/live_fakes.py), so what a
-program meets inside a transform
-(sizes without the batch dimension, `requires_grad` of the level) is functorch's own answer.
+Levels are entered and left for real, but only on the live fakes' own stack (graph/metadata/live_fakes.py), so what
+a program meets inside a transform (sizes without the batch dimension, `requires_grad` of the level) is functorch's
+own answer.
 """
 
 from __future__ import annotations

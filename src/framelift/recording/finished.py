@@ -16,20 +16,16 @@ __all__ = ["Finished"]
 class Finished:
     """What a rehearsal recorded.
 
-    `inputs` are the real tensors in placeholder order; with symbolic numbers, `arguments` are all inputs of the graph:
-    tensors, names of
-    ints, floats.  `mutated` are the indices of those whose memory the graph
-    writes, `shared` the groups of indices whose memory is one storage: with a mutated input in it, a group is a fact
-    that the graph was built on.  `left_state` are calls that bring torch's global state to where the program left it;
-    `in_region`: all of the
-    graph's autocast belongs to the region that the program leaves open.
-    `stays` is the gravest reason of fakes.py why an operation must stay.  `changes_state`: the graph has nodes that set
-    torch's global state for those after them.  `without_grad`: the whole graph is to be compiled and run without grad
-    mode.
-    The last `violations` outputs are not the program's: each is true where an assumption does not hold for the data.
-    `settings` are those that the graph is to be compiled and run under, where it is not called under them
-    (graph/state/settings.py).
-    `transforms`: the graph opens and leaves function transforms.
+    `inputs` are the real tensors in placeholder order; with symbolic numbers, `arguments` are all inputs of the
+    graph: tensors, names of ints, floats.  `mutated` are the indices of those whose memory the graph writes,
+    `shared` the groups of indices whose memory is one storage: with a mutated input in it, a group is a fact that
+    the graph was built on.  `left_state` are calls that bring torch's global state to where the program left it;
+    `in_region`: all of the graph's autocast belongs to the region that the program leaves open.  `stays` is the
+    gravest reason of fakes.py why an operation must stay.  `changes_state`: the graph has nodes that set torch's
+    global state for those after them.  `without_grad`: the whole graph is to be compiled and run without grad
+    mode.  The last `violations` outputs are not the program's: each is true where an assumption does not hold for
+    the data.  `settings` are those that the graph is to be compiled and run under, where it is not called under
+    them (graph/state/settings.py).  `transforms`: the graph opens and leaves function transforms.
     `without_history` are outputs that the graph gives without a history, and what they are to become
     (graph/analysis/replay.py).
     """

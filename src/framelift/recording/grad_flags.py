@@ -1,8 +1,8 @@
 """Switching `requires_grad` of an input: `requires_grad_()` and assignment.
 
-In the graph the tensor is from then on another name for the same memory: detached, or detached and a leaf of its own.
-The real tensor's flag is
-set once the graph has run.  A tensor made inside is the recorder's business (special_cases.py).
+In the graph the tensor is from then on another name for the same memory: detached, or detached and a leaf of its
+own.  The real tensor's flag is set once the graph has run.  A tensor made inside is the recorder's business
+(special_cases.py).
 """
 
 from __future__ import annotations

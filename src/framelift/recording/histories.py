@@ -1,9 +1,8 @@
 """Results without the usual autograd history: leaves made inside, histories that the program differentiated itself, or
 that lead to no input.
 
-Backends give every result a history that leads to the graph's inputs, or none.  So the graph gives such results without
-one, and what it
-returned becomes what it is in eager mode afterwards (graph/analysis/replay.py).
+Backends give every result a history that leads to the graph's inputs, or none.  So the graph gives such results
+without one, and what it returned becomes what it is in eager mode afterwards (graph/analysis/replay.py).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Tensors whose values are known while capturing: they depend on no input, or on small integers that are guarded.
 
 Where captured code takes such a value into Python (`mask.any()`, `torch.linspace(0, 1, n).tolist()`,
-`grid.prod().item()`), the
-steps that made it are run for real, on private tensors, and the answer is as constant as the program's own numbers are.
-Nothing is computed before somebody asks.
+`grid.prod().item()`), the steps that made it are run for real, on private tensors, and the answer is as constant
+as the program's own numbers are.  Nothing is computed before somebody asks.
 """
 
 from __future__ import annotations
@@ -162,9 +161,8 @@ def is_small(tensor: torch.Tensor) -> bool:
 class KnownValues:
     """What is known of one tape.
 
-    `guard_values` allows external tensors to be known, all of them or none, and guards what they hold; `guard_result`
-    does so where all that
-    matters of one is what follows from it.  Both are set by the session.
+    `guard_values` allows external tensors to be known, all of them or none, and guards what they hold;
+    `guard_result` does so where all that matters of one is what follows from it.  Both are set by the session.
     """
 
     guard_values: Callable[[list[torch.Tensor]], bool] | None = None

@@ -1,9 +1,8 @@
 """Writes to memory that another argument of the same operation reads.
 
 Kernels refuse most of them ("some elements of the input tensor and the written-to tensor refer to a single memory
-location") and the rest
-depends on the order of the elements.  Compilers that make graphs functional copy first, and give a result: such a call
-is plain Python's.
+location") and the rest depends on the order of the elements.  Compilers that make graphs functional copy first,
+and give a result: such a call is plain Python's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`Tensor.retain_grad` in captured code: results that keep the gradients that pass through them.
 
-A backward of the program's own gives them theirs (differentiation.py).  Backward passes outside are torch's business,
-which only comes by a result of
-a graph that torch itself runs: other compilers give all results one history.
+A backward of the program's own gives them theirs (differentiation.py).  Backward passes outside are torch's
+business, which only comes by a result of a graph that torch itself runs: other compilers give all results one
+history.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def leave_retaining(recorder: Recorder, outputs: Sequence[Any]) -> None:
 def _rather_plain(recorder: Recorder) -> Interrupt:
     """An interrupt; in the next rehearsal, there is one where the program first asks for it.
 
-    The results of a compiler's graph have one history, in which none comes by another, and its hooks act behind what is
-    seen outside: so one that was used
-    before, or is written to or hooked, leaves the whole frame to eager mode.
+    The results of a compiler's graph have one history, in which none comes by another, and its hooks act behind
+    what is seen outside: so one that was used before, or is written to or hooked, leaves the whole frame to eager
+    mode.
     """
     stop = Interrupt("torch-operation", _LEAVES)
     stop.run_eagerly = not recorder.options.is_plain and any(

@@ -133,9 +133,8 @@ def kind_of_memory(recorder: Recorder, value: Value, name: str) -> Any:
 def check_results(recorder: Recorder, asked: Sequence[Any]) -> None:
     """What graphs cannot do with wrappers.
 
-    The size of a jagged tensor along its rows means something as an argument only: compilers do not give it.  A wrapper
-    that is written to is one
-    input, and compilers do not see that its inner tensors are others.
+    The size of a jagged tensor along its rows means something as an argument only: compilers do not give it.  A
+    wrapper that is written to is one input, and compilers do not see that its inner tensors are others.
     """
     taken = {id(value) for step in recorder.tape for value in step.inputs}
     for value in recorder.inputs() if recorder.wrapped is not None else ():

@@ -21,9 +21,8 @@ __all__ = ["note_function", "note_unbound"]
 def _default(world: World, value: Any, origin: Origin) -> Any:
     """What a parameter's default is seen as.
 
-    A frame does not show whether a parameter was given, so it is taken for the default where it is the same object.  A
-    number that was given may
-    be that: so numbers are themselves, and guarded by their value.
+    A frame does not show whether a parameter was given, so it is taken for the default where it is the same
+    object.  A number that was given may be that: so numbers are themselves, and guarded by their value.
     """
     if is_a(value, (int, float, complex)) and is_leaf(value):
         world.guard(origin, "EQ", value)

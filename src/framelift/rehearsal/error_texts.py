@@ -1,8 +1,7 @@
 """Texts of errors that C code raised: they name classes and modules, and names may change between calls.
 
-A handler of the program sees the text, so each class met so far whose name is in it keeps that name: a guard.  Texts
-that the
-program itself made are no different: then the guard is one too many, and holds.
+A handler of the program sees the text, so each class met so far whose name is in it keeps that name: a guard.
+Texts that the program itself made are no different: then the guard is one too many, and holds.
 """
 
 from __future__ import annotations

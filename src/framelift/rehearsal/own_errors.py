@@ -1,9 +1,8 @@
 """Exceptions of framelift's own code that are not meant for the program.
 
-A handler may raise what the program is to see: it says so with `raise`, or lets through what a call gave.  An attribute
-that None or an object of
-framelift's own does not have, a name that is not there, and a failed assertion are nobody's intention: such a rehearsal
-ends as a defect.
+A handler may raise what the program is to see: it says so with `raise`, or lets through what a call gave.  An
+attribute that None or an object of framelift's own does not have, a name that is not there, and a failed assertion
+are nobody's intention: such a rehearsal ends as a defect.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The modules that fill the tables of the call rule (calls/call_tables.py), in the order in which they are imported.
 
 A callable has one handler: `substitute` refuses a second one, so the order decides nothing.  A new module with
-substitutes or rules is
-added here, and nowhere else.
+substitutes or rules is added here, and nowhere else.
 """
 
 from __future__ import annotations

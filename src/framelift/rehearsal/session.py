@@ -1,8 +1,7 @@
 """One rehearsal: the Python side of the probes.  The native core calls the methods here, always paused.
 
-What an external value becomes is the world's business, what a call becomes is call_rule.py's, what a torch call becomes
-the
-recorder's.  This file only joins them.
+What an external value becomes is the world's business, what a call becomes is call_rule.py's, what a torch call
+becomes the recorder's.  This file only joins them.
 """
 
 from __future__ import annotations

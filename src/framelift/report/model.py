@@ -1,8 +1,7 @@
 """What a report says, as frozen records of plain values.  Text, HTML and JSON are made of these and of nothing else.
 
 Ids are made of names, files and lines, never of numbers that differ from run to run, so that two reports can be
-compared.
-The meaning of every field is said where it stands; `SCHEMA` is the same as data.
+compared.  The meaning of every field is said where it stands; `SCHEMA` is the same as data.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The line that uses a value of a container.
 
-A container is let in where the program first takes hold of it, and its contents with it; what is done with one of them
-is seen in
-the graph: the operations' lines are searched for the name that the value has in there.
+A container is let in where the program first takes hold of it, and its contents with it; what is done with one of
+them is seen in the graph: the operations' lines are searched for the name that the value has in there.
 """
 
 from __future__ import annotations

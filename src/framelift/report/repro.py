@@ -1,8 +1,7 @@
 """A captured graph as one runnable file: the graph, inputs like those it was given, the versions.
 
-Written by `save_repro`, and by itself when a backend fails.  `python repro.py` compiles the graph with the backend and
-compares
-with eager; `python -m framelift minify repro.py` makes it smaller as long as it fails.
+Written by `save_repro`, and by itself when a backend fails.  `python repro.py` compiles the graph with the backend
+and compares with eager; `python -m framelift minify repro.py` makes it smaller as long as it fails.
 """
 
 from __future__ import annotations

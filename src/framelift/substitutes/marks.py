@@ -1,9 +1,8 @@
 """Marks that programs and libraries put on callables, and what each makes of a call while capturing.
 
 A mark is found by the callable itself: in `MARKS`, where framelift's own decorators put it; in the attributes that
-torch.compiler's decorators leave; or in TorchDynamo's sets of ids, when a program has filled them.  The handler of a
-mark
-is a substitute like any other.
+torch.compiler's decorators leave; or in TorchDynamo's sets of ids, when a program has filled them.  The handler of
+a mark is a substitute like any other.
 """
 
 from __future__ import annotations

@@ -33,9 +33,8 @@ class _Slot:
 class GraphCapture:
     """One captured call.
 
-    `graph_module` is None where the call has no tensor operation; `example_inputs` are the graph's inputs in this call;
-    `guards` say in
-    words what the capture relies on; `source` is the Python around the graph.
+    `graph_module` is None where the call has no tensor operation; `example_inputs` are the graph's inputs in this
+    call; `guards` say in words what the capture relies on; `source` is the Python around the graph.
 
     >>> import torch, framelift
     >>> found = framelift.fullgraph_capture(lambda x: {"y": x + 1}, (torch.ones(1),))

@@ -1,9 +1,8 @@
 """The command line: `python -m framelift COMMAND ...`.  A command is an entry of `COMMANDS`.
 
-run SCRIPT [ARGS]      run a script whose torch.compile is framelift
-report SCRIPT [ARGS]   run a script, and write a report of all that was captured in it
-explain REASON         what a reason means, and what to do about it
-minify REPRO           make a repro file smaller as long as it fails (added by `repros`)
+run SCRIPT [ARGS]      run a script whose torch.compile is framelift report SCRIPT [ARGS]   run a script, and write
+a report of all that was captured in it explain REASON         what a reason means, and what to do about it minify
+REPRO           make a repro file smaller as long as it fails (added by `repros`)
 """
 
 from __future__ import annotations

@@ -108,10 +108,9 @@ for _make in (_disabled, _skipped):
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
     """Run a function, module or class eagerly.
 
-    With `recursive` nothing that it calls is captured either; without, its callees are captured as functions of their
-    own.
-    Met in captured code it is a graph break with `reason`.  Without `wrapping` the wrapper does not take the function's
-    name.
+    With `recursive` nothing that it calls is captured either; without, its callees are captured as functions of
+    their own.  Met in captured code it is a graph break with `reason`.  Without `wrapping` the wrapper does not
+    take the function's name.
 
     >>> import torch, framelift
     >>> @framelift.disable

@@ -1,8 +1,7 @@
 """The drop-in: a program that calls torch.compile uses framelift, unmodified.
 
 `install()` points the names of `REDIRECTS` at framelift, `uninstall()` puts back what was there.  What TorchDynamo
-offers under its own
-name is redirected when it is imported, now or later; importing it is left to the program.
+offers under its own name is redirected when it is imported, now or later; importing it is left to the program.
 """
 
 from __future__ import annotations

@@ -89,10 +89,9 @@ def mark_dynamic(
 ) -> None:
     """The size of this dimension changes: captures keep it symbolic, between `min` and `max`.
 
-    A program that makes a constant of it, or that was captured for a part of the range only, is an error that names the
-    line
-    (`exc.ConstraintViolation`).
-    `hint_override` and `specialize_on` are accepted for compatibility.
+    A program that makes a constant of it, or that was captured for a part of the range only, is an error that
+    names the line (`exc.ConstraintViolation`).  `hint_override` and `specialize_on` are accepted for
+    compatibility.
 
     >>> import torch, framelift
     >>> framelift.mark_dynamic(torch.ones(4, 3), 0, min=2, max=64)

@@ -19,12 +19,10 @@ _CAPTURING = (1, 2)  # RunOnly and Capture of csrc/state.h: below a compiled fun
 class set_stance:
     """Set what compiled callables do: the names are those of `torch.compiler.set_stance`.
 
-    default: capture.  force_eager: ignore every compile.  eager_on_recompile: use what was captured, capture nothing
-    new.
-    fail_on_recompile: recompiling is an error.  eager_then_compile, aot_eager_then_compile: the first call plainly, or
-    with
-    the backend aot_eager.  background: graphs run uncompiled while another process compiles them.  `force_backend`
-    replaces the backend of everything called meanwhile.
+    default: capture.  force_eager: ignore every compile.  eager_on_recompile: use what was captured, capture
+    nothing new.  fail_on_recompile: recompiling is an error.  eager_then_compile, aot_eager_then_compile: the
+    first call plainly, or with the backend aot_eager.  background: graphs run uncompiled while another process
+    compiles them.  `force_backend` replaces the backend of everything called meanwhile.
 
     >>> import torch, framelift
     >>> f = framelift.compile(lambda x: x + torch.compiler.is_compiling(), backend="eager")

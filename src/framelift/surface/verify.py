@@ -1,8 +1,7 @@
 """`compile(..., verify=n)`: the first calls run twice, compiled and eagerly, and are compared.
 
 Eager mode runs on a deep copy of the arguments, so effects on them happen once; effects on anything else (globals,
-files)
-happen twice, so this is for finding out, not for production.
+files) happen twice, so this is for finding out, not for production.
 """
 
 from __future__ import annotations

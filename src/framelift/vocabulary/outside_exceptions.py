@@ -1,10 +1,8 @@
 """Exceptions from outside of the program: of signal handlers, and those that another thread asked for.
 
-The interpreter raises them between two instructions of any frame: of the program, of framelift, of a compiler.  They
-leave a compiled
-call as themselves, so whoever catches all exceptions asks here first.  (PyThreadState_SetAsyncExc leaves no other trace
-than the
-instruction at which it struck.)
+The interpreter raises them between two instructions of any frame: of the program, of framelift, of a compiler.
+They leave a compiled call as themselves, so whoever catches all exceptions asks here first.
+(PyThreadState_SetAsyncExc leaves no other trace than the instruction at which it struck.)
 """
 
 from __future__ import annotations

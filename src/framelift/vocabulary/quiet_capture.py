@@ -1,10 +1,8 @@
 """Collections and warnings held back in the capturing thread, though Python's switches for them are the process's.
 
-Other threads may look at these switches, and turn them, at any time.  So warnings are silenced by rows in the process's
-filters that
-match in one thread alone; and collections are held back by a threshold of zero, which changes nothing that `gc.enable`
-and
-`gc.disable` do, nor a threshold that somebody else sets meanwhile.
+Other threads may look at these switches, and turn them, at any time.  So warnings are silenced by rows in the
+process's filters that match in one thread alone; and collections are held back by a threshold of zero, which
+changes nothing that `gc.enable` and `gc.disable` do, nor a threshold that somebody else sets meanwhile.
 """
 
 from __future__ import annotations

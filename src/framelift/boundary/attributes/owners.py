@@ -1,9 +1,8 @@
 """Dictionaries that hold an object's attributes: the same thing under two names.
 
 Where a program meets such a dictionary by itself (as an argument, say), what it writes there it must find in the
-object, and the other way
-round.  So it sees the object's view of it; and that other dictionaries are no object's is guarded where one of the two
-is written.
+object, and the other way round.  So it sees the object's view of it; and that other dictionaries are no object's
+is guarded where one of the two is written.
 """
 
 from __future__ import annotations

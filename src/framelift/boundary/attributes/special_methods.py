@@ -1,8 +1,7 @@
 """Special methods that C code calls past the probes: what they may be, so that whatever they read is still seen.
 
-A Python function runs as a watched frame, whoever calls it.  A bound method, a partial or a C function in its place
-would reach the
-objects it holds without any probe: classes with such a method are not captured.
+A Python function runs as a watched frame, whoever calls it.  A bound method, a partial or a C function in its
+place would reach the objects it holds without any probe: classes with such a method are not captured.
 """
 
 from __future__ import annotations

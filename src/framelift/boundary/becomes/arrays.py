@@ -1,8 +1,7 @@
 """numpy arrays inside a rehearsal: torch's own implementation of numpy over stand-ins, under numpy's class.
 
-An external array is a tensor that shares its memory, so that writes inside are the graph's.  Arrays whose kind a tensor
-does not
-have are opaque.
+An external array is a tensor that shares its memory, so that writes inside are the graph's.  Arrays whose kind a
+tensor does not have are opaque.
 """
 
 from __future__ import annotations
@@ -98,9 +97,8 @@ class Scalar(Array):
 
 
 #: special methods that C code asks a class for, which cannot be answered -> the reason.  Text depends on numpy's print
-#: options too;
-#: numbers are asked for by torch's operators, before they say whose call it is; without the others C code would say
-#: that there is no such operation.
+#: options too; numbers are asked for by torch's operators, before they say whose call it is; without the others C code
+#: would say that there is no such operation.
 _UNANSWERED = {
     "tensor-item": "__index__ __int__ __float__ __complex__",
     "tensor-repr": "__repr__ __str__ __format__",

@@ -1,8 +1,8 @@
 """External iterators over other iterators: zip, map and filter; enumerate, islice and chain.
 
-The first three hold nothing but iterators, which come in as themselves.  The others keep count, and cannot be set to a
-place: such a *stepper*
-owns what it walks (any other way there is opaque), and its original is advanced by the steps that captured code took.
+The first three hold nothing but iterators, which come in as themselves.  The others keep count, and cannot be set
+to a place: such a *stepper* owns what it walks (any other way there is opaque), and its original is advanced by
+the steps that captured code took.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Shadows: private copies of external built-in containers, same type, contents imported.
 
-One row per container kind in `KINDS`: how to copy it, how its contents are guarded.  Python subclasses of these types
-get a copy of
-their own class with its instance attributes imported too.
+One row per container kind in `KINDS`: how to copy it, how its contents are guarded.  Python subclasses of these
+types get a copy of their own class with its instance attributes imported too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Shadows of external objects that are not containers: random generators, exceptions, simple namespaces.
 
-Each is a row of `shadows.KINDS`, like the containers: how an empty copy is made, how it is filled, what is remembered
-of it to see a
-change at the end.
+Each is a row of `shadows.KINDS`, like the containers: how an empty copy is made, how it is filled, what is
+remembered of it to see a change at the end.
 """
 
 from __future__ import annotations

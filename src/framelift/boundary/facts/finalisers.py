@@ -1,9 +1,8 @@
 """Objects whose end the program may see: those with a finalizer, generators that wait inside a `try`, and what holds
 them.
 
-A frame keeps its locals until it ends, also those that nothing reads any more.  Handing over all of them at a break
-would make every
-intermediate tensor a result; these are the ones that have to be.
+A frame keeps its locals until it ends, also those that nothing reads any more.  Handing over all of them at a
+break would make every intermediate tensor a result; these are the ones that have to be.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Identity of external immutable values: the same value may be one object in this call and two in the next.
 
-Guards on leaves compare values, and few programs ask for more.  Where one asks whether two equal values are one object
-(`is`, `id`), the
-answer becomes a fact: all places that hold the object are found among the guards made so far, and are guarded to hold
-one object;
-places of two objects, to hold different ones; places whose object captured code also holds as a constant, to hold that
-very object.
+Guards on leaves compare values, and few programs ask for more.  Where one asks whether two equal values are one
+object (`is`, `id`), the answer becomes a fact: all places that hold the object are found among the guards made so
+far, and are guarded to hold one object; places of two objects, to hold different ones; places whose object
+captured code also holds as a constant, to hold that very object.
 """
 
 from __future__ import annotations

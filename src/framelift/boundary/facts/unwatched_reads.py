@@ -1,11 +1,10 @@
 """What code that runs unwatched may read: found in its code, by the names it uses, and guarded as it was before it ran.
 
-The methods of a wrapper subclass, and functions that are declared to be one node, run at capture over fakes, and with
-some compilers never again.  Constants, containers, helpers and
-attributes of objects that they name are followed as far as the program's own code goes; names are taken together, since
-a helper may be given any of the
-objects.  What such code changes itself (it counts, logs or caches) is no reason to capture again: it is put back, and
-not guarded.
+The methods of a wrapper subclass, and functions that are declared to be one node, run at capture over fakes, and
+with some compilers never again.  Constants, containers, helpers and attributes of objects that they name are
+followed as far as the program's own code goes; names are taken together, since a helper may be given any of the
+objects.  What such code changes itself (it counts, logs or caches) is no reason to capture again: it is put back,
+and not guarded.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 (`lazy_list.py`).
 
 Unlike those of lists and dictionaries, these views are of no built-in class: C code would look into a set or deque
-without asking, so it
-must not take them for one.  What they do not know themselves is done to the whole, which is imported then.
+without asking, so it must not take them for one.  What they do not know themselves is done to the whole, which is
+imported then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """External dictionaries that are read key by key: large ones, those whose keys change, and those among the arguments.
 
-A table of thousands of entries then costs what the keys read cost, and keys that nobody asks for may change.  Asked for
-more than single
-entries, one that is not too large opens: a shadow of all of it is made, which then answers for it.
+A table of thousands of entries then costs what the keys read cost, and keys that nobody asks for may change.
+Asked for more than single entries, one that is not too large opens: a shadow of all of it is made, which then
+answers for it.
 """
 
 from __future__ import annotations

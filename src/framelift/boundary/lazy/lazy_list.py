@@ -1,8 +1,7 @@
 """External lists whose length changes from call to call, or that are too long to be imported: read element by element.
 
 The length is a number like any other, so it may be symbolic; elements are imported as they are asked for; what is
-appended is a pending
-write.  Asked for more, one that is not too long opens, as dictionaries do (`lazy_dict.py`).
+appended is a pending write.  Asked for more, one that is not too long opens, as dictionaries do (`lazy_dict.py`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Views: containers that import an entry when it is looked up.  One place for what a look-up means, and for what they
 are to C code.
 
-A view is empty to C code that looks inside, so that nothing of it may be read but by its methods.  Its methods bear the
-names of the
-container's own: handed over at an exit, a bound one becomes the original's.
+A view is empty to C code that looks inside, so that nothing of it may be read but by its methods.  Its methods
+bear the names of the container's own: handed over at an exit, a bound one becomes the original's.
 """
 
 from __future__ import annotations

@@ -66,8 +66,7 @@ def _exchange(callable_at: int) -> bytes:
 @RULES("DICT_MERGE", depth=1)
 def dict_merge(w: Writer, arg: int) -> bytes:
     # It merges the mappings of a star call, and looks for the callable where its errors shall find a name: one slot
-    # lower
-    # than we have it.
+    # lower than we have it.
     return spread(w) + _exchange(3 + arg) + named("DICT_MERGE", arg) + _exchange(2 + arg)
 
 

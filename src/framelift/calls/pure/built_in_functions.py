@@ -20,8 +20,7 @@ FUNCTIONS: tuple[Functions, ...] = (
         "builtins",
         {
             # isinstance and issubclass look at `__class__` and `__bases__`, which are class facts; all others look
-            # dunder
-            # methods up on the type and call them, which starts a Python frame.
+            # dunder methods up on the type and call them, which starts a Python frame.
             "pure": "abs aiter all anext any bin callable chr divmod hex isinstance issubclass iter len "
             "max min next oct ord "
             "pow round sorted sum",

@@ -1,8 +1,7 @@
 """C callables that may run natively in a rehearsal: the tables put together, declared, and looked up.
 
 The tables themselves are built_in_functions, stdlib_functions, stdlib_types and torch_helpers; judges holds the
-callables whose
-arguments decide.  Importing this module fills the registry; `verdict` answers for any callable.
+callables whose arguments decide.  Importing this module fills the registry; `verdict` answers for any callable.
 """
 
 from __future__ import annotations
@@ -134,8 +133,7 @@ def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]]
     for cls in _order(type(owner)):
         member = _dict(cls).get(name)
         # `super().append` and `append` have one name: only the C function itself distinguishes them.  The class is
-        # passed
-        # along because CPython 3.11 crashes without it where a C method knows its class.
+        # passed along because CPython 3.11 crashes without it where a C method knows its class.
         if type(member) is types.MethodDescriptorType and member.__get__(owner, type(owner)) == bound:
             return _of_known_kind(member), (owner,)
     return None
@@ -144,9 +142,8 @@ def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]]
 def verdict(callable_: Any, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None) -> str:
     """The word for calling a callable natively; the empty word where no table knows it.
 
-    Python functions are "pure": they run as watched frames.  With `args` (and `kwargs`) the judge is asked where there
-    is
-    one; without, the answer is then "judged".
+    Python functions are "pure": they run as watched frames.  With `args` (and `kwargs`) the judge is asked where
+    there is one; without, the answer is then "judged".
 
     >>> import time
     >>> verdict(len), verdict({}.get), verdict(repr), verdict(time.time), verdict("{}".format)

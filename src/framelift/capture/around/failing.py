@@ -1,11 +1,9 @@
 """What a graph that fails leaves behind: torch's settings, random generators and inputs as they were before it ran.
 
 The call is then left to eager mode, with its own lines, effects and handlers.  So it is where data is not what the
-rehearsal assumed of it.
-A compiled graph that fails where the same graph, uncompiled, does not is the compiler's defect: its error leaves the
-call.
-A graph that fails where eager mode does not is reported, and so is an exception that left the frame in the rehearsal
-alone.
+rehearsal assumed of it.  A compiled graph that fails where the same graph, uncompiled, does not is the compiler's
+defect: its error leaves the call.  A graph that fails where eager mode does not is reported, and so is an
+exception that left the frame in the rehearsal alone.
 """
 
 from __future__ import annotations
@@ -197,10 +195,9 @@ def undoing(
 ) -> Callable[..., Any]:
     """`entry`, whose graph draws random numbers or writes to inputs, with all that taken back when it fails.
 
-    `inputs` are the entry's, `acts` says that the entry has effects of its own.  A graph that runs `in_order` counts
-    its writes as it goes; of others nothing
-    is known but the copies.  Where nothing can be taken back the entry stays as it is; not so after a break inside a
-    block (`resumed`): who would leave the block?
+    `inputs` are the entry's, `acts` says that the entry has effects of its own.  A graph that runs `in_order`
+    counts its writes as it goes; of others nothing is known but the copies.  Where nothing can be taken back the
+    entry stays as it is; not so after a break inside a block (`resumed`): who would leave the block?
     """
     given = {id(finished.inputs[i]) for i in finished.mutated}
     places = [i for i, one in enumerate(inputs) if id(one) in given]

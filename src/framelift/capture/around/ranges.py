@@ -1,8 +1,7 @@
 """The parts of a run as ranges of a profiler: gather, graph, effects.
 
-Only while somebody profiles: then the native core calls `Parts` at each run, and the graph that the entry calls is, for
-that
-run, one that shows where it begins and ends.
+Only while somebody profiles: then the native core calls `Parts` at each run, and the graph that the entry calls
+is, for that run, one that shows where it begins and ends.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Reasons about the `*args` and `**kwargs` of a root that hands its call on, in terms of the parameters that the user
 wrote.
 
-A module's root is torch's `__call__`, a decorated function's is the wrapper.  A call with other arguments fails at the
-length of `args`
-or at the keys of `kwargs`; what the user did is to give a parameter or not, by position or by keyword.
+A module's root is torch's `__call__`, a decorated function's is the wrapper.  A call with other arguments fails at
+the length of `args` or at the keys of `kwargs`; what the user did is to give a parameter or not, by position or by
+keyword.
 """
 
 from __future__ import annotations

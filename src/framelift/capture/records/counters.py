@@ -9,8 +9,7 @@ from .record import Capture
 __all__ = ["counters", "note"]
 
 #: group -> name -> count.  frames: total, ok.  stats: calls_captured, unique_graphs.  graph_break, unimplemented: by
-#: sentence.
-#: recompiles: by function.  recompile_reasons: by sentence.
+#: sentence.  recompiles: by function.  recompile_reasons: by sentence.
 counters: collections.defaultdict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
 
 

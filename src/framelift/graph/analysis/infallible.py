@@ -1,8 +1,8 @@
 """Which recorded operations cannot fail on real data, once their shapes and types were found good.
 
-A graph that fails is run again eagerly, so what it wrote to its inputs before has to be taken back.  Inputs are copied
-for that only
-where something that may fail comes with or after the first write.  What is in no table may fail.
+A graph that fails is run again eagerly, so what it wrote to its inputs before has to be taken back.  Inputs are
+copied for that only where something that may fail comes with or after the first write.  What is in no table may
+fail.
 """
 
 from __future__ import annotations

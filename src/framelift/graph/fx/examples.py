@@ -1,8 +1,7 @@
 """What a backend gets beside a graph with symbolic numbers: example inputs, and fakes of them in one fake mode.
 
 Compilers make fakes of the examples in the mode of the tracing context; that mode knows these already, so that the
-compiler sees the
-symbols of the capture.
+compiler sees the symbols of the capture.
 """
 
 from __future__ import annotations

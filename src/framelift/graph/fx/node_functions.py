@@ -1,8 +1,7 @@
 """Functions that graphs call: what a captured `torch.autograd.Function` becomes when its graph runs.
 
-One class serves all of them.  It runs two graphs, so autograd, AOTAutograd and plain execution see an ordinary custom
-function whose
-Python is already recorded.
+One class serves all of them.  It runs two graphs, so autograd, AOTAutograd and plain execution see an ordinary
+custom function whose Python is already recorded.
 """
 
 from __future__ import annotations
@@ -91,13 +90,10 @@ def apply_function(
     """Apply a captured autograd function to `inputs`, the tensors it was applied to.
 
     `forward` takes the distinct inputs (places `first`), then `around`, the tensors its Python found elsewhere; it
-    gives the
-    outputs and what the backward needs.  A backward takes the gradients of the outputs, then that; it gives one
-    gradient per input.
-    There is one backward for each pattern of outputs that have a gradient, `given`.
-    `saved` says which of what is kept was saved by `save_for_backward`; `dirty` are inputs written in place, `constant`
-    outputs
-    marked as not differentiable.
+    gives the outputs and what the backward needs.  A backward takes the gradients of the outputs, then that; it
+    gives one gradient per input.  There is one backward for each pattern of outputs that have a gradient,
+    `given`.  `saved` says which of what is kept was saved by `save_for_backward`; `dirty` are inputs written in
+    place, `constant` outputs marked as not differentiable.
     """
     kind = _CapturedOnce if once else _Captured
     return kind.apply(_Call(forward, backwards, given, first, saved, dirty, constant, materialize), around, *inputs)

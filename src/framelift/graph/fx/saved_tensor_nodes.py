@@ -1,8 +1,8 @@
 """Hooks on saved tensors as nodes of graphs: what `saved_tensors_hooks` in captured code becomes when its graph runs.
 
-The hooks were recorded, one pair of graphs for each kind of tensor that the operations between the two nodes save.
-Autograd calls them, whoever runs or
-traces the graph; a compiler that traces it finds their operations in the forward and in the backward.
+The hooks were recorded, one pair of graphs for each kind of tensor that the operations between the two nodes
+save.  Autograd calls them, whoever runs or traces the graph; a compiler that traces it finds their operations in
+the forward and in the backward.
 """
 
 from __future__ import annotations

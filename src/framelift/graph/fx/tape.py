@@ -39,9 +39,8 @@ class Step:
     """One recorded operation: arguments as `take` keeps them, `inputs` the values among them, `places` the program's
     frames.
 
-    `stays` is what fakes.py says of it, unknown where a call is not one operation of torch's.  `modules`: the modules
-    being called, where
-    somebody wants to know (export/strict_session.py).
+    `stays` is what fakes.py says of it, unknown where a call is not one operation of torch's.  `modules`: the
+    modules being called, where somebody wants to know (export/strict_session.py).
     """
 
     __slots__ = ("args", "effect", "inputs", "kwargs", "modules", "places", "state", "stays", "target")
@@ -114,13 +113,10 @@ def build_body(
 ) -> tuple[GraphModule, list[Value]]:
     """The graph of a body (of a higher-order operator), and the values it takes from around it.
 
-    Its placeholders are the operands, used or not, then those values.  `outputs` is what it returns, as `take` keeps
-    it, and
-    `values` are the values in that.  Symbolic numbers are read off the sizes of its placeholders; `input_of` gives the
-    value of an external tensor,
-    which is taken from around it where a number can be read off nothing else.  `example_of` makes the example that
-    torch's operators
-    look for on the nodes that are returned.
+    Its placeholders are the operands, used or not, then those values.  `outputs` is what it returns, as `take`
+    keeps it, and `values` are the values in that.  Symbolic numbers are read off the sizes of its placeholders;
+    `input_of` gives the value of an external tensor, which is taken from around it where a number can be read off
+    nothing else.  `example_of` makes the example that torch's operators look for on the nodes that are returned.
     """
     live = list(tape)
     builder = _Builder(base)

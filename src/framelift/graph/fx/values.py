@@ -36,15 +36,13 @@ class Storage:
 class Value:
     """One stand-in: what is known of it now, and where its node comes from.
 
-    `view` is how it came to share its storage: "" (owner, or first seen), "view" (an ordinary differentiable view),
-    or a word for a view that autograd treats specially ("detached", "no-grad", "multiple", "custom", "regained").
-    `exact` says that its strides are believed: fakes are sometimes wrong about them for operations on oddly laid out
-    tensors.
-    `rooted`: a leaf that the program made, on purpose: "tensor" or "parameter", or "outside" for one from outside that
-    is a leaf from now on; `gathered`: and a backward inside has added to its `.grad`.
-    A result has `step` (the tape step that made it) and `path` (its place in the step's result: indices, and names of
-    inner tensors); an input
-    has `external`.
+    `view` is how it came to share its storage: "" (owner, or first seen), "view" (an ordinary differentiable
+    view), or a word for a view that autograd treats specially ("detached", "no-grad", "multiple", "custom",
+    "regained").  `exact` says that its strides are believed: fakes are sometimes wrong about them for operations
+    on oddly laid out tensors.  `rooted`: a leaf that the program made, on purpose: "tensor" or "parameter", or
+    "outside" for one from outside that is a leaf from now on; `gathered`: and a backward inside has added to its
+    `.grad`.  A result has `step` (the tape step that made it) and `path` (its place in the step's result: indices,
+    and names of inner tensors); an input has `external`.
     """
 
     __slots__ = (

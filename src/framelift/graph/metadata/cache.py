@@ -149,9 +149,8 @@ def outcome_of(
 ) -> Outcome:
     """Read what a call over fakes of these facts gave.
 
-    `gives_values`: a result without any tensor is to be believed.  `regular`: strides are the same on every device,
-    `follows`: they follow from
-    those of the first so many tensors (meta_kernels.py).
+    `gives_values`: a result without any tensor is to be believed.  `regular`: strides are the same on every
+    device, `follows`: they follow from those of the first so many tensors (meta_kernels.py).
     """
     effect = observed.stays > 0 or bool(observed.written) or bool(observed.changes)
     result = _Reader(observed, name).read(observed.result)

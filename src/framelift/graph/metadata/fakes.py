@@ -2,8 +2,7 @@
 
 Fake tensors know every device and show every operator that runs; plain meta tensors are cheaper and do for the
 operations of meta_kernels.py.  Both are made from facts for the occasion, so the answer depends on nothing but the
-arguments' facts and the torch
-state; that is what allows it to be cached.
+arguments' facts and the torch state; that is what allows it to be cached.
 """
 
 from __future__ import annotations

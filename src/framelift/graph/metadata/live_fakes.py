@@ -1,10 +1,9 @@
 """Function transforms (torch.func): operations recorded over live fakes, under the transform's own interpreters.
 
-What an operation gives inside `vmap` or `grad` is decided by functorch's stack of interpreters and by the history of
-the wrapped
-tensors, so metadata alone is not enough.  Here each value of a transform keeps its fake, wrapped as the real one will
-be.  The interpreters
-are on torch's stack only while an operation runs; in between nothing of framelift meets them.
+What an operation gives inside `vmap` or `grad` is decided by functorch's stack of interpreters and by the history
+of the wrapped tensors, so metadata alone is not enough.  Here each value of a transform keeps its fake, wrapped as
+the real one will be.  The interpreters are on torch's stack only while an operation runs; in between nothing of
+framelift meets them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What torch's kernels refuse where fake tensors do not.
 
 A graph with such a call would fail when it runs, and the effects that the program had before it would be lost; and
-where nobody uses the
-result, the error would not come at all.
+where nobody uses the result, the error would not come at all.
 """
 
 from __future__ import annotations

@@ -41,8 +41,7 @@ def sizes_hold(
     function must be off.
 
     Sizes and strides that follow from sizes of inner tensors, the `symbolic` ones, are not compared with what they
-    were: the inner tensors are
-    guarded on their own.
+    were: the inner tensors are guarded on their own.
     """
     facts = wrapper_facts(tensor, context, {})
     keys = torch._C._dispatch_keys(tensor).raw_repr()

@@ -1,11 +1,9 @@
 """Wrapper subclasses: tensors that hold other tensors and dispatch below the torch API (`__torch_dispatch__`).
 
 A class that has `__tensor_flatten__` and `__tensor_unflatten__` promises that its operations depend on its inner
-tensors, its
-context and its metadata alone.  Then a graph may take its tensors as they are, fakes of them are made of fakes of the
-inner ones, and compilers take
-them apart themselves.  Classes without that protocol, or whose context holds more than plain values and records of
-these, are not captured.
+tensors, its context and its metadata alone.  Then a graph may take its tensors as they are, fakes of them are made
+of fakes of the inner ones, and compilers take them apart themselves.  Classes without that protocol, or whose
+context holds more than plain values and records of these, are not captured.
 """
 
 from __future__ import annotations

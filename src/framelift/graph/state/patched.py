@@ -1,9 +1,8 @@
 """Functions of torch's that a program replaced.
 
-torch's own Python code finds functions by name, while metadata is computed and while a backend traces a graph; so what
-was
-computed and compiled is for the functions that were there.  The core compares the namespaces below at each call, by the
-versions of their dictionaries.  What captured code itself reads is guarded where it is read.
+torch's own Python code finds functions by name, while metadata is computed and while a backend traces a graph; so
+what was computed and compiled is for the functions that were there.  The core compares the namespaces below at
+each call, by the versions of their dictionaries.  What captured code itself reads is guarded where it is read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """How exactly torch multiplies: the settings of precision, of which older ones write to newer ones.
 
-A newer one is asked for by backend and operation and answers with its parent's value where it has none of its own; an
-older one cannot be read once the
-newer ones it stands for differ.  So what was set is known only where no parent has a value, and a sequence of calls is
-kept as such a sequence.
+A newer one is asked for by backend and operation and answers with its parent's value where it has none of its own;
+an older one cannot be read once the newer ones it stands for differ.  So what was set is known only where no
+parent has a value, and a sequence of calls is kept as such a sequence.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Generators of random numbers around one graph: what captured code does to them, and how a call of the graph does the
 same.
 
-Compilers know one generator per device, and nothing of its state.  So a graph's nodes only draw: seeds, states taken
-and states set come before the
-graph or after it, in the program's order, and what would have to come between two draws is not captured.  An external
-generator is drawn
-from through a private one, an attribute of the graph, which has the state of the real one while the graph runs: so any
-generator will do, at every call.
+Compilers know one generator per device, and nothing of its state.  So a graph's nodes only draw: seeds, states
+taken and states set come before the graph or after it, in the program's order, and what would have to come between
+two draws is not captured.  An external generator is drawn from through a private one, an attribute of the graph,
+which has the state of the real one while the graph runs: so any generator will do, at every call.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Settings of torch that a graph cannot change half-way: compilers look at them once, when they compile.
 
 A graph whose operations all run under one and the same choice is compiled and run under it, whatever the settings
-around it are.  What begins with
-other settings than the graph so far has is not part of that graph.  Reading settings is state of the process, which
-entries guard as a whole.
+around it are.  What begins with other settings than the graph so far has is not part of that graph.  Reading
+settings is state of the process, which entries guard as a whole.
 """
 
 from __future__ import annotations

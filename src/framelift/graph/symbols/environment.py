@@ -1,11 +1,9 @@
 """The symbolic numbers of one rehearsal: what each name stands for, and the relations between them that the capture
 relies on.
 
-A name is a symbol of torch's shape environment (`s64`, `u0`) or a `Float` of ours (`f1`).  `meanings` says where its
-value comes from: the
-size of an input, a number outside, a calculation over other names, or the graph itself.  How names and relations become
-Python text is
-in relations.py.
+A name is a symbol of torch's shape environment (`s64`, `u0`) or a `Float` of ours (`f1`).  `meanings` says where
+its value comes from: the size of an input, a number outside, a calculation over other names, or the graph itself.
+How names and relations become Python text is in relations.py.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """Symbolic numbers as captured code sees them: `Int` and `Float` behave as int and float do, and note what they were
 asked.
 
-Arithmetic gives further symbolic numbers.  Whatever needs the value itself (a comparison, `range`, a list index, text,
-a hash, any C
-function) gets the value of this call, and a relation is noted that later calls must satisfy.  Nothing is ever taken
-silently.
+Arithmetic gives further symbolic numbers.  Whatever needs the value itself (a comparison, `range`, a list index,
+text, a hash, any C function) gets the value of this call, and a relation is noted that later calls must satisfy.
+Nothing is ever taken silently.
 
 Ints are torch's SymInt, whose expressions are exact.  Floats keep their own expression, because symbolic algebra
-reorders
-floating point arithmetic; each is evaluated at every call just as the program wrote it.
+reorders floating point arithmetic; each is evaluated at every call just as the program wrote it.
 """
 
 from __future__ import annotations
@@ -367,10 +365,9 @@ def _operand(number: Any, other: Any, name: str, first: bool = False) -> Any:
     """The plain number that an operand of a class made from int or float is, where Python leaves the operation to int
     and float.
 
-    `name` is the operand's own method for it.  As `first` operand it was asked already and gave no answer, so the plain
-    number does if it
-    can; as the second it is asked only if its class is one of the plain number's kind, or if that knows nothing of its
-    base.
+    `name` is the operand's own method for it.  As `first` operand it was asked already and gave no answer, so the
+    plain number does if it can; as the second it is asked only if its class is one of the plain number's kind, or
+    if that knows nothing of its base.
     """
     cls = type(other)
     base = (

@@ -1,10 +1,9 @@
 """Scalars of numpy that change from call to call: `NumpyNumber` behaves as numpy's scalar does, and notes what it was
 asked.
 
-Numpy's arithmetic is numpy's own affair: what is calculated from such a scalar is calculated by numpy at every call,
-before the
-graph, just as the program wrote it.  An operation of torch takes it for a plain number, which is then an input of the
-graph.
+Numpy's arithmetic is numpy's own affair: what is calculated from such a scalar is calculated by numpy at every
+call, before the graph, just as the program wrote it.  An operation of torch takes it for a plain number, which is
+then an input of the graph.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@
     if not (2 <= s64 and s64 == i1): return MISS
     inputs = (s64, i0)
 
-Only the names that something needs are calculated.  A relation that does not hold, or cannot be calculated, means that
-this
-capture is not for this call.
+Only the names that something needs are calculated.  A relation that does not hold, or cannot be calculated, means
+that this capture is not for this call.
 """
 
 from __future__ import annotations
@@ -78,9 +77,8 @@ class Drawings:
 class Preamble:
     """Lines to run first, over `tensors` and the numbers at `places`, in this order.
 
-    `names` are those that the lines calculate, `checks` the relations with their user lines (text, or (code, offset)),
-    `words` what
-    the user calls the names.
+    `names` are those that the lines calculate, `checks` the relations with their user lines (text, or (code,
+    offset)), `words` what the user calls the names.
     """
 
     lines: tuple[str, ...]
@@ -270,8 +268,8 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     ]
     stride_rows = []
     # Symbols of an input's own sizes, and that its strides follow from them, are relied on by the graph's nodes and by
-    # every answer about its layout
-    # (`is_contiguous`), whether or not a relation names them, and whether or not it is an input of the graph.
+    # every answer about its layout (`is_contiguous`), whether or not a relation names them, and whether or not it is an
+    # input of the graph.
     names |= {name for name, meaning in symbols.meanings.items() if type(meaning) is FromSize}
     for tensor, dim, stride in symbols.strides:
         stride_rows.append((tensor, dim, stride))
@@ -313,8 +311,8 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
 @dataclass(frozen=True, slots=True, eq=False)
 class Assumptions:
     """What a rehearsal relied on: `meanings` of the names, in an order in which they can be calculated (text for
-    calculations), and `checks` with
-    their user lines."""
+    calculations), and `checks` with their user lines.
+    """
 
     meanings: dict[str, Any]
     checks: tuple[tuple[str, Any], ...]

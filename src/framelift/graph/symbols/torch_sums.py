@@ -1,9 +1,8 @@
 """Sums of symbols: torch marks a node that is one when it is made, and adds to it by its terms alone.
 
-An equality found later may make such a node another expression, of which torch would still take the parts for terms:
-`s0 + s1` with
-`s0 == s1` is `2*s1`, and one more symbol makes `2 + s1 + s2` of it.  Here the mark counts only where the expression is
-such a sum now.
+An equality found later may make such a node another expression, of which torch would still take the parts for
+terms: `s0 + s1` with `s0 == s1` is `2*s1`, and one more symbol makes `2 + s1 + s2` of it.  Here the mark counts
+only where the expression is such a sum now.
 """
 
 from __future__ import annotations

@@ -60,9 +60,9 @@ _COMPARISONS = {
 def certain(recorder: Recorder, tensor: Any) -> bool | None:
     """The one element of a comparison between a random number and a plain one, where it is the same whatever is drawn.
 
-    `torch.rand(()) < 0.0` is False.  None where that is not certain: among others where the tensor has not exactly one
-    element (such
-    a tensor has no truth and no item), where it was written to since, or where its memory may be the program's.
+    `torch.rand(()) < 0.0` is False.  None where that is not certain: among others where the tensor has not exactly
+    one element (such a tensor has no truth and no item), where it was written to since, or where its memory may be
+    the program's.
     """
     value = recorder.value_of(tensor)
     step = value.step

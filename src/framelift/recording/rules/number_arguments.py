@@ -1,8 +1,7 @@
 """Operations that take a Python number and are given a tensor instead: eager torch reads its value, a graph must not.
 
 Optimizers that know they are compiled keep their step counts as tensors, and hand such tensors to `alpha=` and
-`value=`.  They are
-recorded as the multiplication they stand for.
+`value=`.  They are recorded as the multiplication they stand for.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Recurrent networks: packed sequences as ordinary operations, layers with dropout between them one by one.
 
-Packing reads how long each sequence is.  Where that is known (known_values.py), rows are moved by an index that is a
-constant of the graph, and a
-network over a packed sequence is the operations of its cells, as torch's own kernels for the CPU go about it.  Torch's
-decompositions, which backends
-use, forget the dropout between layers; so a network with one is recorded layer by layer.
+Packing reads how long each sequence is.  Where that is known (known_values.py), rows are moved by an index that is
+a constant of the graph, and a network over a packed sequence is the operations of its cells, as torch's own
+kernels for the CPU go about it.  Torch's decompositions, which backends use, forget the dropout between layers; so
+a network with one is recorded layer by layer.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 real generator, before the graph.
 
 Captured code is shown what a private copy draws.  Numbers are symbolic; arrays are inputs of the graph.  Seeds and
-states are left to eager mode.
-What captured code makes with a seed of its own gives constants.
+states are left to eager mode.  What captured code makes with a seed of its own gives constants.
 """
 
 from __future__ import annotations

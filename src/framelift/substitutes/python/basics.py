@@ -1,8 +1,7 @@
 """Callables that read external objects past the probes, and what runs instead of them.
 
-A handler is `handler(session, callable, args, kwargs)` and runs paused.  `_core.captured` and `_core.read` lead back
-into
-captured code.  One small function per callable.
+A handler is `handler(session, callable, args, kwargs)` and runs paused.  `_core.captured` and `_core.read` lead
+back into captured code.  One small function per callable.
 """
 
 from __future__ import annotations
@@ -284,8 +283,7 @@ def _compiling(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 
 #: torch's one function that computes something else when it is compiled: a nested tensor sets padding to zero, or there
-#: is no nested tensor.
-#: Only who asks for one graph gets that.
+#: is no nested tensor.  Only who asks for one graph gets that.
 _OTHER_RESULT = torch.nn.TransformerEncoder.forward.__code__
 
 

@@ -1,8 +1,7 @@
 """Callables that call an argument from C, and what they are given instead of a C callable that must not run unwatched.
 
-`map(str, xs)` would call `str` past the probes.  A small captured function takes its place, whose one call is seen by
-the call rule
-like any other.  Only callbacks that no table declares pure are replaced.
+`map(str, xs)` would call `str` past the probes.  A small captured function takes its place, whose one call is seen
+by the call rule like any other.  Only callbacks that no table declares pure are replaced.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """`is`, id() and hash(): addresses of external objects are those of the real ones, and guarded; of those made inside,
 none may leave.
 
-An object made inside is rebuilt at the exit somewhere else.  So a number that came from its address is noted, and a
-result that shows
-such a number cannot be rebuilt (exits/leaves.py asks the scene).
+An object made inside is rebuilt at the exit somewhere else.  So a number that came from its address is noted, and
+a result that shows such a number cannot be rebuilt (exits/leaves.py asks the scene).
 """
 
 from __future__ import annotations

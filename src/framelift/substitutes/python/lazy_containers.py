@@ -2,8 +2,7 @@
 lists that grow).
 
 To C code that looks inside they are empty, so a native call may be given one only where it asks by Python's own
-protocols.  The methods of
-`dict` and `list` themselves, called on one, are its own methods.
+protocols.  The methods of `dict` and `list` themselves, called on one, are its own methods.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Class statements in captured code: a class made inside is internal from the moment it exists.
 
-`__init_subclass__` and `__set_name__` run while `type.__new__` is still at work, so its result comes too late: a mark
-in the namespace,
-whose `__set_name__` runs before any other, registers the new class with the probes.
+`__init_subclass__` and `__set_name__` run while `type.__new__` is still at work, so its result comes too late: a
+mark in the namespace, whose `__set_name__` runs before any other, registers the new class with the probes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Python's random generators: their state is read and written as any other, never a number frozen into a graph.
 
-Captured code draws from a private copy (boundary/becomes/copied_objects.py).  What it draws from a generator outside is
-a symbolic number: every call draws it anew, from the
-real one, before the graph.  After a seed given inside it is a value like any other, and the new state is written back
-at the exit.  Where symbols do
-not do, a number that depends on the state outside is a fact of that state, and guarded as such.
+Captured code draws from a private copy (boundary/becomes/copied_objects.py).  What it draws from a generator
+outside is a symbolic number: every call draws it anew, from the real one, before the graph.  After a seed given
+inside it is a value like any other, and the new state is written back at the exit.  Where symbols do not do, a
+number that depends on the state outside is a fact of that state, and guarded as such.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """warnings.warn: what happens to a warning is decided by filters, which are facts like any other.
 
-An ignored warning is nothing.  One that captured code turns into an exception, or records, under filters of its own is
-raised and shown
-inside.  All others are shown outside, by the program itself: they interrupt.
+An ignored warning is nothing.  One that captured code turns into an exception, or records, under filters of its
+own is raised and shown inside.  All others are shown outside, by the program itself: they interrupt.
 
-C code warns without calling anything that could be watched, and looks at the process's filters.  During a rehearsal
-rows stand before these (`quiet_capture.py`): one
-that asks the session, and one for what is to be shown inside.  They match nothing where no captured code runs.
+C code warns without calling anything that could be watched, and looks at the process's filters.  During a
+rehearsal rows stand before these (`quiet_capture.py`): one that asks the session, and one for what is to be shown
+inside.  They match nothing where no captured code runs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Weak references and the collector: what a reference still leads to is a fact only where something is known to hold
 the object.
 
-A rehearsal holds objects longer than the program does (arguments of calls in progress, what the world remembers), never
-shorter.  So a
-dead referent is dead in the program too; a live one must be seen to be held by captured code itself.
+A rehearsal holds objects longer than the program does (arguments of calls in progress, what the world remembers),
+never shorter.  So a dead referent is dead in the program too; a live one must be seen to be held by captured code
+itself.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 tensor.
 
 The same step as torch writes it for CUDA graphs (`capturable`) chooses by tensors too, so one capture serves every
-step.  RAdam's does so in single
-precision, which is not enough for it: its steps are left as they are.
+step.  RAdam's does so in single precision, which is not enough for it: its steps are left as they are.
 """
 
 from __future__ import annotations

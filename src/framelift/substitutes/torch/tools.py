@@ -28,9 +28,8 @@ def _infer_parameters(session: Session, callable_: Any, args: tuple[Any, ...], k
     """A lazy module gets its parameters when it is first called.
 
     torch's own look at the sizes of their arguments alone, so that can be done before the capture; unless random
-    numbers were drawn by then, which
-    the program draws first, or a mode or setting of the program's is on, such as inference mode, which parameters made
-    in it belong to.
+    numbers were drawn by then, which the program draws first, or a mode or setting of the program's is on, such as
+    inference mode, which parameters made in it belong to.
     """
 
     def bound(self: Any, module: Any, args: tuple[Any, ...], kwargs: Any = None) -> tuple[Any, Any, Any]:
