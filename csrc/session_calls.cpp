@@ -1,6 +1,7 @@
 // What the Python session tells the probes and asks of them, and how it goes back into captured code.
 #include "barrier.h"
 #include "calls.h"
+#include "frames.h"
 
 namespace framelift {
 
