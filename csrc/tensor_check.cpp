@@ -161,14 +161,17 @@ static bool same_marks(const TensorCheck& check, PyObject* value) {
   return same;
 }
 
-// Whether a C method is what its class holds: an attribute of the tensor itself would be found in its place.  No code of the program runs: such a
-// class reads generically, and what hides a method is not called.
+// Whether a method is what its class holds: an attribute of the tensor itself would be found in its place.  No code of
+// the program runs: such a class reads generically, and what hides a method is not called.
 static bool is_bound_to(PyObject* value, PyObject* name) {
   Ref found = Ref::steal(_PyObject_GenericGetAttrWithDict(value, name, nullptr, 1));
   if (!found) PyErr_Clear();
   PyObject *method = found.get(), *of_class = _PyType_Lookup(Py_TYPE(value), name);
-  return method && of_class && PyCFunction_Check(method) && PyCFunction_GET_SELF(method) == value &&
-         Py_IS_TYPE(of_class, &PyMethodDescr_Type) && ((PyCFunctionObject*)method)->m_ml == ((PyMethodDescrObject*)of_class)->d_method;
+  if (!method || !of_class) return false;
+  if (PyFunction_Check(of_class))
+    return PyMethod_Check(method) && PyMethod_GET_SELF(method) == value && PyMethod_GET_FUNCTION(method) == of_class;
+  return PyCFunction_Check(method) && PyCFunction_GET_SELF(method) == value && Py_IS_TYPE(of_class, &PyMethodDescr_Type) &&
+         ((PyCFunctionObject*)method)->m_ml == ((PyMethodDescrObject*)of_class)->d_method;
 }
 
 static bool has_its_methods(const TensorCheck& check, PyObject* value) {

@@ -8,8 +8,8 @@ accepted and change nothing: `OPTIONS[name].ignored` says so.
 ...     config.recompile_limit
 4
 >>> config.nonsense = 1
-Traceback (most recent call last): AttributeError: framelift.config has no option 'nonsense';
-framelift.config.OPTIONS lists them
+Traceback (most recent call last):
+AttributeError: framelift.config has no option 'nonsense'; framelift.config.OPTIONS lists them
 """
 
 from __future__ import annotations

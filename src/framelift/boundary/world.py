@@ -126,7 +126,7 @@ class World:
         self.guards.append(Guard(origin, kind, value, self.line or _core.place()))
 
     def guard_method(self, origin: Origin, name: str) -> bool:
-        """The tensor at `origin` has no attribute of its own that hides a C method; False where it has no guard that
+        """The tensor at `origin` has no attribute of its own that hides a method; False where it has no guard that
         could say so.
         """
         index = self._tensor_guards.get(origin)

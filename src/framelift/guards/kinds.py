@@ -77,7 +77,7 @@ class TensorFacts:
     is_inference: bool
     has_grad: bool | None  # None: not asked
     marks: frozenset[int] | None = None  # None: not asked; else no other dimensions are declared dynamic
-    methods: tuple[str, ...] = ()  # C methods that no attribute of the tensor itself hides
+    methods: tuple[str, ...] = ()  # methods that no attribute of the tensor itself hides
 
 
 #: classes whose C methods nothing but an attribute of the tensor itself can hide

@@ -19,7 +19,6 @@ from .._core import is_a
 from ..boundary.world import ABSENT
 from ..graph.metadata.facts import is_overriding
 from ..graph.state.patched import replaced_names
-from ..vocabulary.class_reads import has_member
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -102,8 +101,9 @@ def _names_read(function: types.FunctionType) -> tuple[str, ...]:
 
 @functools.cache
 def _methods_read(function: types.FunctionType) -> tuple[str, ...]:
-    """Those of them that an attribute of a tensor may hide: methods."""
-    return tuple(name for name in _names_read(function) if not has_member(type(getattr(torch.Tensor, name)), "__set__"))
+    """Those of them that an attribute of a tensor may hide, and whose guard says so: methods."""
+    methods = (types.FunctionType, types.MethodDescriptorType)
+    return tuple(name for name in _names_read(function) if type(_core.type_lookup(torch.Tensor, name, None)) in methods)
 
 
 @functools.cache

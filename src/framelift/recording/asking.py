@@ -12,7 +12,7 @@ from ..graph.metadata.arguments import has_long_part, rebuild
 from ..graph.metadata.cache import Outcome, outcome_of
 from ..graph.metadata.facts import SymbolicFacts
 from ..graph.metadata.meta_kernels import is_light, laid_out_by
-from ..graph.metadata.refusals import check_arguments, check_writes
+from ..graph.metadata.refusals import check_arguments, check_dtypes, check_writes
 from ..graph.state.torch_state import State
 from ..graph.symbols.numbers import NUMBERS
 from ..vocabulary.reasons import Interrupt
@@ -101,4 +101,5 @@ def _observed(recorder: Recorder, asked: Asked, light: bool = True) -> Outcome:
         observed = recorder.fakes.observe(target.name, facts, call)
     outcome = outcome_of(observed, facts, target.name, asked.gives_values, regular, laid_out_by(target.func))
     check_writes(target, kept, kept_named, found, outcome)
+    check_dtypes(target, kept, kept_named, found)
     return outcome

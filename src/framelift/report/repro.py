@@ -85,7 +85,7 @@ def save_repro(compiled: Any, path: Any, *, number: int = 0) -> Path:
         raise ValueError("nothing was captured with a graph: call the compiled function first")
     info = graphs[number]
     target = Path(path)
-    backend = getattr(native.miss, "backend_name", "") or "inductor"
+    backend = info.backend or "inductor"
     target.write_text(
         repro_source(
             info.graph_module,

@@ -7,10 +7,12 @@ where nobody uses the result, the error would not come at all.
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..._core import is_a
 from ...vocabulary.class_reads import name_of
@@ -20,7 +22,7 @@ from ..fx.values import Value
 from .arguments import rebuild
 from .cache import Outcome
 
-__all__ = ["check_arguments", "check_writes"]
+__all__ = ["check_arguments", "check_dtypes", "check_writes"]
 
 
 def _called(names: str, *others: Any) -> dict[int, Any]:
@@ -82,6 +84,59 @@ def check_writes(target: Target, kept: list[Any], named: dict[str, Any], found: 
         target.func(*(rebuild(arg, real) for arg in kept), **{name: rebuild(arg, real) for name, arg in named.items()})
     except Exception as error:
         raise Interrupt("torch-operation-failed", f"{target.name}: {name_of(type(error))}: {error}") from error
+
+
+#: dtypes that every kernel takes, as long as all arguments have the same
+_TAKEN = (torch.float32, torch.float64)
+_C_CALLABLES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+#: (callable, dtypes, classes of other arguments) -> what its kernel said to them, "" where it took them
+_said: dict[tuple[Any, ...], str] = {}
+
+
+def check_dtypes(target: Target, kept: list[Any], named: dict[str, Any], found: list[Value]) -> None:
+    """Kernels refuse dtypes that torch's meta functions take: `floor` of truth values, `lt` of complex numbers.  Each
+    kernel is tried once for each choice of dtypes."""
+    dtypes = tuple([value.facts.dtype for value in found])
+    if not dtypes or dtypes[0] in _TAKEN and dtypes.count(dtypes[0]) == len(dtypes):
+        return
+    others = [arg for arg in (*kept, *named.values()) if type(arg) is not Value]
+    if type(target.func) not in _C_CALLABLES or any(type(arg) not in _PLAIN for arg in others):
+        return
+    if torch._C._is_any_autocast_enabled():  # other dtypes reach the kernel
+        return
+    key = (target.func, dtypes, *map(type, others), *named)
+    if key not in _said:
+        sizes = [value.facts.template().shape for value in found]
+        if (
+            any(value.facts.device.type != "cpu" for value in found)
+            or sum(map(torch.Size.numel, sizes)) > _MOST_ELEMENTS
+        ):
+            return
+        _said[key] = _trial(target, kept, named, dict(zip(map(id, found), zip(sizes, dtypes))))
+    if _said[key]:
+        raise Interrupt("torch-operation-failed", f"{target.name}: {_said[key]}")
+
+
+_PLAIN = (bool, int, float, complex, str, torch.dtype, torch.memory_format, type(None))
+
+
+def _trial(target: Target, kept: list[Any], named: dict[str, Any], tensors: dict[int, Any]) -> str:
+    """What a kernel says to zeros, and if it refuses them to ones: some divide by them, others index with them."""
+    said = ""
+    for fill in (torch.zeros, torch.ones):
+        made = {key: fill(size, dtype=dtype, device="cpu") for key, (size, dtype) in tensors.items()}
+
+        def real(value: Any, made: dict[int, Any] = made) -> Any:
+            return made[id(value)]
+
+        args = [rebuild(arg, real) for arg in kept]
+        try:
+            with torch.random.fork_rng(devices=()), torch._C.DisableTorchFunction(), _disable_current_modes():
+                target.func(*args, **{name: rebuild(arg, real) for name, arg in named.items()})
+            return ""
+        except Exception as error:
+            said = f"{name_of(type(error))}: {error}"
+    return said
 
 
 def _scalars(args: Iterable[Any]) -> list[Any]:

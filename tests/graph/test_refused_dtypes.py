@@ -1,0 +1,61 @@
+"""Dtypes that kernels refuse and torch's meta functions take: the error comes, and what the program did before stays."""
+
+from __future__ import annotations
+
+import operator
+
+import pytest
+import torch
+
+from support import compiled
+
+BOOL, INT, FLOAT, COMPLEX = (torch.ones(2, 2).to(dtype) for dtype in (torch.bool, torch.int64, torch.float32, torch.complex64))
+REFUSED = {
+    "a mask minus numbers": (operator.sub, BOOL, FLOAT),
+    "numbers minus a mask": (torch.sub, INT, BOOL),
+    "a method": (torch.Tensor.subtract, BOOL, FLOAT),
+    "rounding a mask": (torch.floor, BOOL),
+    "shifting a mask": (operator.lshift, BOOL, BOOL),
+    "bits of fractions": (operator.and_, FLOAT, INT),
+    "an order of complex numbers": (operator.lt, COMPLEX, FLOAT),
+    "the largest complex number": (torch.amax, COMPLEX),
+    "the spread of integers": (torch.std, INT),
+    "the median of a mask": (torch.median, BOOL),
+    "a rest of masks": (torch.fmod, BOOL, BOOL),
+    "in place": (lambda a, b: a.clone().sub_(b), BOOL, BOOL),
+}
+
+
+@pytest.mark.parametrize("is_used", [True, False], ids=["used", "unused"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_error_comes_after_what_was_done_before(name: str, is_used: bool) -> None:
+    function, *args = REFUSED[name]
+    log: list[str] = []
+
+    def program(x: torch.Tensor, *args: torch.Tensor) -> object:
+        x.add_(1)
+        log.append("before")
+        result = function(*args)
+        log.append("behind")
+        return result if is_used else x
+
+    def outcome(call: object) -> tuple[object, ...]:
+        log.clear()
+        x = torch.ones(2)
+        with pytest.raises(Exception) as raised:
+            call(x, *args)
+        return type(raised.value), str(raised.value), tuple(log), x.tolist()
+
+    captured = compiled(program)
+    assert outcome(program) == outcome(captured) == outcome(captured)
+
+
+def test_what_kernels_take_is_captured_and_draws_nothing() -> None:
+    def program(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return a // b, a[b], torch.where(a > 1, a, b), (a == b) & (b > 0), a.cumsum(0), a.double() / b
+
+    a, b = torch.tensor([1, 2, 3]), torch.tensor([1, 2, 1])
+    state = torch.get_rng_state()
+    got = compiled(program, fullgraph=True)(a, b)
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(one, other) for one, other in zip(got, program(a, b), strict=True))
