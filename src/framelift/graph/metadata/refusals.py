@@ -89,32 +89,33 @@ def check_writes(target: Target, kept: list[Any], named: dict[str, Any], found: 
 #: dtypes that every kernel takes, as long as all arguments have the same
 _TAKEN = (torch.float32, torch.float64)
 _C_CALLABLES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
-#: (callable, dtypes, classes of other arguments) -> what its kernel said to them, "" where it took them
-_said: dict[tuple[Any, ...], str] = {}
+#: (callable, dtypes, classes of other arguments) that a kernel took
+_taken: set[tuple[Any, ...]] = set()
 
 
 def check_dtypes(target: Target, kept: list[Any], named: dict[str, Any], found: list[Value]) -> None:
     """Kernels refuse dtypes that torch's meta functions take: `floor` of truth values, `lt` of complex numbers.  Each
-    kernel is tried once for each choice of dtypes."""
+    kernel is tried until it takes such a choice of dtypes."""
     dtypes = tuple([value.facts.dtype for value in found])
     if not dtypes or dtypes[0] in _TAKEN and dtypes.count(dtypes[0]) == len(dtypes):
         return
     others = [arg for arg in (*kept, *named.values()) if type(arg) is not Value]
-    if type(target.func) not in _C_CALLABLES or any(type(arg) not in _PLAIN for arg in others):
+    if type(target) is not Target or type(target.func) not in _C_CALLABLES:
+        return
+    if any(type(arg) not in _PLAIN for arg in others):
         return
     if torch._C._is_any_autocast_enabled():  # other dtypes reach the kernel
         return
     key = (target.func, dtypes, *map(type, others), *named)
-    if key not in _said:
-        sizes = [value.facts.template().shape for value in found]
-        if (
-            any(value.facts.device.type != "cpu" for value in found)
-            or sum(map(torch.Size.numel, sizes)) > _MOST_ELEMENTS
-        ):
-            return
-        _said[key] = _trial(target, kept, named, dict(zip(map(id, found), zip(sizes, dtypes))))
-    if _said[key]:
-        raise Interrupt("torch-operation-failed", f"{target.name}: {_said[key]}")
+    if key in _taken or any(value.facts.device.type != "cpu" for value in found):
+        return
+    sizes = [value.facts.template().shape for value in found]
+    if sum(map(torch.Size.numel, sizes)) > _MOST_ELEMENTS:
+        return
+    said = _trial(target, kept, named, dict(zip(map(id, found), zip(sizes, dtypes))))
+    if said:
+        raise Interrupt("torch-operation-failed", f"{target.name}: {said}")
+    _taken.add(key)
 
 
 _PLAIN = (bool, int, float, complex, str, torch.dtype, torch.memory_format, type(None))
