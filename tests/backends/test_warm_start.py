@@ -129,7 +129,7 @@ PROGRAM = textwrap.dedent("""
 """)
 
 FAMILIES = ("llama", "bert", "gpt2", "vit", "llama_training")
-OTHERS = ("training", "effects", "autocast", "checkpoint")   # the last one loads the compiler
+OTHERS = ("effects", "checkpoint")   # the last one loads the compiler
 
 
 def run(folder, *programs, **variables):
