@@ -275,6 +275,8 @@ def _raw_items(value: Any) -> list[Any]:
 
 def _mapping(self: Portrait, value: Any) -> tuple[Any, ...]:
     if type(value) is dict:
+        if "__slotnames__" in value:   # what a class holds: a cache that copy and pickle keep there, as chance has it
+            value = {k: v for k, v in value.items() if k != "__slotnames__"}
         return "mapping", dict, self.children(value), self.children(value.values(), value), None, None
     # An OrderedDict's own order is kept beside the dictionary's.
     base = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
