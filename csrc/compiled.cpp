@@ -47,7 +47,8 @@ static void raise_second_miss(CompiledObject* self, PyObject* entries, PyObject*
                ((PyFunctionObject*)self->function)->func_qualname, words ? words.get() : Py_None);
 }
 
-// The driver's answer: an entry it made for this call; True: look again, another thread made some; anything else: run plainly.
+// The driver's answer: an entry it made for this call; True: look again, another thread made some; anything else: run
+// plainly.
 static Ref ask_driver(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
   if (thread_state().mode == Mode::RunOnly || self->miss == Py_None) return Ref::new_ref(Py_None);
   Ref tuple = tuple_of(locals, n), miss = Ref::new_ref(self->miss);
@@ -316,7 +317,8 @@ static PyMemberDef compiled_members[] = {
     {"bound", T_OBJECT, offsetof(CompiledObject, bound), READONLY, "arguments put before those of a call"},
     {"receiver", T_OBJECT, offsetof(CompiledObject, receiver), READONLY, "the object whose class's __call__ it stands for"},
     {"successor", T_OBJECT, offsetof(CompiledObject, successor), READONLY, "called while that class has another __call__"},
-    {"miss", T_OBJECT, offsetof(CompiledObject, miss), 0, "miss(compiled, locals) -> an entry for this call, True to look again, or False to run eagerly"},
+    {"miss", T_OBJECT, offsetof(CompiledObject, miss), 0,
+     "miss(compiled, locals) -> an entry for this call, True to look again, or False to run eagerly"},
     {"frames", T_OBJECT, offsetof(CompiledObject, frames), READONLY, "code -> entries of frames met in plain runs"},
     {"hits", T_ULONGLONG, offsetof(CompiledObject, hits), 0, "calls that an entry served"},
     {nullptr, 0, 0, 0, nullptr}};

@@ -1,4 +1,5 @@
-// GraphCall: a call of a compiled graph whose failures are looked into.  In C, so that a call that does not fail costs no Python frame
+// GraphCall: a call of a compiled graph whose failures are looked into.  In C, so that a call that does not fail costs
+// no Python frame
 // and no second tuple of all inputs.
 #include "barrier.h"
 #include "reference.h"
@@ -31,7 +32,8 @@ static void look_into_failure(PyObject* failed, PyObject* const* inputs, Py_ssiz
     SavedError second;
     second.normalize();
     PyObject* raised = second.value();
-    if (raised && PyExceptionInstance_Check(raised) && !is_in_chain_of(raised, value)) PyException_SetContext(raised, Py_NewRef(value));
+    if (raised && PyExceptionInstance_Check(raised) && !is_in_chain_of(raised, value))
+      PyException_SetContext(raised, Py_NewRef(value));
     return second.restore();
   }
   error.restore();
@@ -45,7 +47,8 @@ static PyObject* graph_call(PyObject* object, PyObject* const* inputs, size_t na
     return nullptr;
   }
   PyObject* result = PyObject_Vectorcall(graph.get(), inputs, nargsf, kwnames);
-  if (!result && PyErr_ExceptionMatches(PyExc_Exception)) look_into_failure(failed.get(), inputs, PyVectorcall_NARGS(nargsf));
+  if (!result && PyErr_ExceptionMatches(PyExc_Exception))
+    look_into_failure(failed.get(), inputs, PyVectorcall_NARGS(nargsf));
   return result;
 }
 
@@ -82,14 +85,16 @@ bool init_graph_calls(PyObject* module) {
   GraphCall_Type.tp_name = "framelift._core.GraphCall";
   GraphCall_Type.tp_basicsize = sizeof(GraphCallObject);
   GraphCall_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
-  GraphCall_Type.tp_doc = "GraphCall(graph, failed): calls the graph; where it raises an Exception, failed(exception, inputs) is called first.";
+  GraphCall_Type.tp_doc =
+      "GraphCall(graph, failed): calls the graph; where it raises an Exception, failed(exception, inputs) is called first.";
   GraphCall_Type.tp_new = slot<create>;
   GraphCall_Type.tp_dealloc = slot<dealloc>;
   GraphCall_Type.tp_traverse = traversal<traverse>;
   GraphCall_Type.tp_clear = slot<clear>;
   GraphCall_Type.tp_vectorcall_offset = offsetof(GraphCallObject, vectorcall);
   GraphCall_Type.tp_call = PyVectorcall_Call;
-  return PyType_Ready(&GraphCall_Type) == 0 && PyModule_AddObjectRef(module, "GraphCall", (PyObject*)&GraphCall_Type) == 0;
+  return PyType_Ready(&GraphCall_Type) == 0 &&
+         PyModule_AddObjectRef(module, "GraphCall", (PyObject*)&GraphCall_Type) == 0;
 }
 
 }  // namespace framelift

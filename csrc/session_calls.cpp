@@ -22,8 +22,10 @@ static PyObject* mark_tensor(PyObject*, PyObject* object) {
   r->tensors.insert(object);
   Py_RETURN_NONE;
 }
-// A class is in the list of subclasses of each of its bases, which anybody may ask for.  One made inside leaves the lists of those from outside:
-// other threads must not see it, nor the program when the rehearsal is thrown away and the class waits for the garbage collector.
+// A class is in the list of subclasses of each of its bases, which anybody may ask for.  One made inside leaves the
+// lists of those from outside:
+// other threads must not see it, nor the program when the rehearsal is thrown away and the class waits for the garbage
+// collector.
 // Lists of classes made inside stay as they are: CPython passes changes of a class on to its subclasses by them.
 static bool leave_lists(Rehearsal* r, PyTypeObject* cls) {
   for (Py_ssize_t i = 0; cls->tp_bases && i < PyTuple_GET_SIZE(cls->tp_bases); i++) {
@@ -47,7 +49,8 @@ static PyObject* mark_internal(PyObject*, PyObject* object) {
   if (PyType_Check(object) && !leave_lists(r, (PyTypeObject*)object)) return nullptr;
   Py_RETURN_NONE;
 }
-// adopt(class, name): the `__set_name__` of a mark in a new class's namespace.  The mark goes, the class is internal.  Native, so that no other thread
+// adopt(class, name): the `__set_name__` of a mark in a new class's namespace.  The mark goes, the class is internal.
+// Native, so that no other thread
 // runs between the making of the class and this.
 static PyObject* adopt(PyObject*, PyObject* const* a, Py_ssize_t n) {
   NEED_REHEARSAL

@@ -45,7 +45,7 @@ class Learned:
         self.warned: set[Any] = set()  # causes whose limit was reported
         self.classes: dict[
             str, tuple[weakref.ref[type], int]
-        ] = {}  # text of an origin -> the class that some function made, the how manieth there
+        ] = {}  # text of an origin -> the class that some function made, and its number there
         self.read_fully: set[str] = set()  # texts of origins of dictionaries that are not read key by key
 
     def learn(self, world: World) -> None:
