@@ -486,8 +486,7 @@ static PyObject* run_rehearsal(Rehearsal* r, PyObject* function, PyObject* given
 }
 
 // Tells the session what the rehearsal raises (Python code cannot see that: a signal handler may raise as soon as it
-// has control again),
-// where generators were made and where the time went.
+// has control again), where generators were made and where the time went.
 static void report(Rehearsal& rehearsal) {
   SavedError error;
   error.normalize();

@@ -181,9 +181,8 @@ static MethodTable kept_methods({
 // ---- SignalsWait: signal handlers run when a block is over ----
 
 // Torch calls Python code in places where an exception ends the process: the end of a dispatch mode, for one.  The
-// interpreter runs
-// handlers in the main thread alone, so for the length of the block no thread is that.  Other threads are not the main
-// thread either way.
+// interpreter runs handlers in the main thread alone, so for the length of the block no thread is that.  Other threads
+// are not the main thread either way.
 struct WaitObject {
   PyObject_HEAD
   unsigned long main_thread;  // 0: another thread, or a block within a block

@@ -23,10 +23,9 @@ static PyObject* mark_tensor(PyObject*, PyObject* object) {
   Py_RETURN_NONE;
 }
 // A class is in the list of subclasses of each of its bases, which anybody may ask for.  One made inside leaves the
-// lists of those from outside:
-// other threads must not see it, nor the program when the rehearsal is thrown away and the class waits for the garbage
-// collector.
-// Lists of classes made inside stay as they are: CPython passes changes of a class on to its subclasses by them.
+// lists of those from outside: other threads must not see it, nor the program when the rehearsal is thrown away and the
+// class waits for the garbage collector. Lists of classes made inside stay as they are: CPython passes changes of a
+// class on to its subclasses by them.
 static bool leave_lists(Rehearsal* r, PyTypeObject* cls) {
   for (Py_ssize_t i = 0; cls->tp_bases && i < PyTuple_GET_SIZE(cls->tp_bases); i++) {
     PyTypeObject* base = (PyTypeObject*)PyTuple_GET_ITEM(cls->tp_bases, i);
@@ -50,8 +49,7 @@ static PyObject* mark_internal(PyObject*, PyObject* object) {
   Py_RETURN_NONE;
 }
 // adopt(class, name): the `__set_name__` of a mark in a new class's namespace.  The mark goes, the class is internal.
-// Native, so that no other thread
-// runs between the making of the class and this.
+// Native, so that no other thread runs between the making of the class and this.
 static PyObject* adopt(PyObject*, PyObject* const* a, Py_ssize_t n) {
   NEED_REHEARSAL
   if (n != 2 || !PyType_Check(a[0])) return PyErr_Format(PyExc_TypeError, "adopt(class, name)");

@@ -6,6 +6,8 @@ import operator
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from support import compiled
 
@@ -59,3 +61,32 @@ def test_what_kernels_take_is_captured_and_draws_nothing() -> None:
     got = compiled(program, fullgraph=True)(a, b)
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(one, other) for one, other in zip(got, program(a, b), strict=True))
+
+
+class Dispatched(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        SEEN.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+class Called(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        SEEN.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+SEEN: list[str] = []
+
+
+@pytest.mark.parametrize("mode", [Dispatched, Called])
+def test_modes_do_not_see_that_a_kernel_is_tried(mode: type) -> None:
+    def program(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return a // b, a < b, (a > 0) & (b > 0), a.cumsum(0), a * 2.5
+
+    seen = []
+    for call in (program, compiled(program)):
+        SEEN.clear()
+        with mode():
+            call(torch.tensor([4, 5]), torch.tensor([2, 3]))
+        seen.append(list(SEEN))
+    assert seen[0] == seen[1] and len(seen[0]) == 7
