@@ -83,10 +83,10 @@ def test_modes_do_not_see_that_a_kernel_is_tried(mode: type) -> None:
     def program(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return a // b, a < b, (a > 0) & (b > 0), a.cumsum(0), a * 2.5
 
-    seen = []
+    args, seen = (torch.tensor([4, 5]), torch.tensor([2, 3])), []
     for call in (program, compiled(program)):
         SEEN.clear()
         with mode():
-            call(torch.tensor([4, 5]), torch.tensor([2, 3]))
+            call(*args)
         seen.append(list(SEEN))
     assert seen[0] == seen[1] and len(seen[0]) == 7
