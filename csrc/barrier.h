@@ -1,5 +1,6 @@
-// The exception barrier: CPython is C and must never be unwound by a C++ exception.  Every function that CPython or torch calls is
-// handed over as slot<f>, method<f>(...) or getter<f>(...), which turn exceptions into Python's.  Tables of methods take nothing else.
+// The exception barrier: CPython is C and must never be unwound by a C++ exception.  Every function that CPython or
+// torch calls is handed over as slot<f>, method<f>(...) or getter<f>(...), which turn exceptions into Python's.  Tables
+// of methods take nothing else.
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -9,7 +10,8 @@
 
 namespace framelift {
 
-// Sets the C++ exception that is being handled as a Python exception: MemoryError, what torch makes of its own, or RuntimeError.
+// Sets the C++ exception that is being handled as a Python exception: MemoryError, what torch makes of its own, or
+// RuntimeError.
 void raise_cpp_exception() noexcept;
 // The same where nobody looks at exceptions: it is reported as unraisable, and one that is set stays set.
 void report_cpp_exception() noexcept;
@@ -29,8 +31,10 @@ struct Barrier<function, Result (*)(Args...)> {
         report_cpp_exception();
       } else {
         raise_cpp_exception();
-        if constexpr (std::is_pointer_v<Result>) return nullptr;
-        else return (Result)-1;
+        if constexpr (std::is_pointer_v<Result>)
+          return nullptr;
+        else
+          return (Result)-1;
       }
     }
   }
@@ -73,9 +77,11 @@ inline constexpr int fast_flags = 0;
 template <>
 inline constexpr int fast_flags<PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t)> = METH_FASTCALL;
 template <>
-inline constexpr int fast_flags<PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)> = METH_FASTCALL | METH_KEYWORDS;
+inline constexpr int fast_flags<PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*)> =
+    METH_FASTCALL | METH_KEYWORDS;
 
-// method<f, METH_O>("name", "doc").  The flags of functions that take an array follow from their type and are not given.
+// method<f, METH_O>("name", "doc").  The flags of functions that take an array follow from their type and are not
+// given.
 template <auto function, int flags>
 Method method(const char* name, const char* doc) {
   using Function = decltype(function);

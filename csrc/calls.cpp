@@ -28,19 +28,21 @@ struct Verdict {
 // A verdict for the time of a call: the tables may be asked again meanwhile.
 static Verdict held(const Verdict& v) { return {v.kind, Ref::new_ref(v.payload.get())}; }
 
-// By method definition or object.  Never freed: at the end of the process there is no interpreter to give references back to.
+// By method definition or object.  Never freed: at the end of the process there is no interpreter to give references
+// back to.
 static auto& verdicts = *new std::unordered_map<const void*, Verdict>;
-static std::unordered_set<PyTypeObject*> safe_receivers;       // C types whose methods are pure on internal receivers
-static std::unordered_set<const void*> special_methods;         // their methods that are not simply pure: asked one by one
-static std::unordered_set<PyObject*> unordered;                 // callables for which the order of a set given to them is nothing
+static std::unordered_set<PyTypeObject*> safe_receivers;  // C types whose methods are pure on internal receivers
+static std::unordered_set<const void*> special_methods;   // their methods that are not simply pure: asked one by one
+static std::unordered_set<PyObject*> unordered;  // callables for which the order of a set given to them is nothing
 static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle, *name_note_unbound, *name_new, *name_init;
 
 // What identifies a C callable for good: the method definition where there is one, else the object itself.
 static const void* identity(PyObject* callable) {
   // All types share one definition of __new__, and slot wrappers of one name share theirs: there only the object tells.
+  static PyObject* const any_new = PyObject_GetAttrString((PyObject*)&PyBaseObject_Type, "__new__");
   if (PyCFunction_Check(callable)) {
     PyMethodDef* definition = ((PyCFunctionObject*)callable)->m_ml;
-    return strcmp(definition->ml_name, "__new__") ? (const void*)definition : callable;
+    return definition == ((PyCFunctionObject*)any_new)->m_ml ? (const void*)callable : definition;
   }
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyClassMethodDescr_Type))
     return ((PyMethodDescrObject*)callable)->d_method;
@@ -49,7 +51,8 @@ static const void* identity(PyObject* callable) {
   return nullptr;
 }
 
-// Under which key the verdict on a callable is kept: a method and the same one bound to an object share their definition.
+// Under which key the verdict on a callable is kept: a method and the same one bound to an object share their
+// definition.
 static const void* verdict_key(PyObject* callable) {
   const char* found = (const char*)identity(callable);
   bool unbound = Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyClassMethodDescr_Type);
@@ -71,7 +74,8 @@ static bool find_verdict(Rehearsal* r, PyObject* callable, Verdict* out) {
   if (!answer) return false;
   *out = {(CallKind)PyLong_AsLong(PyTuple_GET_ITEM(answer.get(), 0)), Ref::new_ref(PyTuple_GET_ITEM(answer.get(), 1))};
   if (key) {
-    if (!verdicts.count(key) && key == callable) Py_INCREF(callable);  // an address is an identity only while the object lives
+    if (!verdicts.count(key) && key == callable)
+      Py_INCREF(callable);  // an address is an identity only while the object lives
     verdicts[key] = held(*out);
   }
   return true;
@@ -91,10 +95,11 @@ static Ref keywords_of(PyObject* const* values, PyObject* kwnames) {
   return keywords;
 }
 
-static PyObject* call_handler(Rehearsal* r, PyObject* handler, PyObject* callable, PyObject* receiver, PyObject* const* args,
-                              Py_ssize_t nargs, PyObject* kwnames) {
+static PyObject* call_handler(Rehearsal* r, PyObject* handler, PyObject* callable, PyObject* receiver,
+                              PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   Py_ssize_t first = receiver ? 1 : 0;
-  Ref positional = make_tuple(nargs + first, [&](Py_ssize_t i) { return Ref::new_ref(i < first ? receiver : args[i - first]); });
+  Ref positional =
+      make_tuple(nargs + first, [&](Py_ssize_t i) { return Ref::new_ref(i < first ? receiver : args[i - first]); });
   Ref keywords = keywords_of(args + nargs, kwnames), result;
   if (positional && keywords) {
     PyObject* stack[] = {r->session, callable, positional.get(), keywords.get()};
@@ -105,33 +110,34 @@ static PyObject* call_handler(Rehearsal* r, PyObject* handler, PyObject* callabl
   return result.release();
 }
 
-static Py_ssize_t total(Py_ssize_t nargs, PyObject* kwnames) { return nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0); }
+static Py_ssize_t total(Py_ssize_t nargs, PyObject* kwnames) {
+  return nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+}
 
-// C callables handed to a higher-order function are called behind the probes: they must be declared pure or record themselves.
+// C callables handed to a higher-order function are called behind the probes: they must be declared pure or record
+// themselves.
 static bool callbacks_declared(Rehearsal* r, PyObject* const* args, Py_ssize_t n) {
   for (Py_ssize_t i = 0; i < n; i++) {
     PyObject* a = args[i];
     bool c_callable = identity(a) != nullptr || (!PyFunction_Check(a) && !PyMethod_Check(a) && !PyType_Check(a) &&
-                                                  PyCallable_Check(a) && !r->external.count(a));
+                                                 PyCallable_Check(a) && !r->external.count(a));
     if (!c_callable) continue;
     if (PyCFunction_Check(a) && PyCFunction_GET_SELF(a) && safe_receivers.count(Py_TYPE(PyCFunction_GET_SELF(a))) &&
         !special_methods.count(((PyCFunctionObject*)a)->m_ml))
       continue;
     Verdict v;
     if (!find_verdict(r, a, &v)) return false;
-    if (v.kind == CallKind::Pure || v.kind == CallKind::Bound || v.kind == CallKind::Higher || v.kind == CallKind::Native) continue;
+    if (v.kind == CallKind::Pure || v.kind == CallKind::Bound || v.kind == CallKind::Higher ||
+        v.kind == CallKind::Native)
+      continue;
     deny(r, name_deny, a, nullptr);
     return false;
   }
   return true;
 }
 
-// The methods of built-in types that call an argument.
-static bool takes_callback(const char* name) {
-  return !strcmp(name, "sort") || !strcmp(name, "sub") || !strcmp(name, "subn");
-}
-
-static PyObject* prepend(Rehearsal* r, PyObject* callable, PyObject* receiver, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+static PyObject* prepend(Rehearsal* r, PyObject* callable, PyObject* receiver, PyObject* const* args, Py_ssize_t nargs,
+                         PyObject* kwnames) {
   std::vector<PyObject*> stack{receiver};
   stack.insert(stack.end(), args, args + total(nargs, kwnames));
   return dispatch(r, callable, stack.data(), nargs + 1, kwnames);
@@ -142,7 +148,8 @@ static PyObject* unwrap(Rehearsal* r, PyObject* callable, PyObject* const* args,
   if (!positional || !keywords) return nullptr;
   PyObject* question[] = {callable, positional.get(), keywords.get()};
   Ref next = Ref::steal(ask_session(r, name_unwrap, question, 3));
-  if (!next || Py_EnterRecursiveCall(" while calling a Python object")) return nullptr;  // `__call__` may be of its own class
+  if (!next || Py_EnterRecursiveCall(" while calling a Python object"))
+    return nullptr;  // `__call__` may be of its own class
   struct Leave {
     ~Leave() { Py_LeaveRecursiveCall(); }
   } leave;
@@ -160,17 +167,24 @@ static bool meets_number(PyObject* callable, PyObject* const* args, Py_ssize_t n
   if (number_types.empty()) return false;
   for (Py_ssize_t i = 0; i < n; i++)
     if (is_symbolic_number(args[i])) return true;
-  return n == 1 && (callable == builtin_len || callable == (PyObject*)&PyLong_Type || callable == (PyObject*)&PyFloat_Type) && PyType_IsSubtype(Py_TYPE(args[0]), (PyTypeObject*)THPVariableClass);
+  return n == 1 &&
+         (callable == builtin_len || callable == (PyObject*)&PyLong_Type || callable == (PyObject*)&PyFloat_Type) &&
+         PyType_IsSubtype(Py_TYPE(args[0]), (PyTypeObject*)THPVariableClass);
 }
 
-// Containers that import an entry when it is asked for by their methods: to C code that looks inside they are empty, or no containers.
+// Containers that import an entry when it is asked for by their methods: to C code that looks inside they are empty, or
+// no containers.
 static std::unordered_set<PyTypeObject*> view_types;
 static PyObject* view_handler = nullptr;
 
-bool is_view(PyObject* value) { return PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) && view_types.count(Py_TYPE(value)); }
+bool is_view(PyObject* value) {
+  return PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) && view_types.count(Py_TYPE(value));
+}
 
 static bool meets_view(PyObject* callable, PyObject* const* args, Py_ssize_t n) {
-  if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) && view_types.count(Py_TYPE(PyCFunction_GET_SELF(callable)))) return true;
+  if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) &&
+      view_types.count(Py_TYPE(PyCFunction_GET_SELF(callable))))
+    return true;
   for (Py_ssize_t i = 0; i < n; i++)
     if (is_view(args[i])) return true;
   return false;
@@ -180,7 +194,8 @@ static bool meets_view(PyObject* callable, PyObject* const* args, Py_ssize_t n) 
 static int note_unbound(Rehearsal* r, PyObject* callable) {
   if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
   if (PyType_Check(callable)) {
-    PyObject* makers[] = {_PyType_Lookup((PyTypeObject*)callable, name_new), _PyType_Lookup((PyTypeObject*)callable, name_init)};
+    PyObject* makers[] = {_PyType_Lookup((PyTypeObject*)callable, name_new),
+                          _PyType_Lookup((PyTypeObject*)callable, name_init)};
     for (PyObject* maker : makers) {
       // Safe: the class was noted, so its special methods are guarded; what a staticmethod holds never changes.
       bool is_static = maker && Py_IS_TYPE(maker, &PyStaticMethod_Type);
@@ -193,7 +208,8 @@ static int note_unbound(Rehearsal* r, PyObject* callable) {
   return Ref::steal(ask_session(r, name_note_unbound, &callable, 1)) ? 0 : -1;
 }
 
-// Arguments that do not fit raise before there is a frame, so before anything is guarded: what decides it is noted then.
+// Arguments that do not fit raise before there is a frame, so before anything is guarded: what decides it is noted
+// then.
 static PyObject* failed_call(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t n) {
   SavedError error;
   bool failed = false;
@@ -221,17 +237,19 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
   if (!unordered.count(callable) && note_orders(r, callable, args, nargs) < 0) return nullptr;
   if (PyCFunction_Check(callable)) {
     PyObject* receiver = PyCFunction_GET_SELF(callable);
-    if (receiver && safe_receivers.count(Py_TYPE(receiver)) && !special_methods.count(((PyCFunctionObject*)callable)->m_ml)) {
-      if (takes_callback(((PyCFunctionObject*)callable)->m_ml->ml_name) && !callbacks_declared(r, args, total(nargs, kwnames))) return nullptr;
+    if (receiver && safe_receivers.count(Py_TYPE(receiver)) &&
+        !special_methods.count(((PyCFunctionObject*)callable)->m_ml)) {
       return PyObject_Vectorcall(callable, args, nargs, kwnames);
     }
   }
-  if (PyType_Check(callable) && (((PyTypeObject*)callable)->tp_flags & Py_TPFLAGS_HEAPTYPE) && !r->internal.count(callable)) {
+  if (PyType_Check(callable) && (((PyTypeObject*)callable)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
+      !r->internal.count(callable)) {
     if (note_class(r, callable) < 0) return nullptr;
   }
   Verdict v;
   if (!find_verdict(r, callable, &v)) return nullptr;
-  bool native = v.kind == CallKind::OnInternals || v.kind == CallKind::Pure || v.kind == CallKind::Native || v.kind == CallKind::Higher;
+  bool native = v.kind == CallKind::OnInternals || v.kind == CallKind::Pure || v.kind == CallKind::Native ||
+                v.kind == CallKind::Higher;
   Py_ssize_t all = total(nargs, kwnames);
   if (native && view_handler && meets_view(callable, args, all))
     return call_handler(r, view_handler, callable, nullptr, args, nargs, kwnames);
@@ -244,19 +262,21 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
       [[fallthrough]];
     }
     case CallKind::Pure:
-      if (meets_number(callable, args, all)) return call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames);
+      if (meets_number(callable, args, all))
+        return call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames);
       [[fallthrough]];
     case CallKind::Native:
       return PyObject_Vectorcall(callable, args, nargs, kwnames);
     case CallKind::Higher:
       if (!callbacks_declared(r, args, all)) return nullptr;
-      if (meets_number(callable, args, all)) return call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames);
+      if (meets_number(callable, args, all))
+        return call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames);
       return PyObject_Vectorcall(callable, args, nargs, kwnames);
     case CallKind::Handler:
       return call_handler(r, v.payload.get(), callable, nullptr, args, nargs, kwnames);
     case CallKind::Bound:
-      return call_handler(r, PyTuple_GET_ITEM(v.payload.get(), 0), PyTuple_GET_ITEM(v.payload.get(), 1), receiver, args, nargs,
-                          kwnames);
+      return call_handler(r, PyTuple_GET_ITEM(v.payload.get(), 0), PyTuple_GET_ITEM(v.payload.get(), 1), receiver, args,
+                          nargs, kwnames);
     case CallKind::Unwrap:
       return unwrap(r, callable, args, nargs, kwnames);
     case CallKind::Denied:
@@ -272,8 +292,10 @@ PyObject* dispatch_spread(Rehearsal* r, PyObject* callable, PyObject* args, PyOb
     plain = Ref::steal(PyObject_CallMethod(kwargs, "plain", nullptr));
     if (!(kwargs = plain.get())) return nullptr;
   }
-  if (kwargs && kwargs != Py_None && !PyDict_Check(kwargs)) return PyErr_Format(PyExc_TypeError, "keywords come in a dictionary");
-  if (!kwargs || kwargs == Py_None || PyDict_GET_SIZE(kwargs) == 0) return dispatch(r, callable, &PyTuple_GET_ITEM(args, 0), n, nullptr);
+  if (kwargs && kwargs != Py_None && !PyDict_Check(kwargs))
+    return PyErr_Format(PyExc_TypeError, "keywords come in a dictionary");
+  if (!kwargs || kwargs == Py_None || PyDict_GET_SIZE(kwargs) == 0)
+    return dispatch(r, callable, &PyTuple_GET_ITEM(args, 0), n, nullptr);
   std::vector<PyObject*> stack(&PyTuple_GET_ITEM(args, 0), &PyTuple_GET_ITEM(args, 0) + n);
   std::vector<Ref> values;  // the dict may change while the call runs
   Ref names = Ref::steal(PyTuple_New(PyDict_GET_SIZE(kwargs)));
@@ -298,13 +320,15 @@ static PyObject* set_safe_receivers(PyObject*, PyObject* args) {
     const void* key = identity(PyTuple_GET_ITEM(special, i));
     if (key) special_methods.insert(key);
   }
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++) safe_receivers.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++)
+    safe_receivers.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
   Py_RETURN_NONE;
 }
 static PyObject* set_numbers(PyObject*, PyObject* args) {
   PyObject *types, *handler, *len;
   if (!PyArg_ParseTuple(args, "O!OO", &PyTuple_Type, &types, &handler, &len)) return nullptr;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++) number_types.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++)
+    number_types.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
   Py_XSETREF(number_handler, Py_NewRef(handler));
   Py_XSETREF(builtin_len, Py_NewRef(len));
   Py_RETURN_NONE;
@@ -313,7 +337,8 @@ static PyObject* set_numbers(PyObject*, PyObject* args) {
 static PyObject* set_views(PyObject*, PyObject* args) {
   PyObject *types, *handler;
   if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &types, &handler)) return nullptr;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++) view_types.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++)
+    view_types.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
   Py_XSETREF(view_handler, Py_NewRef(handler));
   Py_RETURN_NONE;
 }
@@ -333,8 +358,8 @@ static PyObject* forget_verdicts(PyObject*, PyObject*) {
 static MethodTable methods({
     method<set_safe_receivers, METH_VARARGS>(
         "set_safe_receivers", "(C types whose methods are pure on internal receivers, methods that are not)"),
-    method<set_numbers, METH_VARARGS>(
-        "set_numbers", "(classes of symbolic numbers, handler of pure calls that are given one, len)"),
+    method<set_numbers, METH_VARARGS>("set_numbers",
+                                      "(classes of symbolic numbers, handler of pure calls that are given one, len)"),
     method<set_views, METH_VARARGS>(
         "set_views",
         "(classes of dictionaries that C code must not look into, handler of native calls that are given one)"),

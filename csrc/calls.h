@@ -15,6 +15,8 @@ bool init_class_facts(PyObject* module);    // class_facts.cpp
 bool init_session_calls(PyObject* module);  // session_calls.cpp
 // An attribute as captured code reads it.  New reference or NULL.
 PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name);
+// Whether a text or bytes show the address of an object.
+bool shows_address(PyObject* text);
 // probes.cpp: the classes of symbolic numbers, and those whose instances' attributes captured code does not write to.
 void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths);
 void set_sealed_types(PyObject* types);

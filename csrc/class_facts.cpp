@@ -21,7 +21,8 @@ static PyObject* is_python_class(PyObject*, PyObject* cls) {
 static int derives(PyTypeObject* type, PyObject* classes) {
   if (PyTuple_Check(classes)) {
     int found = 0;
-    for (Py_ssize_t i = 0; found == 0 && i < PyTuple_GET_SIZE(classes); i++) found = derives(type, PyTuple_GET_ITEM(classes, i));
+    for (Py_ssize_t i = 0; found == 0 && i < PyTuple_GET_SIZE(classes); i++)
+      found = derives(type, PyTuple_GET_ITEM(classes, i));
     return found;
   }
   if (PyType_Check(classes)) {
@@ -30,8 +31,8 @@ static int derives(PyTypeObject* type, PyObject* classes) {
   }
   return PyObject_IsSubclass((PyObject*)type, classes);  // abstract classes and unions
 }
-// is_a(value, class or tuple of classes): isinstance() by the type alone.  isinstance() also asks the value for its `__class__`, which may be
-// code of the program.
+// is_a(value, class or tuple of classes): isinstance() by the type alone.  isinstance() also asks the value for its
+// `__class__`, which may be code of the program.
 static PyObject* is_a(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 2) return PyErr_Format(PyExc_TypeError, "is_a(value, classes)");
   int found = derives(Py_TYPE(a[0]), a[1]);
@@ -64,7 +65,8 @@ static PyObject* type_name(PyObject*, PyObject* cls) {
 }
 // type_lookup(class, name, default): the member of the class or a base that has this name, as it lies there.
 static PyObject* type_lookup(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  if (n != 3 || !PyType_Check(a[0]) || !PyUnicode_Check(a[1])) return PyErr_Format(PyExc_TypeError, "type_lookup(class, name, default)");
+  if (n != 3 || !PyType_Check(a[0]) || !PyUnicode_Check(a[1]))
+    return PyErr_Format(PyExc_TypeError, "type_lookup(class, name, default)");
   PyObject* found = _PyType_Lookup((PyTypeObject*)a[0], a[1]);
   return Py_NewRef(found ? found : a[2]);
 }
@@ -81,8 +83,8 @@ static PyObject* same_c_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 2 || !PyType_Check(a[0]) || !PyType_Check(a[1]))
     return PyErr_Format(PyExc_TypeError, "same_c_type(class, class)");
   PyTypeObject *x = (PyTypeObject*)a[0], *y = (PyTypeObject*)a[1];
-  bool same = x->tp_methods && x->tp_methods == y->tp_methods && x->tp_new == y->tp_new && x->tp_dealloc == y->tp_dealloc &&
-              x->tp_call == y->tp_call && x->tp_getset == y->tp_getset &&
+  bool same = x->tp_methods && x->tp_methods == y->tp_methods && x->tp_new == y->tp_new &&
+              x->tp_dealloc == y->tp_dealloc && x->tp_call == y->tp_call && x->tp_getset == y->tp_getset &&
               x->tp_basicsize == y->tp_basicsize;
   return PyBool_FromLong(same);
 }
@@ -97,7 +99,8 @@ static PyObject* frame_holds(PyObject*, PyObject* const* a, Py_ssize_t n) {
   }
   Py_RETURN_FALSE;
 }
-// frame_cell(frame, name): the cell behind a variable of a frame that its function's closure holds, None when there is none.
+// frame_cell(frame, name): the cell behind a variable of a frame that its function's closure holds, None when there is
+// none.
 static PyObject* frame_cell(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 2 || !PyFrame_Check(a[0])) return PyErr_Format(PyExc_TypeError, "frame_cell(frame, name)");
   Frame* frame = ((PyFrameObject*)a[0])->f_frame;
@@ -117,9 +120,10 @@ static MethodTable methods({
     method<own_dict, METH_O>(
         "own_dict",
         "own_dict(object): the dictionary of its attributes, read without its class; None where it has none"),
-    method<is_plain_class, METH_O>(
-        "is_plain_class", "whether comparing and hashing a class runs no code of its metaclass"),
-    method<has_generic_reads, METH_O>("has_generic_reads", "whether instances of a class find attributes as `object` does"),
+    method<is_plain_class, METH_O>("is_plain_class",
+                                   "whether comparing and hashing a class runs no code of its metaclass"),
+    method<has_generic_reads, METH_O>("has_generic_reads",
+                                      "whether instances of a class find attributes as `object` does"),
     method<type_name, METH_O>("type_name", "the name of a class in errors of C code"),
     method<type_lookup>("type_lookup", "type_lookup(class, name, default): a member of a class, as it lies there"),
     method<is_python_class, METH_O>("is_python_class", "whether a class statement made this class"),

@@ -11,8 +11,7 @@ namespace framelift {
 // ---- the callable ----
 
 struct CompiledObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *function, *bound, *miss, *entries, *frames, *dict, *weakrefs;
   // Of a callable object: the object, what its class had as `__call__` when `function` was taken from that, the
   // version of the class where this was last looked at, and what is called while the class has another one.
@@ -58,7 +57,8 @@ static Ref ask_driver(CompiledObject* self, PyObject* const* locals, Py_ssize_t 
   return Ref::steal(PyObject_Vectorcall(miss.get(), arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 
-// Guards, entries and the driver are framelift's own code: frames below them are not the surrounding capture's business.
+// Guards, entries and the driver are framelift's own code: frames below them are not the surrounding capture's
+// business.
 struct OwnCode {
   PyObject* context = thread_state().context;
   OwnCode() { thread_state().context = nullptr; }
@@ -98,8 +98,8 @@ static int look_up(CompiledObject* self, const Binding& binding, PyObject** resu
 
 // ---- the stance ----
 
-static PyObject* redirect = nullptr;       // Python: (compiled, args, kwargs) runs in place of a lookup, under some stances
-static PyObject* follow_torch = nullptr;   // Python: told of TorchDynamo's record of the stance when that changed
+static PyObject* redirect = nullptr;  // Python: (compiled, args, kwargs) runs in place of a lookup, under some stances
+static PyObject* follow_torch = nullptr;  // Python: told of TorchDynamo's record of the stance when that changed
 static PyObject *torch_module_name, *torch_record_name;
 
 // torch.compiler.set_stance writes to a variable of TorchDynamo, which may be imported at any time or never.
@@ -127,11 +127,13 @@ static PyObject* call_redirect(CompiledObject* self, PyObject* const* args, size
   return PyObject_CallFunctionObjArgs(callable.get(), (PyObject*)self, positional.get(), named.get(), nullptr);
 }
 
-static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames, bool direct = false) {
+static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames,
+                           bool direct = false) {
   Ref held_function = Ref::new_ref(self->function);
   PyObject* function = held_function.get();
   Mode mode = thread_state().mode;
-  if (disabled || mode == Mode::Rehearse || mode == Mode::Paused) return PyObject_Vectorcall(function, args, nargsf, kwnames);
+  if (disabled || mode == Mode::Rehearse || mode == Mode::Paused)
+    return PyObject_Vectorcall(function, args, nargsf, kwnames);
   if (!follow_torch_stance()) return nullptr;
   if (redirect && !direct) return call_redirect(self, args, nargsf, kwnames);
   Ref held_self = Ref::new_ref((PyObject*)self);
@@ -154,7 +156,8 @@ static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t n
 
 // ---- callable objects ----
 
-static PyObject *call_name, *make_successor = nullptr;  // Python: (compiled) -> what is called for its object from now on
+static PyObject *call_name,
+    *make_successor = nullptr;  // Python: (compiled) -> what is called for its object from now on
 
 // Python looks `__call__` up at each call of an object: whether its class still has the one whose frame is the root.
 static bool is_current(CompiledObject* self) {
@@ -201,11 +204,14 @@ static bool mirror(CompiledObject* self, PyObject* name) {
   // Safe, here and below: a function's attributes are read by C code alone.
   Ref own = Ref::steal(PyObject_GetAttrString(self->function, "__dict__"));
   if (!own || PyDict_Update(self->dict, own.get()) < 0) return false;
-  for (const char* attribute : {"__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__"}) {
+  for (const char* attribute :
+       {"__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__"}) {
     Ref value = Ref::steal(PyObject_GetAttrString(self->function, attribute));
     if (!value && !PyErr_ExceptionMatches(PyExc_AttributeError)) return false;
-    if (!value) PyErr_Clear();
-    else if (PyDict_SetItemString(self->dict, attribute, value.get()) < 0) return false;
+    if (!value)
+      PyErr_Clear();
+    else if (PyDict_SetItemString(self->dict, attribute, value.get()) < 0)
+      return false;
   }
   if (PyDict_SetItemString(self->dict, "__wrapped__", self->function) < 0) return false;
   return name == Py_None || PyDict_SetItemString(self->dict, "__name__", name) == 0;
@@ -214,8 +220,8 @@ static bool mirror(CompiledObject* self, PyObject* name) {
 static PyObject* compiled_create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"function", "miss", "bound", "name", "receiver", nullptr};
   PyObject *function, *miss, *bound = nullptr, *name = Py_None, *receiver = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|O!OO", (char**)names, &PyFunction_Type, &function, &miss, &PyTuple_Type,
-                                   &bound, &name, &receiver))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|O!OO", (char**)names, &PyFunction_Type, &function, &miss,
+                                   &PyTuple_Type, &bound, &name, &receiver))
     return nullptr;
   Ref made = Ref::steal(type->tp_alloc(type, 0));
   if (!made) return nullptr;
@@ -235,8 +241,8 @@ static PyObject* compiled_create(PyTypeObject* type, PyObject* args, PyObject* k
 
 static int compiled_traverse(PyObject* object, visitproc visit, void* arg) noexcept {
   CompiledObject* self = (CompiledObject*)object;
-  for (PyObject* member : {self->function, self->bound, self->miss, self->entries, self->frames, self->dict, self->receiver,
-                           self->call_then, self->successor})
+  for (PyObject* member : {self->function, self->bound, self->miss, self->entries, self->frames, self->dict,
+                           self->receiver, self->call_then, self->successor})
     Py_VISIT(member);
   return 0;
 }
@@ -301,7 +307,8 @@ static PyObject* compiled_reduce(PyObject* object, PyObject*) {
 static MethodTable compiled_methods({
     method<compiled_reduce, METH_NOARGS>("__reduce__", "By name, as functions."),
     method<compiled_recompiles, METH_NOARGS>("recompiles", "Why it was recompiled: a list of framelift.Recompile."),
-    method<compiled_report, METH_NOARGS>("report", "All that is known of what was captured: a framelift.report.Report."),
+    method<compiled_report, METH_NOARGS>("report",
+                                         "All that is known of what was captured: a framelift.report.Report."),
 });
 
 static PyObject* set_reporting(PyObject*, PyObject* args) {
@@ -315,8 +322,10 @@ static PyObject* set_reporting(PyObject*, PyObject* args) {
 static PyMemberDef compiled_members[] = {
     {"function", T_OBJECT, offsetof(CompiledObject, function), READONLY, "the function it stands for"},
     {"bound", T_OBJECT, offsetof(CompiledObject, bound), READONLY, "arguments put before those of a call"},
-    {"receiver", T_OBJECT, offsetof(CompiledObject, receiver), READONLY, "the object whose class's __call__ it stands for"},
-    {"successor", T_OBJECT, offsetof(CompiledObject, successor), READONLY, "called while that class has another __call__"},
+    {"receiver", T_OBJECT, offsetof(CompiledObject, receiver), READONLY,
+     "the object whose class's __call__ it stands for"},
+    {"successor", T_OBJECT, offsetof(CompiledObject, successor), READONLY,
+     "called while that class has another __call__"},
     {"miss", T_OBJECT, offsetof(CompiledObject, miss), 0,
      "miss(compiled, locals) -> an entry for this call, True to look again, or False to run eagerly"},
     {"frames", T_OBJECT, offsetof(CompiledObject, frames), READONLY, "code -> entries of frames met in plain runs"},
@@ -395,15 +404,16 @@ static PyObject* set_follow_torch_stance(PyObject*, PyObject* value) {
 }
 static MethodTable functions({
     method<set_recompiles, METH_O>("set_recompiles", "set_recompiles(function): what compiled.recompiles() calls."),
-    method<set_reporting, METH_VARARGS>(
-        "set_reporting", "set_reporting(text, report): what str(compiled) and compiled.report() call."),
+    method<set_reporting, METH_VARARGS>("set_reporting",
+                                        "set_reporting(text, report): what str(compiled) and compiled.report() call."),
     method<call_compiled>("call_compiled", "call_compiled(compiled, args, kwargs): whatever the stance says."),
     method<set_redirect, METH_O>(
         "set_redirect", "Let callable(compiled, args, kwargs) run in place of every compiled callable, or None."),
     method<set_make_successor, METH_O>(
-        "set_make_successor", "function(compiled): makes what is called once the class of its object has another __call__."),
-    method<set_follow_torch_stance, METH_O>(
-        "set_follow_torch_stance", "Called with TorchDynamo's record of the stance when that changed."),
+        "set_make_successor",
+        "function(compiled): makes what is called once the class of its object has another __call__."),
+    method<set_follow_torch_stance, METH_O>("set_follow_torch_stance",
+                                            "Called with TorchDynamo's record of the stance when that changed."),
     method<set_disabled, METH_O>("set_disabled", "Make all compiled callables run eagerly, or not; returns what was."),
 });
 

@@ -5,7 +5,8 @@
 
 namespace framelift {
 
-Binding::Binding(PyObject* function) : function_((PyFunctionObject*)function), code_((PyCodeObject*)function_->func_code) {
+Binding::Binding(PyObject* function)
+    : function_((PyFunctionObject*)function), code_((PyCodeObject*)function_->func_code) {
   Py_INCREF(code_);
   positional_ = code_->co_argcount;
   named_ = positional_ + code_->co_kwonlyargcount;

@@ -4,9 +4,9 @@
 
 namespace framelift {
 
-// The parameters' values in the order of the frame's locals: positional, keyword-only, *args, **kwargs.  A nested function
-// is one more local after them, as for frames that are captured by their code: several functions share one code, and
-// guards on closures must reach the function at hand.
+// The parameters' values in the order of the frame's locals: positional, keyword-only, *args, **kwargs.  A nested
+// function is one more local after them, as for frames that are captured by their code: several functions share one
+// code, and guards on closures must reach the function at hand.
 class Binding {
  public:
   explicit Binding(PyObject* function);
@@ -21,7 +21,7 @@ class Binding {
  private:
   static constexpr Py_ssize_t kInline = 24;
   PyFunctionObject* function_;
-  PyCodeObject* code_;  // owned: the function may be given another while it is called
+  PyCodeObject* code_;                             // owned: the function may be given another while it is called
   Py_ssize_t positional_, named_, bound_, count_;  // bound_: without the function
   PyObject* small_[kInline];
   PyObject** values_;  // owned references; NULL: not bound yet

@@ -13,12 +13,12 @@
 namespace framelift {
 
 struct EntryObject {
-  PyObject_HEAD
-  GuardProgramObject* program;
+  PyObject_HEAD GuardProgramObject* program;
   PyObject* run;  // callable(inputs, externals), or None: run the frame in plain Python
   PyObject* info;
   unsigned long long hits;
-  char replayable;  // the run changes nothing before it can fail: a failure is left to plain Python, with its own lines and effects
+  char replayable;  // the run changes nothing before it can fail: a failure is left to plain Python, with its own lines
+                    // and effects
 };
 static PyTypeObject Entry_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
@@ -66,7 +66,8 @@ static PyObject* entry_dead(PyObject* self, void*) { return PyBool_FromLong(is_d
 
 static PyMemberDef entry_members[] = {
     {"program", T_OBJECT, offsetof(EntryObject, program), READONLY, "the guards"},
-    {"run", T_OBJECT, offsetof(EntryObject, run), READONLY, "called with (inputs, externals); None: the frame runs eagerly"},
+    {"run", T_OBJECT, offsetof(EntryObject, run), READONLY,
+     "called with (inputs, externals); None: the frame runs eagerly"},
     {"info", T_OBJECT, offsetof(EntryObject, info), 0, "any object"},
     {"replayable", T_BOOL, offsetof(EntryObject, replayable), READONLY, "a run that fails is run again eagerly"},
     {"hits", T_ULONGLONG, offsetof(EntryObject, hits), 0, "how often the guards held"},
@@ -87,7 +88,8 @@ struct Slots {
 };
 
 // The slots' values in the order asked for; each reference moves at its last use.
-static Ref take_values(const std::vector<int32_t>& which, const std::vector<bool>& last_use, size_t offset, Slots& slots) {
+static Ref take_values(const std::vector<int32_t>& which, const std::vector<bool>& last_use, size_t offset,
+                       Slots& slots) {
   Ref tuple = Ref::steal(PyTuple_New((Py_ssize_t)which.size()));
   for (size_t i = 0; tuple && i < which.size(); i++) {
     PyObject*& value = slots.values[which[i]];
@@ -109,7 +111,8 @@ static Ref take_first(size_t count, Slots& slots) {
 static Ref run_entry(EntryObject* entry, Slots& slots) {
   Program& program = *entry->program->program;
   size_t count = program.inputs.size();
-  Ref inputs = program.inputs_first ? take_first(count, slots) : take_values(program.inputs, program.last_use, 0, slots);
+  Ref inputs =
+      program.inputs_first ? take_first(count, slots) : take_values(program.inputs, program.last_use, 0, slots);
   Ref externals = inputs ? take_values(program.externals, program.last_use, count, slots) : Ref();
   slots.empty(program.inputs_first && inputs ? (int32_t)count : 0);
   if (!externals) return nullptr;
@@ -118,13 +121,13 @@ static Ref run_entry(EntryObject* entry, Slots& slots) {
 }
 
 static PyObject* plain = nullptr;  // what a run returns to say: run the frame in plain Python
-static PyObject* miss = nullptr;  // what a run returns to say that this entry is not for this call
+static PyObject* miss = nullptr;   // what a run returns to say that this entry is not for this call
 
 static thread_local PyObject* failure = nullptr;  // (info, exception) of a graph that failed, until it is taken
 static PyObject* failure_teller = nullptr;        // Python: (info, exception), called when plain Python did not fail
 
-// The exception that is set, kept with its entry's info and without frames, which hold the program's objects.  False: it came from
-// outside, a signal handler for instance, and stays set.
+// The exception that is set, kept with its entry's info and without frames, which hold the program's objects.  False:
+// it came from outside, a signal handler for instance, and stays set.
 static bool keep_failure(EntryObject* entry) {
   SavedError error;
   error.normalize();
@@ -179,10 +182,12 @@ static PyObject* stands(PyObject*, PyObject*) {
 }
 
 static MethodTable methods({
-    method<stands, METH_NOARGS>("stands", "stands(): what the run is about to raise leaves the call, and the frame is not run eagerly"),
+    method<stands, METH_NOARGS>(
+        "stands", "stands(): what the run is about to raise leaves the call, and the frame is not run eagerly"),
     method<undone, METH_NOARGS>("undone", "undone(): the run that is about to fail has taken back what it changed"),
     method<set_failure_teller, METH_O>(
-        "set_failure_teller", "set_failure_teller(f): f(info, exception) when a graph failed and the eager frame did not"),
+        "set_failure_teller",
+        "set_failure_teller(f): f(info, exception) when a graph failed and the eager frame did not"),
 });
 
 // The guards hold: run the entry.  As try_entries.

@@ -1,9 +1,10 @@
-// Sharing the frame evaluator with others.  They install theirs and take it off again at any time, in any thread, and each remembers
-// whom it replaced; so somebody may put CPython's own in our place (he came before us and leaves), or hand frames on to us after we
-// handed them to him (he came again after us).  Rules that hold whatever the order is:
+// Sharing the frame evaluator with others.  They install theirs and take it off again at any time, in any thread, and
+// each remembers whom it replaced; so somebody may put CPython's own in our place (he came before us and leaves), or
+// hand frames on to us after we handed them to him (he came again after us).  Rules that hold whatever the order is:
 //  - a frame that comes back to us after we handed it on goes to CPython's own evaluator;
 //  - what we replaced is put back only where we are still in front;
-//  - in a rehearsal we look at every probe whether we are in front.  If not, and frames do not come to us by way of the one who is,
+//  - in a rehearsal we look at every probe whether we are in front.  If not, and frames do not come to us by way of the
+//  one who is,
 //    the rehearsal is worth nothing: `hook_losses` counts that;
 //  - after the first loss we stay installed: who comes after us puts us back when he leaves.
 #include "evaluator.h"
@@ -14,13 +15,14 @@
 namespace framelift {
 
 static _PyFrameEvalFunction ours = nullptr;
-static _PyFrameEvalFunction other = nullptr;   // whom we replaced; NULL: CPython's own
-static long users = 0;                         // scopes that need the hook, over all threads (under the GIL)
-static thread_local long own_users = 0;        // those of this thread: all there are in a forked child
+static _PyFrameEvalFunction other = nullptr;  // whom we replaced; NULL: CPython's own
+static long users = 0;                        // scopes that need the hook, over all threads (under the GIL)
+static thread_local long own_users = 0;       // those of this thread: all there are in a forked child
 static bool stays = false;
-static PyObject* test_function = nullptr;      // `lambda r: r`, without a check for signals and other threads where it begins
+static PyObject* test_function =
+    nullptr;  // `lambda r: r`, without a check for signals and other threads where it begins
 static thread_local bool testing = false;
-static PyObject* hook_lost = nullptr;          // the exception type that ends such a rehearsal; no `except Exception` meets it
+static PyObject* hook_lost = nullptr;  // the exception type that ends such a rehearsal; no `except Exception` meets it
 long hook_losses = 0;
 
 // The frame we handed on last, and the one that was running then.
@@ -31,7 +33,9 @@ static thread_local Passed passed;
 
 static PyInterpreterState* interpreter() { return PyThreadState_Get()->interp; }
 static _PyFrameEvalFunction in_front() { return _PyInterpreterState_GetEvalFrameFunc(interpreter()); }
-static void put_in_front(_PyFrameEvalFunction f) { _PyInterpreterState_SetEvalFrameFunc(interpreter(), f ? f : _PyEval_EvalFrameDefault); }
+static void put_in_front(_PyFrameEvalFunction f) {
+  _PyInterpreterState_SetEvalFrameFunc(interpreter(), f ? f : _PyEval_EvalFrameDefault);
+}
 
 void set_evaluator(_PyFrameEvalFunction f) { ours = f; }
 
@@ -107,8 +111,10 @@ void release_idle_hook() {
 }
 
 HookScope::HookScope() {
-  if (users++) hold_hook();
-  else take_place();
+  if (users++)
+    hold_hook();
+  else
+    take_place();
   own_users++;
 }
 HookScope::~HookScope() {
@@ -124,13 +130,17 @@ static PyObject* after_fork(PyObject*, PyObject*) {
 }
 
 // How many scopes hold the hook, and whether the evaluator is ours: for tests that nothing is left behind.
-static PyObject* hook_users(PyObject*, PyObject*) { return Py_BuildValue("(lO)", users, in_front() == ours ? Py_True : Py_False); }
+static PyObject* hook_users(PyObject*, PyObject*) {
+  return Py_BuildValue("(lO)", users, in_front() == ours ? Py_True : Py_False);
+}
 
-// silence(on): tracing, profiling and monitoring tools hear nothing of this thread, or again what they heard.  Theirs is the process's
-// state, so it is not touched.
+// silence(on): tracing, profiling and monitoring tools hear nothing of this thread, or again what they heard.  Theirs
+// is the process's state, so it is not touched.
 static PyObject* silence(PyObject*, PyObject* on) {
-  if (on == Py_True) PyThreadState_EnterTracing(PyThreadState_Get());
-  else PyThreadState_LeaveTracing(PyThreadState_Get());
+  if (on == Py_True)
+    PyThreadState_EnterTracing(PyThreadState_Get());
+  else
+    PyThreadState_LeaveTracing(PyThreadState_Get());
   Py_RETURN_NONE;
 }
 
@@ -143,7 +153,8 @@ static MethodTable methods({
     method<after_fork, METH_NOARGS>("after_fork", "after_fork(): for os.register_at_fork, in the child"),
     method<hook_users, METH_NOARGS>("hook_users", "(number of scopes that hold the hook, whether it is installed)"),
     method<silence, METH_O>("silence", "silence(on): whether tools hear of this thread"),
-    method<set_chain_test, METH_O>("set_chain_test", "set_chain_test(function): its frame asks whether frames come to us"),
+    method<set_chain_test, METH_O>("set_chain_test",
+                                   "set_chain_test(function): its frame asks whether frames come to us"),
 });
 
 bool init_evaluator(PyObject* module) {

@@ -22,6 +22,8 @@ bool is_chain_test();
 // Nobody needs the hook: whoever put us back when he left is done with it.
 void release_idle_hook();
 
-inline bool hook_is(_PyFrameEvalFunction f) { return _PyInterpreterState_GetEvalFrameFunc(PyThreadState_Get()->interp) == f; }
+inline bool hook_is(_PyFrameEvalFunction f) {
+  return _PyInterpreterState_GetEvalFrameFunc(PyThreadState_Get()->interp) == f;
+}
 
 }  // namespace framelift

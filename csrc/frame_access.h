@@ -3,8 +3,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #define Py_BUILD_CORE 1
-#include <internal/pycore_frame.h>
 #include <internal/pycore_code.h>
+#include <internal/pycore_frame.h>
 #undef Py_BUILD_CORE
 
 namespace framelift {
@@ -59,8 +59,8 @@ inline void more_depth(int n) {
 #endif
 }
 
-// Framelift's own Python code, which stands where plain Python has no frame, must not be what a deep program fails at: it is
-// given depth of its own while this lives.
+// Framelift's own Python code, which stands where plain Python has no frame, must not be what a deep program fails at:
+// it is given depth of its own while this lives.
 struct ExtraDepth {
   static constexpr int kCapture = 500;  // of framelift and torch
   static constexpr int kEntry = 100;    // of an entry and its graph
@@ -72,7 +72,8 @@ struct ExtraDepth {
 };
 
 inline int parameter_count(PyCodeObject* code) {
-  return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) + !!(code->co_flags & CO_VARKEYWORDS);
+  return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
+         !!(code->co_flags & CO_VARKEYWORDS);
 }
 
 // A frame that belongs to a generator already running cannot be replaced.
@@ -82,7 +83,9 @@ inline bool is_generator_frame(Frame* f) { return f->owner == FRAME_OWNED_BY_GEN
 // From 3.12 on the evaluator owns the frame's clean-up, so the frame itself runs `return local0`, or its throw path.
 inline PyObject* finish_frame(PyThreadState* ts, Frame* frame, PyObject* result, PyObject* trampoline) {
 #if PY_VERSION_HEX < 0x030c0000
-  (void)ts; (void)frame; (void)trampoline;
+  (void)ts;
+  (void)frame;
+  (void)trampoline;
   return result;
 #else
   if (!result) return _PyEval_EvalFrameDefault(ts, frame, 1);

@@ -73,6 +73,11 @@ inline unsigned ensure_type_version(PyTypeObject* type, PyObject* any_name) {
   return type_version(type);
 }
 
+// The class of a slot that is bound to an object, `(1).__add__`.  CPython 3.13 does not export it.
+inline PyTypeObject* method_wrapper_type() {
+  static PyTypeObject* const found = Py_TYPE(PyObject_GetAttrString(Py_None, "__repr__"));
+  return found;
+}
 inline bool is_heap_type(PyTypeObject* type) { return type->tp_flags & Py_TPFLAGS_HEAPTYPE; }
 
 // Whether `object.__class__ = ...` can change the type of an instance.

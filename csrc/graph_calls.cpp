@@ -8,8 +8,7 @@
 namespace framelift {
 
 struct GraphCallObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *graph, *failed;
 };
 static PyTypeObject GraphCall_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -86,7 +85,8 @@ bool init_graph_calls(PyObject* module) {
   GraphCall_Type.tp_basicsize = sizeof(GraphCallObject);
   GraphCall_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
   GraphCall_Type.tp_doc =
-      "GraphCall(graph, failed): calls the graph; where it raises an Exception, failed(exception, inputs) is called first.";
+      "GraphCall(graph, failed): calls the graph; where it raises an Exception, failed(exception, inputs) is called "
+      "first.";
   GraphCall_Type.tp_new = slot<create>;
   GraphCall_Type.tp_dealloc = slot<dealloc>;
   GraphCall_Type.tp_traverse = traversal<traverse>;

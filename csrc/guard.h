@@ -7,10 +7,10 @@
 // that an address is only read after the object it lies in was found in its place.  Running records calls nothing and
 // allocates nothing.  A record that does not hold sends just its own node to a visit again.
 //
-// No record keeps an object of the user alive.  An address alone may be reused by another object, so a node is *trusted*
-// only if its object is known to be the same one: found in an unchanged dictionary or type (their versions are never
-// reused), or equal to a constant of the program that is alive.  Below a node that is not trusted, everything is
-// compared again, down to the next version.
+// No record keeps an object of the user alive.  An address alone may be reused by another object, so a node is
+// *trusted* only if its object is known to be the same one: found in an unchanged dictionary or type (their versions
+// are never reused), or equal to a constant of the program that is alive.  Below a node that is not trusted, everything
+// is compared again, down to the next version.
 #pragma once
 #include <memory>
 #include <unordered_map>
@@ -73,14 +73,14 @@ struct Visit;
 
 struct Check {
   const Kind* kind;
-  PyObject* constant = nullptr;    // see Program::hold: alive while the program is not dead
-  Ref leaf;                        // EQ's constant, replaced by an equal leaf that was met; names, keys, functions
-  long number = 0;                 // LEN; SAME: the other node
-  int32_t other = -1;              // SAME: the other node's slot
-  std::vector<PyObject*> objects;  // KEYS, DUNDERS: held as `constant`
-  std::vector<bool> leaves;        // KEYS: compare this key by value
-  Ref names;                       // DUNDERS: name -> position in `objects`; CHECK: its text
-  size_t mro = 0;                  // DUNDERS: the first `mro` objects are the MRO
+  PyObject* constant = nullptr;         // see Program::hold: alive while the program is not dead
+  Ref leaf;                             // EQ's constant, replaced by an equal leaf that was met; names, keys, functions
+  long number = 0;                      // LEN; SAME: the other node
+  int32_t other = -1;                   // SAME: the other node's slot
+  std::vector<PyObject*> objects;       // KEYS, DUNDERS: held as `constant`
+  std::vector<bool> leaves;             // KEYS: compare this key by value
+  Ref names;                            // DUNDERS: name -> position in `objects`; CHECK: its text
+  size_t mro = 0;                       // DUNDERS: the first `mro` objects are the MRO
   const TensorCheck* tensor = nullptr;  // in Program::tensor_checks
 };
 
@@ -91,18 +91,18 @@ struct Node {
   const StepRow* step;
   PyObject* key = nullptr;  // in `own_key`, or held by the program: the object of `const`
   Ref own_key;
-  Py_ssize_t number = -1;   // key as a number: arguments, positions
+  Py_ssize_t number = -1;  // key as a number: arguments, positions
   std::vector<Check> checks;
   int32_t slot = -1;
-  uint32_t row = 0;             // in Program::rows: its own, or that of the first node after it that has one
-  bool has_row = false;         // nothing hangs on the tensor it leads to
-  bool argument = false;        // a root: local `number`
-  bool lone = false;            // an argument whose own checks are all there is: no need to recognise the object
-  bool pinned = false;          // has an IS check
-  bool wants_layout = false;    // its records read fields of its type's struct
-  bool wants_version = false;   // it has checks or children that a dict's or type's version settles
-  bool unsafe = false;          // something below runs Python code at every call: always visited
-  bool distinct = false;        // its value takes part in DISTINCT
+  uint32_t row = 0;            // in Program::rows: its own, or that of the first node after it that has one
+  bool has_row = false;        // nothing hangs on the tensor it leads to
+  bool argument = false;       // a root: local `number`
+  bool lone = false;           // an argument whose own checks are all there is: no need to recognise the object
+  bool pinned = false;         // has an IS check
+  bool wants_layout = false;   // its records read fields of its type's struct
+  bool wants_version = false;  // it has checks or children that a dict's or type's version settles
+  bool unsafe = false;         // something below runs Python code at every call: always visited
+  bool distinct = false;       // its value takes part in DISTINCT
   // records
   uint32_t first = 0, room = 0, below = 0, last = 0;  // own records [first, first+room), subtree's end at last
   uint32_t needed = 0;
@@ -112,7 +112,7 @@ struct Node {
   uint64_t reading = 0;       // version at the start of the last visit
   bool quiet = false;         // a dictionary all of whose keys compare without Python code
   bool trusted = false;
-  bool whole = false;         // all records of the subtree are in place
+  bool whole = false;  // all records of the subtree are in place
 };
 
 // The state of one evaluation.
@@ -120,10 +120,10 @@ struct Walk {
   Program& program;
   PyObject* const* locals;
   Py_ssize_t count;
-  PyObject** slots;         // owned references
+  PyObject** slots;  // owned references
   uint64_t epoch = 0;
-  bool careful = false;     // visits only: Python code ran where records were being run
-  bool ran_code = false;    // Python code may have run since this was last cleared
+  bool careful = false;   // visits only: Python code ran where records were being run
+  bool ran_code = false;  // Python code may have run since this was last cleared
   bool visited = false;
   int failed_node = -1, failed_check = 0;
   std::vector<std::pair<int, int>>* failures = nullptr;  // where given, receives every failure, and the walk goes on
@@ -175,8 +175,8 @@ struct Visit {
   Node& parent() const;
 };
 
-// A step: its name in origins.STEPS, and how to take it.  Sets visit.value (owned) and returns Holds, Fails when the path
-// ends, or Error.  Writes the records that prove the value is still there, and says whether it is trusted.
+// A step: its name in origins.STEPS, and how to take it.  Sets visit.value (owned) and returns Holds, Fails when the
+// path ends, or Error.  Writes the records that prove the value is still there, and says whether it is trusted.
 struct StepRow {
   const char* name;
   Outcome (*take)(Visit&, PyObject* base);
@@ -219,32 +219,34 @@ bool init_liveness();  // guard_program.cpp: how a program learns that an object
 struct Program {
   std::vector<Node> nodes;
   std::vector<Record> records;
-  std::vector<Word> words;                           // for each record what the loop reads, and one more
-  std::vector<TensorRow> rows;                       // of nodes that have one, in their order
-  std::vector<int32_t> places;                       // by the builder's numbers
-  std::vector<int32_t> inputs, externals;            // slots
-  std::vector<uint32_t> distinct_arguments, distinct; // nodes whose values must differ: arguments, and the others
-  bool inputs_first = false;                         // input i is slot i, and nobody else asks for it
-  std::vector<bool> last_use;                        // over inputs, then externals: the slot is not asked for again
-  std::vector<std::pair<uint32_t, uint32_t>> same;    // (node, check) of SAME checks
-  std::vector<std::pair<uint32_t, uint32_t>> looks;   // (node, check): what one look at an argument tells
+  std::vector<Word> words;                             // for each record what the loop reads, and one more
+  std::vector<TensorRow> rows;                         // of nodes that have one, in their order
+  std::vector<int32_t> places;                         // by the builder's numbers
+  std::vector<int32_t> inputs, externals;              // slots
+  std::vector<uint32_t> distinct_arguments, distinct;  // nodes whose values must differ: arguments, and the others
+  bool inputs_first = false;                           // input i is slot i, and nobody else asks for it
+  std::vector<bool> last_use;                          // over inputs, then externals: the slot is not asked for again
+  std::vector<std::pair<uint32_t, uint32_t>> same;     // (node, check) of SAME checks
+  std::vector<std::pair<uint32_t, uint32_t>> looks;    // (node, check): what one look at an argument tells
   int32_t slot_count = 0;
   bool has_state = false;
   TorchState state;
   bool stale_layout = false;
-  bool doubtful = false;                             // the last check did not hold
-  Addresses addresses;                               // of the values of `distinct`, as last visited
+  bool doubtful = false;  // the last check did not hold
+  Addresses addresses;    // of the values of `distinct`, as last visited
   uint64_t epoch = 0;
-  struct { uint64_t checks, unchanged, visits, restarts, layouts; } counters = {};
+  struct {
+    uint64_t checks, unchanged, visits, restarts, layouts;
+  } counters = {};
 
   // By a hash; fixed when the program is built, and shared by its copies.
   using TensorChecks = std::unordered_map<uint64_t, std::vector<std::unique_ptr<TensorCheck>>>;
   std::shared_ptr<TensorChecks> tensor_checks = std::make_shared<TensorChecks>();
-  std::vector<Ref> owned;                            // constants and weak references
-  std::unordered_set<PyObject*> held;                // objects in `owned`, or their weak references are; while building
-  Ref liveness, callback;                            // the callback of weak references notes a death in `liveness`
-  Ref state_object;                                  // as given, for explanations
-  bool cleared = false;                                // by the collector
+  std::vector<Ref> owned;              // constants and weak references
+  std::unordered_set<PyObject*> held;  // objects in `owned`, or their weak references are; while building
+  Ref liveness, callback;              // the callback of weak references notes a death in `liveness`
+  Ref state_object;                    // as given, for explanations
+  bool cleared = false;                // by the collector
 
   ~Program() { clear(); }
   bool dead() const;
@@ -281,13 +283,13 @@ struct Program {
 
 // The Python object around a program, for compiled.cpp.
 struct GuardProgramObject {
-  PyObject_HEAD
-  Program* program;
+  PyObject_HEAD Program* program;
   PyObject* info;      // any object: the lines that explanations name
   PyObject* verifier;  // None, or called with (locals, failure) after every check
 };
 extern PyTypeObject GuardProgram_Type;
 // None or the failure tuple goes to the verifier.  False with an exception set.
-bool verify(GuardProgramObject* program, PyObject* const* locals, Py_ssize_t count, Outcome outcome, int node, int check);
+bool verify(GuardProgramObject* program, PyObject* const* locals, Py_ssize_t count, Outcome outcome, int node,
+            int check);
 
 }  // namespace framelift

@@ -1,5 +1,5 @@
-// The kinds of checks: the native twin of guards.kinds.KINDS.  A test that no record can repeat clears `recordable`, and
-// its node is then visited at every call.
+// The kinds of checks: the native twin of guards.kinds.KINDS.  A test that no record can repeat clears `recordable`,
+// and its node is then visited at every call.
 #include <cstring>
 
 #include "barrier.h"
@@ -92,7 +92,8 @@ static bool prepare_tensor(Program& p, Node& node, Check& check, PyObject* value
   std::unique_ptr<TensorCheck> parsed = parse_tensor_facts(value);
   if (!parsed || !p.hold((PyObject*)parsed->type)) return false;
   node.unsafe = node.unsafe || tensor_runs_code(*parsed);
-  if (tensor_type_is_torchs(*parsed)) check.leaf = Ref::new_ref(value);  // for explanations; a user's class is not kept alive
+  if (tensor_type_is_torchs(*parsed))
+    check.leaf = Ref::new_ref(value);  // for explanations; a user's class is not kept alive
   auto& alike = (*p.tensor_checks)[parsed->keys ^ (parsed->size.empty() ? 0 : (uint64_t)parsed->size[0] << 32)];
   for (auto& known : alike)
     if (*known == *parsed) check.tensor = known.get();
@@ -119,7 +120,8 @@ static const uint64_t* registrations_at() {
   return at;
 }
 
-// A function that says of itself that its answer stays while no class is registered needs no call while the count stays.
+// A function that says of itself that its answer stays while no class is registered needs no call while the count
+// stays.
 static bool prepare_call(Program&, Node& node, Check& check, PyObject* value) {
   PyObject *function, *text;
   if (!PyArg_ParseTuple(value, "OO", &function, &text)) return false;
@@ -344,7 +346,9 @@ static Outcome test_call(Visit& v, Check& check) {
 
 static Ref held(const Program& p, PyObject* object) { return Ref::new_ref(p.dead() || !object ? Py_None : object); }
 static Ref show_object(const Program& p, const Check& check) { return held(p, check.constant); }
-static Ref show_leaf(const Program&, const Check& check) { return Ref::new_ref(check.leaf ? check.leaf.get() : Py_None); }
+static Ref show_leaf(const Program&, const Check& check) {
+  return Ref::new_ref(check.leaf ? check.leaf.get() : Py_None);
+}
 static Ref show_number(const Program&, const Check& check) { return Ref::steal(PyLong_FromLong(check.number)); }
 static Ref show_call(const Program&, const Check& check) {
   return Ref::steal(PyTuple_Pack(2, check.leaf.get(), check.names.get()));
@@ -381,10 +385,10 @@ static const Kind kKinds[] = {
 };
 
 static MethodTable methods({
-    method<set_special_names, METH_VARARGS>(
-        "set_special_names", "set_special_names(always, never): the sets of guards/special_names.py"),
-    method<is_called_or_bound, METH_O>(
-        "is_called_or_bound", "Whether the object's type can be called, or is a descriptor."),
+    method<set_special_names, METH_VARARGS>("set_special_names",
+                                            "set_special_names(always, never): the sets of guards/special_names.py"),
+    method<is_called_or_bound, METH_O>("is_called_or_bound",
+                                       "Whether the object's type can be called, or is a descriptor."),
 });
 
 bool init_kinds(PyObject* module) { return add_functions(module, methods); }

@@ -58,7 +58,8 @@ static Outcome compare(PyObject* a, PyObject* b) {
   return equal < 0 ? Outcome::Error : equal ? Outcome::Holds : Outcome::Fails;
 }
 
-// Equal sets may hold 1 and True, 0.0 and -0.0: each element is compared with the one that the other set holds in its place.
+// Equal sets may hold 1 and True, 0.0 and -0.0: each element is compared with the one that the other set holds in its
+// place.
 static Outcome same_set(PyObject* a, PyObject* b, bool* ran_code) {
   Outcome equal = compare(a, b);
   if (equal != Outcome::Holds) return equal;
@@ -73,8 +74,10 @@ static Outcome same_set(PyObject* a, PyObject* b, bool* ran_code) {
   for (Py_ssize_t i = 0; equal == Outcome::Holds && i < PyList_GET_SIZE(left.get()); i++) {
     PyObject* element = PyList_GET_ITEM(left.get(), i);
     PyObject* other = PyDict_GetItemWithError(held.get(), element);
-    if (other) equal = same_leaf(element, other, ran_code);
-    else equal = PyErr_Occurred() ? Outcome::Error : Outcome::Fails;
+    if (other)
+      equal = same_leaf(element, other, ran_code);
+    else
+      equal = PyErr_Occurred() ? Outcome::Error : Outcome::Fails;
   }
   return equal;
 }
@@ -127,8 +130,10 @@ Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code) {
 
 bool init_leaves() {
   if (!simple_types.empty()) return true;
-  simple_types = {&PyLong_Type, &PyUnicode_Type, &PyBool_Type, &PyFloat_Type, Py_TYPE(Py_None), &PyBytes_Type,
-                  &PyComplex_Type, Py_TYPE(Py_Ellipsis), Py_TYPE(Py_NotImplemented), &PyRange_Type, &PyCode_Type};
+  simple_types = {&PyLong_Type,    &PyUnicode_Type,      &PyBool_Type,
+                  &PyFloat_Type,   Py_TYPE(Py_None),     &PyBytes_Type,
+                  &PyComplex_Type, Py_TYPE(Py_Ellipsis), Py_TYPE(Py_NotImplemented),
+                  &PyRange_Type,   &PyCode_Type};
   Ref torch = Ref::steal(PyImport_ImportModule("torch"));
   if (!torch) return false;
   for (const char* name : {"dtype", "device", "layout", "memory_format"}) {

@@ -1,4 +1,5 @@
-// The Python face of guard programs: _core.GuardProgram, and the sets of names that tests compare with the Python tables.
+// The Python face of guard programs: _core.GuardProgram, and the sets of names that tests compare with the Python
+// tables.
 #include "barrier.h"
 #include "guard.h"
 
@@ -8,7 +9,8 @@ static Program* program_of(PyObject* self) { return ((GuardProgramObject*)self)-
 
 static Ref failure_tuple(int node, int check) { return Ref::steal(Py_BuildValue("(ii)", node, check)); }
 
-bool verify(GuardProgramObject* program, PyObject* const* locals, Py_ssize_t count, Outcome outcome, int node, int check) {
+bool verify(GuardProgramObject* program, PyObject* const* locals, Py_ssize_t count, Outcome outcome, int node,
+            int check) {
   if (program->verifier == Py_None) return true;
   Ref verifier = Ref::new_ref(program->verifier);
   Ref arguments = tuple_of(locals, count);
@@ -20,8 +22,8 @@ bool verify(GuardProgramObject* program, PyObject* const* locals, Py_ssize_t cou
 static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"nodes", "inputs", "externals", "distinct", "state", nullptr};
   PyObject *nodes, *inputs, *externals, *distinct, *state = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!O!|O", (char**)names, &PyList_Type, &nodes, &PyList_Type, &inputs,
-                                   &PyList_Type, &externals, &PyList_Type, &distinct, &state))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!O!|O", (char**)names, &PyList_Type, &nodes, &PyList_Type,
+                                   &inputs, &PyList_Type, &externals, &PyList_Type, &distinct, &state))
     return nullptr;
   Ref made = Ref::steal(type->tp_alloc(type, 0));
   if (!made) return nullptr;
@@ -73,11 +75,14 @@ struct Evaluation {
   int node = -1, check = -1;
 
   Evaluation(PyObject* self, PyObject* locals) : program(*program_of(self)), slots((size_t)program.slot_count) {
-    if (!PyTuple_Check(locals)) PyErr_SetString(PyExc_TypeError, "locals are a tuple");
-    else outcome = program.check(&PyTuple_GET_ITEM(locals, 0), PyTuple_GET_SIZE(locals), slots.data(), &node, &check);
+    if (!PyTuple_Check(locals))
+      PyErr_SetString(PyExc_TypeError, "locals are a tuple");
+    else
+      outcome = program.check(&PyTuple_GET_ITEM(locals, 0), PyTuple_GET_SIZE(locals), slots.data(), &node, &check);
   }
   Ref picked(const std::vector<int32_t>& which) const {
-    return make_tuple((Py_ssize_t)which.size(), [&](Py_ssize_t i) { return Ref::new_ref(slots[(size_t)which[(size_t)i]]); });
+    return make_tuple((Py_ssize_t)which.size(),
+                      [&](Py_ssize_t i) { return Ref::new_ref(slots[(size_t)which[(size_t)i]]); });
   }
 };
 
@@ -181,11 +186,14 @@ static PyObject* records(PyObject* self, PyObject*) {
 
 static MethodTable methods({
     method<records, METH_NOARGS>("records", "The records as (node, number of the operation); for tests and reports."),
-    method<check, METH_O>("check", "check(locals): None when all guards hold, else (node, check) of the first that does not."),
+    method<check, METH_O>("check",
+                          "check(locals): None when all guards hold, else (node, check) of the first that does not."),
     method<failures, METH_O>(
-        "failures", "failures(locals): (node, check) of every guard that does not hold; nothing below it is looked at."),
+        "failures",
+        "failures(locals): (node, check) of every guard that does not hold; nothing below it is looked at."),
     method<values, METH_O>("values", "values(locals): the two tuples the entry would be given."),
-    method<fetch, METH_VARARGS>("fetch", "fetch(node, locals): the value a node leads to; LookupError when there is none."),
+    method<fetch, METH_VARARGS>("fetch",
+                                "fetch(node, locals): the value a node leads to; LookupError when there is none."),
     method<describe, METH_O>(
         "describe", "describe(node): (parent, step, key, ((kind, constant), ...)); objects that are gone are None."),
     method<copy, METH_NOARGS>("copy", "copy(): the same guards, in a program that has looked at nothing yet."),
@@ -195,7 +203,8 @@ static MethodTable methods({
 
 static PyMemberDef members[] = {
     {"info", T_OBJECT, offsetof(GuardProgramObject, info), 0, "any object: the lines that explanations name"},
-    {"verifier", T_OBJECT, offsetof(GuardProgramObject, verifier), 0, "None, or called with (locals, failure) after each use"},
+    {"verifier", T_OBJECT, offsetof(GuardProgramObject, verifier), 0,
+     "None, or called with (locals, failure) after each use"},
     {nullptr, 0, 0, 0, nullptr}};
 
 static GetterTable getters({

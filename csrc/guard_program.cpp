@@ -1,4 +1,5 @@
-// Building a guard program from its description, and what it holds: constants strongly or weakly, and whether it is dead.
+// Building a guard program from its description, and what it holds: constants strongly or weakly, and whether it is
+// dead.
 #include <algorithm>
 #include <cstring>
 
@@ -10,8 +11,7 @@ namespace framelift {
 // ---- constants ----
 
 struct Liveness {
-  PyObject_HEAD
-  bool dead;
+  PyObject_HEAD bool dead;
 };
 
 static PyTypeObject Liveness_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -120,9 +120,7 @@ static bool complain(const char* what, PyObject* about) {
   return false;
 }
 
-int Program::find_given(long given) const {
-  return given >= 0 && given < (long)places.size() ? places[given] : -1;
-}
+int Program::find_given(long given) const { return given >= 0 && given < (long)places.size() ? places[given] : -1; }
 
 bool Program::build_checks(Node& node, PyObject* checks) {
   if (!PyTuple_Check(checks)) return complain("checks are a tuple", checks);
@@ -235,7 +233,8 @@ void Program::settle_flags() {
     node.lone = node.argument && only_tensor && node.end == node.index + 1;
     for (size_t k = 0; node.argument && k < node.checks.size(); k++) {
       const Check& check = node.checks[k];
-      bool tells = check.tensor ? !tensor_runs_code(*check.tensor) : !strcmp(check.kind->name, "EQ") && simple_leaf(check.leaf.get());
+      bool tells = check.tensor ? !tensor_runs_code(*check.tensor)
+                                : !strcmp(check.kind->name, "EQ") && simple_leaf(check.leaf.get());
       if (tells) looks.emplace_back((uint32_t)i, (uint32_t)k);
     }
     if (node.parent < 0) continue;

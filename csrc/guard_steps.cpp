@@ -7,7 +7,8 @@
 namespace framelift {
 
 PyTypeObject* deque_type = nullptr;
-static PyTypeObject* local_type = nullptr;  // its instances have a dictionary for each thread, whatever slot a subclass adds
+static PyTypeObject* local_type =
+    nullptr;  // its instances have a dictionary for each thread, whatever slot a subclass adds
 
 static Outcome found(Visit& v, PyObject* borrowed, bool trusted) {
   if (!borrowed) return Outcome::Fails;
@@ -90,7 +91,8 @@ static Outcome take_item(Visit& v, PyObject* base) {
   if (PyDict_Check(base)) return take_dict_item(v, base);
   bool is_list = PyList_Check(base), is_tuple = PyTuple_Check(base);
   if (!PyLong_CheckExact(v.node.key) || !(is_list || is_tuple)) {
-    bool quiet = PyType_IsSubtype(Py_TYPE(base), deque_type) && PyLong_CheckExact(v.node.key), ran_code = v.walk.ran_code;
+    bool quiet = PyType_IsSubtype(Py_TYPE(base), deque_type) && PyLong_CheckExact(v.node.key),
+         ran_code = v.walk.ran_code;
     Outcome outcome = answer(v, quiet ? deque_item(base, v.node.key) : PyObject_GetItem(base, v.node.key));
     if (quiet) v.walk.ran_code = ran_code;
     return outcome;
@@ -104,8 +106,10 @@ static Outcome take_item(Visit& v, PyObject* base) {
   if (index < 0 || index >= size) return Outcome::Fails;
   PyObject* value = is_list ? PyList_GET_ITEM(base, index) : PyTuple_GET_ITEM(base, index);
   bool trusted = is_tuple && v.parent().trusted;
-  if (is_list) v.add(Op::ListItem, base, (uint64_t)value, (uint32_t)index);
-  else if (!trusted) tuple_item(v, base, index);
+  if (is_list)
+    v.add(Op::ListItem, base, (uint64_t)value, (uint32_t)index);
+  else if (!trusted)
+    tuple_item(v, base, index);
   return found(v, value, trusted);
 }
 
@@ -122,8 +126,10 @@ static Outcome take_slot(Visit& v, PyObject* base) {
     return answer(v, get ? get(descriptor, base, (PyObject*)type) : nullptr);
   }
   v.load(&base->ob_type, type);
-  if (version) v.add(Op::TypeVersion, type, version);
-  else v.recordable = false;
+  if (version)
+    v.add(Op::TypeVersion, type, version);
+  else
+    v.recordable = false;
   return field(v, at, false);
 }
 
@@ -209,7 +215,8 @@ static Outcome take_contents(Visit& v, PyObject* base) {
 
 static Outcome take_self(Visit& v, PyObject* base) {
   if (PyMethod_Check(base)) return field(v, &((PyMethodObject*)base)->im_self, true);
-  if (PyCFunction_CheckExact(base) && PyCFunction_GET_SELF(base)) return field(v, &((PyCFunctionObject*)base)->m_self, true);
+  if (PyCFunction_CheckExact(base) && PyCFunction_GET_SELF(base))
+    return field(v, &((PyCFunctionObject*)base)->m_self, true);
   return by_getattr(v, base, "__self__");
 }
 
@@ -251,7 +258,8 @@ static PyObject** own_field(PyObject* base, PyObject* name) {
     return nullptr;
   };
   if (Py_TYPE(base) == &PyFunction_Type) return find(functions);
-  return PyType_Check(base) && is_heap_type((PyTypeObject*)base) ? find(classes) : nullptr;  // the metaclass keeps to type's own reads
+  return PyType_Check(base) && is_heap_type((PyTypeObject*)base) ? find(classes)
+                                                                 : nullptr;  // the metaclass keeps to type's own reads
 }
 
 // What C code says of itself never changes.
@@ -259,7 +267,7 @@ static bool fixed_by_c(PyObject* base, PyObject* name) {
   bool named = PyUnicode_CompareWithASCIIString(name, "__name__") == 0 ||
                PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0;
   if (!named) return false;
-  bool is_wrapper = !is_heap_type(Py_TYPE(base)) && !strcmp(Py_TYPE(base)->tp_name, "method-wrapper");
+  bool is_wrapper = Py_IS_TYPE(base, method_wrapper_type());
   return PyCFunction_CheckExact(base) || Py_TYPE(base) == &PyMethodDescr_Type || is_wrapper;
 }
 
@@ -274,13 +282,15 @@ static Outcome take_attr(Visit& v, PyObject* base) {
   PyObject** at = member_at(descriptor, base);
   if (at && *at) return field(v, at, false);
   at = fixed ? own_field(base, v.node.key) : nullptr;
-  if (at && *at && (*at == Py_None || !PyTuple_Check(*at) || PyUnicode_CompareWithASCIIString(v.node.key, "__defaults__") == 0))
+  if (at && *at &&
+      (*at == Py_None || !PyTuple_Check(*at) || PyUnicode_CompareWithASCIIString(v.node.key, "__defaults__") == 0))
     return field(v, at, false);  // annotations may still be a tuple, which reading turns into a dictionary
   if (at && !*at && PyUnicode_CompareWithASCIIString(v.node.key, "__annotations__")) {
     v.load(at, nullptr);
     return found(v, Py_None, true);
   }
-  if (!descriptor || Py_TYPE(descriptor) != &PyGetSetDescr_Type) return answer(v, read_attribute_unseen(base, v.node.key));
+  if (!descriptor || Py_TYPE(descriptor) != &PyGetSetDescr_Type)
+    return answer(v, read_attribute_unseen(base, v.node.key));
   CollectorPause pause;
   bool ran_code = v.walk.ran_code, recordable = v.recordable;
   // Safe: a getter in C is what the class has under the name.

@@ -114,7 +114,8 @@ void Walk::write_records(Visit& v, bool whole) {
   whole = whole && !node.unsafe && (uint32_t)v.count <= node.room;
   if (whole) {
     for (uint32_t i = 0; i < node.room; i++)
-      program.put(node.first + i, i < (uint32_t)v.count ? v.records[i] : Record{nullptr, 0, node.index, 0, -1, Op::Pass});
+      program.put(node.first + i,
+                  i < (uint32_t)v.count ? v.records[i] : Record{nullptr, 0, node.index, 0, -1, Op::Pass});
   }
   node.whole = whole;
   node.version = whole ? node.reading : 0;
@@ -135,7 +136,7 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
   Visit v(*this, node);
   Outcome outcome = node.step->take(v, base.get());
   if (outcome != Outcome::Holds) return failed(node, -1, outcome);
-  v.trusted = v.trusted || node.pinned;  // its IS check makes the address proof, or fails
+  v.trusted = v.trusted || node.pinned;                             // its IS check makes the address proof, or fails
   uint64_t reading = node.wants_version ? version_of(v.value) : 0;  // before anything below is looked at
   v.trusted = v.trusted || (v.surely_dict && reading);
   if (node.wants_version && PyDict_Check(v.value)) node.quiet = has_leaf_keys(v.value);
@@ -160,8 +161,8 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
     if (!handed_out) v.add(node.lone ? Op::ArgumentNote : Op::Note, v.value, 0, (uint32_t)node.number);
   }
   bool whole = true;
-  bool unchanged = reading && reading == before && previous == v.value && started_live && live() && !careful &&
-                   !node.unsafe;
+  bool unchanged =
+      reading && reading == before && previous == v.value && started_live && live() && !careful && !node.unsafe;
   outcome = visit_children(v, unchanged, &whole);
   if (outcome == Outcome::Holds && started_live && live()) write_records(v, whole);
   return outcome;
@@ -204,7 +205,8 @@ bool Walk::holds(const Record& r) {
   return false;
 }
 
-// A node whose repair runs Python code cannot be repaired in the middle of a run: visit it and all above it from now on.
+// A node whose repair runs Python code cannot be repaired in the middle of a run: visit it and all above it from now
+// on.
 void Walk::learn(Node& node) {
   for (Node* n = &node;; n = &program.nodes[n->parent]) {
     n->unsafe = true;
@@ -230,8 +232,8 @@ Outcome Walk::repair(uint32_t* record) {
   return Outcome::Holds;
 }
 
-// Rows wait until all words before them were found, or until a visit is about to run: that may change what their addresses
-// rest on.
+// Rows wait until all words before them were found, or until a visit is about to run: that may change what their
+// addresses rest on.
 Outcome Walk::run_rows(uint32_t from, uint32_t to) {
   for (uint32_t i = from; (i = rows_hold(program.rows.data(), i, to, slots)) < to; i++) {
     uint32_t at = program.rows[i].record;
@@ -335,8 +337,8 @@ Outcome Program::check_distinct(Walk& walk) {
   return outcome;
 }
 
-// Most entries that are not for a call differ in the arguments: nothing is walked, and no memo is lost, to find that out.
-// Asked where the last call was not for the entry either.
+// Most entries that are not for a call differ in the arguments: nothing is walked, and no memo is lost, to find that
+// out. Asked where the last call was not for the entry either.
 Outcome Program::look_at_arguments(PyObject* const* locals, Py_ssize_t count, int* failed_node, int* failed_check) {
   for (auto [index, number] : looks) {
     const Node& node = nodes[index];
@@ -344,8 +346,10 @@ Outcome Program::look_at_arguments(PyObject* const* locals, Py_ssize_t count, in
     PyObject* value = node.number < count ? locals[node.number] : nullptr;
     bool ran_code = false;
     Outcome outcome = Outcome::Fails;
-    if (value && check.tensor) outcome = tensor_holds(*check.tensor, value) ? Outcome::Holds : Outcome::Fails;
-    else if (value) outcome = same_leaf(value, check.leaf.get(), &ran_code);
+    if (value && check.tensor)
+      outcome = tensor_holds(*check.tensor, value) ? Outcome::Holds : Outcome::Fails;
+    else if (value)
+      outcome = same_leaf(value, check.leaf.get(), &ran_code);
     if (outcome == Outcome::Holds) continue;
     *failed_node = (int)node.given;
     *failed_check = value ? (int)number : -1;
@@ -354,7 +358,8 @@ Outcome Program::look_at_arguments(PyObject* const* locals, Py_ssize_t count, in
   return Outcome::Holds;
 }
 
-Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slots, int* failed_node, int* failed_check) {
+Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slots, int* failed_node,
+                       int* failed_check) {
   counters.checks++;
   *failed_node = -1;
   if (dead()) {

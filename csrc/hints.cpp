@@ -7,17 +7,21 @@
 namespace framelift {
 
 static constexpr size_t kHints = 1024;
-static constexpr Py_ssize_t kItems = 16;   // of a container that are looked at
-static constexpr int kDepth = 2;           // containers within containers: keyword arguments, and what they hold
+static constexpr Py_ssize_t kItems = 16;  // of a container that are looked at
+static constexpr int kDepth = 2;          // containers within containers: keyword arguments, and what they hold
 
-static inline void mix(uint64_t& look, uint64_t word) { look = (look ^ word) * 0x9E3779B97F4A7C15ull; look ^= look >> 29; }
+static inline void mix(uint64_t& look, uint64_t word) {
+  look = (look ^ word) * 0x9E3779B97F4A7C15ull;
+  look ^= look >> 29;
+}
 
 static void mix_tensor(uint64_t& look, PyObject* value) {
   const c10::TensorImpl* impl = THPVariable_Unpack(value).unsafeGetTensorImpl();
   mix(look, impl->key_set().raw_repr());
   if (!impl->dtype_initialized() || impl->has_symbolic_sizes_strides()) return;
   mix(look, (uint64_t)impl->dtype().toScalarType());
-  if (impl->key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::NestedTensor}))) return;  // a size may run code
+  if (impl->key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::NestedTensor})))
+    return;  // a size may run code
   for (int64_t size : impl->sizes()) mix(look, (uint64_t)size);
 }
 
@@ -53,7 +57,8 @@ uint64_t look_of(PyObject* const* locals, Py_ssize_t n) {
   uint64_t look = c10::GradMode::is_enabled() ? 1 : 2;
   for (Py_ssize_t i = 0; i < n && i < kItems; i++) {
     if (!locals[i]) continue;
-    if (i == 0 && Py_TYPE(locals[0]) != (PyTypeObject*)THPVariableClass && !PyLong_CheckExact(locals[0])) mix(look, (uint64_t)locals[0]);
+    if (i == 0 && Py_TYPE(locals[0]) != (PyTypeObject*)THPVariableClass && !PyLong_CheckExact(locals[0]))
+      mix(look, (uint64_t)locals[0]);
     mix_value(look, locals[i], kDepth);
   }
   return look;

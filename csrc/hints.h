@@ -14,8 +14,9 @@ struct Hint {
   Py_ssize_t place = 0;
 };
 
-// A number for what entries most often differ in: the first argument's identity, kinds, dtypes and sizes of tensors, small numbers, texts and
-// constants by identity, lengths of containers, and whether gradients are on.  It runs no code of the program.
+// A number for what entries most often differ in: the first argument's identity, kinds, dtypes and sizes of tensors,
+// small numbers, texts and constants by identity, lengths of containers, and whether gradients are on.  It runs no code
+// of the program.
 uint64_t look_of(PyObject* const* locals, Py_ssize_t n);
 
 Hint& hint_for(const void* entries, uint64_t look);

@@ -1,5 +1,5 @@
-// The PEP 523 hook: what happens to a frame depends on the thread's mode.  Rehearsing, its twin runs; capturing, a cached
-// entry runs or the driver is asked; otherwise CPython does what it always does.
+// The PEP 523 hook: what happens to a frame depends on the thread's mode.  Rehearsing, its twin runs; capturing, a
+// cached entry runs or the driver is asked; otherwise CPython does what it always does.
 #include <memory>
 #include <vector>
 
@@ -106,9 +106,8 @@ static PyObject* call_handler(PyObject* handler, PyObject* session, PyObject* fu
   PyObject* spread = code->co_flags & CO_VARARGS ? locals[next++] : nullptr;
   PyObject* extra = code->co_flags & CO_VARKEYWORDS ? locals[next++] : nullptr;
   Py_ssize_t more = spread ? PyTuple_GET_SIZE(spread) : 0;
-  Ref args = make_tuple(n + more, [&](Py_ssize_t i) {
-    return Ref::new_ref(i < n ? locals[i] : PyTuple_GET_ITEM(spread, i - n));
-  });
+  Ref args = make_tuple(
+      n + more, [&](Py_ssize_t i) { return Ref::new_ref(i < n ? locals[i] : PyTuple_GET_ITEM(spread, i - n)); });
   Ref kwargs = Ref::steal(extra ? PyDict_Copy(extra) : PyDict_New()), names = Ref::steal(PyCode_GetVarnames(code));
   if (!args || !kwargs || !names) return nullptr;
   for (int i = 0; i < k; i++)
@@ -118,7 +117,8 @@ static PyObject* call_handler(PyObject* handler, PyObject* session, PyObject* fu
 }
 
 // `names`: the namespace of a class body (or exec'd code), which is not the frame's own array of locals.
-static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyObject* const* locals, int n, PyObject* names) {
+static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyObject* const* locals, int n,
+                          PyObject* names) {
   PyFunctionObject* original = (PyFunctionObject*)function;
   if (!(((PyCodeObject*)twin)->co_flags & CO_OPTIMIZED))
     return PyEval_EvalCodeEx(twin, original->func_globals, names, nullptr, 0, nullptr, 0, nullptr, 0, nullptr,
@@ -131,7 +131,8 @@ static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyOb
   Py_SETREF(copied->func_qualname, Py_NewRef(original->func_qualname));
   if (original->func_closure && PyFunction_SetClosure(callable.get(), original->func_closure) < 0) return nullptr;
   auto found = r->functions.find(function);
-  if (found == r->functions.end() || found->second.empty()) return PyObject_Vectorcall(callable.get(), locals, n, nullptr);
+  if (found == r->functions.end() || found->second.empty())
+    return PyObject_Vectorcall(callable.get(), locals, n, nullptr);
   std::vector<PyObject*> copy(locals, locals + n);
   for (auto& d : found->second)
     if (copy[d.slot] == d.original.get()) copy[d.slot] = d.imported.get();
@@ -156,8 +157,10 @@ constexpr int kWaits = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
 static void note_generator(Rehearsal* r, PyObject* made) {
   // A coroutine lives to the end: whether it was ever awaited, and what it does when it is dropped, is looked at there.
   Ref reference = PyCoro_CheckExact(made) ? Ref::new_ref(made) : Ref::steal(PyWeakref_NewRef(made, nullptr));
-  if (reference) r->made_generators.push_back(std::move(reference));
-  else PyErr_Clear();
+  if (reference)
+    r->made_generators.push_back(std::move(reference));
+  else
+    PyErr_Clear();
 }
 
 // The twin of a frame of captured code runs, or a handler in its place.
@@ -215,7 +218,8 @@ static PyObject* answer_frame(Rehearsal* r, CodeInfo* info, PyThreadState* ts, F
 
 static Times::Row* times_of(Rehearsal* r, PyObject* code) { return r->times.row_of(code); }
 
-// From here on C++ exceptions are caught before a frame is evaluated or ended: it must be neither left alone nor ended twice.
+// From here on C++ exceptions are caught before a frame is evaluated or ended: it must be neither left alone nor ended
+// twice.
 static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) {
   Rehearsal* r = current_rehearsal();
   PyObject* code = (PyObject*)frame_code(frame);
@@ -242,8 +246,8 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
 }
 
 // Capture and RunOnly: a cached entry for a function's frame, or a capture.  As try_entries; 0 and 2 mean plain Python.
-// Entries are kept per code, and several functions may share one code, so the function is handed over as one more local.
-// *muted: the function is a wrapper that switches capturing off for all it calls.
+// Entries are kept per code, and several functions may share one code, so the function is handed over as one more
+// local. *muted: the function is a wrapper that switches capturing off for all it calls.
 static int look_up(PyObject* context, PyObject* function, PyObject* const* locals, int n, Mode mode, PyObject** result,
                    bool* muted) {
   struct Scope {
@@ -328,8 +332,8 @@ PyObject* run_looked_up(PyObject* compiled, PyObject* function, PyObject* const*
   return result;
 }
 
-// A frame that is gone on with is the only holder of its values: what it lets go of dies at once.  So the caller's references
-// end when the frame begins.  `drive` says whose they are (resume.cpp).
+// A frame that is gone on with is the only holder of its values: what it lets go of dies at once.  So the caller's
+// references end when the frame begins.  `drive` says whose they are (resume.cpp).
 struct Giving {
   PyObject *function = nullptr, *values = nullptr;  // borrowed; a tuple that nobody else knows
 };
@@ -348,17 +352,18 @@ static void give(Frame* frame) {
   }
 }
 
-// CPython 3.12 counts calls from C apart, and allows few of them; a frame that comes by a hook is one, though the program
-// called it from Python.  Python's own limit goes on to hold for it.
+// CPython 3.12 counts calls from C apart, and allows few of them; a frame that comes by a hook is one, though the
+// program called it from Python.  Python's own limit goes on to hold for it.
 struct CalledFromPython {
 #if PY_VERSION_HEX >= 0x030c0000
-  static constexpr int kFew = 150, kMostFrames = 2000;   // beyond these C's stack itself may be too small
+  static constexpr int kFew = 150, kMostFrames = 2000;  // beyond these C's stack itself may be too small
   static thread_local int frames;
   PyThreadState* ts;
   int given;
   explicit CalledFromPython(PyThreadState* state)
       : ts(state),
-        given(++frames <= kMostFrames && state->c_recursion_remaining < kFew ? kFew - state->c_recursion_remaining : 0) {
+        given(++frames <= kMostFrames && state->c_recursion_remaining < kFew ? kFew - state->c_recursion_remaining
+                                                                             : 0) {
     ts->c_recursion_remaining += given;
   }
   ~CalledFromPython() {
@@ -395,7 +400,8 @@ static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) noexce
         break;
       }
       if (frame_code(frame)->co_flags & kWaits) break;
-      if (!(frame_code(frame)->co_flags & CO_OPTIMIZED)) break;  // a class body or a module: names are entries of a dictionary
+      if (!(frame_code(frame)->co_flags & CO_OPTIMIZED))
+        break;  // a class body or a module: names are entries of a dictionary
       return lookup_frame(ts, frame);
     default:
       break;
@@ -503,9 +509,9 @@ static void report(Rehearsal& rehearsal) {
   error.restore();
 }
 
-// rehearse(session, function, locals, twin=None, stop_at=-1): run the function's twin on imported locals, as the root of a
-// rehearsal; a given twin stops where its root has called that many probes.  session.ended is the exception
-// that leaves it, or None; session.outside the one from outside of the program that ended it.
+// rehearse(session, function, locals, twin=None, stop_at=-1): run the function's twin on imported locals, as the root
+// of a rehearsal; a given twin stops where its root has called that many probes.  session.ended is the exception that
+// leaves it, or None; session.outside the one from outside of the program that ended it.
 static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if ((n != 3 && n != 5) || !PyFunction_Check(args[1]) || !PyTuple_Check(args[2]))
     return PyErr_Format(PyExc_TypeError, "rehearse(session, function, locals)");
@@ -532,7 +538,8 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
       SavedError error;
       error.normalize();
       // An exception from outside is known by where it struck.
-      if (error.value() == rehearsal.interrupt && error.traceback()) PyException_SetTraceback(error.value(), error.traceback());
+      if (error.value() == rehearsal.interrupt && error.traceback())
+        PyException_SetTraceback(error.value(), error.traceback());
       PyErr_SetObject((PyObject*)Py_TYPE(rehearsal.interrupt), rehearsal.interrupt);
     }
   }

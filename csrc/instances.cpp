@@ -1,4 +1,5 @@
-// What entries do to instances: make one with its dictionary in one step, and set an attribute that often is set already.
+// What entries do to instances: make one with its dictionary in one step, and set an attribute that often is set
+// already.
 #include "barrier.h"
 #include "frames.h"
 #include "reference.h"
@@ -51,8 +52,8 @@ static PyObject* ordered(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return args[1] == Py_None || give_dict(object.get(), args[1]) ? object.release() : nullptr;
 }
 
-// store(object, name, value): object.__setattr__, but an attribute that is this very value already is left alone, and with
-// it the version of its dictionary, which guards look at.
+// store(object, name, value): object.__setattr__, but an attribute that is this very value already is left alone, and
+// with it the version of its dictionary, which guards look at.
 static PyObject* store(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (n != 3 || !PyUnicode_Check(args[1])) return PyErr_Format(PyExc_TypeError, "store(object, name, value)");
   PyObject* descriptor = _PyType_Lookup(Py_TYPE(args[0]), args[1]);

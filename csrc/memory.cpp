@@ -17,20 +17,24 @@ static bool is_tensor(PyObject* value) { return PyType_IsSubtype(Py_TYPE(value),
 static PyObject* memory_pattern(PyObject*, PyObject* tensors) {
   if (!PyTuple_Check(tensors)) return PyErr_Format(PyExc_TypeError, "memory_pattern takes a tuple of tensors");
   std::unordered_map<const void*, Py_ssize_t> first;
-  return make_tuple(PyTuple_GET_SIZE(tensors), [&](Py_ssize_t i) {
-    PyObject* item = PyTuple_GET_ITEM(tensors, i);
-    const void* storage = nullptr;  // what is no tensor shares with nothing: equal numbers may be one object
-    if (is_tensor(item)) {
-      const at::Tensor& tensor = THPVariable_Unpack(item);
-      storage = tensor.has_storage() ? (const void*)tensor.storage().unsafeGetStorageImpl() : item;
-    }
-    return Ref::steal(PyLong_FromSsize_t(storage ? first.emplace(storage, i).first->second : i));
-  }).release();
+  return make_tuple(PyTuple_GET_SIZE(tensors),
+                    [&](Py_ssize_t i) {
+                      PyObject* item = PyTuple_GET_ITEM(tensors, i);
+                      const void* storage =
+                          nullptr;  // what is no tensor shares with nothing: equal numbers may be one object
+                      if (is_tensor(item)) {
+                        const at::Tensor& tensor = THPVariable_Unpack(item);
+                        storage = tensor.has_storage() ? (const void*)tensor.storage().unsafeGetStorageImpl() : item;
+                      }
+                      return Ref::steal(PyLong_FromSsize_t(storage ? first.emplace(storage, i).first->second : i));
+                    })
+      .release();
 }
 
 static bool has_entries(PyObject* table) { return table && (!PyDict_Check(table) || PyDict_GET_SIZE(table) > 0); }
 
-// Whether something runs when gradients come to a leaf: hooks on the tensor, on what it gathers, or on the node that gathers.
+// Whether something runs when gradients come to a leaf: hooks on the tensor, on what it gathers, or on the node that
+// gathers.
 static bool is_hooked(PyObject* item) {
   const at::Tensor& tensor = THPVariable_Unpack(item);
   auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
@@ -56,11 +60,13 @@ static PyObject* hooked(PyObject*, PyObject* tensors) {
 // versions(tensors): how often the memory of each was written to, as torch counts; -1 where it does not count.
 static PyObject* versions(PyObject*, PyObject* tensors) {
   if (!PyTuple_Check(tensors)) return PyErr_Format(PyExc_TypeError, "versions takes a tuple of tensors");
-  return make_tuple(PyTuple_GET_SIZE(tensors), [&](Py_ssize_t i) {
-    PyObject* item = PyTuple_GET_ITEM(tensors, i);
-    bool counts = is_tensor(item) && !THPVariable_Unpack(item).is_inference();
-    return Ref::steal(PyLong_FromLong(counts ? (long)THPVariable_Unpack(item)._version() : -1));
-  }).release();
+  return make_tuple(PyTuple_GET_SIZE(tensors),
+                    [&](Py_ssize_t i) {
+                      PyObject* item = PyTuple_GET_ITEM(tensors, i);
+                      bool counts = is_tensor(item) && !THPVariable_Unpack(item).is_inference();
+                      return Ref::steal(PyLong_FromLong(counts ? (long)THPVariable_Unpack(item)._version() : -1));
+                    })
+      .release();
 }
 
 // The memory as a tensor of bytes of its own.
@@ -78,20 +84,24 @@ static PyObject* memory_copies(PyObject*, PyObject* tensors) {
   for (Py_ssize_t i = 0; i < n; i++)
     if (!is_tensor(PyTuple_GET_ITEM(tensors, i))) return PyErr_Format(PyExc_TypeError, "memory_copies takes tensors");
   auto storage_of = [&](Py_ssize_t i) { return THPVariable_Unpack(PyTuple_GET_ITEM(tensors, i)).storage(); };
-  return make_tuple(n, [&](Py_ssize_t i) {
-    const c10::Storage storage = storage_of(i);
-    for (Py_ssize_t k = 0; k < i; k++)
-      if (storage_of(k).is_alias_of(storage)) return Ref::new_ref(Py_None);
-    return copy_of(storage);
-  }).release();
+  return make_tuple(n,
+                    [&](Py_ssize_t i) {
+                      const c10::Storage storage = storage_of(i);
+                      for (Py_ssize_t k = 0; k < i; k++)
+                        if (storage_of(k).is_alias_of(storage)) return Ref::new_ref(Py_None);
+                      return copy_of(storage);
+                    })
+      .release();
 }
 
 static MethodTable methods({
     method<memory_copies, METH_O>(
         "memory_copies", "a copy of each storage the tensors lie in; None where an earlier tensor has the same"),
-    method<versions, METH_O>("versions", "how often the memory of each tensor was written to; -1 where that is not counted"),
+    method<versions, METH_O>("versions",
+                             "how often the memory of each tensor was written to; -1 where that is not counted"),
     method<hooked, METH_O>("hooked", "whether a hook runs when gradients come to one of the tensors"),
-    method<memory_pattern, METH_O>("memory_pattern", "for each tensor the place of the first one with the same storage"),
+    method<memory_pattern, METH_O>("memory_pattern",
+                                   "for each tensor the place of the first one with the same storage"),
 });
 
 bool init_memory(PyObject* module) { return add_functions(module, methods); }

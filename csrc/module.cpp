@@ -16,9 +16,9 @@ static PyObject* make_module() {
 #endif
   Ref module = Ref::steal(PyModule_Create(&definition));
   if (!module) return nullptr;
-  for (auto init : {init_hook, init_probes, init_guards, init_entries, init_compiled, init_memory, init_places, init_instances,
-                    init_resume, init_sets, init_tensor_reads, init_evaluator, init_outside, init_scopes,
-                    init_graph_calls})
+  for (auto init :
+       {init_hook, init_probes, init_guards, init_entries, init_compiled, init_memory, init_places, init_instances,
+        init_resume, init_sets, init_tensor_reads, init_evaluator, init_outside, init_scopes, init_graph_calls})
     if (!init(module.get())) return nullptr;
   return module.release();
 }

@@ -1,6 +1,7 @@
-// What strikes a rehearsal from outside.  The interpreter calls signal handlers, and raises the exceptions that other threads asked for,
-// between two instructions of any frame: captured code or our own.  A handler is no part of the program that is captured: it runs for
-// real.  An exception from outside ends the rehearsal, whatever the program or our own code makes of it, and leaves the compiled call.
+// What strikes a rehearsal from outside.  The interpreter calls signal handlers, and raises the exceptions that other
+// threads asked for, between two instructions of any frame: captured code or our own.  A handler is no part of the
+// program that is captured: it runs for real.  An exception from outside ends the rehearsal, whatever the program or
+// our own code makes of it, and leaves the compiled call.
 #include "outside.h"
 
 #include <frameobject.h>
@@ -10,8 +11,9 @@
 
 namespace framelift {
 
-static PyObject* handler_judge = nullptr;    // Python: function -> whether it handles a signal
-static PyObject* outside_judge = nullptr;    // Python: exception -> 0: the program's or ours, 1: from outside, 2: unless a C function raised it
+static PyObject* handler_judge = nullptr;  // Python: function -> whether it handles a signal
+static PyObject* outside_judge =
+    nullptr;  // Python: exception -> 0: the program's or ours, 1: from outside, 2: unless a C function raised it
 using at::impl::PythonTorchFunctionTLS;
 using at::impl::TorchFunctionDisabledState;
 
@@ -43,8 +45,8 @@ bool is_signal_handler(Frame* frame) {
   return is_one;
 }
 
-// A handler's exception that struck torch's code or ours waits until that code is left: torch calls Python code in places where an
-// exception ends the process, and neither takes long.  Everywhere else it is raised at once.
+// A handler's exception that struck torch's code or ours waits until that code is left: torch calls Python code in
+// places where an exception ends the process, and neither takes long.  Everywhere else it is raised at once.
 static PyObject* own_folders = nullptr;  // a tuple
 
 static PyObject* struck_frame(Frame* handler) {
@@ -189,15 +191,18 @@ bool came_from_outside(PyObject* error) { return judged(error) != 0; }
 
 static MethodTable caught_probe({method<caught, METH_O>("caught")});
 static MethodTable methods({
-    method<set_own_folders, METH_O>("set_own_folders", "set_own_folders(beginnings of file names): framelift's code and torch's"),
-    method<set_outside_judges, METH_VARARGS>("set_outside_judges",
-                                             "(function -> handles a signal, exception -> 0, 1: from outside, 2: unless a C function raised it)"),
+    method<set_own_folders, METH_O>("set_own_folders",
+                                    "set_own_folders(beginnings of file names): framelift's code and torch's"),
+    method<set_outside_judges, METH_VARARGS>(
+        "set_outside_judges",
+        "(function -> handles a signal, exception -> 0, 1: from outside, 2: unless a C function raised it)"),
 });
 
 bool init_outside(PyObject* module) {
   Ref probes = Ref::steal(PyObject_GetAttrString(module, "PROBES"));
   Ref probe = Ref::steal(PyCFunction_New(caught_probe.rows, nullptr));
-  return probes && probe && PyDict_SetItemString(probes.get(), "caught", probe.get()) == 0 && add_functions(module, methods);
+  return probes && probe && PyDict_SetItemString(probes.get(), "caught", probe.get()) == 0 &&
+         add_functions(module, methods);
 }
 
 }  // namespace framelift

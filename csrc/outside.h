@@ -9,8 +9,8 @@ namespace framelift {
 bool is_signal_handler(Frame* frame);
 // It runs for real, in the midst of a rehearsal; what it raises ends the rehearsal and leaves it as itself.
 PyObject* run_signal_handler(PyThreadState* ts, Frame* frame, int throwflag);
-// Framelift's own code was called in a rehearsal and gave this, or none where it raised.  Notes an interrupt, and raises what struck
-// from outside meanwhile and had to wait.
+// Framelift's own code was called in a rehearsal and gave this, or none where it raised.  Notes an interrupt, and
+// raises what struck from outside meanwhile and had to wait.
 void left_own_code(Rehearsal* r, Ref& result);
 // The exception that is set leaves the rehearsal as itself where it came from outside.
 void note_outside(Rehearsal* r);

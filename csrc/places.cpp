@@ -1,4 +1,5 @@
-// See places.h.  Walks interpreter frames directly: it runs once per recorded operation and must not make frame objects.
+// See places.h.  Walks interpreter frames directly: it runs once per recorded operation and must not make frame
+// objects.
 #include "places.h"
 
 #include <cstring>
@@ -113,11 +114,11 @@ static PyObject* set_package(PyObject*, PyObject* args) {
 }
 
 static MethodTable functions({
-    method<note_place, METH_NOARGS>(
-        "note_place",
-        "A break may have to come before this call of the root's: (code unit, probes called), also kept for the session."),
-    method<places, METH_NOARGS>(
-        "places", "The program's frames, innermost first: (code, byte offset, code, byte offset, ...)."),
+    method<note_place, METH_NOARGS>("note_place",
+                                    "A break may have to come before this call of the root's: (code unit, probes "
+                                    "called), also kept for the session."),
+    method<places, METH_NOARGS>("places",
+                                "The program's frames, innermost first: (code, byte offset, code, byte offset, ...)."),
     method<place, METH_NOARGS>("place", "The innermost frame of the program: (code, byte offset)."),
     method<forget_places, METH_NOARGS>("forget_places", "Let go of the tuples that `places` gave."),
     method<set_package, METH_VARARGS>(

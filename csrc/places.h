@@ -4,8 +4,9 @@
 
 namespace framelift {
 
-// The program's own frames, innermost first, as a flat tuple (code, byte offset, code, byte offset, ...).  framelift's frames are
-// left out; the walk ends at the driver, which started the rehearsal.  New reference, or NULL with an exception set.
+// The program's own frames, innermost first, as a flat tuple (code, byte offset, code, byte offset, ...).  framelift's
+// frames are left out; the walk ends at the driver, which started the rehearsal.  New reference, or NULL with an
+// exception set.
 PyObject* program_places();
 bool init_places(PyObject* module);
 

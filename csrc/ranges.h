@@ -1,4 +1,5 @@
-// Ranges for torch.profiler: what framelift does at a call.  Nothing but one look at a thread-local when nobody profiles.
+// Ranges for torch.profiler: what framelift does at a call.  Nothing but one look at a thread-local when nobody
+// profiles.
 #pragma once
 #include <ATen/record_function.h>
 #include <Python.h>
@@ -11,8 +12,9 @@
 
 namespace framelift {
 
-// "framelift <what>: <name>" while it lives; the name is `info.name`, asked for only when somebody profiles.  A run is also
-// split into its parts, by `info.ranges` (capture/around/ranges.py): calling it begins them, and gives what ends them.
+// "framelift <what>: <name>" while it lives; the name is `info.name`, asked for only when somebody profiles.  A run is
+// also split into its parts, by `info.ranges` (capture/around/ranges.py): calling it begins them, and gives what ends
+// them.
 class Range {
  public:
   Range(const char* what, PyObject* info) {

@@ -1,5 +1,5 @@
-// Owned references as types: Ref for an object, SavedError for an exception set aside.  They let go of what they hold on every
-// path, also when a C++ exception passes through.
+// Owned references as types: Ref for an object, SavedError for an exception set aside.  They let go of what they hold
+// on every path, also when a C++ exception passes through.
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -50,7 +50,9 @@ class SavedError {
   }
   void normalize() { PyErr_NormalizeException(&type_, &value_, &traceback_); }
   // What is set at this moment is replaced, by nothing where nothing was saved.
-  void restore() { PyErr_Restore(std::exchange(type_, nullptr), std::exchange(value_, nullptr), std::exchange(traceback_, nullptr)); }
+  void restore() {
+    PyErr_Restore(std::exchange(type_, nullptr), std::exchange(value_, nullptr), std::exchange(traceback_, nullptr));
+  }
   PyObject* type() const { return type_; }
   PyObject* value() const { return value_; }
   PyObject* traceback() const { return traceback_; }
@@ -72,7 +74,8 @@ inline Ref tuple_of(PyObject* const* items, Py_ssize_t n) {
   return tuple;
 }
 
-// A tuple of the objects that make(0), make(1), ... return as Ref.  No tuple, and an exception set, where one of them is none.
+// A tuple of the objects that make(0), make(1), ... return as Ref.  No tuple, and an exception set, where one of them
+// is none.
 template <typename Make>
 Ref make_tuple(Py_ssize_t n, Make make) {
   Ref tuple = Ref::steal(PyTuple_New(n));

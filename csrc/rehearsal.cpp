@@ -27,7 +27,8 @@ PausedScope::~PausedScope() {
   if (before == Mode::Rehearse) hold_hook();
   PythonTorchFunctionTLS::set_disabled_state(torch_before);
 }
-RehearseScope::RehearseScope() : before(thread_state().mode), torch_before(PythonTorchFunctionTLS::get_disabled_state()) {
+RehearseScope::RehearseScope()
+    : before(thread_state().mode), torch_before(PythonTorchFunctionTLS::get_disabled_state()) {
   hold_hook();
   thread_state().mode = Mode::Rehearse;
   PythonTorchFunctionTLS::set_disabled_state(TorchFunctionDisabledState::ENABLED);
@@ -58,7 +59,8 @@ void end_generators(Rehearsal* r) {
 
 int root_unit(Rehearsal* r) { return r->root_frame ? frame_unit(r->root_frame) : -1; }
 
-// An exception of framelift's own code that no handler meant for the program becomes a defect, which ends the rehearsal.
+// An exception of framelift's own code that no handler meant for the program becomes a defect, which ends the
+// rehearsal.
 static void look_for_fault(Rehearsal* r) {
   SavedError error;
   error.normalize();

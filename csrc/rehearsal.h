@@ -18,9 +18,7 @@ struct Pair {
   bool operator==(const Pair& o) const { return a == o.a && b == o.b; }
 };
 struct PairHash {
-  size_t operator()(const Pair& p) const {
-    return ((size_t)p.a >> 4) * 0x9E3779B97F4A7C15ull ^ ((size_t)p.b >> 4);
-  }
+  size_t operator()(const Pair& p) const { return ((size_t)p.a >> 4) * 0x9E3779B97F4A7C15ull ^ ((size_t)p.b >> 4); }
 };
 
 // What an attribute read gives, once known.
@@ -71,29 +69,29 @@ class KeptSet {
 struct Rehearsal {
   PyObject* session;              // borrowed: an argument of `rehearse`, which outlives this
   PyObject* interrupt = nullptr;  // owned: the first interrupt raised; once set every probe raises it again
-  KeptSet kept;                                                   // keys of the tables below
-  KeptSet external;                                               // handles
-  KeptSet tensors;                                                // stand-ins of tensors from outside
-  KeptSet internal;                                               // functions and classes made in this rehearsal
-  KeptSet classes;                                                // classes already noted
+  KeptSet kept;                   // keys of the tables below
+  KeptSet external;               // handles
+  KeptSet tensors;                // stand-ins of tensors from outside
+  KeptSet internal;               // functions and classes made in this rehearsal
+  KeptSet classes;                // classes already noted
   std::unordered_map<Pair, Known, PairHash> attributes;           // (object, name) of external objects
   std::unordered_map<Pair, Known, PairHash> class_attributes;     // (class, name) met through internal instances
   std::unordered_map<Pair, Ref, PairHash> globals;                // (globals dict, name) -> value
   std::unordered_map<PyObject*, Ref> cells;                       // external cell -> value, none: not read yet
   std::unordered_map<PyObject*, std::vector<Default>> functions;  // noted functions -> defaults to replace
   std::unordered_map<PyObject*, Ref> marked;                      // noted functions that bear a mark -> handler
-  std::unordered_set<Pair, PairHash> receivers;                   // (class of the first argument, function) already noted
+  std::unordered_set<Pair, PairHash> receivers;  // (class of the first argument, function) already noted
   long probes = 0;
   // Where the root stands: what a break needs to stop a second rehearsal at the same place.
   struct _PyInterpreterFrame* root_frame = nullptr;
-  PyObject* root_code = nullptr;      // borrowed: the twin the root runs
-  long root_probes = 0;               // calls of probes by the root's own frame
-  long stop_at = -1;                  // stop when the root called this many probes; -1: never
-  bool stopped = false;               // the root was stopped: no captured code runs any more
-  std::vector<Ref> made_generators;   // weak references; coroutines themselves
+  PyObject* root_code = nullptr;                 // borrowed: the twin the root runs
+  long root_probes = 0;                          // calls of probes by the root's own frame
+  long stop_at = -1;                             // stop when the root called this many probes; -1: never
+  bool stopped = false;                          // the root was stopped: no captured code runs any more
+  std::vector<Ref> made_generators;              // weak references; coroutines themselves
   std::vector<std::pair<int, long>> generators;  // (root's code unit, root_probes) when a generator was made
-  long losses = 0;                    // `hook_losses` when it began
-  Ref outside;                        // an exception from outside of the program, which leaves the rehearsal as itself
+  long losses = 0;                               // `hook_losses` when it began
+  Ref outside;  // an exception from outside of the program, which leaves the rehearsal as itself
   // The last probe that raised: where, and what type (borrowed; only compared).
   PyObject* failed_type = nullptr;
   PyObject* failed_code = nullptr;
@@ -140,7 +138,8 @@ void set_interrupt_type(PyObject* type);
 void set_fault_judge(PyObject* judge);
 
 // hook.cpp
-PyObject* run_python_function(Rehearsal* r, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames);
+PyObject* run_python_function(Rehearsal* r, PyObject* function, PyObject* const* args, size_t nargsf,
+                              PyObject* kwnames);
 int note_function(Rehearsal* r, PyObject* function);
 int note_class(Rehearsal* r, PyObject* cls);
 // Holds the frame hook installed while it lives.

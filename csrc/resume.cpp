@@ -1,5 +1,5 @@
-// Breaks: how a frame is handed over in the midst of its work, and the loop that goes on with it.  A break never recurses:
-// plain part, captured part, plain part, ... follow each other in `drive`.
+// Breaks: how a frame is handed over in the midst of its work, and the loop that goes on with it.  A break never
+// recurses: plain part, captured part, plain part, ... follow each other in `drive`.
 #include "resume.h"
 
 #include <structseq.h>
@@ -10,9 +10,9 @@
 
 namespace framelift {
 
-static PyObject* stop_type = nullptr;      // raised out of a twin that was stopped
-static PyObject* null_mark = nullptr;      // stands for an empty slot of the stack, and for an unbound local
-static PyObject* call_probe = nullptr;     // a twin has it where its original has NULL
+static PyObject* stop_type = nullptr;   // raised out of a twin that was stopped
+static PyObject* null_mark = nullptr;   // stands for an empty slot of the stack, and for an unbound local
+static PyObject* call_probe = nullptr;  // a twin has it where its original has NULL
 static PyTypeObject* Handed_Type = nullptr;
 static PyTypeObject* handover_type = nullptr;  // what an entry that ends at a break returns
 static PyObject *plain_step = nullptr, *resume_step = nullptr, *throw_step = nullptr;
@@ -31,9 +31,8 @@ static Ref values_at(Frame* frame, PyObject* stop, PyObject* name) {
   // Safe: a stop is framelift's own record.
   Ref places = Ref::steal(PyObject_GetAttr(stop, name));
   if (!places) return nullptr;
-  return make_tuple(PyTuple_GET_SIZE(places.get()), [&](Py_ssize_t i) {
-    return value_at(frame, PyLong_AsSsize_t(PyTuple_GET_ITEM(places.get(), i)));
-  });
+  return make_tuple(PyTuple_GET_SIZE(places.get()),
+                    [&](Py_ssize_t i) { return value_at(frame, PyLong_AsSsize_t(PyTuple_GET_ITEM(places.get(), i))); });
 }
 
 // The calling frame as (stop, stack, locals, cells, handled exception or None).
@@ -57,10 +56,11 @@ static Ref read_frame(PyObject* stop) {
   return result;
 }
 
-// hand_over(stop): what plain code returns at a stop.  The frame gives its stack away: where a traceback keeps the frame, an
-// exception on that stack would otherwise hold itself, and all the frame had, until the collector comes.
+// hand_over(stop): what plain code returns at a stop.  The frame gives its stack away: where a traceback keeps the
+// frame, an exception on that stack would otherwise hold itself, and all the frame had, until the collector comes.
 static PyObject* hand_over(PyObject*, PyObject* stop) {
-  if (PyErr_Occurred()) return nullptr;  // C code may give a result and an exception at once: a released memoryview's iterator
+  if (PyErr_Occurred())
+    return nullptr;  // C code may give a result and an exception at once: a released memoryview's iterator
   Ref handed = read_frame(stop);
   if (!handed) return nullptr;
   Frame* frame = current_frame(PyThreadState_Get());
@@ -82,7 +82,8 @@ static PyObject* stop_here(PyObject* place) {
     PyErr_SetObject((PyObject*)Py_TYPE(r->interrupt), r->interrupt);
     return nullptr;
   }
-  if (current_frame(PyThreadState_Get()) != r->root_frame || r->stop_at < 0 || r->root_probes < r->stop_at) Py_RETURN_NONE;
+  if (current_frame(PyThreadState_Get()) != r->root_frame || r->stop_at < 0 || r->root_probes < r->stop_at)
+    Py_RETURN_NONE;
   Ref handed = read_frame(place);
   if (!handed) return nullptr;
   PyObject* args[] = {handed.get()};
@@ -93,9 +94,9 @@ static PyObject* stop_here(PyObject* place) {
   return nullptr;
 }
 
-// stop(stop): the probe of a twin that stops.  It is outside of every handler, so none lets go of what the frame holds: an
-// exception bound by `as` would hold itself through its traceback, and through the frames before this one all that the capture
-// knows of the program.
+// stop(stop): the probe of a twin that stops.  It is outside of every handler, so none lets go of what the frame holds:
+// an exception bound by `as` would hold itself through its traceback, and through the frames before this one all that
+// the capture knows of the program.
 static PyObject* stop(PyObject*, PyObject* place) {
   PyObject* going_on = stop_here(place);
   if (going_on) return going_on;
@@ -132,8 +133,8 @@ struct Given {
   ~Given() { give_to(nullptr, nullptr); }
 };
 
-// The exception that is set, of a capture or an entry, is raised in the frame that would have gone on, so that its `with` blocks
-// end and its handlers see it.  Where the frame has none at that place the exception stays as it is.
+// The exception that is set, of a capture or an entry, is raised in the frame that would have gone on, so that its
+// `with` blocks end and its handlers see it.  Where the frame has none at that place the exception stays as it is.
 static Ref throw_into(PyObject* compiled, PyObject* resumed, PyObject* arguments) {
   SavedError error;
   error.normalize();
@@ -172,7 +173,8 @@ PyObject* drive(PyObject* compiled, PyObject* function, PyObject* handover) {
       result = Ref::steal(run_plain(compiled, code, &PyTuple_GET_ITEM(arguments, 0), count, nullptr));
     }
     next.reset();
-    handled.put_back();  // a frame handed over inside an `except` block leaves its exception there; guards are about the caller's
+    handled.put_back();  // a frame handed over inside an `except` block leaves its exception there; guards are about
+                         // the caller's
     if (!result || Py_TYPE(result.get()) != Handed_Type) break;
     next = ask(resume_step, compiled, function, result.get());
     result.reset();
@@ -191,8 +193,9 @@ PyObject* drive(PyObject* compiled, PyObject* function, PyObject* handover) {
   return result.release();
 }
 
-// let_go(values): the tuple a capture was given, when it is over.  Exceptions that captured code raised and caught may keep the
-// frames they passed, and those keep the driver's, until the collector comes; the program's values are not theirs to keep.
+// let_go(values): the tuple a capture was given, when it is over.  Exceptions that captured code raised and caught may
+// keep the frames they passed, and those keep the driver's, until the collector comes; the program's values are not
+// theirs to keep.
 static PyObject* let_go(PyObject*, PyObject* values) {
   if (!PyTuple_CheckExact(values)) return PyErr_Format(PyExc_TypeError, "let_go takes a tuple");
   for (Py_ssize_t i = 0, n = PyTuple_GET_SIZE(values); i < n; i++) {

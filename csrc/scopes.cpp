@@ -1,6 +1,6 @@
-// Blocks that end whatever strikes them.  The interpreter raises exceptions from outside (outside.cpp) between two instructions of
-// Python code, also where a context manager or a `finally` block puts back what it changed.  It never does so in C code, nor
-// between the end of a `with` block and the call of an `__exit__` that is written in C.
+// Blocks that end whatever strikes them.  The interpreter raises exceptions from outside (outside.cpp) between two
+// instructions of Python code, also where a context manager or a `finally` block puts back what it changed.  It never
+// does so in C code, nor between the end of a `with` block and the call of an `__exit__` that is written in C.
 #include <ATen/ThreadLocalState.h>
 
 #include <memory>
@@ -24,8 +24,8 @@ namespace framelift {
 
 constexpr int kMostTries = 16;
 
-// insist(function): calls it until it ends well, then raises what struck it.  For functions that put something back, and may do so
-// again from the start.  An error of its own comes at every try, and leaves with the last.
+// insist(function): calls it until it ends well, then raises what struck it.  For functions that put something back,
+// and may do so again from the start.  An error of its own comes at every try, and leaves with the last.
 static PyObject* insist(PyObject*, PyObject* function) {
   Ref struck, result;
   for (int i = 0; i < kMostTries && !result; i++) {
@@ -46,8 +46,7 @@ static PyObject* insist(PyObject*, PyObject* function) {
 // ---- Scope: a generator as a context manager ----
 
 struct ScopeObject {
-  PyObject_HEAD
-  PyObject* generator;
+  PyObject_HEAD PyObject* generator;
 };
 static PyTypeObject Scope_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 static PyObject* name_throw;
@@ -85,12 +84,16 @@ static PyObject* scope_enter(PyObject* self, PyObject*) {
   return value;
 }
 
-static PyObject* went_on(Ref value) { return PyErr_Format(PyExc_RuntimeError, "the generator of a scope yielded twice"); }
+static PyObject* went_on(Ref value) {
+  return PyErr_Format(PyExc_RuntimeError, "the generator of a scope yielded twice");
+}
 
 // Whether the exception that is set is this one, or what a generator makes of a StopIteration that passes through it.
 static bool is_same(PyObject* error, PyObject* given) {
   if (error == given) return true;
-  if (!PyErr_GivenExceptionMatches(given, PyExc_StopIteration) || !PyErr_GivenExceptionMatches(error, PyExc_RuntimeError)) return false;
+  if (!PyErr_GivenExceptionMatches(given, PyExc_StopIteration) ||
+      !PyErr_GivenExceptionMatches(error, PyExc_RuntimeError))
+    return false;
   Ref cause = Ref::steal(PyException_GetCause(error));
   return cause.get() == given;
 }
@@ -130,7 +133,7 @@ static MethodTable scope_methods({
 // ---- TorchKept: torch's state after a block is what it was before ----
 
 struct Kept {
-  at::ThreadLocalState thread;   // with the stacks of modes, transforms and hooks
+  at::ThreadLocalState thread;  // with the stacks of modes, transforms and hooks
   TorchState state = TorchState::now();
   int nesting;
   Kept() {
@@ -148,8 +151,7 @@ struct Kept {
 };
 
 struct KeptObject {
-  PyObject_HEAD
-  std::unique_ptr<Kept> kept;
+  PyObject_HEAD std::unique_ptr<Kept> kept;
 };
 static PyTypeObject Kept_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
@@ -184,8 +186,7 @@ static MethodTable kept_methods({
 // interpreter runs handlers in the main thread alone, so for the length of the block no thread is that.  Other threads
 // are not the main thread either way.
 struct WaitObject {
-  PyObject_HEAD
-  unsigned long main_thread;  // 0: another thread, or a block within a block
+  PyObject_HEAD unsigned long main_thread;  // 0: another thread, or a block within a block
 };
 static PyTypeObject Wait_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
@@ -217,7 +218,9 @@ bool init_scopes(PyObject* module) {
   Scope_Type.tp_name = "framelift._core.Scope";
   Scope_Type.tp_basicsize = sizeof(ScopeObject);
   Scope_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
-  Scope_Type.tp_doc = "Scope(generator): a context manager, as contextlib makes them, that no exception from outside keeps from ending.";
+  Scope_Type.tp_doc =
+      "Scope(generator): a context manager, as contextlib makes them, that no exception from outside keeps from "
+      "ending.";
   Scope_Type.tp_new = slot<scope_create>;
   Scope_Type.tp_dealloc = slot<scope_dealloc>;
   Scope_Type.tp_traverse = traversal<scope_traverse>;

@@ -5,11 +5,11 @@
 
 namespace framelift {
 
-#define NEED_REHEARSAL                                                     \
-  Rehearsal* r = current_rehearsal();                                      \
-  if (!r) {                                                                \
-    PyErr_SetString(PyExc_RuntimeError, "no rehearsal in this thread");    \
-    return nullptr;                                                        \
+#define NEED_REHEARSAL                                                  \
+  Rehearsal* r = current_rehearsal();                                   \
+  if (!r) {                                                             \
+    PyErr_SetString(PyExc_RuntimeError, "no rehearsal in this thread"); \
+    return nullptr;                                                     \
   }
 
 static PyObject* mark_external(PyObject*, PyObject* object) {
@@ -130,8 +130,8 @@ static PyObject* natively(PyObject*, PyObject* const* a, Py_ssize_t n) {
   RehearseScope live;
   return PyObject_Call(a[0], a[1], a[2] == Py_None ? nullptr : a[2]);
 }
-// unwatched(callable, args, kwargs): Python code of torch that knows nothing of the program runs plainly; its torch calls are
-// recorded.
+// unwatched(callable, args, kwargs): Python code of torch that knows nothing of the program runs plainly; its torch
+// calls are recorded.
 static PyObject* unwatched(PyObject*, PyObject* const* a, Py_ssize_t n) {
   NEED_REHEARSAL
   if (n != 3 || !PyTuple_Check(a[1])) return PyErr_Format(PyExc_TypeError, "unwatched(callable, args, kwargs)");
@@ -177,8 +177,8 @@ static PyObject* rehearsed_code(PyObject*, PyObject*) {
   NEED_REHEARSAL
   return r->times.as_list();
 }
-// Warnings of C code: rows of filters that ask these two while captured code runs, and match nothing otherwise.  They are C
-// functions, so that no frame comes between the code that warns and the question.
+// Warnings of C code: rows of filters that ask these two while captured code runs, and match nothing otherwise.  They
+// are C functions, so that no frame comes between the code that warns and the question.
 static bool is_live() { return thread_state().mode == Mode::Rehearse && current_rehearsal(); }
 static thread_local PyObject* warned_text = nullptr;
 static PyObject* warning_text(PyObject*, PyObject* text) {
@@ -213,6 +213,8 @@ static PyObject* set_interrupt(PyObject*, PyObject* type) {
   Py_RETURN_NONE;
 }
 
+static PyObject* text_shows_address(PyObject*, PyObject* text) { return PyBool_FromLong(shows_address(text)); }
+
 static MethodTable methods({
     method<mark_external, METH_O>("mark_external", "this object is a handle"),
     method<mark_tensor, METH_O>("mark_tensor", "this stands for a tensor from outside"),
@@ -237,11 +239,12 @@ static MethodTable methods({
     method<warning_category, METH_O>("warning_category", "whether the session says that nobody hears of this warning"),
     method<is_live_here, METH_O>("is_live", "whether captured code runs"),
     method<set_numbers>("set_number_types", "set_number_types(ints, floats, truths): the classes of symbolic numbers"),
-    method<set_sealed, METH_O>(
-        "set_sealed_types", "classes whose instances' attributes are not written by captured code"),
-    method<set_judge, METH_O>(
-        "set_fault_judge", "what says whether an exception out of framelift's own code is a defect"),
+    method<set_sealed, METH_O>("set_sealed_types",
+                               "classes whose instances' attributes are not written by captured code"),
+    method<set_judge, METH_O>("set_fault_judge",
+                              "what says whether an exception out of framelift's own code is a defect"),
     method<set_interrupt, METH_O>("set_interrupt_type"),
+    method<text_shows_address, METH_O>("shows_address", "whether a text or bytes show where an object lies in memory"),
 });
 
 bool init_session_calls(PyObject* module) { return add_functions(module, methods); }

@@ -1,11 +1,11 @@
-// Sets of handles iterate by the handles' addresses: once captured code sees that order, which objects they are is a fact.
+// Sets of handles iterate by the handles' addresses: once captured code sees that order, which objects they are is a
+// fact.
 #include "set_order.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <cstring>
-
 #include "barrier.h"
+#include "frames.h"
 
 namespace framelift {
 
@@ -20,7 +20,7 @@ static PyObject* name_note_order;
 static bool by_address(Rehearsal* r, PyObject* element) {
   if (PyUnicode_CheckExact(element) || PyLong_CheckExact(element)) return false;
   return r->external.count(element) || PyTuple_Check(element) || PyAnySet_Check(element) || PyMethod_Check(element) ||
-         PyCFunction_Check(element) || PyWeakref_Check(element) || !strcmp(Py_TYPE(element)->tp_name, "method-wrapper") ||
+         PyCFunction_Check(element) || PyWeakref_Check(element) || Py_IS_TYPE(element, method_wrapper_type()) ||
          PyType_IsSubtype(Py_TYPE(element), (PyTypeObject*)THPVariableClass);
 }
 
@@ -40,14 +40,18 @@ int note_order(Rehearsal* r, PyObject* obj) {
 // The methods of sets themselves do not show their order, but for one.
 int note_orders(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs) {
   PyObject* receiver = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
-  if (receiver && PyAnySet_Check(receiver))
-    return strcmp(((PyCFunctionObject*)callable)->m_ml->ml_name, "pop") ? 0 : note_order(r, receiver);
+  static PyObject* const pop = PyObject_GetAttrString((PyObject*)&PySet_Type, "pop");
+  if (receiver && PyAnySet_Check(receiver)) {
+    bool is_pop = ((PyCFunctionObject*)callable)->m_ml == ((PyMethodDescrObject*)pop)->d_method;
+    return is_pop ? note_order(r, receiver) : 0;
+  }
   for (Py_ssize_t i = 0; i < nargs; i++)
     if (note_order(r, args[i]) < 0) return -1;
   return 0;
 }
 
-// Subclasses take the slot over when they are made, so ours may outlive its scope: it is the original without a rehearsal.
+// Subclasses take the slot over when they are made, so ours may outlive its scope: it is the original without a
+// rehearsal.
 static getiterfunc original_set_iter, original_frozenset_iter;
 static long scopes = 0;
 

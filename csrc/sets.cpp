@@ -1,5 +1,5 @@
-// Sets as they lie in memory: the order in which one iterates, takes in and gives away elements follows from its table, which
-// its history made.
+// Sets as they lie in memory: the order in which one iterates, takes in and gives away elements follows from its table,
+// which its history made.
 #include <Python.h>
 
 #include <string>
@@ -39,14 +39,13 @@ static PyObject* copy_set(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
-// set_layout(set): what is in each slot (nothing, an element, one that was removed), and where the next element to give away is
-// looked for.
+// set_layout(set): what is in each slot (nothing, an element, one that was removed), and where the next element to give
+// away is looked for.
 static PyObject* set_layout(PyObject*, PyObject* value) {
   if (!is_set(value)) return PyErr_Format(PyExc_TypeError, "set_layout(set)");
   auto* set = (PySetObject*)value;
   std::string text = std::to_string(set->finger) + " ";
-  for (Py_ssize_t i = 0; i <= set->mask; i++)
-    text += !set->table[i].key ? '.' : is_removed(set->table[i]) ? '-' : 'x';
+  for (Py_ssize_t i = 0; i <= set->mask; i++) text += !set->table[i].key ? '.' : is_removed(set->table[i]) ? '-' : 'x';
   return PyBytes_FromStringAndSize(text.data(), (Py_ssize_t)text.size());
 }
 

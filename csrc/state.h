@@ -15,9 +15,9 @@ enum class Mode : int {
 
 struct ThreadState {
   Mode mode = Mode::Off;
-  PyObject* session = nullptr;  // borrowed: the rehearsal's session, alive while Mode is Rehearse or Paused within it
-  PyObject* context = nullptr;  // borrowed: the Compiled object whose plain run we are in (Capture, RunOnly)
-  PyObject* skip_code = nullptr; // borrowed: the one code object whose next frame is to run plainly
+  PyObject* session = nullptr;    // borrowed: the rehearsal's session, alive while Mode is Rehearse or Paused within it
+  PyObject* context = nullptr;    // borrowed: the Compiled object whose plain run we are in (Capture, RunOnly)
+  PyObject* skip_code = nullptr;  // borrowed: the one code object whose next frame is to run plainly
 };
 
 ThreadState& thread_state();

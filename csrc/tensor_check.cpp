@@ -6,6 +6,7 @@
 #include <torch/csrc/Layout.h>
 
 #include <algorithm>
+
 #include "own_attributes.h"
 #include "reference.h"
 #include "tensor_fields.h"
@@ -17,7 +18,8 @@ static int64_t pack_device(c10::Device device) { return ((int64_t)device.type() 
 // The layout that a tensor of these keys has; tensors implemented in Python are not asked for theirs.
 static c10::Layout layout_of(c10::DispatchKeySet keys) {
   if (keys.has_all(c10::DispatchKeySet(c10::DispatchKey::Sparse))) return c10::kSparse;
-  if (keys.has_any(c10::DispatchKeySet({c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr}))) return c10::kSparseCsr;
+  if (keys.has_any(c10::DispatchKeySet({c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr})))
+    return c10::kSparseCsr;
   return keys.has(c10::DispatchKey::MkldnnCPU) ? c10::kMkldnn : c10::kStrided;
 }
 
@@ -57,9 +59,10 @@ std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
     return Ref::steal(PyErr_Occurred() ? nullptr : PyObject_GetAttrString(facts, name));
   };
   Ref type = field("python_type"), dtype = field("dtype"), device = field("device"), layout = field("layout"),
-      size = field("size"), stride = field("stride"), requires_grad = field("requires_grad"), is_leaf = field("is_leaf"),
-      keys = field("keys"), is_conj = field("is_conj"), is_neg = field("is_neg"), is_inference = field("is_inference"),
-      has_grad = field("has_grad"), marks = field("marks"), methods = field("methods");
+      size = field("size"), stride = field("stride"), requires_grad = field("requires_grad"),
+      is_leaf = field("is_leaf"), keys = field("keys"), is_conj = field("is_conj"), is_neg = field("is_neg"),
+      is_inference = field("is_inference"), has_grad = field("has_grad"), marks = field("marks"),
+      methods = field("methods");
   if (PyErr_Occurred()) return nullptr;
   auto check = std::make_unique<TensorCheck>();
   bool fits = PyType_Check(type.get()) && THPDtype_Check(dtype.get()) && THPDevice_Check(device.get()) &&
@@ -107,8 +110,8 @@ std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
 
 bool tensor_runs_code(const TensorCheck& check) {
   c10::DispatchKeySet set(c10::DispatchKeySet::RAW, check.keys);
-  return set.has_any(c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
-                                          c10::DispatchKey::NestedTensor}));
+  return set.has_any(c10::DispatchKeySet(
+      {c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot, c10::DispatchKey::NestedTensor}));
 }
 
 bool tensor_type_is_torchs(const TensorCheck& check) { return THPVariable_CheckTypeExact(check.type); }
@@ -133,7 +136,8 @@ static bool same_entries(const std::vector<int64_t>& expected, c10::IntArrayRef 
 
 static bool same_layout(const TensorCheck& check, const c10::TensorImpl* impl) {
   c10::IntArrayRef size = impl->sizes();
-  if (!check.plain) return same_entries(check.size, size) && (!check.check_stride || same_entries(check.stride, impl->strides()));
+  if (!check.plain)
+    return same_entries(check.size, size) && (!check.check_stride || same_entries(check.stride, impl->strides()));
   c10::IntArrayRef stride = impl->strides();
   if (size.size() != check.dimensions || stride.size() != check.dimensions) return false;
   uint64_t difference = 0;
@@ -156,7 +160,8 @@ static bool same_marks(const TensorCheck& check, PyObject* value) {
   static PyObject* name = PyUnicode_InternFromString("_dynamo_dynamic_indices");
   Ref marks = Ref::steal(_PyObject_GenericGetAttrWithDict(value, name, nullptr, 1));
   int64_t bits = 0;
-  bool same = marks ? parse_marks(marks.get(), (int64_t)check.dimensions, &bits) && !(bits & ~check.marks) : !PyErr_Occurred();
+  bool same =
+      marks ? parse_marks(marks.get(), (int64_t)check.dimensions, &bits) && !(bits & ~check.marks) : !PyErr_Occurred();
   PyErr_Clear();
   return same;
 }
@@ -170,7 +175,8 @@ static bool is_bound_to(PyObject* value, PyObject* name) {
   if (!method || !of_class) return false;
   if (PyFunction_Check(of_class))
     return PyMethod_Check(method) && PyMethod_GET_SELF(method) == value && PyMethod_GET_FUNCTION(method) == of_class;
-  return PyCFunction_Check(method) && PyCFunction_GET_SELF(method) == value && Py_IS_TYPE(of_class, &PyMethodDescr_Type) &&
+  return PyCFunction_Check(method) && PyCFunction_GET_SELF(method) == value &&
+         Py_IS_TYPE(of_class, &PyMethodDescr_Type) &&
          ((PyCFunctionObject*)method)->m_ml == ((PyMethodDescrObject*)of_class)->d_method;
 }
 

@@ -17,17 +17,17 @@ struct TensorCheck {
   int64_t device = 0;            // (type << 32) + index
   uint32_t dimensions = 0;
   int8_t dtype = 0;
-  int8_t has_grad = -1;          // -1: not asked
-  int64_t marks = -1;            // dimensions that may be marked dynamic, as bits; -1: not asked
+  int8_t has_grad = -1;  // -1: not asked
+  int64_t marks = -1;    // dimensions that may be marked dynamic, as bits; -1: not asked
   bool requires_grad = false, is_leaf = true;
   bool check_stride = true;
-  bool plain = true;             // no entry is kAny, and `entries` holds them all
-  bool contradictory = false;    // facts that no tensor can have together
+  bool plain = true;                  // no entry is kAny, and `entries` holds them all
+  bool contradictory = false;         // facts that no tensor can have together
   int64_t entries[2 * kInline] = {};  // sizes, then strides, where `plain`
   uint64_t raw[2 * kInline] = {};     // the same as torch lays them out: the first stride at kInline
   uint64_t asked[2] = {};             // all ones for each of the first two dimensions that there is
   std::vector<int64_t> size, stride;
-  std::vector<PyObject*> methods;     // names of C methods that the tensor itself must not hide; interned, never let go of
+  std::vector<PyObject*> methods;  // names of C methods that the tensor itself must not hide; interned, never let go of
 
   bool operator==(const TensorCheck&) const = default;
 };

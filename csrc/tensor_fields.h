@@ -10,11 +10,11 @@ struct Opened {
   friend constexpr typename Field::type field_of(Field) { return member; }
 };
 
-#define FRAMELIFT_FIELD(Name, Type, member)             \
-  struct Name {                                         \
-    using type = Type c10::TensorImpl::*;               \
-    friend constexpr type field_of(Name);               \
-  };                                                    \
+#define FRAMELIFT_FIELD(Name, Type, member) \
+  struct Name {                             \
+    using type = Type c10::TensorImpl::*;   \
+    friend constexpr type field_of(Name);   \
+  };                                        \
   template struct Opened<Name, &c10::TensorImpl::member>;
 
 FRAMELIFT_FIELD(MetaField, std::unique_ptr<c10::AutogradMetaInterface>, autograd_meta_)

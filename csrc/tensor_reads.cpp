@@ -1,7 +1,6 @@
-// Reads of tensors that reach no code of the program: neither `__torch_function__` of a class or a mode, nor a method or property that a subclass
-// puts in the place of torch's.
+// Reads of tensors that reach no code of the program: neither `__torch_function__` of a class or a mode, nor a method
+// or property that a subclass puts in the place of torch's.
 #include <Python.h>
-
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "barrier.h"
@@ -12,7 +11,8 @@ namespace framelift {
 
 // The tensor's own fields hold its sizes and strides.
 static bool is_plain(const c10::TensorImpl* impl) {
-  constexpr c10::DispatchKeySet others({c10::DispatchKey::Python, c10::DispatchKey::NestedTensor, c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr});
+  constexpr c10::DispatchKeySet others({c10::DispatchKey::Python, c10::DispatchKey::NestedTensor,
+                                        c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr});
   return !impl->key_set().has_any(others) && !impl->has_symbolic_sizes_strides();
 }
 
@@ -31,7 +31,8 @@ static PyObject* by_name(PyObject* name, PyObject* const* args, size_t n) {
 // of_tensor(tensor, name, *args): an attribute of torch's own, or the result of one of its methods.
 static PyObject* of_tensor(PyObject*, PyObject* const* a, Py_ssize_t n) {
   constexpr Py_ssize_t kMost = 6;
-  if (n < 2 || n > kMost || !is_tensor(a[0]) || !PyUnicode_Check(a[1])) return PyErr_Format(PyExc_TypeError, "of_tensor(tensor, name, *args)");
+  if (n < 2 || n > kMost || !is_tensor(a[0]) || !PyUnicode_Check(a[1]))
+    return PyErr_Format(PyExc_TypeError, "of_tensor(tensor, name, *args)");
   PyObject* args[kMost] = {a[0]};
   for (Py_ssize_t i = 2; i < n; i++) args[i - 1] = a[i];
   return by_name(a[1], args, (size_t)n - 1);
@@ -59,7 +60,8 @@ static PyObject* entry_of(PyObject* const* a, Py_ssize_t n, PyObject* name, bool
   if (dim == -1 && PyErr_Occurred()) return nullptr;
   if (!is_plain(impl)) return by_name(name, a, 2);
   c10::IntArrayRef entries = size ? impl->sizes() : impl->strides();
-  if (dim < 0 || (size_t)dim >= entries.size()) return PyErr_Format(PyExc_IndexError, "tensor_%U: no dimension %zd", name, dim);
+  if (dim < 0 || (size_t)dim >= entries.size())
+    return PyErr_Format(PyExc_IndexError, "tensor_%U: no dimension %zd", name, dim);
   return PyLong_FromLongLong(entries[dim]);
 }
 
@@ -81,8 +83,8 @@ static MethodTable methods({
         "tensor_attribute(object, name): getattr(), but no code of the program sees reads of torch's own "
         "attributes of tensors"),
     method<tensor_size>("tensor_size", "tensor_size(tensor, dim): as Tensor.size, seen by no code of the program"),
-    method<tensor_stride>(
-        "tensor_stride", "tensor_stride(tensor, dim): as Tensor.stride, seen by no code of the program"),
+    method<tensor_stride>("tensor_stride",
+                          "tensor_stride(tensor, dim): as Tensor.stride, seen by no code of the program"),
 });
 
 bool init_tensor_reads(PyObject* module) { return add_functions(module, methods); }

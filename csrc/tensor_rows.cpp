@@ -1,5 +1,6 @@
-// See tensor_rows.h.  Each address is read only after the object it lies in was found in its place: the tensor in its Python object, autograd's
-// part in the tensor.  The addresses come from the row, so that the processor need not wait for one to read the next.
+// See tensor_rows.h.  Each address is read only after the object it lies in was found in its place: the tensor in its
+// Python object, autograd's part in the tensor.  The addresses come from the row, so that the processor need not wait
+// for one to read the next.
 #include "tensor_rows.h"
 
 #include <cstring>
@@ -22,9 +23,13 @@ static uint64_t flags_of(const c10::TensorImpl* impl) { return word_at(&(impl->*
 static uint64_t gradient_of(const AutogradMeta* meta) { return word_at(&meta->requires_grad_); }
 
 // torch's inline room for sizes, then strides.
-static const uint64_t* entries_of(const c10::impl::SizesAndStrides& layout) { return (const uint64_t*)((const char*)&layout + sizeof(size_t)); }
+static const uint64_t* entries_of(const c10::impl::SizesAndStrides& layout) {
+  return (const uint64_t*)((const char*)&layout + sizeof(size_t));
+}
 
-static bool in_one_word(const void* a, const void* last_byte_of_b) { return ((uintptr_t)a & 7) == 0 && (uintptr_t)last_byte_of_b - (uintptr_t)a < 8; }
+static bool in_one_word(const void* a, const void* last_byte_of_b) {
+  return ((uintptr_t)a & 7) == 0 && (uintptr_t)last_byte_of_b - (uintptr_t)a < 8;
+}
 
 // Whether this build of torch lays its fields out as the words above take for granted.
 static bool known_layout(const c10::TensorImpl* impl, const AutogradMeta* meta) {
@@ -33,7 +38,8 @@ static bool known_layout(const c10::TensorImpl* impl, const AutogradMeta* meta) 
   const char* keys = (const char*)&(impl->*field_of(KeysField{}));
   const auto& layout = impl->*field_of(LayoutField{});
   bool near = in_one_word(type, (const char*)&device + sizeof device - 1) && keys == type + 8;
-  bool inside = sizeof layout == 8 * (1 + 2 * TensorCheck::kInline) && (const void*)layout.sizes_data() == entries_of(layout) &&
+  bool inside = sizeof layout == 8 * (1 + 2 * TensorCheck::kInline) &&
+                (const void*)layout.sizes_data() == entries_of(layout) &&
                 (const void*)layout.strides_data() == entries_of(layout) + TensorCheck::kInline;
   const char* gradient = meta ? (const char*)((uintptr_t)&meta->requires_grad_ & ~(uintptr_t)7) : nullptr;
   return near && inside && (!meta || in_one_word(gradient, &meta->is_view_));
@@ -41,15 +47,18 @@ static bool known_layout(const c10::TensorImpl* impl, const AutogradMeta* meta) 
 
 // Only backends' own dense tensors: their getters read the fields.
 static bool is_dense(uint64_t keys) {
-  constexpr c10::DispatchKeySet usual = c10::autocast_dispatch_keyset |
-      c10::DispatchKeySet({c10::DispatchKey::Dense, c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutogradFunctionality});
+  constexpr c10::DispatchKeySet usual =
+      c10::autocast_dispatch_keyset | c10::DispatchKeySet({c10::DispatchKey::Dense, c10::DispatchKey::ADInplaceOrView,
+                                                           c10::DispatchKey::AutogradFunctionality});
   c10::DispatchKeySet rest = c10::DispatchKeySet(c10::DispatchKeySet::RAW, keys) - usual;
   return rest.highestFunctionalityKey() == c10::DispatchKey::Undefined;
 }
 
 TensorRow tensor_row(PyObject* object, const TensorCheck& check) {
   TensorRow row;
-  if (!check.plain || check.contradictory || check.has_grad >= 0 || check.marks >= 0 || !check.methods.empty() || !check.is_leaf || !is_dense(check.keys)) return row;
+  if (!check.plain || check.contradictory || check.has_grad >= 0 || check.marks >= 0 || !check.methods.empty() ||
+      !check.is_leaf || !is_dense(check.keys))
+    return row;
   const c10::TensorImpl* impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
   const AutogradMeta* meta = autograd_of(impl);
   if (!known_layout(impl, meta) || (meta && (meta->is_view_ || meta->grad_fn_))) return row;  // views ask their base
@@ -74,7 +83,8 @@ uint32_t rows_hold(const TensorRow* rows, uint32_t from, uint32_t to, PyObject**
     const uint64_t* entries = entries_of(layout);
     uint64_t difference = ((impl->*field_of(KeysField{})).raw_repr() ^ check.keys) | (flags_of(impl) ^ row.flags) |
                           (layout.size() ^ check.dimensions) | ((uint64_t)autograd_of(impl) ^ (uint64_t)row.autograd);
-    difference |= ((entries[0] ^ check.raw[0]) | (entries[kStrides] ^ check.raw[kStrides])) & check.asked[0];  // most have two dimensions at most
+    difference |= ((entries[0] ^ check.raw[0]) | (entries[kStrides] ^ check.raw[kStrides])) &
+                  check.asked[0];  // most have two dimensions at most
     difference |= ((entries[1] ^ check.raw[1]) | (entries[kStrides + 1] ^ check.raw[kStrides + 1])) & check.asked[1];
     if (difference) return i;
     for (size_t k = 2; k < check.dimensions; k++)

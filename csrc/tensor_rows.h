@@ -1,18 +1,18 @@
-// Tensors that satisfied their checks, as rows of what was found in memory: while the same words are found there, the checks hold.
-// Most tensors of a model are its parameters, so this loop is most of what a call costs.
+// Tensors that satisfied their checks, as rows of what was found in memory: while the same words are found there, the
+// checks hold. Most tensors of a model are its parameters, so this loop is most of what a call costs.
 #pragma once
 #include "tensor_check.h"
 
 namespace framelift {
 
 struct TensorRow {
-  PyObject* object = nullptr;  // borrowed, valid while the records before it hold; NULL: no row
+  PyObject* object = nullptr;      // borrowed, valid while the records before it hold; NULL: no row
   const void* tensor = nullptr;    // torch's part of it
   const void* autograd = nullptr;  // autograd's part of that, or NULL
   uint64_t flags = 0;              // dtype, device and all that says how its getters answer
   uint64_t gradient = 0;           // whether it is a view and asks for gradients
   const TensorCheck* check = nullptr;
-  int32_t slot = -1;               // where the tensor is handed out, or -1
+  int32_t slot = -1;  // where the tensor is handed out, or -1
   uint32_t record = 0;
 };
 

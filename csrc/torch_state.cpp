@@ -46,8 +46,10 @@ static const Flag kFlags[] = {
     {"grad mode", [](const c10::AutogradState& a, const at::Context&) { return a.get_grad_mode(); }},
     {"inference mode", [](const c10::AutogradState& a, const at::Context&) { return a.get_inference_mode(); }},
     {"forward-mode grad", [](const c10::AutogradState& a, const at::Context&) { return a.get_fw_grad_mode(); }},
-    {"autocast cache", [](const c10::AutogradState&, const at::Context&) { return at::autocast::is_autocast_cache_enabled(); }},
-    {"deterministic algorithms", [](const c10::AutogradState&, const at::Context& c) { return c.deterministicAlgorithms(); }},
+    {"autocast cache",
+     [](const c10::AutogradState&, const at::Context&) { return at::autocast::is_autocast_cache_enabled(); }},
+    {"deterministic algorithms",
+     [](const c10::AutogradState&, const at::Context& c) { return c.deterministicAlgorithms(); }},
     {"deterministic warn-only",
      [](const c10::AutogradState&, const at::Context& c) { return c.deterministicAlgorithmsWarnOnly(); }},
     {"deterministic fill",
@@ -120,26 +122,30 @@ static bool is_function(PyObject* value) {
   return PyFunction_Check(value) || PyCFunction_Check(value) || Py_IS_TYPE(value, &PyMethodDescr_Type);
 }
 
-// watch_functions(dictionary or class, owners, absent): its functions are watched from now on; where there are `owners`, of functions in Python
-// those whose globals are among them.  `absent` are names that are found elsewhere: something put there would hide it.
+// watch_functions(dictionary or class, owners, absent): its functions are watched from now on; where there are
+// `owners`, of functions in Python those whose globals are among them.  `absent` are names that are found elsewhere:
+// something put there would hide it.
 static PyObject* watch_functions(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 3 || !(PyDict_CheckExact(a[0]) || PyType_Check(a[0])) || !PyTuple_Check(a[1]) || !PyTuple_Check(a[2]))
     return PyErr_Format(PyExc_TypeError, "watch_functions(dictionary or class, tuple of dictionaries, tuple of names)");
   if (word_count == kMostNamespaces) return PyErr_Format(PyExc_RuntimeError, "too many namespaces are watched");
   bool is_class = PyType_Check(a[0]);
-  Namespace space{Ref::new_ref(is_class ? a[0] : Py_None), Ref::new_ref(is_class ? ((PyTypeObject*)a[0])->tp_dict : a[0]), 0, {}};
+  Namespace space{
+      Ref::new_ref(is_class ? a[0] : Py_None), Ref::new_ref(is_class ? ((PyTypeObject*)a[0])->tp_dict : a[0]), 0, {}};
   PyObject *name, *value;
   for (Py_ssize_t at = 0; PyDict_Next(space.dict.get(), &at, &name, &value);) {
     bool watched = PyUnicode_CheckExact(name) && is_function(value);
     if (watched && PyFunction_Check(value)) {
       watched = !PyTuple_GET_SIZE(a[1]);
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a[1]); i++) watched |= PyFunction_GET_GLOBALS(value) == PyTuple_GET_ITEM(a[1], i);
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a[1]); i++)
+        watched |= PyFunction_GET_GLOBALS(value) == PyTuple_GET_ITEM(a[1], i);
     }
     if (watched) space.functions.emplace_back(Ref::new_ref(name), Ref::new_ref(value));
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a[2]); i++) {
     name = PyTuple_GET_ITEM(a[2], i);
-    if (PyUnicode_CheckExact(name) && !PyDict_Contains(space.dict.get(), name)) space.functions.emplace_back(Ref::new_ref(name), Ref());
+    if (PyUnicode_CheckExact(name) && !PyDict_Contains(space.dict.get(), name))
+      space.functions.emplace_back(Ref::new_ref(name), Ref());
   }
   namespaces.push_back(std::move(space));
   note_version(word_count++);
@@ -219,8 +225,7 @@ void TorchState::put_back() const {
 // ---- the Python object ----
 
 struct TorchStateObject {
-  PyObject_HEAD
-  TorchState state;
+  PyObject_HEAD TorchState state;
 };
 static PyTypeObject TorchState_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
@@ -254,7 +259,8 @@ static bool add_autocast(const Ref& dict, const TorchState& state, c10::Dispatch
 
 static PyObject* as_dict(PyObject* self, PyObject*) {
   const TorchState& state = *torch_state_of(self);
-  c10::DispatchKeySet included(c10::DispatchKeySet::RAW, state.included), excluded(c10::DispatchKeySet::RAW, state.excluded);
+  c10::DispatchKeySet included(c10::DispatchKeySet::RAW, state.included),
+      excluded(c10::DispatchKeySet::RAW, state.excluded);
   Ref dict = Ref::steal(PyDict_New());
   bool ok = (bool)dict;
   for (size_t i = 0; i < std::size(kFlags); i++) ok = ok && add_line(dict, kFlags[i].name, truth(state.flags >> i & 1));
@@ -290,8 +296,11 @@ static MethodTable state_methods({
 
 static MethodTable functions({
     method<torch_state, METH_NOARGS>("torch_state", "A snapshot of the torch state that graphs depend on."),
-    method<watch_functions>("watch_functions", "watch_functions(dictionary or class, owners, absent): notice when its functions are replaced"),
-    method<torch_patches, METH_NOARGS>("torch_patches", "A number that stands for the watched functions that are replaced; 0: none."),
+    method<watch_functions>(
+        "watch_functions",
+        "watch_functions(dictionary or class, owners, absent): notice when its functions are replaced"),
+    method<torch_patches, METH_NOARGS>("torch_patches",
+                                       "A number that stands for the watched functions that are replaced; 0: none."),
 });
 
 bool init_torch_state(PyObject* module) {

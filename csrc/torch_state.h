@@ -8,7 +8,8 @@ namespace framelift {
 
 struct TorchState {
   static constexpr int kAutocastDevices = 8;
-  uint64_t included = 0, excluded = 0;  // the thread's dispatch keys: autocast, inference mode, functorch, dispatch modes
+  uint64_t included = 0,
+           excluded = 0;  // the thread's dispatch keys: autocast, inference mode, functorch, dispatch modes
   int8_t autocast_dtype[kAutocastDevices] = {};
   int8_t default_dtype = 0;
   uint8_t precision[2] = {};  // of float32 on CUDA: products, convolutions
@@ -17,7 +18,8 @@ struct TorchState {
   uint64_t patches = 0;  // which of torch's functions were replaced; 0: none
 
   static TorchState now();
-  // Whether the present state is this one.  Never while a dispatch mode is active; which torch-function modes are is guarded apart.
+  // Whether the present state is this one.  Never while a dispatch mode is active; which torch-function modes are is
+  // guarded apart.
   bool matches() const;
   // Makes the present state this one.  Modes that were there and are gone cannot be put back from here.
   void put_back() const;

@@ -1,4 +1,4 @@
-"""The linter and the formatter over src, tools and benchmarks; their settings are in pyproject.toml."""
+"""The linter and the formatter over src, tools and benchmarks, with the settings of pyproject.toml; lines of the core are not long."""
 
 from __future__ import annotations
 
@@ -12,9 +12,26 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("command", [("check", "--output-format", "concise"), ("format", "--check")], ids=lambda c: c[0])
+@pytest.mark.parametrize(
+    "command", [("check", "--output-format", "concise"), ("format", "--check")], ids=lambda c: c[0]
+)
 def test_ruff_finds_nothing(command: tuple[str, ...]) -> None:
     if importlib.util.find_spec("ruff") is None:
         pytest.skip("ruff is not installed; `pip install ruff` lets this test check the style")
-    done = subprocess.run([sys.executable, "-m", "ruff", *command, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", *command, "--no-cache"], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_lines_of_the_core_end_at_120_characters() -> None:
+    """Its style is in .clang-format."""
+    files = sorted((ROOT / "csrc").glob("*.*"))
+    assert files
+    long = [
+        f"{path.name}:{number}"
+        for path in files
+        for number, line in enumerate(path.read_text(encoding="utf8").splitlines(), 1)
+        if len(line) > 120
+    ]
+    assert not long, ", ".join(long)

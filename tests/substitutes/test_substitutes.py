@@ -29,7 +29,6 @@ from support import check
 
 X = torch.tensor([1.0, 2.0])
 FACTOR = 3
-internal_globals = pytest.mark.skipif(not hasattr(_core, "INTERNAL_GLOBALS"), reason="the core watches all globals")
 
 
 def set_factor(value):
@@ -116,7 +115,6 @@ def test_dataclass_made_inside():
     check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
 
 
-@internal_globals
 def test_namedtuple_made_inside():
     def program(x):
         Pair = collections.namedtuple("Pair", "a b", defaults=[2])
@@ -125,7 +123,6 @@ def test_namedtuple_made_inside():
     check(program, X)
 
 
-@internal_globals
 def test_exec_in_a_namespace_made_inside():
     def program(x):
         space = {"scale": FACTOR}
@@ -136,7 +133,6 @@ def test_exec_in_a_namespace_made_inside():
     check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
 
 
-@internal_globals
 def test_eval_in_a_namespace_made_inside():
     def program(x):
         return eval("x * n + max(n, 1)", {"x": x, "n": FACTOR}), eval("[k for k in range(n)]", {"n": 2}, {})

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from .. import _core
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from .recipe import LEAVES, Node, Recipe, Walk, exact, joined, leaf, type_name
@@ -33,7 +34,7 @@ def is_plain(walk: Walk, obj: Any) -> bool:
     kind = type(obj)
     if kind is int:
         return obj not in walk.scene.addresses
-    return " at 0x" not in obj if kind is str else kind in (type(None), bool, float, complex, bytes)
+    return not _core.shows_address(obj) if kind is str else kind in (type(None), bool, float, complex, bytes)
 
 
 @leaf(type(None), bool)
@@ -61,7 +62,7 @@ def _float(walk: Walk, obj: float) -> str:
 
 @leaf(str)
 def _str(walk: Walk, obj: str) -> str:
-    if " at 0x" in obj:  # the default text of an object: another one at the next call
+    if _core.shows_address(obj):  # the default text of an object: another one at the next call
         raise Interrupt("result-object", "str that shows an address")
     return repr(obj) if len(obj) <= _LONG else walk.value(obj, "text")
 

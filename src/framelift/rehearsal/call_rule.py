@@ -256,7 +256,7 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     ):  # of C code, outside
         raise Interrupt("callable-on-handle", describe(callable_))
     result = _core.natively(callable_, args, kwargs)
-    if lookup.leaks_address(result):
+    if _core.shows_address(result):
         raise Interrupt("unknown-callable", f"{describe(callable_)} (the text shows an address)")
     return result
 

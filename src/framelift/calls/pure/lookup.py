@@ -23,7 +23,6 @@ __all__ = [
     "STATE_READERS",
     "WORDS",
     "entries",
-    "leaks_address",
     "loaded_again",
     "member",
     "reason",
@@ -219,17 +218,6 @@ def _word_of_module(callable_: Any) -> str:
 def reason(word: str) -> str:
     """What a word means, for messages; for the empty word, that the callable is not known."""
     return ALLOWED.get(word) or DENIALS.get(word) or "not known"
-
-
-def leaks_address(result: Any) -> bool:
-    """Whether a text shows where an object lies in memory, as default texts of objects do.
-
-    >>> leaks_address(repr(object())), leaks_address(repr([1, "a"]))
-    (True, False)
-    """
-    if is_a(result, (bytes, bytearray)):
-        return b" at 0x" in result
-    return is_a(result, str) and " at 0x" in result
 
 
 _declare()

@@ -39,9 +39,6 @@ _RESULT = ".result"
 _WITH_LOCALS = 0x1 | 0x2 | 0x20 | 0x80 | 0x200  # code of functions, generators, coroutines
 #: an expression without these reads nothing but its own constants
 _REACHING = (ast.Name, ast.Call, ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom)
-#: whether the probes leave globals alone that were made inside
-_INTERNAL_GLOBALS = hasattr(_core, "INTERNAL_GLOBALS")
-
 
 _OPTIMIZER = os.path.join(os.path.dirname(torch.__file__), "optim", "optimizer.py")
 
@@ -159,7 +156,7 @@ def _namespaces(session: Session, name: str, globals_: Any, locals_: Any, binds:
     if locals_ is not None and (type(locals_) is not dict or id(locals_) in world.by_seen):
         raise Interrupt("unsupported-code", f"{name}() with external locals")
     found = world.by_seen.get(id(globals_))
-    if found is None and type(globals_) is dict and _INTERNAL_GLOBALS:
+    if found is None and type(globals_) is dict:
         _core.mark_internal(globals_)
         usual = _core.read(builtins, "__dict__")
         if not _reads_as_itself(globals_.setdefault("__builtins__", usual), usual):

@@ -1,0 +1,204 @@
+// Probes of attributes: what is found on an object, on its class, and which writes are pending effects.
+#include "probes.h"
+#include "resume.h"
+
+namespace framelift {
+
+static PyObject *name_callback, *name_cell_contents, *name_class_attribute, *name_delete_attr, *name_fall_back,
+    *name_gi_code, *name_load_attr, *name_load_tensor, *name_store_attr, *name_tb_lasti, *name_test_attr;
+
+// Objects of static C types that are external where they are marked so.
+static bool is_open_by_mark(PyObject* obj) {
+  return PyExceptionInstance_Check(obj) || Py_IS_TYPE(obj, &PyTraceBack_Type) || PyWeakref_CheckProxy(obj) ||
+         is_compiled(obj);
+}
+
+// A getter raised AttributeError: `__getattr__` is asked, where the class has one; else the error stays.
+static PyObject* fall_back(Rehearsal* r, PyObject* obj, PyObject* name) {
+  SavedError missing;
+  PyObject* args[] = {obj, name};
+  Ref answers = Ref::steal(ask_session(r, name_fall_back, args, 2));
+  bool found = answers && PyTuple_GET_SIZE(answers.get());
+  if (answers && !found) missing.restore();
+  return found ? Py_NewRef(PyTuple_GET_ITEM(answers.get(), 0)) : nullptr;
+}
+
+static PyObject* ask_for(Rehearsal* r, PyObject* obj, PyObject* name) {
+  PyObject* args[] = {obj, name};
+  return ask_session(r, name_load_attr, args, 2);
+}
+
+// The answer may run code that changes the table it was found in.
+static PyObject* answer(Rehearsal* r, const Known& known, PyObject* obj, PyObject* name) {
+  Ref kept = Ref::new_ref(known.payload.get());
+  PyObject* payload = kept.get();
+  switch (known.answer) {
+    case Answer::Value:
+      return kept.release();
+    case Answer::Method:
+      return PyMethod_New(payload, obj);
+    case Answer::Native:  // safe: the session found what decides the answer, guarded it, and frames that it starts are
+                          // watched
+      return PyObject_GetAttr(obj, name);
+    case Answer::Getter: {
+      PyObject* args[] = {obj};
+      PyObject* value = dispatch(r, payload, args, 1, nullptr);
+      return value || !PyErr_ExceptionMatches(PyExc_AttributeError) ? value : fall_back(r, obj, name);
+    }
+    case Answer::Instance: {
+      PyObject** dict = _PyObject_GetDictPtr(obj);
+      PyObject* own = dict && *dict ? PyDict_GetItemWithError(*dict, name) : nullptr;
+      if (!own && PyErr_Occurred()) return nullptr;
+      return Py_NewRef(own ? own : payload);
+    }
+    case Answer::Ask:
+      return ask_for(r, obj, name);
+  }
+  Py_UNREACHABLE();
+}
+
+static PyObject* load_of_external(Rehearsal* r, PyObject* obj, PyObject* name) {
+  auto found = r->attributes.find({obj, name});
+  return found != r->attributes.end() ? answer(r, found->second, obj, name) : ask_for(r, obj, name);
+}
+
+// What the class of an instance made inside holds under a name is external, and guarded once.  NULL with an exception
+// set.
+static const Known* known_of_class(Rehearsal* r, PyObject* type, PyObject* name) {
+  auto found = r->class_attributes.find({type, name});
+  if (found == r->class_attributes.end()) {
+    if (note_class(r, type) < 0) return nullptr;
+    PyObject* args[] = {type, name};
+    Ref row = Ref::steal(ask_session(r, name_class_attribute, args, 2));
+    if (!row) return nullptr;
+    Known known{(Answer)PyLong_AsLong(PyTuple_GET_ITEM(row.get(), 0)), Ref::new_ref(PyTuple_GET_ITEM(row.get(), 1))};
+    r->kept.insert(type);
+    r->kept.insert(name);
+    found = r->class_attributes.emplace(Pair{type, name}, std::move(known)).first;
+  }
+  return &found->second;
+}
+
+// An instance made inside: CPython's own algorithm, but what it finds on the class is external and guarded.
+static PyObject* load_of_internal(Rehearsal* r, PyObject* obj, PyObject* name) {
+  const Known* known = known_of_class(r, (PyObject*)Py_TYPE(obj), name);
+  return known ? answer(r, *known, obj, name) : nullptr;
+}
+
+// Classes whose instances are themselves inside, whatever they have for attributes: (class, ...).
+static PyObject* sealed_types = nullptr;
+void set_sealed_types(PyObject* types) { Py_XSETREF(sealed_types, Py_NewRef(types)); }
+
+static bool is_sealed(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; sealed_types && i < PyTuple_GET_SIZE(sealed_types); i++)
+    if (PyType_IsSubtype(type, (PyTypeObject*)PyTuple_GET_ITEM(sealed_types, i))) return true;
+  return false;
+}
+
+static bool is_external_cell(Rehearsal* r, PyObject* obj, PyObject* name) {
+  return Py_IS_TYPE(obj, &PyCell_Type) && name == name_cell_contents && r->cells.count(obj);
+}
+
+// What a class made inside inherits is external: the session is asked each time, since any class on the way may be
+// written to.
+static PyObject* read_class_attribute(Rehearsal* r, PyObject* cls, PyObject* name) {
+  return r->internal.count(cls) ? ask_for(r, cls, name) : load_of_external(r, cls, name);
+}
+
+PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(obj);
+  if (PyType_Check(obj)) return read_class_attribute(r, obj, name);
+  if (!is_heap_type(type)) {
+    if (is_open_static(type) && !r->internal.count(obj)) return load_of_external(r, obj, name);
+    if ((type == &PyGen_Type && name == name_gi_code) || (type == &PyTraceBack_Type && name == name_tb_lasti))
+      return ask_for(r, obj, name);  // they show the twin
+    if (is_open_by_mark(obj) && r->external.count(obj)) return load_of_external(r, obj, name);
+    if (is_external_cell(r, obj, name)) return read_contents(r, obj, name);
+    // A generic alias passes reads on to its class; a weak reference shows the callback that it holds.
+    if (type == &Py_GenericAliasType || (type == &_PyWeakref_RefType && name == name_callback))
+      return ask_for(r, obj, name);
+    // Safe: instances of the static C types that are left are values (numbers, texts, code, descriptors, ...), whose
+    // attributes never change, or were made inside (shadows of containers, iterators, exceptions).
+    return PyObject_GetAttr(obj, name);
+  }
+  if (is_tensor(obj)) {
+    // A tensor from outside may get an attribute that hides the method: the session guards that for each of them.
+    bool outside = r->tensors.count(obj);
+    const auto& known = outside ? r->attributes : r->class_attributes;
+    auto found = known.find({outside ? obj : (PyObject*)type, name});
+    // Safe: the session found a C method there and guarded it; it is bound to the stand-in, and calling it is the
+    // recorder's.
+    if (found != known.end() && found->second.answer == Answer::Native) return PyObject_GetAttr(obj, name);
+    PyObject* args[] = {obj, name};
+    return ask_session(r, name_load_tensor, args, 2);
+  }
+  // A symbolic number has attributes of its own, which the number that it stands for has not.
+  if (is_symbolic_number(obj)) return ask_for(r, obj, name);
+  if (r->external.count(obj) || PyModule_Check(obj)) return load_of_external(r, obj, name);
+  if (is_sealed(type) && !r->internal.count(obj)) return ask_for(r, obj, name);
+  return load_of_internal(r, obj, name);
+}
+
+PyObject* load_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  return r ? read_attribute(r, a[0], a[1]) : PyObject_GetAttr(a[0], a[1]);  // without a rehearsal: plain Python
+}
+
+// As load_attr.  The value is asked for its truth alone, which of some objects the session knows without an import.
+PyObject* test_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  if (!r) return PyObject_GetAttr(a[0], a[1]);  // plain Python
+  bool is_handle = is_heap_type(Py_TYPE(a[0])) && r->external.count(a[0]) && !PyType_Check(a[0]) && !is_tensor(a[0]);
+  return is_handle && !r->attributes.count({a[0], a[1]}) ? ask_session(r, name_test_attr, a, 2)
+                                                         : read_attribute(r, a[0], a[1]);
+}
+
+// Whether writes to the object are pending effects rather than done at once.
+static bool is_external_target(Rehearsal* r, PyObject* obj) {
+  PyTypeObject* type = Py_TYPE(obj);
+  if (PyType_Check(obj)) return true;  // those made inside too: what was remembered of their attributes is forgotten
+  if (r->internal.count(obj)) return false;
+  if (is_sealed(type)) return true;
+  if (!is_heap_type(type)) return is_open_static(type) || (is_open_by_mark(obj) && r->external.count(obj));
+  return is_tensor(obj) || PyModule_Check(obj) || r->external.count(obj);
+}
+
+PyObject* store_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(3)
+  if (r && is_external_target(r, a[1])) {
+    PyObject* args[] = {a[1], a[2], a[0]};
+    return ask_session(r, name_store_attr, args, 3);
+  }
+  if (r && is_external_cell(r, a[1], a[2])) return store_cell(r, a[1], a[0]);
+  if (r && is_heap_type(Py_TYPE(a[1])) && !known_of_class(r, (PyObject*)Py_TYPE(a[1]), a[2])) return nullptr;
+  // Safe: the object was made inside, or is an instance of a static C type that has no attributes to write to and
+  // raises.
+  if (PyObject_SetAttr(a[1], a[2], a[0]) < 0) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* delete_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  if (r && is_external_target(r, a[0])) return ask_session(r, name_delete_attr, a, 2);
+  if (r && is_external_cell(r, a[0], a[1])) return delete_cell(r, a[0], a[1]);
+  if (r && is_heap_type(Py_TYPE(a[0])) && !known_of_class(r, (PyObject*)Py_TYPE(a[0]), a[1])) return nullptr;
+  if (PyObject_SetAttr(a[0], a[1], nullptr) < 0) return nullptr;  // safe: as in store_attr
+  Py_RETURN_NONE;
+}
+
+bool init_attribute_probes() {
+  static const NameSlot names[] = {{&name_callback, "__callback__"},
+                                   {&name_cell_contents, "cell_contents"},
+                                   {&name_class_attribute, "class_attribute"},
+                                   {&name_delete_attr, "delete_attr"},
+                                   {&name_fall_back, "fall_back"},
+                                   {&name_gi_code, "gi_code"},
+                                   {&name_load_attr, "load_attr"},
+                                   {&name_load_tensor, "load_tensor"},
+                                   {&name_store_attr, "store_attr"},
+                                   {&name_tb_lasti, "tb_lasti"},
+                                   {&name_test_attr, "test_attr"}};
+  return intern(names);
+}
+
+}  // namespace framelift
