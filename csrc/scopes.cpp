@@ -189,12 +189,13 @@ struct WaitObject {
   PyObject_HEAD unsigned long main_thread;  // 0: another thread, or a block within a block
 };
 static PyTypeObject Wait_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+static unsigned long waiting_thread = 0;  // the main thread, while the interpreter has none
 
 static PyObject* wait_enter(PyObject* self, PyObject*) {
   unsigned long here = PyThread_get_thread_ident();
   bool is_main = main_thread_ident() == here;
   ((WaitObject*)self)->main_thread = is_main ? here : 0;
-  if (is_main) main_thread_ident() = 0;
+  if (is_main) waiting_thread = here, main_thread_ident() = 0;
   Py_RETURN_NONE;
 }
 static PyObject* wait_exit(PyObject* self, PyObject* const*, Py_ssize_t) {
@@ -207,6 +208,26 @@ static PyObject* wait_exit(PyObject* self, PyObject* const*, Py_ssize_t) {
 static MethodTable wait_methods({
     method<wait_enter, METH_NOARGS>("__enter__"),
     method<wait_exit>("__exit__"),
+});
+
+// ---- SignalsRun: within a block where they wait, one where they do not ----
+
+static PyTypeObject Run_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+static PyObject* run_enter(PyObject* self, PyObject*) {
+  unsigned long here = PyThread_get_thread_ident();
+  bool waits = !main_thread_ident() && waiting_thread == here;
+  ((WaitObject*)self)->main_thread = waits ? here : 0;
+  if (waits) main_thread_ident() = here;
+  Py_RETURN_NONE;
+}
+static PyObject* run_exit(PyObject* self, PyObject* const*, Py_ssize_t) {
+  if (std::exchange(((WaitObject*)self)->main_thread, 0)) main_thread_ident() = 0;
+  Py_RETURN_FALSE;
+}
+static MethodTable run_methods({
+    method<run_enter, METH_NOARGS>("__enter__"),
+    method<run_exit>("__exit__"),
 });
 
 static MethodTable functions({
@@ -239,8 +260,16 @@ bool init_scopes(PyObject* module) {
   Wait_Type.tp_doc = "SignalsWait(): a context manager; handlers of signals run, and raise, at its end.";
   Wait_Type.tp_new = PyType_GenericNew;
   Wait_Type.tp_methods = wait_methods.rows;
+  Run_Type.tp_name = "framelift._core.SignalsRun";
+  Run_Type.tp_basicsize = sizeof(WaitObject);
+  Run_Type.tp_flags = Py_TPFLAGS_DEFAULT;
+  Run_Type.tp_doc = "SignalsRun(): a context manager within which handlers of signals run, also where they wait.";
+  Run_Type.tp_new = PyType_GenericNew;
+  Run_Type.tp_methods = run_methods.rows;
   return PyType_Ready(&Scope_Type) == 0 && PyType_Ready(&Kept_Type) == 0 && PyType_Ready(&Wait_Type) == 0 &&
-         add_functions(module, functions) && PyModule_AddObjectRef(module, "SignalsWait", (PyObject*)&Wait_Type) == 0 &&
+         PyType_Ready(&Run_Type) == 0 && add_functions(module, functions) &&
+         PyModule_AddObjectRef(module, "SignalsRun", (PyObject*)&Run_Type) == 0 &&
+         PyModule_AddObjectRef(module, "SignalsWait", (PyObject*)&Wait_Type) == 0 &&
          PyModule_AddObjectRef(module, "Scope", (PyObject*)&Scope_Type) == 0 &&
          PyModule_AddObjectRef(module, "TorchKept", (PyObject*)&Kept_Type) == 0;
 }

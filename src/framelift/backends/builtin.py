@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 
-from .. import config
+from .. import _core, config
 from ..graph.state.torch_state import SavedState
 from ..graph.symbols.environment import source_called
 from ..vocabulary.log import topic
@@ -62,9 +63,28 @@ def aot_autograd(**kwargs: Any) -> Callable[..., Callable[..., Any]]:
             given["decompositions"] = following_floats(given.get("decompositions"))
         given["bw_compiler"] = given.get("bw_compiler") or given["fw_compiler"]
         given["inference_compiler"] = given.get("inference_compiler") or given["fw_compiler"]
-        return aot_module_simplified(_own(graph_module, example_inputs), list(example_inputs), **given)
+        given.update((name, _interruptible(given[name])) for name in _COMPILERS)
+        own = _own(graph_module, example_inputs)
+        with _core.SignalsWait():  # an exception in the middle of AOTAutograd's modes may end the process
+            return aot_module_simplified(own, list(example_inputs), **given)
 
     return aot_backend
+
+
+_COMPILERS = ("fw_compiler", "bw_compiler", "inference_compiler")
+
+
+def _interruptible(compiler: Any) -> Any:
+    """A compiler that AOTAutograd calls, during which handlers of signals run."""
+    if type(compiler) is not types.FunctionType:  # AOTAutograd asks for some by their class
+        return compiler
+
+    @functools.wraps(compiler)
+    def compile_graph(*args: Any, **kwargs: Any) -> Any:
+        with _core.SignalsRun():
+            return compiler(*args, **kwargs)
+
+    return compile_graph
 
 
 def boxed(graph_module: GraphModule, _example_inputs: Any) -> Callable[[list[Any]], Any]:
@@ -187,7 +207,7 @@ def lower(
         patches.setdefault("post_grad_custom_post_pass", OwnMemory())
     table = following_floats(_inductor_decompositions()) if takes_floats(graph_module) else None
     layers = one_schema_per_layer() if _calls_layers(graph_module) else contextlib.nullcontext()
-    with layers, warm_start.noting_hits(note):
+    with layers, warm_start.noting_hits(note), _core.SignalsWait():
         return compile_fx(
             graph_module,
             list(example_inputs),
@@ -203,7 +223,7 @@ def _compile_inner(note: str | None, *args: Any, **kwargs: Any) -> Any:
 
     if kwargs.get("get_decomp_fn") is select_decomp_table:  # kept with the result: who loads that, loads the function
         kwargs["get_decomp_fn"] = _inductor_decompositions
-    with settings_kept():
+    with settings_kept(), _core.SignalsRun():
         compiled = compile_fx_inner(*args, **kwargs)
     warm_start.note_compiled(note, compiled)
     return compiled

@@ -171,10 +171,7 @@ def pool_of(
     key = (settings.key, id(code), root, *map(id, owners))
     pool = _pools.get(key)
     if pool is None:
-
-        def end(_: Any, pools: Any = _pools) -> None:  # called while the interpreter ends too, when modules are empty
-            pools.pop(key, None)
-
+        end = functools.partial(_pools.pop, key)  # C code: Python code that a signal strikes would lose its exception
         pool = _pools[key] = Pool(
             tuple([weakref.ref(one, end) for one in (*owners, *[ref() for ref in settings.named])])
         )

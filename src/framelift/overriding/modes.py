@@ -30,6 +30,7 @@ from ..graph.symbols.numpy_numbers import NumpyNumber
 from ..recording.rules.special_cases import RULES
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import const
+from ..vocabulary.outside_exceptions import release_frames
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
 from .hook_numbers import uncounted_hooks
@@ -133,7 +134,11 @@ def at_rest() -> Iterator[Moment]:
         transforms_off() as transforms,
         _saved_hooks_off(),
     ):
-        yield moment._replace(transforms=transforms)
+        try:
+            yield moment._replace(transforms=transforms)
+        except BaseException as error:
+            release_frames(error)
+            raise
     notice_patches()  # modules that a backend imported
 
 

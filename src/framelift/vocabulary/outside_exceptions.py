@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 import types
+from contextlib import suppress
 from opcode import opname
 from typing import Any
 
@@ -27,6 +28,7 @@ __all__ = [
     "from_outside",
     "outside_cause",
     "raise_outside",
+    "release_frames",
     "without_own_context",
 ]
 
@@ -144,6 +146,20 @@ def _frames(error: BaseException) -> list[types.FrameType]:
         found.append(trace.tb_frame)
         trace = trace.tb_next
     return found
+
+
+def release_frames(error: BaseException) -> None:
+    """Empty the frames of framelift, torch and Python's library that an exception from outside has passed.
+
+    One that strikes as a context manager begins keeps it from ending: its generator waits in a frame of contextlib,
+    and torch's state would be put back once more when whoever holds the exception lets go of it.
+    """
+    if from_outside(error):
+        for frame in reversed(_frames(error)):
+            file = frame.f_code.co_filename
+            if file.startswith(_OWN_FOLDERS) or file.startswith(_LIBRARY) and not file.startswith(_PACKAGES):
+                with suppress(RuntimeError):  # a frame that still runs
+                    frame.clear()
 
 
 def _is_own(error: BaseException, around: list[types.FrameType]) -> bool:
