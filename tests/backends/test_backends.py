@@ -139,6 +139,21 @@ def test_registry() -> None:
     assert calls == [(1, {"mode": "fast", "options": {"a": 1}})]
 
 
+def test_what_a_backend_does_is_known_by_its_attributes_not_by_its_name() -> None:
+    def eager(graph_module: Any, example_inputs: Any) -> Any:
+        return graph_module.forward
+
+    def used(backend: Any) -> Any:
+        made = framelift.compile(lambda x: x + 1, backend=backend).miss.backend
+        return made.is_eager, made.unrolls
+
+    assert used("eager") == (True, False) and used(eager) == (False, False)
+    assert used("inductor") == used("aot_eager") == used("cudagraphs") == used("aot_ts") == (False, True)
+    assert used(framelift.aot_autograd(fw_compiler=eager)) == (False, True)
+    setattr(eager, "runs_graphs_eagerly", True)
+    assert used(eager) == (True, False)
+
+
 def test_failures_are_wrapped() -> None:
     finished = record(lambda x: x + 1, torch.ones(2))
 

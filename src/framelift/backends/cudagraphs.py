@@ -20,6 +20,7 @@ class _CudaGraphs:
     """The backend itself; an object, because it has something to reset."""
 
     compiler_name = "cudagraphs"
+    unrolls_recurrent_networks = True
 
     def reset(self) -> None:
         from torch._inductor.cudagraph_trees import reset_cudagraph_trees

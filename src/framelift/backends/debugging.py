@@ -74,6 +74,9 @@ def aot_ts(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **
     return aot_autograd(fw_compiler=ts_compile)(graph_module, example_inputs)
 
 
+setattr(aot_ts, "unrolls_recurrent_networks", True)
+
+
 def _plain(graph_module: GraphModule) -> GraphModule:
     """With its Python code written: the captured kind writes it when it is first called."""
     return GraphModule(graph_module, graph_module.graph)

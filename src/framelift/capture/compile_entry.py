@@ -61,11 +61,8 @@ class Backend:
     background: bool | str | None = None  # as the user asked
     settings: Settings | None = None  # with which captures are shared; None: with nobody
     reuses_graphs: bool = False  # what the backend gives for one graph serves for an equal one
-
-    @property
-    def is_eager(self) -> bool:
-        """Whether graphs run as they are, operation by operation."""
-        return self.name == "eager"
+    is_eager: bool = False  # graphs run as they are, operation by operation
+    unrolls: bool = False  # every step of a recurrent network is written out
 
 
 def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Backend) -> tuple[Any, list[Any]]:

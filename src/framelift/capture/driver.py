@@ -225,7 +225,7 @@ class Driver:
         try:
             with capturing(function.__code__.co_qualname.rpartition(".")[2]), at_rest() as moment:
                 entry, info = self._make_entry(
-                    function, locals_, root, _for_backend(moment, self.backend.name), sessions, pool, seen
+                    function, locals_, root, _for_backend(moment, self.backend), sessions, pool, seen
                 )
                 info.spent, info.done = spent(sessions), what_was_done(miss, info)
         except Exception as error:
@@ -367,9 +367,9 @@ class Driver:
             warn(policy.limit_message(function, names, times, miss, "run eagerly."))
 
 
-def _for_backend(moment: Moment, name: str) -> Moment:
-    """What is known of the graph's fate by the backend's name."""
-    return moment._replace(plain=name == "eager", unrolls=name.startswith("aot_") or name in ("inductor", "cudagraphs"))
+def _for_backend(moment: Moment, backend: Backend) -> Moment:
+    """With what the backend will do to the graph."""
+    return moment._replace(plain=backend.is_eager, unrolls=backend.unrolls)
 
 
 def _is_below_autograd() -> bool:

@@ -150,14 +150,16 @@ def _refuse_scripted(model: Any) -> None:
 
 def _used(found: Any, background: Any, name: str = "", shared: Any = None) -> Backend:
     """A backend as drivers use it."""
-    reuses = shared is not None and getattr(getattr(found, "func", found), "reuses_equal_graphs", False) is True
+    inner = getattr(found, "func", found)
     return Backend(
         functools.partial(compile_graph, found),
         name,
         functools.partial(submit_graph, found),
         background,
         shared,
-        reuses,
+        shared is not None and getattr(inner, "reuses_equal_graphs", False) is True,
+        getattr(inner, "runs_graphs_eagerly", False) is True,
+        getattr(inner, "unrolls_recurrent_networks", False) is True,
     )
 
 
