@@ -11,7 +11,6 @@ from typing import Any
 
 __all__ = [
     "BackendCompilerFailed",
-    "CondOpArgsMismatchError",
     "ConstraintViolation",
     "FailOnRecompileLimitHit",
     "ForbiddenCallable",
@@ -21,14 +20,10 @@ __all__ = [
     "InternalTorchDynamoError",
     "InvalidBackend",
     "NotCallable",
-    "ObservedException",
     "RecompileError",
-    "ResetRequired",
     "SkipFrame",
     "TorchDynamoException",
-    "TorchRuntimeError",
     "UncapturedHigherOrderOpError",
-    "UnsafeScriptObjectError",
     "Unsupported",
     "UnsupportedPlatform",
     "VerificationFailed",
@@ -74,10 +69,6 @@ class InternalError(FrameliftError):
     """A defect of framelift itself, never of the user's program."""
 
 
-class TorchRuntimeError(FrameliftError):
-    """An operation failed on the shapes or types it was given while it was captured."""
-
-
 class InvalidBackend(FrameliftError):
     """The backend's name is not registered, or it is not callable."""
 
@@ -114,22 +105,6 @@ class VerificationFailed(FrameliftError):
 
 class IncorrectUsage(FrameliftError):
     """A marker or option of framelift was used where it has no meaning."""
-
-
-class ResetRequired(FrameliftError):
-    """Kept for programs that catch it: framelift never needs a reset to change backends."""
-
-
-class CondOpArgsMismatchError(FrameliftError):
-    """The two branches of a `cond` disagree."""
-
-
-class UnsafeScriptObjectError(Unsupported):
-    """A TorchBind object was used that has no fake class."""
-
-
-class ObservedException(FrameliftError):
-    """Kept for programs that catch it: exceptions of the program are the program's own here."""
 
 
 class ForbiddenCallable(FrameliftError, AssertionError):

@@ -146,11 +146,11 @@ def test_layout_goes_there_and_back(name: str) -> None:
         placed, copy = twin.layout(code), twin.make_twin(code, AnyProbe())
         starts = [i.start for i in instructions(code.co_code)]
         for start, end in zip(starts, [*starts[1:], len(code.co_code) // 2]):
-            first, last = placed.to_twin(2 * start), placed.to_twin(2 * end)
+            first, last = 2 * placed.place(start), 2 * placed.place(end)
             # A decorator's PRECALL and CALL are replaced together, so the second of them has no place of its own.
             if placed.to_original(first) == 2 * start:
                 assert {placed.to_original(o) // 2 for o in range(first, last, 2)} <= set(range(start, end))
-        assert placed.to_twin(len(code.co_code)) == len(copy.co_code)
+        assert 2 * placed.place(len(code.co_code) // 2) == len(copy.co_code)
 
 
 def _every_kind_of_location() -> list[bytes]:

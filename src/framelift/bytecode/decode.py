@@ -10,7 +10,7 @@ from opcode import EXTENDED_ARG, HAVE_ARGUMENT, hasjrel, opname, stack_effect
 from types import CodeType
 from typing import Any, NamedTuple
 
-__all__ = ["Instruction", "effect", "handlers", "instructions", "jump_target", "show"]
+__all__ = ["Instruction", "effect", "handlers", "instructions", "jump_target"]
 
 
 class Instruction(NamedTuple):
@@ -61,10 +61,3 @@ def handlers(code: CodeType) -> list[tuple[int, int, int, int, bool] | None]:
         first, last = entry.start // 2, entry.end // 2
         found[first:last] = [(first, last, entry.target // 2, entry.depth, entry.lasti)] * (last - first)
     return found
-
-
-def show(code: CodeType) -> str:
-    """The instructions of a code object as text, probes by their names."""
-    import dis
-
-    return dis.Bytecode(code).dis()

@@ -22,10 +22,6 @@ class Layout:
         """The twin's code unit of an original instruction (by its first unit)."""
         return unit + self.shifts[bisect_right(self.ends, unit)]
 
-    def to_twin(self, offset: int) -> int:
-        """Offset in the twin at which the original's instruction at `offset` begins."""
-        return 2 * self.place(offset // 2)
-
     def to_original(self, offset: int) -> int:
         """Offset of the original instruction that the twin's instruction at `offset` belongs to.
 

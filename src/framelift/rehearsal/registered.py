@@ -1,12 +1,11 @@
-"""The modules that fill the tables of the call rule (calls/call_tables.py), in the order in which they are imported.
+"""The modules that fill the tables of the call rule (calls/call_tables.py), imported for that alone.
 
 A callable has one handler: `substitute` refuses a second one, so the order decides nothing.  A new module with
 substitutes or rules is added here, and nowhere else.
 """
 
+# ruff: noqa: F401
 from __future__ import annotations
-
-from types import ModuleType
 
 from ..autograd import autograd_function, differentiation, module_hooks, saved_tensors, tensor_hooks
 from ..calls.pure import lookup
@@ -43,41 +42,3 @@ from ..substitutes.python import (
     weak_references,
 )
 from ..substitutes.torch import cuda, optimizers, tools, torch_random, torch_settings
-
-__all__ = ["MODULES"]
-
-MODULES: dict[str, tuple[ModuleType, ...]] = {
-    "operations": (special_cases, wrapper_results, modes, subclasses, transforms),
-    "autograd": (autograd_function, differentiation, module_hooks, saved_tensors, tensor_hooks),
-    "higher order": (attention, control_flow, operators, regions, triton_kernels),
-    "marks": (marks,),
-    "C functions": (lookup,),
-    "Python": (
-        abstract_classes,
-        basics,
-        caches,
-        called_back,
-        class_building,
-        code_objects,
-        context_variables,
-        copying,
-        frame_access,
-        identity,
-        interpreter,
-        lazy_containers,
-        log_levels,
-        mappings,
-        new_classes,
-        operator_module,
-        pickling,
-        printing,
-        python_random,
-        python_warnings,
-        single_dispatch,
-        syntax_trees,
-        weak_references,
-    ),
-    "numbers": (in_containers, pure_calls),
-    "numpy": (functions, numpy_random),
-    "torch": (cuda, optimizers, tools, torch_random, torch_settings),
-}

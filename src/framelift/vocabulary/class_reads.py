@@ -8,7 +8,6 @@ from typing import Any
 from .. import _core
 
 __all__ = [
-    "base_of",
     "bases_of",
     "basicsize_of",
     "dictoffset_of",
@@ -35,7 +34,6 @@ name_of: Callable[[type], str] = _reader("__name__")
 qualname_of: Callable[[type], str] = _reader("__qualname__")
 module_of: Callable[[type], Any] = _reader("__module__")
 bases_of: Callable[[type], tuple[type, ...]] = _reader("__bases__")
-base_of: Callable[[type], type | None] = _reader("__base__")
 basicsize_of: Callable[[type], int] = _reader("__basicsize__")
 itemsize_of: Callable[[type], int] = _reader("__itemsize__")
 dictoffset_of: Callable[[type], int] = _reader("__dictoffset__")
