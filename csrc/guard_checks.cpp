@@ -269,9 +269,7 @@ static PyObject* set_special_names(PyObject*, PyObject* args) {
 
 static bool called_or_bound(PyObject* value) { return Py_TYPE(value)->tp_call || Py_TYPE(value)->tp_descr_get; }
 
-static PyObject* is_called_or_bound(PyObject*, PyObject* value) { return PyBool_FromLong(called_or_bound(value)); }
-
-// The meaning of special_names.is_behaviour.
+// Whether C code may do something else because a class has this entry.
 static bool is_behaviour(PyObject* name, PyObject* value) {
   if (!PyUnicode_CheckExact(name) || !always_behaviour) return false;
   Py_ssize_t size = PyUnicode_GET_LENGTH(name);
@@ -280,6 +278,36 @@ static bool is_behaviour(PyObject* name, PyObject* value) {
     if (PyUnicode_READ_CHAR(name, i) != '_') return false;
   if (PySet_Contains(never_behaviour, name) == 1) return false;
   return PySet_Contains(always_behaviour, name) == 1 || value == Py_None || called_or_bound(value);
+}
+
+// What the first Python-made class of an MRO that has a name holds under it; borrowed.  Null: none, or an error.
+static PyObject* first_entry(PyObject* mro, PyObject* name) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) {
+    PyTypeObject* type = (PyTypeObject*)PyTuple_GET_ITEM(mro, i);
+    if (!PyType_Check((PyObject*)type) || !is_heap_type(type)) continue;
+    PyObject* object = PyDict_GetItemWithError(type->tp_dict, name);
+    if (object || PyErr_Occurred()) return object;
+  }
+  return nullptr;
+}
+
+// By name, what the first in the MRO holds: that hides the behaviour of others, also where it is none.
+static PyObject* behaviour_of(PyObject*, PyObject* cls) {
+  if (!PyType_Check(cls)) return PyErr_Format(PyExc_TypeError, "behaviour_of takes a class");
+  Ref found = Ref::steal(PyDict_New()), mro = Ref::new_ref(((PyTypeObject*)cls)->tp_mro);
+  if (!found || !mro) return found.release();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro.get()); i++) {
+    PyTypeObject* type = (PyTypeObject*)PyTuple_GET_ITEM(mro.get(), i);
+    if (!PyType_Check((PyObject*)type) || !is_heap_type(type)) continue;
+    Py_ssize_t position = 0;
+    PyObject *name, *object;
+    while (PyDict_Next(type->tp_dict, &position, &name, &object)) {
+      if (!is_behaviour(name, object)) continue;
+      PyObject* first = i ? first_entry(mro.get(), name) : object;
+      if (!first || !PyDict_SetDefault(found.get(), name, first)) return nullptr;
+    }
+  }
+  return found.release();
 }
 
 // The same entry: one object, or an equal one where nothing can change it.
@@ -387,8 +415,8 @@ static const Kind kKinds[] = {
 static MethodTable methods({
     method<set_special_names, METH_VARARGS>("set_special_names",
                                             "set_special_names(always, never): the sets of guards/special_names.py"),
-    method<is_called_or_bound, METH_O>("is_called_or_bound",
-                                       "Whether the object's type can be called, or is a descriptor."),
+    method<behaviour_of, METH_O>("behaviour_of",
+                                 "behaviour_of(cls): the behaviour (special_names.py) that its classes define"),
 });
 
 bool init_kinds(PyObject* module) { return add_functions(module, methods); }

@@ -25,11 +25,10 @@ from .. import _core
 from .._core import is_a
 from ..graph.metadata.wrapper_guards import sizes_hold
 from ..graph.metadata.wrappers import context_of, inner_tensors, is_wrapper
-from ..guards.kinds import PLAIN_TENSORS, TensorFacts, dunders, tensor_facts
+from ..guards.kinds import PLAIN_TENSORS, TensorFacts, tensor_facts
 from ..vocabulary.class_reads import members_of, module_of, mro_of, name_of, qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
-from .attributes.special_methods import unwatched_method
 from .attributes.wrapper_classes import note_wrapper_class
 from .becomes import copied_objects  # noqa: F401  (adds its rows to the kinds of shadows)
 from .becomes.arrays import import_array, numpy
@@ -261,10 +260,9 @@ _MAPPING = 1 << 6  # the flag of classes that mapping patterns match
 
 def _handle(world: World, value: Any, origin: Origin) -> Any:
     cls = type(value)
-    if not world.is_noted(cls) and unwatched_method(dunders(cls)[1]) is not None:
+    if not world.note_if_watched(cls):
         return let_in_opaque(world, value, origin)
     world.guard(origin, "TYPE", cls)
-    world.note_class(cls)
     if _flags(cls) & _MAPPING and _core.own_dict(value) is not None:  # a mapping pattern asks it for `get` from C
         if "get" in _core.own_dict(value):
             return let_in_opaque(world, value, origin)
@@ -284,10 +282,8 @@ def _singleton(world: World, value: Any, origin: Origin) -> Any:
 
 def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
     cls = type(value)
-    if not world.is_noted(cls):  # C code finds operators and `__torch_function__` there
-        if unwatched_method(dunders(cls)[1]) is not None:
-            return let_in_opaque(world, value, origin)
-        world.note_class(cls)
+    if not world.note_if_watched(cls):  # C code finds operators and `__torch_function__` there
+        return let_in_opaque(world, value, origin)
     if is_wrapper(cls):
         return _wrapper(world, value, origin)
     dims, marks = world.dynamism.dims(value, origin)

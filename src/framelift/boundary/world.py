@@ -303,13 +303,26 @@ class World:
         """Special methods of `cls` may be called by C code: their presence and identity are guarded."""
         if id(cls) in self._noted or _core.is_internal(cls):
             return
-        self._noted.add(id(cls))
-        self.keep.append(cls)
         found = dunders(cls)
-        self.guard(const(cls), "DUNDERS", found)
         unwatched = unwatched_method(found[1])
+        self._note(cls, found)
         if unwatched is not None and cls not in LEAF_TYPES:  # leaves are known to be harmless
             raise Interrupt("opaque-object", f"{module_of(cls)}.{qualname_of(cls)} with its {unwatched}")
+
+    def note_if_watched(self, cls: type) -> bool:
+        """As `note_class`; False where C code would call a special method unseen, and nothing is guarded."""
+        if id(cls) in self._noted or _core.is_internal(cls):
+            return True
+        found = dunders(cls)
+        if unwatched_method(found[1]) is not None:
+            return False
+        self._note(cls, found)
+        return True
+
+    def _note(self, cls: type, found: Any) -> None:
+        self._noted.add(id(cls))
+        self.keep.append(cls)
+        self.guard(const(cls), "DUNDERS", found)
 
     # ---- registry -------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import _enable_torch_function
 
 from ..exits import PLAIN, build_entry
 from ..graph.fx.examples import examples_for, without_alpha
@@ -115,7 +114,7 @@ def _compiled_graph(
             run.around(),
             torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad),
             compiling_hooks(run.hooks),
-            _enable_torch_function(),
+            torch._C._EnableTorchFunction(),
         ):
             compiled = compile_graph(module, plain_examples(finished.inputs))
         graph = wrapped(AROUND_RUN, compiled, run)

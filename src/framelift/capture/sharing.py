@@ -15,6 +15,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import operator
 import sys
 import types
 import weakref
@@ -62,6 +63,8 @@ class Pool:
         """Take over the captures that are for this call and not among `entries` yet; `uncompiled`: also those that wait
         for their backend.
         """
+        if not self.offers:
+            return
         own = {id(entry.run) for entry in entries}
         now = options_now()
         self.offers = [
@@ -143,12 +146,14 @@ def _key(value: Any, named: list[weakref.ref[Any]]) -> Any:
 def options_now() -> tuple[Any, ...]:
     """The options of the process that captures and compilers look at, and whether a break is an error at this
     moment."""
-    own = [frozenset(value) if type(value := getattr(config, name)) is set else value for name in _OPTIONS]
+    own = [frozenset(value) if type(value) is set else value for value in _options_of(vars(config))]
     modules = [sys.modules.get(name) for name in ("torch._inductor.config", "torch._functorch.config")]
     return (Blocks().is_error, *own, *[module.get_hash() if module is not None else None for module in modules])
 
 
-_OPTIONS = tuple([name for name, option in OPTIONS.items() if not option.ignored and not option.alias])
+_options_of = operator.itemgetter(
+    *[name for name, option in OPTIONS.items() if not option.ignored and not option.alias]
+)
 _pools: collections.OrderedDict[tuple[Any, ...], Pool] = collections.OrderedDict()
 
 
@@ -172,14 +177,19 @@ def pool_of(
     pool = _pools.get(key)
     if pool is None:
         end = functools.partial(_pools.pop, key)  # C code: Python code that a signal strikes would lose its exception
+        while len(_pools) >= _MOST_POOLS:
+            _pools.popitem(last=False)
         pool = _pools[key] = Pool(
             tuple([weakref.ref(one, end) for one in (*owners, *[ref() for ref in settings.named])])
         )
-    with contextlib.suppress(KeyError):  # another thread, or the end of an owner, may have taken it out
-        if len(_pools) > _MOST_POOLS:
-            _pools.popitem(last=False)
-        _pools.move_to_end(key)
+    elif len(_pools) > 1:
+        _used_last(key)
     return pool
+
+
+def _used_last(key: tuple[Any, ...]) -> None:
+    with contextlib.suppress(KeyError):  # another thread, or the end of an owner, may have taken it out
+        _pools.move_to_end(key)
 
 
 def forget() -> None:

@@ -20,7 +20,7 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..vocabulary.origins import Origin
-from .special_names import is_behaviour
+from .special_names import behaviour_of
 
 __all__ = [
     "KINDS",
@@ -234,8 +234,6 @@ def _absent(value: Any, key: Any) -> bool:
 
 _mro = type.__dict__["__mro__"].__get__
 _own = type.__dict__["__dict__"].__get__
-_flags = type.__dict__["__flags__"].__get__
-_HEAP_TYPE = 1 << 9
 #: the name of a class, read without its metaclass
 class_name = type.__dict__["__qualname__"].__get__
 _module = type.__dict__["__module__"].__get__
@@ -247,12 +245,8 @@ def full_name(cls: type) -> str:
 
 
 def dunders(cls: type) -> tuple[tuple[type, ...], tuple[tuple[str, Any], ...]]:
-    """The class's MRO, and the behaviour (special_names) that its Python-made classes define: by name, what the first
-    in the MRO holds.
-    """
-    made = [_own(base) for base in _mro(cls) if _flags(base) & _HEAP_TYPE]
-    names = {name for own in made for name, value in own.items() if is_behaviour(name, value)}
-    return _mro(cls), tuple([(name, next(own[name] for own in made if name in own)) for name in sorted(names)])
+    """The class's MRO, and the behaviour (special_names) that its Python-made classes define."""
+    return _mro(cls), behaviour_of(cls)
 
 
 def _dunders(value: Any, expected: tuple[tuple[type, ...], tuple[tuple[str, Any], ...]]) -> bool:

@@ -9,11 +9,12 @@ Such records come and go while a program runs.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from .. import _core
 
-__all__ = ["CALLED", "is_behaviour"]
+__all__ = ["CALLED", "behaviour_of"]
 
 
 def _names(text: str) -> frozenset[str]:
@@ -35,11 +36,9 @@ _ALWAYS = CALLED | _names("call getattribute getattr setattr delattr dir class a
 _NEVER = _names("dict weakref doc module annotations")
 
 
-def is_behaviour(name: Any, value: Any) -> bool:
-    """Whether C code may do something else because a class has this entry."""
-    if type(name) is not str or len(name) < 5 or name[:2] != "__" or name[-2:] != "__" or name in _NEVER:
-        return False
-    return name in _ALWAYS or value is None or _core.is_called_or_bound(value)
+def behaviour_of(cls: type) -> tuple[tuple[str, Any], ...]:
+    """What the Python-made classes of the MRO define: by name, what the first that has the name holds."""
+    return tuple(sorted(_core.behaviour_of(cls).items(), key=operator.itemgetter(0)))
 
 
 _core.set_special_names(_ALWAYS, _NEVER)

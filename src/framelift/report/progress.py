@@ -138,7 +138,7 @@ _line = _Line()
 
 @listen("phase")
 def _begin(capture: Capture, phase: str) -> None:
-    if wanted():
+    if wanted() if phase == "rehearse" else _line.busy.is_set():  # asked once in a capture
         _line.begin(capture, phase)
 
 

@@ -62,7 +62,7 @@ class Names:
 
     def text(self, text: str, root: bool) -> str:
         """A sentence or relation that mentions such paths."""
-        text = _attributes(text)
+        text = _attributes(text) if text else ""
         if not root or self.code is None:
             return text
         return _MENTIONED.sub(lambda found: self.origin(found[0], True), text)

@@ -215,7 +215,7 @@ class LeftState:
     """The state at an exit, compared with the one at the start."""
 
     def __init__(self, saved: SavedState, settings: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]] = ()) -> None:
-        now = SavedState()
+        now = SavedState(generators=False)
         calls = list(settings)
         if now.inference != saved.inference:
             raise Interrupt("torch-state", "leaving an inference mode open")
