@@ -341,6 +341,29 @@ def _one_node(x, by=3.0):
     return x * OPTIONS.scale * by + SHIFTS[0]
 
 
+FACTOR = 2.0
+
+
+def _by_factor(x):
+    return x * FACTOR
+
+
+@pytest.mark.parametrize("wrapped", [functools.reduce, collections.namedtuple, torch.nn.functional.relu])
+def test_a_wrapper_with_the_name_of_a_librarys_module_is_the_programs(wrapped):
+    """functools.wraps copies `__module__`: it does not say whose code a function is."""
+    global FACTOR
+    framelift.reset()
+    helper = functools.wraps(wrapped)(types.FunctionType(_by_factor.__code__, globals(), "helper"))
+    inside = framelift.nonstrict_trace(lambda x: helper(x))
+    fast, x = framelift.compile(lambda x: inside(x) + 1, backend="aot_eager", fullgraph=True), torch.ones(2)
+    try:
+        for FACTOR in (2.0, 2.0, 3.0):
+            assert torch.equal(fast(x), x * FACTOR + 1)
+        assert framelift.stats()["captures"] == 2
+    finally:
+        FACTOR = 2.0
+
+
 @pytest.mark.parametrize("mark", [framelift.allow_in_graph, framelift.nonstrict_trace])
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_what_a_function_of_one_node_reads_is_guarded(mark, backend):

@@ -12,7 +12,6 @@ plain constants.  A compiled function lives as long as an entry runs it.
 from __future__ import annotations
 
 import operator
-import os
 import types
 import weakref
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from torch.fx import GraphModule, Node
 
 from .. import _core, config
 from .._core import is_a
+from ..vocabulary.torch_code import TORCH
 from .records.record import Capture, counts
 from .sharing import Settings, options_now
 
@@ -32,12 +32,11 @@ __all__ = ["Unequal", "compile_once", "forget", "key_of"]
 _META = frozenset({"stack_trace", "tensor_facts", "effect", "tensor_dict"})
 #: constants that are equal where type and value are
 _PLAIN = (type(None), bool, int, str, bytes, type(...), torch.dtype, torch.device, torch.layout, torch.memory_format)
-_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _compiled: weakref.WeakValueDictionary[Any, Callable[..., Any]] = weakref.WeakValueDictionary()
 
 
 class Unequal(Exception):
-    """Something in a graph of which equality cannot be told."""
+    """Something in a graph of which equality cannot be decided."""
 
 
 class _Named:
@@ -140,7 +139,7 @@ def _target(module: GraphModule, node: Node) -> Any:
     if not is_torchs and not (
         type(target) is types.FunctionType
         and target.__closure__ is None
-        and target.__code__.co_filename.startswith(_TORCH)
+        and target.__code__.co_filename.startswith(TORCH)
     ):
         raise Unequal  # a function of the program may hold anything
     return target

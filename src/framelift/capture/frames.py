@@ -6,11 +6,8 @@ from __future__ import annotations
 
 import functools
 import os
-import sysconfig
 import types
 from typing import Any
-
-import torch
 
 from .. import _core, config
 from .._core import is_a
@@ -23,6 +20,7 @@ from ..substitutes.numpy.functions import numpy_frame
 from ..substitutes.python.basics import torch_call
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import FRAMELIFT, own_file
+from ..vocabulary.torch_code import TORCH, is_python_file
 from .dynamo_functions import DYNAMO, of_dynamo
 
 __all__ = ["muted", "resolve_code", "skipped"]
@@ -37,10 +35,7 @@ _PUBLIC = frozenset(
 )
 _READS_OPTIONS = type(config).__getattr__.__code__  # plain Python, which whoever asks all modules for an attribute runs
 _MODULE_WRAPPER = own_file("capture", "module_wrapper.py")  # its attribute access is part of the user's program
-_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-_NUMPY = _TORCH + "_numpy" + os.sep
-_STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
-_PACKAGES = sysconfig.get_paths()["purelib"] + os.sep
+_NUMPY = TORCH + "_numpy" + os.sep
 
 
 @functools.cache
@@ -119,10 +114,10 @@ def _of_triton(code: types.CodeType) -> bool:
 
 
 #: compilers, some of which work while a graph's way back runs for the first time
-_COMPILERS = tuple(_TORCH + os.path.join(*path) + os.sep for path in (("_functorch", "_aot_autograd"), ("_inductor",)))
+_COMPILERS = tuple(TORCH + os.path.join(*path) + os.sep for path in (("_functorch", "_aot_autograd"), ("_inductor",)))
 _GRAPHS = own_file("graph", "fx", "node_functions.py")
-_MODULE = _TORCH + os.path.join("nn", "modules", "module.py")
-_FUNCTIONS = _TORCH + os.path.join(
+_MODULE = TORCH + os.path.join("nn", "modules", "module.py")
+_FUNCTIONS = TORCH + os.path.join(
     "nn", "modules", "_functions.py"
 )  # autograd functions, whose context only plain Python has
 _CALLS = ("Module._wrapped_call_impl", "Module._call_impl")  # the rest of it looks after attributes
@@ -146,8 +141,8 @@ def skipped(code: types.CodeType) -> bool:
     name = code.co_filename
     if name == _MODULE:
         return not code.co_qualname.startswith(_CALLS)
-    if name.startswith(_TORCH):
-        return name == _FUNCTIONS or not name.startswith((_TORCH + "nn" + os.sep + "modules", _TORCH + "optim"))
+    if name.startswith(TORCH):
+        return name == _FUNCTIONS or not name.startswith((TORCH + "nn" + os.sep + "modules", TORCH + "optim"))
     if name.startswith((FRAMELIFT, "<")) or _of_triton(code):
         return True
-    return name.startswith(_STDLIB) and not name.startswith(_PACKAGES)
+    return is_python_file(name)

@@ -285,15 +285,15 @@ class Fakes:
 class _Watched(list[Any]):
     """The guards of a shape environment, each with the line of the program that asked for it."""
 
-    def __init__(self, env: Any, told: list[str]) -> None:
+    def __init__(self, env: Any, reasons: list[str]) -> None:
         super().__init__(env.guards)
-        self.env, self.told = env, told
+        self.env, self.reasons = env, reasons
 
     def append(self, guard: Any) -> None:
         super().append(guard)
         line = _user_line()
         if line:
-            self.told.append(f"{_said(self.env, guard.expr)} at {line}")
+            self.reasons.append(f"{_said(self.env, guard.expr)} at {line}")
 
 
 _PACKAGES = (FRAMELIFT, torch.__file__.rsplit("/", 1)[0] + "/")

@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from .. import config
 from ..graph.fx.targets import getter_target
 from ..vocabulary.scopes import scope
+from ..vocabulary.torch_code import is_torch_function
 from .capture import Captured, called_as
 from .functions import keep_gradients, refused, watching_functions
 from .inputs import Call, Fakes
@@ -48,7 +49,7 @@ class FunctionMet(BaseException):
 
 def refuse_bodies(function: Any) -> None:
     """Called where something is to be compiled inside of an export."""
-    if _tracing and _tracing[-1] and str(getattr(function, "__module__", "")).startswith("torch._higher_order_ops"):
+    if _tracing and _tracing[-1] and is_torch_function(function, "torch._higher_order_ops"):
         raise BodyMet
 
 

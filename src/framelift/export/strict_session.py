@@ -328,10 +328,10 @@ def refuse(stop: BaseException, session: Session, name: str) -> None:
         raise stop
     if stop.error is not None:
         raise stop.error
-    told = break_of(stop, session)
-    told = replace(told, places=tuple(place for place in told.places if place.file != "<export>"))
+    found = break_of(stop, session)
+    found = replace(found, places=tuple(place for place in found.places if place.file != "<export>"))
     if stop.operator:
-        raise UncapturedHigherOrderOpError(uncaptured_message(stop.operator, name, told), stop.reason.id) from None
+        raise UncapturedHigherOrderOpError(uncaptured_message(stop.operator, name, found), stop.reason.id) from None
     raise Unsupported(
-        "export: " + full_graph_message(name, told).removeprefix("fullgraph=True, but "), stop.reason.id
+        "export: " + full_graph_message(name, found).removeprefix("fullgraph=True, but "), stop.reason.id
     ) from None

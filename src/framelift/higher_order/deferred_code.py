@@ -19,6 +19,7 @@ from .._core import is_a
 from ..boundary.becomes.leaves import LEAF_TYPES
 from ..vocabulary.class_reads import module_of, name_of
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.torch_code import is_torch_function
 from .bodies import contents_of, portrait_of
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _by_name(functions: list[types.FunctionType]) -> tuple[dict[int, Any], bool]
     exposed = False
     while functions:
         function = functions.pop()
-        if function.__code__ in seen or (function.__module__ or "").partition(".")[0] == "torch":
+        if function.__code__ in seen or is_torch_function(function):
             continue
         seen.add(function.__code__)
         found[id(function.__globals__)] = function.__globals__

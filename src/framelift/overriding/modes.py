@@ -33,6 +33,7 @@ from ..vocabulary.origins import const
 from ..vocabulary.outside_exceptions import release_frames
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
+from ..vocabulary.torch_code import is_torch_function
 from .hook_numbers import uncounted_hooks
 from .opened_functions import opened, opened_by_attributes, opened_by_class, opened_by_patches
 from .subclasses import call_override, overriding
@@ -267,7 +268,7 @@ def _opened(function: Any) -> Any:
     """What an operation that cannot be one node is made of, as captured code."""
     if (
         type(function) is not types.FunctionType
-        or function.__module__ not in ("torch.nn.functional", "torch.functional")
+        or not (is_torch_function(function, "torch.nn.functional") or is_torch_function(function, "torch.functional"))
         or (function.__closure__ or id(function) in RULES)
     ):
         return None

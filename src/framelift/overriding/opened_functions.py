@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 
@@ -20,6 +20,7 @@ from ..boundary.world import ABSENT
 from ..graph.metadata.facts import is_overriding
 from ..graph.state.patched import replaced_names
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.torch_code import is_torch_function
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
@@ -135,11 +136,15 @@ def _called(function: types.FunctionType) -> Iterator[types.FunctionType]:
     spaces = [_own(torch.Tensor), vars(torch), vars(torch.nn.functional), vars(torch.functional)]
     held += [space.get(name) for space in spaces for name in function.__code__.co_names]
     for one in held:
-        if type(one) is types.FunctionType and one.__module__ in _OPENED:
+        if _is_opened(one):
             yield one
 
 
 _OPENED = ("torch.nn.functional", "torch.functional", "torch._tensor")
+
+
+def _is_opened(function: Any) -> TypeGuard[types.FunctionType]:
+    return is_torch_function(function) and function.__module__ in _OPENED
 
 
 @functools.cache
@@ -147,7 +152,7 @@ def opened(function: types.FunctionType) -> types.FunctionType | None:
     """A Python function of torch's that is an operation, as captured code: a copy, since its own code is known as an
     operation's.
     """
-    if function.__module__ not in _OPENED:
+    if not _is_opened(function):
         return None
     code = function.__code__
     made = types.FunctionType(

@@ -134,11 +134,11 @@ substitute(
 @substitute(*_found("_saved_tensors_hooks_is_enabled _saved_tensors_hooks_get_disabled_error_message"))
 def _asks_for_hooks(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Whether hooks on saved tensors may be set; what was so when the rehearsal began is a guard."""
-    told = session.recorder.live.disabled
+    disabled = session.recorder.live.disabled
     session.world.guard(
         const(torch._C._autograd._saved_tensors_hooks_get_disabled_error_message),
         "CHECK",
-        (lambda ask: ask() == told, f"() == {told!r}"),
+        (lambda ask: ask() == disabled, f"() == {disabled!r}"),
     )
     return _asks(session, callable_, args, kwargs)
 

@@ -8,7 +8,6 @@ They leave a compiled call as themselves, so whoever catches all exceptions asks
 from __future__ import annotations
 
 import functools
-import os
 import signal
 import threading
 import types
@@ -16,10 +15,9 @@ from contextlib import suppress
 from opcode import opname
 from typing import Any
 
-import torch
-
 from .. import _core
 from .own_code import FRAMELIFT
+from .torch_code import TORCH, is_class_of, is_python_file
 
 __all__ = [
     "NOT_OUTSIDE",
@@ -38,11 +36,8 @@ _ARGS, _TRACEBACK, _CAUSE, _CONTEXT = (  # without asking code of the program
     vars(BaseException)[name].__get__ for name in ("args", "__traceback__", "__cause__", "__context__")
 )
 _SET_CONTEXT = vars(BaseException)["__context__"].__set__
-#: where Python's own library is, and what is installed beside it
-_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
-_PACKAGES = os.path.join(_LIBRARY, "site-packages") + os.sep
 #: where framelift's own code is, and torch's; entries and graphs are made by them
-_OWN_FOLDERS = (FRAMELIFT, os.path.dirname(os.path.abspath(torch.__file__)) + os.sep, "<framelift", "<eval_with_key>")
+_OWN_FOLDERS = (FRAMELIFT, TORCH, "<framelift", "<eval_with_key>")
 #: instructions that look for signals, and raise nothing else
 _ONLY_LOOK = frozenset({"RESUME", "JUMP_BACKWARD"})
 #: instructions that may raise by themselves, and look for signals when they are done
@@ -157,7 +152,7 @@ def release_frames(error: BaseException) -> None:
     if from_outside(error):
         for frame in reversed(_frames(error)):
             file = frame.f_code.co_filename
-            if file.startswith(_OWN_FOLDERS) or file.startswith(_LIBRARY) and not file.startswith(_PACKAGES):
+            if file.startswith(_OWN_FOLDERS) or is_python_file(file):
                 with suppress(RuntimeError):  # a frame that still runs
                     frame.clear()
 
@@ -169,13 +164,13 @@ def _is_own(error: BaseException, around: list[types.FrameType]) -> bool:
     """
     passed = _frames(error)
     if not passed:
-        return type(error).__module__.partition(".")[0] == "framelift"
+        return is_class_of(type(error), "framelift")
     place = next((i for i, frame in enumerate(around) if frame is passed[0]), None)
     for frame in passed[:1] if place is None else around[place::-1]:
         file = frame.f_code.co_filename
         if file.startswith(_OWN_FOLDERS):
             return True
-        if file.startswith(_PACKAGES) or not file.startswith((_LIBRARY, "<frozen ")):
+        if not is_python_file(file):
             return False
     return True
 

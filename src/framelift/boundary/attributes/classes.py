@@ -360,18 +360,18 @@ _OF_CLASS_BODIES = frozenset(
 )
 
 
-def _of_solid(solid: type, name: str) -> Any:
+def _of_builtin_type(builtin_type: type, name: str) -> Any:
     """What an instance of a built-in type has of these."""
-    found = _core.type_lookup(solid, name, ABSENT)
+    found = _core.type_lookup(builtin_type, name, ABSENT)
     if found is ABSENT:
-        raise AttributeError(f"{_core.type_name(solid)!r} object has no attribute {name!r}", name=name)
+        raise AttributeError(f"{_core.type_name(builtin_type)!r} object has no attribute {name!r}", name=name)
     return found
 
 
 def class_attribute(world: World, cls: type, name: str) -> tuple[int, Any]:
     """How reads of `name` on internal instances of `cls` are answered (see `Answer` in rehearsal.h)."""
     if name in _OF_CLASS_BODIES and issubclass(cls, (View, Array)):
-        return VALUE, _of_solid(numpy.ndarray if issubclass(cls, Array) else cls.solid, name)
+        return VALUE, _of_builtin_type(numpy.ndarray if issubclass(cls, Array) else cls.builtin_type, name)
     getter = world.lookup(cls, "__getattribute__")
     if getter is not object.__getattribute__ and is_a(getter, types.FunctionType):
         return NATIVE, None

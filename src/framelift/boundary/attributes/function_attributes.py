@@ -120,6 +120,6 @@ def _read_view_method(method: Any, name: str) -> Any:
         return getattr(method, name)
     if name == "__class__":
         return types.BuiltinFunctionType
-    if hasattr(getattr(method.__self__.solid(), method.__name__, method), name):
+    if hasattr(getattr(method.__self__.builtin_type(), method.__name__, method), name):
         raise Interrupt("opaque-object", f"a built-in method's {name}")
     raise AttributeError(f"'builtin_function_or_method' object has no attribute {name!r}", name=name, obj=method)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import types
 
-from ...vocabulary.class_reads import module_of
+from ...vocabulary.torch_code import is_torch_class
 from ..facts.unwatched_reads import UnwatchedReads
 from ..world import ABSENT, World
 
@@ -28,7 +28,7 @@ def note_wrapper_class(world: World, kind: type) -> None:
     for name in _METHODS:
         found = world.lookup(kind, name)
         function = getattr(found, "__func__", found) if found is not ABSENT else None
-        if type(function) is types.FunctionType and not module_of(kind).startswith("torch."):
+        if type(function) is types.FunctionType and not is_torch_class(kind):
             functions.append(function)
     if functions:
         UnwatchedReads.of(world).follow_class(kind, functions)

@@ -41,7 +41,7 @@ __all__ = [
     "is_container",
     "is_watched_factory",
     "note_attribute_changes",
-    "solid_container",
+    "builtin_container",
 ]
 
 LetIn = Callable[[World, Any, Origin], Any]
@@ -200,7 +200,7 @@ def _sub_deque(value: Any) -> Any:
     return made
 
 
-def solid_container(cls: type) -> type | None:
+def builtin_container(cls: type) -> type | None:
     """The built-in container type that `cls` is, or is a Python subclass of; None otherwise."""
     for base in _mro(cls):
         if base in KINDS or base is tuple or base is frozenset:
@@ -212,14 +212,14 @@ def solid_container(cls: type) -> type | None:
 
 def is_container(cls: type) -> bool:
     """Whether instances of `cls` are imported as shadows."""
-    return solid_container(cls) is not None
+    return builtin_container(cls) is not None
 
 
 def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:
     """A shadow of `value`; registered before it is filled, so that cycles end."""
     cls = type(value)
-    solid = solid_container(cls)
-    assert solid is not None
+    builtin_type = builtin_container(cls)
+    assert builtin_type is not None
     owner = world.owners.of(value) if cls is dict else None
     if owner is not None:
         return _attributes_of(world, value, origin, let_in, *owner)
@@ -229,9 +229,9 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
             world.guard(origin, "SAME", known)
             origin = known
     world.guard(origin, "TYPE", cls)
-    if cls is not solid:
+    if cls is not builtin_type:
         world.note_class(cls)
-    size = solid.__len__(value) if hasattr(solid, "__len__") else 0
+    size = builtin_type.__len__(value) if hasattr(builtin_type, "__len__") else 0
     # The table of modules grows at any moment, also while capturing.
     if cls is dict and (
         size > config.large_container
@@ -248,7 +248,7 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
             world.dynamism.keys_change(origin),
         )
         return world.register(value, table, origin)
-    view, unsafe = _VIEWS.get(cls), _has_unsafe_keys(solid, value)
+    view, unsafe = _VIEWS.get(cls), _has_unsafe_keys(builtin_type, value)
     if view is not None and (
         cls is list and size > config.large_container or not unsafe and world.dynamism.by_length(size, origin)
     ):
@@ -265,25 +265,27 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         reason = "too-large" if size > config.large_container else "opaque-object"
         detail = f"a {name_of(cls)} of {size} entries" if reason == "too-large" else f"{name_of(cls)} keyed by objects"
         return world.register(value, opaque_for(value, reason, detail), origin)
-    if cls is not solid and (
-        solid is frozenset
+    if cls is not builtin_type and (
+        builtin_type is frozenset
         and _core.own_dict(value) is not None
-        or any(map(_has_slots, _mro(cls)[: _mro(cls).index(solid)]))
+        or any(map(_has_slots, _mro(cls)[: _mro(cls).index(builtin_type)]))
     ):
         if issubclass(
             cls, BaseException
         ):  # a placeholder could be raised natively, and that would be another exception
             raise Interrupt("opaque-object", f"{module_of(cls)}.{qualname_of(cls)}, an exception with slots")
         return world.register(
-            value, opaque_for(value, "opaque-object", f"{qualname_of(cls)}, a {solid.__name__} with attributes"), origin
+            value,
+            opaque_for(value, "opaque-object", f"{qualname_of(cls)}, a {builtin_type.__name__} with attributes"),
+            origin,
         )
-    if solid is tuple:
+    if builtin_type is tuple:
         return _import_tuple(world, value, origin, let_in)
-    if solid is frozenset:
+    if builtin_type is frozenset:
         world.guard(origin, "IS", value)
         _keys_are_themselves(world, frozenset.__iter__(value), let_in)
         return world.register(value, value, origin, mutable=False)
-    kind = KINDS[solid]
+    kind = KINDS[builtin_type]
     copy = kind.empty(value) if kind.parts is None else kind.empty(value, kind.parts(world, value, origin, let_in))
     world.table_opened(value)
     world.register(value, copy, origin)
@@ -315,12 +317,12 @@ def _shadow_behind(world: World, value: Any, origin: Origin, let_in: LetIn) -> A
     return copy
 
 
-def _has_unsafe_keys(solid: type, value: Any) -> bool:
+def _has_unsafe_keys(builtin_type: type, value: Any) -> bool:
     """Keys compare and hash natively: only leaves, and what is distinguished by identity, can be trusted."""
-    if issubclass(solid, dict):
-        return not all(_is_plain_key(key) or _is_object_key(key) for key in solid.__iter__(value))
-    return solid in (set, frozenset) and not all(
-        _is_plain_element(key) or _is_handle_key(key) for key in solid.__iter__(value)
+    if issubclass(builtin_type, dict):
+        return not all(_is_plain_key(key) or _is_object_key(key) for key in builtin_type.__iter__(value))
+    return builtin_type in (set, frozenset) and not all(
+        _is_plain_element(key) or _is_handle_key(key) for key in builtin_type.__iter__(value)
     )
 
 

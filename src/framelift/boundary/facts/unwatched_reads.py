@@ -23,7 +23,9 @@ from ..._core import is_a
 from ...guards.kinds import same_leaf
 from ...vocabulary.class_reads import members_of, module_of, qualname_of
 from ...vocabulary.origins import Missing, Origin, const, fetch
+from ...vocabulary.own_code import FRAMELIFT
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.torch_code import TORCH, is_python_file
 from ..becomes.containers import KINDS
 from ..becomes.leaves import is_leaf
 from ..world import World
@@ -36,6 +38,14 @@ __all__ = ["UnwatchedReads"]
 _MOST_ENTRIES = 2000
 _WRAPPERS = (staticmethod, classmethod)
 _CALLED = ("__call__", "forward", "backward", "setup_context")
+
+
+def _is_own_function(function: types.FunctionType) -> bool:
+    """Whether a function belongs to the program or a library.  A wrapper does that has the name of another's module, or
+    that comes from there and has the name of the program's.
+    """
+    file = function.__code__.co_filename
+    return _is_own(function.__module__) or not (file.startswith(("<", FRAMELIFT, TORCH)) or is_python_file(file))
 
 
 def _is_own(module: Any) -> bool:
@@ -114,7 +124,7 @@ class UnwatchedReads:
             self._owners.append((owner, set()))
 
     def _follow_function(self, function: types.FunctionType) -> None:
-        if id(function) in self._met or not _is_own(function.__module__):
+        if id(function) in self._met or not _is_own_function(function):
             return
         self._met[id(function)] = function
         self._names.update(_names(function.__code__))

@@ -64,7 +64,7 @@ class _Growing(View):
         return self._whole
 
     def _refusal(self) -> Interrupt:
-        return Interrupt("too-large", f"a {self.solid.__name__} of {len(self._table)} entries")
+        return Interrupt("too-large", f"a {self.builtin_type.__name__} of {len(self._table)} entries")
 
     def length(self) -> Any:
         if self._whole is not None:
@@ -82,7 +82,7 @@ class LazyDeque(_Growing):
     """A deque by its class.  `len`, truth, single elements, `maxlen` and `append` need no more than they say."""
 
     __slots__ = ()
-    solid = collections.deque
+    builtin_type = collections.deque
     extend: Callable[[Any], None]  # one of those that add_methods() gives it
 
     @property
@@ -119,7 +119,7 @@ class LazySet(_Growing):
     """A set by its class.  `len`, truth, `add` of a plain value and whether it has one need no more than they say."""
 
     __slots__ = ()
-    solid = set
+    builtin_type = set
     update: Callable[[Any], None]  # given by add_methods(), as the next
     intersection_update: Callable[[Any], None]
     difference_update: Callable[[Any], None]

@@ -92,24 +92,28 @@ class LargeDict(LazyLookup, dict):
         return _core.natively(dict.fromkeys, args, None)
 
 
-def add_methods(cls: type, solid: type, names: str) -> None:
+def add_methods(cls: type, builtin_type: type, names: str) -> None:
     """Give a class of views the name of the container it stands for, as CPython's errors say it, and its methods that
     need the whole of it.
     """
-    cls.__name__ = solid.__name__ if solid.__module__ == "builtins" else f"{solid.__module__}.{solid.__name__}"
+    cls.__name__ = (
+        builtin_type.__name__
+        if builtin_type.__module__ == "builtins"
+        else f"{builtin_type.__module__}.{builtin_type.__name__}"
+    )
     cls.__hash__ = None  # type: ignore[assignment]  # as containers have it
     for name in names.split():
-        setattr(cls, name, _through(solid, name))
+        setattr(cls, name, _through(builtin_type, name))
 
 
-def _through(solid: type, name: str) -> Any:
-    own = getattr(solid, name)
+def _through(builtin_type: type, name: str) -> Any:
+    own = getattr(builtin_type, name)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         others = tuple([arg.plain() if issubclass(type(arg), View) else arg for arg in args])
         return _core.natively(own, (self.plain(), *others), kwargs or None)
 
-    method.__name__, method.__qualname__, method.__doc__ = name, f"{solid.__name__}.{name}", own.__doc__
+    method.__name__, method.__qualname__, method.__doc__ = name, f"{builtin_type.__name__}.{name}", own.__doc__
     return method
 
 

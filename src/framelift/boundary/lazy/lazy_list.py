@@ -30,7 +30,7 @@ class LazyList(View, list):
     _make: Callable[[], list[Any]]
     _whole: list[Any] | None
     _tail: list[Any]
-    solid = list
+    builtin_type = list
 
     @staticmethod
     def of(

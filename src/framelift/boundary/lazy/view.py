@@ -15,17 +15,17 @@ __all__ = ["LazyLookup", "View"]
 
 
 class View:
-    """`solid` is the built-in type it stands for; `plain()` gives what it holds as such a container, imported whole."""
+    """`builtin_type` is what it stands for; `plain()` gives what it holds as such a container, imported whole."""
 
     __slots__ = ()
-    solid: type
+    builtin_type: type
 
     @property  # type: ignore[misc]  # object's can be assigned to
     def __class__(self) -> type:  # what it stands for
-        return self.solid
+        return self.builtin_type
 
     def __dir__(self) -> list[str]:
-        return dir(self.solid)
+        return dir(self.builtin_type)
 
     def plain(self) -> Any:
         """All of it, as C code may read it."""
@@ -44,7 +44,7 @@ class LazyLookup(View):
     """`_find(key)` gives what captured code sees for the entry, guarded, or ABSENT, guarded too."""
 
     __slots__ = ()
-    solid = dict
+    builtin_type = dict
 
     def _find(self, key: Any) -> Any:
         raise NotImplementedError

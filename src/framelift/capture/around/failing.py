@@ -72,10 +72,10 @@ def raising(run: Callable[..., Any] | None, error: BaseException, place: str) ->
     """The run of an entry whose frame is left by `error`: plain Python has the call, where `run` finds that the entry
     is for it, and is expected to raise.
     """
-    told = [
+    shown = [
         str(one) for one in error.args if type(one) in (str, int)
     ]  # not str(error), which may be code of the program
-    words = f"{': '.join([type(error).__name__, *told])} ({place})"
+    words = f"{': '.join([type(error).__name__, *shown])} ({place})"
 
     def entry(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         result = run(inputs, externals) if run is not None else _core.PLAIN

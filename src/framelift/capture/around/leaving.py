@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ... import _core
+from ...vocabulary.torch_code import is_torch_function
 
 __all__ = ["leaving", "unseen_by_hooks"]
 
@@ -53,7 +54,7 @@ def unseen_by_hooks(entry: Any) -> Any:
 
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         hooks = top(True)
-        if hooks is not None and not all(str(getattr(hook, "__module__", "")).startswith("torch.") for hook in hooks):
+        if hooks is not None and not all(map(is_torch_function, hooks)):
             return _core.PLAIN
         return entry(inputs, externals)
 

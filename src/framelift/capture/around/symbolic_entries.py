@@ -73,7 +73,9 @@ class Relations:
                 holds = False
             if not holds:
                 origins = self.mentioned(text)
-                told = ", ".join(f"{self.words.get(name, name)} is {given[name]}" for name in given if name in origins)
+                values = ", ".join(
+                    f"{self.words.get(name, name)} is {given[name]}" for name in given if name in origins
+                )
                 read = (
                     f" (relied on at {where(line)})"
                     if line
@@ -86,8 +88,8 @@ class Relations:
                     ", ".join(origins.values()),
                     "RELATION",
                     said,
-                    told,
-                    f"{said} no longer holds: {told}{read}",
+                    values,
+                    f"{said} no longer holds: {values}{read}",
                     place_of(*line) if is_a(line, tuple) else None,
                 )
         return Miss("", "RELATION", "", "", "a size or number is not as the capture relied on", None)

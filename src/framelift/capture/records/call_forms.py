@@ -52,20 +52,20 @@ def of_call(
             found["not given" if name not in now else "given"].append(name)
         elif before[name] != now[name]:
             found[f"given by {now[name]}"].append(name)
-    told = [(", ".join(which), row, rows[row]) for row, which in found.items() if which]
-    if not told:
+    changes = [(", ".join(which), row, rows[row]) for row, which in found.items() if which]
+    if not changes:
         return miss
-    place = _place(names.code, told[0][0].split(", ")[0])
+    place = _place(names.code, changes[0][0].split(", ")[0])
     text = "; ".join(
         f"{who} {'are' if ',' in who else 'is'} {new}, {'were' if ',' in who else 'was'} {old}"
-        for who, new, old in told
+        for who, new, old in changes
     )
     return replace(
         miss,
-        origin=told[0][0],
+        origin=changes[0][0],
         kind="CALL",
-        old=told[0][2],
-        new=told[0][1],
+        old=changes[0][2],
+        new=changes[0][1],
         sentence=f"{text} (read at {place})",
         place=place,
     )

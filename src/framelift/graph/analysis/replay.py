@@ -117,12 +117,12 @@ _BECOMES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-def with_histories(graph: Callable[..., Any], odd: Sequence[tuple[int, str]]) -> Callable[..., Any]:
+def with_histories(graph: Callable[..., Any], without_history: Sequence[tuple[int, str]]) -> Callable[..., Any]:
     """`graph`, whose results at these places are leaves, or have a history that was gone through already."""
 
     def run(*given: Any) -> Any:
         results = list(graph(*given))
-        for place, kind in odd:
+        for place, kind in without_history:
             results[place] = _BECOMES[kind](results[place])
         return results
 

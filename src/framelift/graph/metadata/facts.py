@@ -19,6 +19,7 @@ from ..._core import is_a
 from ...vocabulary.class_reads import module_of, qualname_of
 from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.torch_code import is_class_of, is_torch_class
 
 __all__ = [
     "Facts",
@@ -298,9 +299,9 @@ def check_kind(tensor: torch.Tensor) -> None:
         raise Interrupt("tensor-subclass", f"{module_of(kind)}.{qualname_of(kind)}")
     keys = torch._C._dispatch_keys(tensor).raw_repr()
     if keys not in _plain_keys:
-        odd = _explain_kind(tensor)
-        if odd:
-            raise Interrupt("tensor-kind", odd)
+        unsupported = _explain_kind(tensor)
+        if unsupported:
+            raise Interrupt("tensor-kind", unsupported)
         _plain_keys.add(keys)
 
 
@@ -324,9 +325,7 @@ def is_overriding(kind: type) -> bool:
         return False
     known = _own_subclass.get(kind)
     if known is None:
-        known = _own_subclass[kind] = not issubclass(kind, torch.nn.Parameter) and not module_of(kind).startswith(
-            "torch."
-        )
+        known = _own_subclass[kind] = not issubclass(kind, torch.nn.Parameter) and not is_torch_class(kind)
     # Not remembered: the program may put others there.
     return (
         known
@@ -347,8 +346,8 @@ def is_tensor_like(kind: type) -> bool:
         return False
     known = _tensor_like.get(kind)
     if known is None:
-        known = _tensor_like[kind] = not issubclass(kind, torch.Tensor) and not module_of(kind).startswith(
-            ("torch.", "framelift.")
+        known = _tensor_like[kind] = not (
+            issubclass(kind, torch.Tensor) or is_torch_class(kind) or is_class_of(kind, "framelift")
         )
     return known
 

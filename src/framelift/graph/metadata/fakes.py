@@ -231,8 +231,8 @@ class Fakes:
             pool[:] = [fake for fake in pool if fake is not fakes[i]]
         return Observed(result, fakes, storages, mode.stays, written, changes)
 
-    def observe_lightly(self, facts: list[Facts], call: Callable[[list[torch.Tensor]], Any]) -> Observed | None:
-        """The same over plain meta tensors; None if that is not enough.  `light.is_light` must have allowed it."""
+    def observe_on_meta(self, facts: list[Facts], call: Callable[[list[torch.Tensor]], Any]) -> Observed | None:
+        """The same over plain meta tensors; None if that is not enough.  `runs_on_meta` must have allowed it."""
         metas = [
             self._make(one, lambda one: torch.empty_strided(one.size, one.stride, dtype=one.dtype, device="meta"))
             for one in facts

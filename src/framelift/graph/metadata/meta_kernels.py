@@ -18,7 +18,7 @@ from ..state.torch_state import State
 from .cache import ALL
 from .facts import Facts
 
-__all__ = ["is_light", "laid_out_by"]
+__all__ = ["runs_on_meta", "laid_out_by"]
 
 _METHODS = """
     add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh
@@ -88,7 +88,9 @@ def laid_out_by(func: Any) -> int:
     return ALL if found is None else found[0]
 
 
-def is_light(func: Any, facts: Sequence[Facts], args: Sequence[Any], named: Mapping[str, Any], state: State) -> bool:
+def runs_on_meta(
+    func: Any, facts: Sequence[Facts], args: Sequence[Any], named: Mapping[str, Any], state: State
+) -> bool:
     """Whether meta kernels may be asked.  Autocast casts by device, and an index that is a tensor may be a mask."""
     if not facts or state.autocast is not None or state.inference:
         return False

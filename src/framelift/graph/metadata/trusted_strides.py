@@ -41,7 +41,7 @@ def are_believed(results: Sequence[Facts], layouts: Sequence[Facts], regular: bo
         return all(one.is_contiguous() for one in results)
     if any(_has_size(one.size, 0) for one in (*results, *layouts)):
         return False
-    odd = [one for one in layouts if not one.is_contiguous()]
-    if not odd:
+    irregular = [one for one in layouts if not one.is_contiguous()]
+    if not irregular:
         return True
-    return regular and not any(_has_size(one.size, 1) for one in (*results, *odd))
+    return regular and not any(_has_size(one.size, 1) for one in (*results, *irregular))

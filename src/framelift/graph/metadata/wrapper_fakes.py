@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 from ..._core import is_a
-from ...vocabulary.class_reads import module_of, qualname_of
+from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import scope
+from ...vocabulary.torch_code import is_torch_class
 from ..fx.values import Storage, Value
 from .facts import facts_of
 from .fakes import with_history
@@ -137,10 +138,7 @@ class Wrapped(Live):
 def _asking(found: Sequence[Value]) -> Iterator[None]:
     """Torch's own wrapper classes override torch functions below what is captured."""
     kinds: list[Any] = [value.facts.kind for value in found if type(value.facts) is WrapperFacts]
-    if all(
-        converts(kind) or kind.__torch_function__ is _disabled or not module_of(kind).startswith("torch.")
-        for kind in kinds
-    ):
+    if all(converts(kind) or kind.__torch_function__ is _disabled or not is_torch_class(kind) for kind in kinds):
         yield
         return
     modes = [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())]

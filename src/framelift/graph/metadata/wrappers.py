@@ -18,6 +18,7 @@ import torch
 from ..._core import is_a
 from ...vocabulary.class_reads import module_of, name_of, qualname_of
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.torch_code import is_torch_class
 from .facts import Facts, held_by
 
 __all__ = [
@@ -65,7 +66,7 @@ def is_wrapper(kind: type) -> bool:
         return False
     return (
         issubclass(kind, torch.Tensor)
-        and not module_of(kind).startswith("torch._subclasses")
+        and not is_torch_class(kind, "torch._subclasses")
         and held_by(kind, "__tensor_flatten__") is not None
         and held_by(kind, "__tensor_unflatten__") is not None
     )
@@ -77,7 +78,7 @@ def asks_first(kind: type[Any]) -> bool:
         is_wrapper(kind)
         and not converts(kind)
         and kind.__torch_function__ is not _disabled
-        and not module_of(kind).startswith("torch.")
+        and not is_torch_class(kind)
     )
 
 
@@ -249,11 +250,7 @@ def described(context: Any) -> Any:
         return kind, repr(context) if kind in (float, complex) else context
     if is_a(context, enum.Enum):
         return kind, context.name
-    if (
-        module_of(kind).startswith("torch.")
-        and kind.__eq__ is not object.__eq__
-        and kind.__hash__ not in (None, object.__hash__)
-    ):
+    if is_torch_class(kind) and kind.__eq__ is not object.__eq__ and kind.__hash__ not in (None, object.__hash__):
         return kind, context  # torch's own values: layouts of distributed tensors
     parts: Any
     if kind in (tuple, list) or is_a(context, tuple) and hasattr(kind, "_fields"):

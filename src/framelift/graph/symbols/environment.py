@@ -31,6 +31,7 @@ from ..._core import is_a
 from ...vocabulary.class_reads import name_of
 from ...vocabulary.own_code import FRAMELIFT
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.torch_code import TORCH
 from ..metadata.facts import Facts, symbolic_facts
 from . import torch_sums  # noqa: F401  (torch adds by what is a sum now)
 from .meanings import Calculation, Drawn, FromGraph, FromNumber, FromSize, Marks, Outside, Relation, itself
@@ -443,7 +444,6 @@ class Symbols:
 _BEFORE_THE_GRAPH = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-_TORCH = torch.__file__.rsplit("/", 1)[0] + "/"
 
 
 def _span(low: int | None, high: int | None) -> str:
@@ -503,7 +503,7 @@ def _raising(func: Callable[..., Any], error: Exception) -> Callable[..., bool]:
 
 def _user_line() -> Any:
     frame: Any = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((FRAMELIFT, _TORCH)):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((FRAMELIFT, TORCH)):
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
 

@@ -17,8 +17,9 @@ import torch
 
 from ... import _core
 from ..._core import is_a
-from ...vocabulary.class_reads import members_of, mro_of, name_of
+from ...vocabulary.class_reads import mro_of, name_of
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.torch_code import is_torch_class
 from .numbers import Float, Int
 
 try:
@@ -134,9 +135,7 @@ def _binary(func: Callable[..., Any], swap: bool) -> Callable[..., Any]:
         if _is_operand(other):
             return self.home.outside(func, (other, self) if swap else (self, other))
         kind = type(other)
-        if issubclass(kind, torch.Tensor) or any(
-            str(members_of(base).get("__module__")).startswith("torch._numpy") for base in mro_of(kind)
-        ):
+        if issubclass(kind, torch.Tensor) or any(is_torch_class(base, "torch._numpy") for base in mro_of(kind)):
             return NotImplemented
         said = _says_itself(kind, func)
         result = None if said else func(*((other, self.value()) if swap else (self.value(), other)))

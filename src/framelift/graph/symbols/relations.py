@@ -298,13 +298,20 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     if arguments is not None:
         given = [_given_text(symbols, tensors, argument) for argument in arguments]
         text.append(f"inputs = ({', '.join(given)}{',' * (len(given) == 1)})")
-    told = [(check, line) for check, _, line in checks] + [(bound, "") for bound in _bounds(symbols, needed)]
+    relations = [(check, line) for check, _, line in checks] + [(bound, "") for bound in _bounds(symbols, needed)]
     held = Drawings(
         tuple(i for i, (name, _) in enumerate(places) if name in generators.values()),
         sum(1 for row in checks if row[1] & drawn),
     )
     return Preamble(
-        tuple(text), tensors, [place for _, place in places], scalars, tuple(told), dict(symbols.words), constants, held
+        tuple(text),
+        tensors,
+        [place for _, place in places],
+        scalars,
+        tuple(relations),
+        dict(symbols.words),
+        constants,
+        held,
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-def _solid(value: Any, name: str, above: tuple[int, ...] = ()) -> Any:
+def _with_plain_numbers(value: Any, name: str, above: tuple[int, ...] = ()) -> Any:
     """A value with plain numbers in place of symbolic ones, also inside of containers."""
     kind = type(value)
     if kind in NUMBERS or kind is NumpyNumber:
@@ -31,29 +31,31 @@ def _solid(value: Any, name: str, above: tuple[int, ...] = ()) -> Any:
         raise refusal(name, (value,))
     if kind is Opaque:
         raise refused(value)
-    solid = next((base for base in (list, tuple, dict) if issubclass(kind, base)), None)
-    if solid is None or id(value) in above:
+    builtin_type = next((base for base in (list, tuple, dict) if issubclass(kind, base)), None)
+    if builtin_type is None or id(value) in above:
         return value
     above = (*above, id(value))
-    if kind is not solid:
-        return _of_subclass(value, solid, name, above)
+    if kind is not builtin_type:
+        return _of_subclass(value, builtin_type, name, above)
     if kind is dict:
-        pairs = [(_solid(key, name), _solid(item, name, above)) for key, item in value.items()]
+        pairs = [
+            (_with_plain_numbers(key, name), _with_plain_numbers(item, name, above)) for key, item in value.items()
+        ]
         return dict(pairs) if any(a is not b or c is not d for (a, c), (b, d) in zip(pairs, value.items())) else value
-    items = [_solid(item, name, above) for item in value]
+    items = [_with_plain_numbers(item, name, above) for item in value]
     return kind(items) if any(map(operator.is_not, items, value)) else value
 
 
-def _of_subclass(value: Any, solid: type[Any], name: str, above: tuple[int, ...]) -> Any:
+def _of_subclass(value: Any, builtin_type: type[Any], name: str, above: tuple[int, ...]) -> Any:
     """A container of a subclass: itself, or a plain one of plain numbers where code of its own would give the same."""
-    plain = dict(dict.items(value)) if solid is dict else solid(solid.__iter__(value))
-    made = _solid(plain, name, above)
+    plain = dict(dict.items(value)) if builtin_type is dict else builtin_type(builtin_type.__iter__(value))
+    made = _with_plain_numbers(plain, name, above)
     if made is plain:
         return value
     if any(
         getattr(type(value), method) is not getattr(base, method)
         for method in ("__iter__", "items", "__getitem__")
-        for base in (collections.OrderedDict if is_a(value, collections.OrderedDict) else solid,)
+        for base in (collections.OrderedDict if is_a(value, collections.OrderedDict) else builtin_type,)
         if hasattr(base, method)
     ):
         raise Interrupt("callable-on-handle", name)
@@ -64,5 +66,7 @@ def _of_subclass(value: Any, solid: type[Any], name: str, above: tuple[int, ...]
 def _call(_session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = "json.dumps" if "make_encoder" in str(callable_) else callable_.__name__
     return _core.natively(
-        callable_, tuple([_solid(arg, name) for arg in args]), {key: _solid(arg, name) for key, arg in kwargs.items()}
+        callable_,
+        tuple([_with_plain_numbers(arg, name) for arg in args]),
+        {key: _with_plain_numbers(arg, name) for key, arg in kwargs.items()},
     )

@@ -46,7 +46,7 @@ def contains(number: Any, table: Any) -> bool:
 def _keys(table: Any) -> list[Any] | None:
     """The numbers among the keys; None where another key may have its own idea of what equals it."""
     if issubclass(type(table), View):
-        if table.solid not in (dict, set, frozenset):
+        if table.builtin_type not in (dict, set, frozenset):
             return None
         table = table.plain()
     walk = next(

@@ -236,7 +236,7 @@ def _type_getattribute(session: Session, callable_: Any, args: tuple[Any, ...], 
 def _type(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) == 1 and not kwargs:
         if issubclass(type(args[0]), View):
-            return args[0].solid
+            return args[0].builtin_type
         if type(args[0]) is types.MethodType and issubclass(
             type(args[0].__self__), (View, Array)
         ):  # outside, a method of C code

@@ -7,7 +7,6 @@ from __future__ import annotations
 import collections
 import enum
 import functools
-import os
 import types
 import typing
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS, Float, Int
 from ...higher_order.bodies import Surroundings
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.torch_code import is_torch_function
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["call_through", "is_own_cache"]
 
 _WRAPPER = functools._lru_cache_wrapper
-_TORCH = os.path.dirname(torch.__file__) + os.sep
 #: `list[int]` and the like: the library keeps one for equal arguments, and nobody writes to them
 _ALIASES = (types.GenericAlias, types.UnionType, typing._BaseGenericAlias)  # type: ignore[attr-defined]  # private in typeshed
 
@@ -64,7 +63,7 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     )
     if changed:
         raise _denied(function, f"it changes {changed} the first time it is called")
-    if not _is_value(result) and not _is_torchs(function):
+    if not _is_value(result) and not is_torch_function(function):  # programs do not write to what torch keeps
         raise _denied(function, "its result is one object for all calls, which others may hold and change")
     given.append((numbers, result))
     session.world.keep += (args, kwargs, result)
@@ -73,11 +72,6 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
             functools.partial(_check_unchanged, function, result, _CONTENTS[type(result)](result))
         )
     return result
-
-
-def _is_torchs(function: Any) -> bool:
-    """Whether a cache is torch's own: programs do not write to what it keeps."""
-    return type(function) is types.FunctionType and function.__code__.co_filename.startswith(_TORCH)
 
 
 def _is_value(result: Any) -> bool:

@@ -58,7 +58,7 @@ def own_method(callable_: Any, args: tuple[Any, ...]) -> Any:
         is_a(callable_, _DESCRIPTORS)
         and args
         and is_a(args[0], VIEWS)
-        and callable_.__objclass__ in (args[0].solid, object)
+        and callable_.__objclass__ in (args[0].builtin_type, object)
     ):
         return None
     method = getattr(type(args[0]), callable_.__name__, None)
@@ -72,7 +72,7 @@ def refusal(name: str, args: tuple[Any, ...]) -> Interrupt:
     large = next((a for a in args if type(a) in (LargeDict, LazyList, LazyDeque, LazySet)), None)
     if large is None:
         return Interrupt("callable-on-handle", name)
-    return Interrupt("too-large", f"a {large.solid.__name__} of {len(large._table)} entries, given to {name},")
+    return Interrupt("too-large", f"a {large.builtin_type.__name__} of {len(large._table)} entries, given to {name},")
 
 
 def _call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

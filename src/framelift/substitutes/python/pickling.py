@@ -53,7 +53,7 @@ class _Pickler(pickle.Pickler):
         if is_a(obj, _BY_NAME):
             _guard_name(self._session, obj)
         elif cls in (LargeDict, LazyList, LazyDeque, LazySet):
-            raise Interrupt("too-large", f"a {cls.solid.__name__} given to pickle.dumps")
+            raise Interrupt("too-large", f"a {cls.builtin_type.__name__} given to pickle.dumps")
         elif _core.is_external(obj) or issubclass(cls, (torch.Tensor, Opaque, View)):
             raise Interrupt("callable-on-handle", "pickle.dumps")
         elif cls in copyreg.dispatch_table and cls not in _REGISTERED:

@@ -16,6 +16,7 @@ from ...calls.call_tables import substitute
 from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.torch_code import is_torch_function
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -39,7 +40,7 @@ def _infer_parameters(session: Session, callable_: Any, args: tuple[Any, ...], k
     stop = Interrupt("lazy-module", qualname_of(type(args[0])))
     recorder = session.recorder
     own = (
-        type(module).initialize_parameters.__module__.startswith("torch.nn.modules.")
+        is_torch_function(type(module).initialize_parameters, "torch.nn.modules")
         and callable_ is type(module)._infer_parameters
     )
     if (
