@@ -27,7 +27,7 @@ PARTS = {
     (tape, "places"): lambda: (),
     (record.Record, "add"): lambda self, capture: None,
     (driver, "spent"): lambda sessions: (),
-    (driver, "going_on"): lambda breaks, code: None,
+    (driver, "resumed_from"): lambda breaks, code: None,
     (record.Capture, "phase"): contextlib.contextmanager(lambda self, name: (yield)),
 }
 

@@ -99,7 +99,7 @@ static int look_up(CompiledObject* self, const Binding& binding, PyObject** resu
 // ---- the stance ----
 
 static PyObject* redirect = nullptr;  // Python: (compiled, args, kwargs) runs in place of a lookup, under some stances
-static PyObject* follow_torch = nullptr;  // Python: told of TorchDynamo's record of the stance when that changed
+static PyObject* follow_torch = nullptr;  // Python: called with TorchDynamo's record of the stance when that changed
 static PyObject *torch_module_name, *torch_record_name;
 
 // torch.compiler.set_stance writes to a variable of TorchDynamo, which may be imported at any time or never.
@@ -150,7 +150,7 @@ static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t n
   if (verdict != 2) return result;
   PyObject* failure = take_failure();
   result = run_plain((PyObject*)self, function, args, nargsf, kwnames);
-  tell_failure(failure, &result);
+  report_failure(failure, &result);
   return result;
 }
 

@@ -14,7 +14,7 @@ namespace framelift {
 
 struct EntryObject {
   PyObject_HEAD GuardProgramObject* program;
-  PyObject* run;  // callable(inputs, externals), or None: run the frame in plain Python
+  PyObject* run;  // callable(inputs, externals), or None: run the frame eagerly
   PyObject* info;
   unsigned long long hits;
   char replayable;  // the run changes nothing before it can fail: a failure is left to plain Python, with its own lines
@@ -120,7 +120,7 @@ static Ref run_entry(EntryObject* entry, Slots& slots) {
   return Ref::steal(PyObject_Vectorcall(entry->run, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 
-static PyObject* plain = nullptr;  // what a run returns to say: run the frame in plain Python
+static PyObject* plain = nullptr;  // what a run returns to say: run the frame eagerly
 static PyObject* miss = nullptr;   // what a run returns to say that this entry is not for this call
 
 static thread_local PyObject* failure = nullptr;  // (info, exception) of a graph that failed, until it is taken
@@ -153,7 +153,7 @@ PyObject* take_failure() {
   return taken;
 }
 
-void tell_failure(PyObject* stolen, PyObject** result) {
+void report_failure(PyObject* stolen, PyObject** result) {
   Ref taken = Ref::steal(stolen);
   if (!taken || !*result || !failure_teller) return;
   UncapturedScope own;

@@ -1,4 +1,4 @@
-// Which of several entries a call most likely belongs to, told by what its arguments look like.
+// Which of several entries a call most likely belongs to, judged by what its arguments look like.
 #pragma once
 #include <Python.h>
 

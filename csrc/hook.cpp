@@ -305,7 +305,7 @@ static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
   if (!muted) {
     PyObject* failure = take_failure();
     result = pass_on(ts, frame, 0);
-    tell_failure(failure, &result);
+    report_failure(failure, &result);
     return result;
   }
   tls.mode = Mode::Off;
@@ -328,7 +328,7 @@ PyObject* run_looked_up(PyObject* compiled, PyObject* function, PyObject* const*
   PyObject* failure = take_failure();
   *began = true;
   result = run_plain(compiled, function, args, (size_t)n, nullptr);
-  tell_failure(failure, &result);
+  report_failure(failure, &result);
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Whether an object has attributes of its own, told by one or two words where that is certain.  As CPython lays managed
+// Whether an object has attributes of its own, as one or two words show where that is certain.  As CPython lays managed
 // dictionaries out.
 #pragma once
 #define PY_SSIZE_T_CLEAN

@@ -24,7 +24,6 @@ void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths) {
 }
 
 void count_probe(Rehearsal* r) {
-  r->probes++;
   if (current_frame(PyThreadState_Get()) == r->root_frame) r->root_probes++;
 }
 
@@ -72,7 +71,7 @@ static PyObject* match_class(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return ask_session(r, name_match_class, a, n);
 }
 
-// Whether a pattern takes it for a sequence or mapping is told by flags of its class, which C code looks at.
+// Whether a pattern takes it for a sequence or mapping is decided by flags of its class, which C code looks at.
 static PyObject* match_kind(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
   if (r && is_heap_type(Py_TYPE(a[0]))) {
@@ -144,12 +143,12 @@ static PyObject* same_object(PyObject*, PyObject* const* a, Py_ssize_t n) {
 // A table finds its keys by hash, which of a symbolic number is known only as a constant.
 static bool is_table(PyObject* o) {
   if (is_view(o) || PyDictKeys_Check(o)) return true;
-  PyTypeObject* solid = PyDict_Check(o)        ? &PyDict_Type
-                        : PySet_Check(o)       ? &PySet_Type
-                        : PyFrozenSet_Check(o) ? &PyFrozenSet_Type
-                                               : nullptr;
-  return solid && (Py_IS_TYPE(o, solid) ||
-                   _PyType_Lookup(Py_TYPE(o), name_dunder_contains) == _PyType_Lookup(solid, name_dunder_contains));
+  PyTypeObject* builtin = PyDict_Check(o)        ? &PyDict_Type
+                          : PySet_Check(o)       ? &PySet_Type
+                          : PyFrozenSet_Check(o) ? &PyFrozenSet_Type
+                                                 : nullptr;
+  return builtin && (Py_IS_TYPE(o, builtin) ||
+                     _PyType_Lookup(Py_TYPE(o), name_dunder_contains) == _PyType_Lookup(builtin, name_dunder_contains));
 }
 
 // A number that was counted out to be a key like no other: it looks itself who asks for its hash.

@@ -98,8 +98,8 @@ static PyObject* stop_here(PyObject* place) {
 // an exception bound by `as` would hold itself through its traceback, and through the frames before this one all that
 // the capture knows of the program.
 static PyObject* stop(PyObject*, PyObject* place) {
-  PyObject* going_on = stop_here(place);
-  if (going_on) return going_on;
+  PyObject* handover = stop_here(place);
+  if (handover) return handover;
   KeepError keep;
   Frame* frame = current_frame(PyThreadState_Get());
   for (Py_ssize_t i = 0, n = frame_code(frame)->co_nlocalsplus; i < n; i++) Py_CLEAR(frame->localsplus[i]);

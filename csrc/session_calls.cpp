@@ -168,10 +168,6 @@ static PyObject* read(PyObject*, PyObject* const* a, Py_ssize_t n) {
   RehearseScope live;
   return read_attribute(r, a[0], name.get());
 }
-static PyObject* probe_count(PyObject*, PyObject*) {
-  NEED_REHEARSAL
-  return PyLong_FromLong(r->probes);
-}
 // The code that has run in this rehearsal so far, as rows of its times.
 static PyObject* rehearsed_code(PyObject*, PyObject*) {
   NEED_REHEARSAL
@@ -233,7 +229,6 @@ static MethodTable methods({
     method<natively>("natively", "natively(callable, args, kwargs)"),
     method<unwatched>("unwatched", "unwatched(callable, args, kwargs): plain frames, recorded torch calls"),
     method<forget_name, METH_O>("forget_name"),
-    method<probe_count, METH_NOARGS>("probe_count"),
     method<rehearsed_code, METH_NOARGS>("rehearsed_code", "the code that has run in this rehearsal, with its times"),
     method<warning_text, METH_O>("warning_text", "a warning of C code begins: whether captured code runs"),
     method<warning_category, METH_O>("warning_category", "whether the session says that nobody hears of this warning"),

@@ -32,22 +32,23 @@ struct UncapturedScope {
   ~UncapturedScope() { thread_state().mode = before; }
 };
 
-// hook.cpp: run `function` in plain Python with its callees captured on behalf of `compiled`; vectorcall arguments.
+// hook.cpp: run `function` eagerly with its callees captured on behalf of `compiled`; vectorcall arguments.
 PyObject* run_plain(PyObject* compiled, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 
 // compiled.cpp: whether the object is a compiled callable.
 bool is_compiled(PyObject* object);
 
 // entries.cpp: try the entries (a list, in order) on bound locals.  Returns 1 and sets *result (new reference) when an
-// entry ran; 2 when an entry says "run this frame in plain Python"; 0 when none matched; -1 with an exception set.
+// entry ran; 2 when an entry says "run this frame eagerly"; 0 when none matched; -1 with an exception set.
 int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result);
 // The same for one entry that the caller keeps alive.
 int try_entry(PyObject* entry, PyObject* const* locals, Py_ssize_t n, PyObject** result);
 bool is_entry(PyObject* object);
 // After try_entries said "run plainly": the failure of a graph that led to it, or NULL (a new reference either way).
 PyObject* take_failure();
-// Plain Python ended with *result: where it succeeded and the graph had failed (stolen), this is told, which may raise.
-void tell_failure(PyObject* failure, PyObject** result);
+// Plain Python ended with *result: where it succeeded and the graph had failed (stolen), it is reported, which may
+// raise.
+void report_failure(PyObject* failure, PyObject** result);
 
 // One initialiser per file that adds names to the module; each returns false with an exception set.
 bool init_hook(PyObject* module);

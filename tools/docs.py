@@ -136,7 +136,7 @@ def report_page() -> str:
         model.Function,
         model.Capture,
         model.Break,
-        model.Recapture,
+        model.RecompileCause,
         model.Refusal,
         model.Specialisation,
         model.Time,

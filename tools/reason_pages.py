@@ -55,7 +55,7 @@ def index() -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Every page that belongs into the folder."""
+    """Every page that goes in the folder."""
     return {FOLDER / "index.md": index(), **{FOLDER / f"{reason.id}.md": page(reason) for reason in REASONS.values()}}
 
 

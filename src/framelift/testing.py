@@ -74,7 +74,7 @@ def check_captured(
     found = report(compiled)
     seen = {
         "graphs": found.graphs,
-        "recompiles": sum(one.times for one in found.recaptures),
+        "recompiles": sum(one.times for one in found.recompiles),
         "breaks": len(found.breaks),
     }
     wanted = {"graphs": graphs, "recompiles": recompiles, "breaks": breaks}

@@ -161,7 +161,7 @@ def test_each_cause_has_a_limit_of_its_own() -> None:
     assert [(one.origin, one.old, one.new) for one in compiled.recompiles()[:2]] == [("kind", "''", "'k'"), ("kind", "'k'", "'kk'")]
 
 
-def test_recaptures_say_what_was_done() -> None:
+def test_recompiles_say_what_was_done() -> None:
     class Holder:
         scale = 1.5
 

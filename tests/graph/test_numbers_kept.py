@@ -109,7 +109,7 @@ def test_is_between_a_scalar_and_what_c_code_made_of_it():
 @pytest.mark.parametrize("view", [LazyDeque, LazySet, LazyList, LargeDict, InstanceDict])
 def test_views_have_the_flags_that_patterns_ask_for(view):
     patterns = 1 << 5 | 1 << 6
-    assert view.__flags__ & patterns == view.solid.__flags__ & patterns
+    assert view.__flags__ & patterns == view.builtin_type.__flags__ & patterns
     assert ClassDict.__flags__ & patterns == types.MappingProxyType.__flags__ & patterns
 
 

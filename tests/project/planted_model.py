@@ -1,4 +1,4 @@
-"""A model with three planted breaks, two causes of recaptures and one number that an expression fixes; and each repaired as its fix says.
+"""A model with three planted breaks, two causes of recompiles and one number that an expression fixes; and each repaired as its fix says.
 
 The docstring of a repaired part is what the report says to do, word for word.  Repaired or not, the model computes the same.
 """

@@ -17,8 +17,8 @@ EXPECTED = {
     "gate": ("breaks", "if x.mean() > 0:", "x.mean() > 0"),
     "rescale": ("breaks", "return x / x.abs().max().item()", "x.abs().max().item()"),
     "stamp": ("breaks", "return x + time.time() * 0", "time.time()"),
-    "temper": ("recaptures", 'return x / given["temperature"]', "given['temperature']"),
-    "recall": ("recaptures", 'return x + len(given["history"])', "given['history']"),
+    "temper": ("recompiles", 'return x / given["temperature"]', "given['temperature']"),
+    "recall": ("recompiles", 'return x + len(given["history"])', "given['history']"),
     "repeat": ("specialisations", 'for _ in [0] * given["n"]:', "given['n']"),
 }
 
@@ -82,7 +82,7 @@ def test_each_fix_removes_its_cause_and_no_other(reports, part) -> None:
 
 def test_all_fixes_leave_one_graph_per_call(reports) -> None:
     _, report = reports[tuple(PLANTED)]
-    assert not report.breaks and {one.origin for one in report.recaptures} <= {"given['n']"}     # symbolic from its first change on
+    assert not report.breaks and {one.origin for one in report.recompiles} <= {"given['n']"}     # symbolic from its first change on
     assert report.captures == report.graphs == 2
 
 

@@ -1,4 +1,4 @@
-"""Reports: what is said about captures, breaks, recaptures and constants, in text, JSON and HTML; explain, dry_run, assertions."""
+"""Reports: what is said about captures, breaks, recompiles and constants, in text, JSON and HTML; explain, dry_run, assertions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_dropped_captures_stay_in_the_record_as_plain_values() -> None:
     found = f.report()
     assert found.captures == 2 and found.graphs == 2
     assert [c.hits for function in found.functions for c in function.captures] == [-1, -1]
-    assert found.recaptures[0].changes == (("1", "2"),)
+    assert found.recompiles[0].changes == (("1", "2"),)
 
 
 def test_reset_clears_the_record() -> None:
@@ -96,7 +96,7 @@ def test_time_is_known_by_function_without_asking() -> None:
     assert "rehearsing time by function" in f.report().to_text()
 
 
-# ---- breaks, recaptures, constants ------------------------------------------------------------------------------------
+# ---- breaks, recompiles, constants ------------------------------------------------------------------------------------
 
 def test_breaks_are_grouped_by_root_cause() -> None:
     def outer(x):
@@ -162,7 +162,7 @@ def test_values_on_the_stack_are_called_by_their_expressions() -> None:
     f = compiled(divided)
     f(X), f(X * 2), f(X * 3)
     found = f.report()
-    (again,) = found.recaptures
+    (again,) = found.recompiles
     assert again.origin == "x.abs().max().item()" and again.result_of == found.breaks[0].id and "fix that break" in again.fix
     behind = next(c for c in found.functions[0].captures if c.resume)
     assert behind.after == found.breaks[0].id and "# resumes after: x.abs().max().item()" in behind.resume
@@ -202,18 +202,18 @@ def test_guards_say_what_each_call_compares() -> None:
     assert sum(guard.words for guard in tree) > 0 and any(guard.words == 0 for guard in tree)
 
 
-def test_recaptures_are_old_new_diffs_by_value() -> None:
+def test_recompiles_are_old_new_diffs_by_value() -> None:
     f = compiled(scaled)
     f(X, 1, [1])
     f(X, 1, [1, 2])
     f(X, 1, [1, 2, 3])
-    (one,) = f.report().recaptures
+    (one,) = f.report().recompiles
     assert (one.origin, one.kind, one.times) == ("values", "LEN", 1)   # a length that changed is symbolic
     assert one.changes == (("1 item", "2 items"),)
     assert one.source.expression == "values" and "len(values)" in one.source.caret
     f = compiled(scaled)
     f(X, 1, (1,)), f(X, 1, (1, 2)), f(X, 1, (1, 2, 3))
-    (one,) = f.report().recaptures
+    (one,) = f.report().recompiles
     assert (one.origin, one.times, one.changes) == ("values", 2, (("(1,)", "(1, 2)"), ("(1, 2)", "(1, 2, 3)")))
 
 
@@ -224,11 +224,11 @@ def test_what_is_symbolic_since_it_changed_is_settled(first, second, third) -> N
 
     f = compiled(program)
     f(*first), f(*second), f(*third)
-    (one,) = f.report().recaptures
+    (one,) = f.report().recompiles
     assert one.settled and one.times == 1 and one.fix.startswith("Nothing more to do") and "symbolic since then" in f.report().to_text()
     again = compiled(program, dynamic=True)      # what the fix names
     again(*first), again(*second), again(*third)
-    assert not again.report().recaptures
+    assert not again.report().recompiles
 
 
 def logged(function):
@@ -244,7 +244,7 @@ def test_a_decorated_function_is_shown_by_its_own_names() -> None:
     f(X, 1, values=[1, 2])
     found = f.report()
     assert found.functions[0].name == "scaled" and found.recompiles[0].origin == "values"
-    assert found.recaptures[0].source.line == scaled.__code__.co_firstlineno + 1
+    assert found.recompiles[0].source.line == scaled.__code__.co_firstlineno + 1
     assert found.functions[0].captures[0].inputs == ("x: float32 (2, 3)",)
 
 
@@ -313,8 +313,8 @@ def test_json_follows_its_schema_and_ids_are_stable() -> None:
         texts.append([json.loads(one.report().to_json()) for one in (f, g)])
     for document in texts[0]:
         assert matches(document, SCHEMA, SCHEMA["$defs"])
-        assert document["schema"] == 2
-    ids = [[(b["id"], [r["id"] for r in d["recaptures"]]) for d in document for b in d["breaks"] or [{"id": ""}]] for document in texts]
+        assert document["schema"] == 3
+    ids = [[(b["id"], [r["id"] for r in d["recompiles"]]) for d in document for b in d["breaks"] or [{"id": ""}]] for document in texts]
     assert ids[0] == ids[1] and any("tensor-bool@" in id_ for id_, _ in ids[0])
 
 

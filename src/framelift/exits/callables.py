@@ -97,8 +97,8 @@ def _method(walk: Walk, node: Node) -> Recipe:
     owner = node.obj.__self__
     if issubclass(type(owner), View):  # outside, a method of the container that the view stands for
         name = node.obj.__func__.__name__
-        own = lookup(owner.solid, name)
-        return Recipe((walk.constant(own, f"{owner.solid.__name__}_{name}"), ".__get__(", walk.part(owner), ")"))
+        own = lookup(owner.builtin_type, name)
+        return Recipe((walk.constant(own, f"{owner.builtin_type.__name__}_{name}"), ".__get__(", walk.part(owner), ")"))
     if issubclass(type(owner), Array):  # torch's implementation of what numpy has under the same name
         return Recipe((walk.constant(getattr, "getattr"), "(", walk.part(owner), f", {node.obj.__func__.__name__!r})"))
     kind = walk.constant(types.MethodType, "MethodType")

@@ -11,7 +11,7 @@ from ..graph.fx.values import Value
 from ..graph.metadata.arguments import has_long_part, rebuild
 from ..graph.metadata.cache import Outcome, outcome_of
 from ..graph.metadata.facts import SymbolicFacts
-from ..graph.metadata.meta_kernels import is_light, laid_out_by
+from ..graph.metadata.meta_kernels import laid_out_by, runs_on_meta
 from ..graph.metadata.refusals import check_arguments, check_dtypes, check_writes
 from ..graph.state.torch_state import State
 from ..graph.symbols.numbers import NUMBERS
@@ -69,7 +69,7 @@ def ask_symbolic(recorder: Recorder, asked: Asked) -> Outcome:
     if outcome is None:
         symbolic = asked.numbers or any(type(value.facts) is SymbolicFacts for value in asked.found)
         unknown = len(symbols.env.var_to_range)
-        outcome = _observed(recorder, asked, light=not symbolic)
+        outcome = _observed(recorder, asked, meta_kernels=not symbolic)
         symbols.note_line()
         symbols.env.pending_fresh_unbacked_symbols.clear()  # they are known by the step that makes them
         if len(symbols.env.var_to_range) == unknown and len(asked.key) < _MOST_KEY_PARTS:
@@ -77,7 +77,7 @@ def ask_symbolic(recorder: Recorder, asked: Asked) -> Outcome:
     return outcome
 
 
-def _observed(recorder: Recorder, asked: Asked, light: bool = True) -> Outcome:
+def _observed(recorder: Recorder, asked: Asked, meta_kernels: bool = True) -> Outcome:
     target, kept, kept_named, found = asked.target, asked.kept, asked.kept_named, asked.found
 
     def call(fakes: list[Any]) -> Any:
@@ -95,8 +95,8 @@ def _observed(recorder: Recorder, asked: Asked, light: bool = True) -> Outcome:
     recorder.cache.misses += 1
     facts = [value.facts for value in found]
     check_arguments(target, kept, kept_named, found)
-    regular = is_light(target.func, facts, kept, kept_named, asked.state)
-    observed = recorder.fakes.observe_lightly(facts, call) if light and regular else None
+    regular = runs_on_meta(target.func, facts, kept, kept_named, asked.state)
+    observed = recorder.fakes.observe_on_meta(facts, call) if meta_kernels and regular else None
     if observed is None:
         observed = recorder.fakes.observe(target.name, facts, call)
     outcome = outcome_of(observed, facts, target.name, asked.gives_values, regular, laid_out_by(target.func))

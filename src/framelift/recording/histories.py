@@ -90,13 +90,13 @@ def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any]
             raise Interrupt(
                 "torch-operation", "a full backward hook of a module, beside a result without a history outside,"
             )
-        odd = {i: fate for i, fate in fates.items() if fate}
-        odd |= {i: out.rooted if out.facts.requires_grad else f"frozen {out.rooted}" for i, out in leaves}
+        changed = {i: fate for i, fate in fates.items() if fate}
+        changed |= {i: out.rooted if out.facts.requires_grad else f"frozen {out.rooted}" for i, out in leaves}
         detach = target_of(torch.Tensor.detach)
         return [
-            recorder.value_of(recorder.record(detach, (out.stand_in,), {}, keep=True)) if i in odd else out
+            recorder.value_of(recorder.record(detach, (out.stand_in,), {}, keep=True)) if i in changed else out
             for i, out in enumerate(outputs)
-        ], tuple(odd.items())
+        ], tuple(changed.items())
 
 
 def _fates(recorder: Recorder, outputs: Sequence[Any], roots: list[Value]) -> dict[int, str]:

@@ -494,7 +494,7 @@ class Recorder:
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
         check_results(self, asked)
         leave_retaining(self, asked)
-        asked, odd = without_histories(self, asked)
+        asked, without_history = without_histories(self, asked)
         chosen = self.settings.chosen()
         if chosen is not None and chosen[0] != base.inference:
             base = base._replace(inference=chosen[0], grad=not chosen[0])
@@ -521,7 +521,7 @@ class Recorder:
             any(step.state != base for step in self.tape),
             without_grad,
             None if self.symbols is None else [v.external if type(v) is Value else v for v in given],
-            odd,
+            without_history,
             chosen,
             self._live is not None,
             left is not None and left.is_one_region(states),

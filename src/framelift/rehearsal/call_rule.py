@@ -184,16 +184,18 @@ def _own_cache(callable_: Any) -> Any:
     return True if known_kind(type(callable_)) is functools._lru_cache_wrapper and is_own_cache(callable_) else None
 
 
-def _odd_instance(callable_: Any) -> Any:
+def _calls_its_class_attribute(callable_: Any) -> Any:
     """The class of a callable holds something else than a function under `__call__`: that is called instead."""
     method = lookup.member(type(callable_), "__call__")
-    odd = (
+    not_a_function = (
         method is not None
         and not lookup.is_c_callable(method)
         and type(method) not in (types.FunctionType, classmethod, staticmethod)
     )
     return (
-        True if odd and (type(method) is property or _core.type_lookup(type(method), "__get__", None) is None) else None
+        True
+        if not_a_function and (type(method) is property or _core.type_lookup(type(method), "__get__", None) is None)
+        else None
     )
 
 
@@ -305,7 +307,7 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (HANDLER, autograd_function.is_function_class),
     (NATIVE, subclasses.is_tensor_class),
     (HANDLER, wrapper_results.make_wrapper),
-    (UNWRAP, _odd_instance),
+    (UNWRAP, _calls_its_class_attribute),
     (HANDLER, _metaclass),
     (HIGHER, _in(HIGHER_ORDER)),
     (PURE_, _in(PURE)),
@@ -335,7 +337,7 @@ def unwrap(
             callable_.bound if inside else let_in(session.world, callable_.bound, const(callable_).to("attr", "bound"))
         )
         return callable_.function, bound + args, kwargs
-    if _odd_instance(callable_):
+    if _calls_its_class_attribute(callable_):
         method = session.world.lookup(type(callable_), "__call__")
         if type(method) is property:
             return _core.captured(method.fget, (callable_,), None), args, kwargs

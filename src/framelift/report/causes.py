@@ -9,7 +9,7 @@ from ..vocabulary.break_fixes import break_fix
 from ..vocabulary.places import Place, expression, users
 from ..vocabulary.reasons import page
 from .guards import is_free
-from .model import Break, Link, Recapture
+from .model import Break, Link, RecompileCause
 from .named_events import Event, at, maybe, source
 from .recompile_fixes import recompile_fix, result_fix, settled_fix
 
@@ -24,11 +24,11 @@ class Causes:
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = events
         self.break_ids: dict[tuple[Any, ...], str] = {}
-        self.recapture_ids: dict[tuple[Any, ...], str] = {}
+        self.recompile_ids: dict[tuple[Any, ...], str] = {}
         self.after: dict[int, tuple[Any, ...]] = {}  # number of a note that resumes after a break -> that break
         self._follow()
         self.breaks = self._breaks()
-        self.recaptures = self._recaptures()
+        self.recompiles = self._recompiles()
 
     def _follow(self) -> None:
         """A capture that resumes after an expression follows the break that was last seen below it."""
@@ -50,9 +50,9 @@ class Causes:
         """The same by its id."""
         return self.break_ids[self.cause(event)] if event.note.stop is not None else ""
 
-    def recapture_of(self, event: Event) -> str:
+    def recompile_of(self, event: Event) -> str:
         """The recompile that caused an event."""
-        return self.recapture_ids.get(event.change, "") if event.note.miss is not None else ""
+        return self.recompile_ids.get(event.change, "") if event.note.miss is not None else ""
 
     def followed(self, event: Event) -> str:
         """The break after which an event resumes."""
@@ -115,14 +115,14 @@ class Causes:
 
     # ---- recompiles ----
 
-    def _recaptures(self) -> tuple[Recapture, ...]:
+    def _recompiles(self) -> tuple[RecompileCause, ...]:
         groups: dict[tuple[Any, ...], list[Event]] = {}
         for event in self.events:
             if event.note.miss is not None and not event.library:
                 groups.setdefault(event.change, []).append(event)
-        return tuple(self._recapture(key, events) for key, events in groups.items())
+        return tuple(self._recompile(key, events) for key, events in groups.items())
 
-    def _recapture(self, key: tuple[Any, ...], events: list[Event]) -> Recapture:
+    def _recompile(self, key: tuple[Any, ...], events: list[Event]) -> RecompileCause:
         rows = [(event, event.note.miss) for event in events if event.note.miss is not None]
         first, last = events[0], rows[-1][1]
         _, origin, kind = key
@@ -130,7 +130,7 @@ class Causes:
         place = (
             last.place if kind == "RELATION" else next(filter(None, seen), None) or first.place(last.origin, last.place)
         )
-        id_ = self.recapture_ids[key] = unused(f"{origin or kind}@{first.function}", self.recapture_ids.values())
+        id_ = self.recompile_ids[key] = unused(f"{origin or kind}@{first.function}", self.recompile_ids.values())
         changes = tuple(dict.fromkeys((event.text(miss.old), event.text(miss.new)) for event, miss in rows))
         result = self.followed(first) if any(origin.startswith(text) for text in first.stack.values()) else ""
         full = events[-1].note.capture()
@@ -148,7 +148,7 @@ class Causes:
             else recompile_fix(kind, origin, *map(rows[-1][0].text, (last.old, last.new)))
         )
         functions = tuple(dict.fromkeys(event.function for event in events))
-        return Recapture(
+        return RecompileCause(
             id_,
             first.function,
             functions,

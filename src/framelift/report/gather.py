@@ -101,7 +101,7 @@ def summary(compiled: Any) -> str:
     causes = Causes(_events([native]))
     graphs = sum(note.has_graph for note in notes)
     operations = sum(note.operations for note in notes)
-    misses = sum(one.times for one in causes.recaptures)
+    misses = sum(one.times for one in causes.recompiles)
     shared = sum(bool(note.shared_with) for note in notes)
     parts = [
         f"{_count(graphs, 'graph')} with {_count(operations, 'operation')} from {_count(len(notes), 'capture')} "
@@ -158,7 +158,7 @@ class _Gathering:
             self._times(),
             self._functions(),
             self.causes.breaks,
-            self.causes.recaptures,
+            self.causes.recompiles,
             refusals,
             self._specialisations(),
         )
@@ -220,7 +220,7 @@ class _Gathering:
             self.causes.id_of(event),
             self.causes.followed(event),
             resume_source(note.resumed, note.line) if note.resumed is not None else "",
-            self.causes.recapture_of(event),
+            self.causes.recompile_of(event),
             phases,
             note.seconds,
             note.cpu_seconds,

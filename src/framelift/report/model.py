@@ -27,7 +27,7 @@ __all__ = [
     "Guard",
     "Link",
     "Phase",
-    "Recapture",
+    "RecompileCause",
     "Refusal",
     "Report",
     "Source",
@@ -36,7 +36,7 @@ __all__ = [
     "schema",
 ]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 #: text, html and fragment: report -> str.  Filled by the files that make them, which stand above this one.
 FORMS: dict[str, Callable[..., str]] = {}
 
@@ -96,7 +96,7 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True)
-class Recapture:
+class RecompileCause:
     """One guarded value that changed, and made further captures necessary."""
 
     id: str
@@ -178,7 +178,7 @@ class Capture:
     reason: str  # id of the break that ended it, or ""
     after: str  # id of the break after which it resumes, or ""
     resume: str  # where and with which values it resumes, and the source from there; "" for a whole function
-    recapture: str  # id of the recompile that caused it, or ""
+    recompile: str  # id of the recompile that caused it, or ""
     phases: tuple[Phase, ...]
     seconds: float
     cpu_seconds: float
@@ -220,14 +220,9 @@ class Report:
     times: tuple[Time, ...]  # the same by function, the most expensive first
     functions: tuple[Function, ...]
     breaks: tuple[Break, ...]
-    recaptures: tuple[Recapture, ...]
+    recompiles: tuple[RecompileCause, ...]
     refusals: tuple[Refusal, ...]
     specialisations: tuple[Specialisation, ...]
-
-    @property
-    def recompiles(self) -> tuple[Recapture, ...]:
-        """The values that changed, each with the recompiles that it caused; `recaptures` in the JSON form."""
-        return self.recaptures
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists, text and numbers."""
@@ -304,6 +299,6 @@ SCHEMA: dict[str, Any] = {
     **schema(Report),
     "$defs": {
         c.__name__: schema(c)
-        for c in (Source, Link, Phase, Time, Break, Recapture, Refusal, Specialisation, Guard, Capture, Function)
+        for c in (Source, Link, Phase, Time, Break, RecompileCause, Refusal, Specialisation, Guard, Capture, Function)
     },
 }

@@ -63,8 +63,8 @@ def so_far() -> str:
         (min(cache_hits(), distinct), "from the disk cache"),
         (counts.shared + counts.shared_graphs, "shared"),
     ]
-    told = ", ".join(f"{number} {word}" for number, word in rows if number)
-    return f" (so far: {told})" if told else ""
+    shown = ", ".join(f"{number} {word}" for number, word in rows if number)
+    return f" (so far: {shown})" if shown else ""
 
 
 def cache_hits() -> int:

@@ -80,7 +80,7 @@ def _tensor(origin: str, old: str, new: str) -> str:
     )
 
 
-_RECAPTURES: dict[str, Callable[[str, str, str], str]] = {
+_RECOMPILES: dict[str, Callable[[str, str, str], str]] = {
     "EQ": _equal,
     "TENSOR": _tensor,
     "LEN": lambda o, old, new: f"{o} changes its length: keep it at one length, or stack its contents into a tensor.",
@@ -112,7 +112,7 @@ _RECAPTURES: dict[str, Callable[[str, str, str], str]] = {
 
 def recompile_fix(kind: str, origin: str, old: str, new: str) -> str:
     """The fix for a value that made a capture necessary again."""
-    found = _RECAPTURES.get(kind)
+    found = _RECOMPILES.get(kind)
     return found(origin, old, new) if found is not None else f"Keep {origin or 'it'} the same between calls."
 
 

@@ -53,7 +53,7 @@ def lines(report: Report) -> Iterator[Line]:
     if report.phases:
         yield "dim", "  " + ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in report.phases.items())
     yield from _breaks(report)
-    yield from _recaptures(report)
+    yield from _recompiles(report)
     yield from _refusals(report)
     yield from _functions(report)
     yield from _times(report)
@@ -64,7 +64,7 @@ def _overview(report: Report) -> str:
     return (
         f"{_count(report.graphs, 'graph')}, {_count(report.operations, 'operation')}, "
         f"{_count(len(report.breaks), 'break')}, "
-        f"{_count(sum(r.times for r in report.recaptures), 'recompile')}, {_count(report.guards, 'guard')}, "
+        f"{_count(sum(r.times for r in report.recompiles), 'recompile')}, {_count(report.guards, 'guard')}, "
         f"{_count(report.calls, 'call')} served, {report.seconds:.2f} s of compiling"
     )
 
@@ -114,10 +114,10 @@ def cost(one: Break) -> str:
     )
 
 
-def _recaptures(report: Report) -> Iterator[Line]:
-    if report.recaptures:
+def _recompiles(report: Report) -> Iterator[Line]:
+    if report.recompiles:
         yield "head", "\nrecompiles"
-    for one in report.recaptures:
+    for one in report.recompiles:
         more = f" and {_count(len(one.functions) - 1, 'further function')}" if len(one.functions) > 1 else ""
         yield (
             "warn",

@@ -30,7 +30,7 @@ function breakCard(b) {
     ${stack ? `<details><summary>Stack</summary><pre>${stack}</pre></details>` : ""}</article>`;
 }
 
-function recaptureCard(r) {
+function recompileCard(r) {
   const rows = r.changes.filter(c => c[0] || c[1]).map(c => `<span class=old>- ${esc(c[0])}</span>\n<span class=new>+ ${esc(c[1])}</span>`).join("\n");
   return `<article class="card ${r.settled ? "" : "warn"}" id="${esc(r.id)}"><h3><code>${esc(r.origin || r.kind)}</code> changed: ${many(r.times, "recompile")} <span class=tag>${esc(r.kind)}</span>${r.settled ? " <span class=tag>symbolic since then</span>" : ""}</h3>
     <p class=dim>${r.functions.map(f => `<a href="${link(f)}">${esc(f)}</a>`).join(", ")} · ${ms(r.seconds)}${r.result_of ? ` · result of <a href="#/breaks">${esc(r.result_of)}</a>` : ""}</p>
@@ -102,7 +102,7 @@ function capturePart(c) {
   return `<section class=card><h3>${esc(c.id.split("#").pop())}: <span class="${c.status === "broken" ? "bad-text" : "ok"}">${esc(c.status)}</span></h3>
     <p>${many(c.operations, "operation")}, ${many(c.guards, "guard")}, ${c.hits < 0 ? "dropped" : many(c.hits, "call") + " served"} · <span class=dim>${phases}${c.backend ? `, backend ${esc(c.backend)}` : ""}</span></p>
     ${c.after ? `<p>Resumes after <a href="#/breaks">${esc(c.after)}</a></p>` : ""}
-    ${c.reason ? `<p class=bad-text>Ended by <a href="#/breaks">${esc(c.reason)}</a></p>` : ""}${c.recapture ? `<p class=warn-text>Recompiled because of <a href="#/recaptures">${esc(c.recapture)}</a></p>` : ""}
+    ${c.reason ? `<p class=bad-text>Ended by <a href="#/breaks">${esc(c.reason)}</a></p>` : ""}${c.recompile ? `<p class=warn-text>Recompiled because of <a href="#/recompiles">${esc(c.recompile)}</a></p>` : ""}
     ${c.resume ? `<details><summary>What it resumes with</summary><pre>${comments(c.resume)}</pre></details>` : ""}
     ${c.graph ? `<details open><summary>Graph</summary><pre>${comments(c.graph)}</pre></details>` : ""}
     ${c.inputs.length ? `<details><summary>${many(c.inputs.length, "input")}</summary><pre>${c.inputs.map(esc).join("\n")}</pre></details>` : ""}
@@ -112,12 +112,12 @@ function capturePart(c) {
 
 const empty = text => `<p class=ok>${text}</p>`;
 const VIEWS = {
-  "": () => `<h1>${esc(R.name)}</h1><div class=tiles>${[["graphs", R.graphs], ["operations", R.operations], ["breaks", R.breaks.length], ["recompiles", R.recaptures.reduce((n, r) => n + r.times, 0)], ["guards", R.guards],
+  "": () => `<h1>${esc(R.name)}</h1><div class=tiles>${[["graphs", R.graphs], ["operations", R.operations], ["breaks", R.breaks.length], ["recompiles", R.recompiles.reduce((n, r) => n + r.times, 0)], ["guards", R.guards],
     ["calls served", R.calls], ["captures", R.captures], ["compiling", ms(R.seconds)]].map(([name, n]) => `<div class=tile><b>${n}</b><span>${name}</span></div>`).join("")}</div>
-    <h2>Breaks</h2>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}<h2>Recompiles</h2>${R.recaptures.map(recaptureCard).join("") || empty("Nothing was recompiled.")}
+    <h2>Breaks</h2>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}<h2>Recompiles</h2>${R.recompiles.map(recompileCard).join("") || empty("Nothing was recompiled.")}
     ${R.refusals.length ? `<h2>No longer compiled</h2>${R.refusals.map(refusalCard).join("")}` : ""}<h2>Functions</h2>${functionRows(R.functions)}`,
   breaks: () => `<h1>Breaks</h1>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}`,
-  recaptures: () => `<h1>Recompiles</h1>${R.recaptures.map(recaptureCard).join("") || empty("Nothing was recompiled.")}`,
+  recompiles: () => `<h1>Recompiles</h1>${R.recompiles.map(recompileCard).join("") || empty("Nothing was recompiled.")}`,
   constants: () => `<h1>Specialized on</h1>${constantRows(R.specialisations)}`,
   functions: () => `<h1>Functions</h1>${functionRows(R.functions)}`,
   timeline: () => `<h1>Timeline</h1>${timeline()}`,
@@ -127,13 +127,13 @@ const VIEWS = {
 function search(text) {
   const has = (...parts) => parts.some(p => p && String(p).toLowerCase().includes(text));
   const breaks = R.breaks.filter(b => has(b.sentence, b.reason, b.fix, b.source && b.source.caret, b.source && b.source.file));
-  const recaptures = R.recaptures.filter(r => has(r.origin, r.sentence, r.function));
+  const recompiles = R.recompiles.filter(r => has(r.origin, r.sentence, r.function));
   const constants = R.specialisations.filter(s => has(s.origin, s.value, s.source && s.source.expression));
   const refusals = R.refusals.filter(r => has(r.name, r.sentence, r.source.file));
   const functions = R.functions.filter(f => has(f.name, f.source.file) || f.captures.some(c => has(c.graph, c.entry)));
   const guards = R.functions.flatMap(f => f.captures.flatMap(c => c.guard_tree.filter(g => has(g.path, g.checks.join(" "))).map(g => [f, g]))).slice(0, 100);
   const part = (title, list, html) => list.length ? `<h2>${title}</h2>${html}` : "";
-  const found = part("Breaks", breaks, breaks.map(breakCard).join("")) + part("Recompiles", recaptures, recaptures.map(recaptureCard).join("")) + part("No longer compiled", refusals, refusals.map(refusalCard).join("")) + part("Functions", functions, functionRows(functions))
+  const found = part("Breaks", breaks, breaks.map(breakCard).join("")) + part("Recompiles", recompiles, recompiles.map(recompileCard).join("")) + part("No longer compiled", refusals, refusals.map(refusalCard).join("")) + part("Functions", functions, functionRows(functions))
     + part("Constants", constants, constantRows(constants)) + part("Guards", guards, `<div class=tree>${guards.map(([f, g]) => `<div><a href="${link(f.id)}">${esc(f.name)}</a> ${esc(g.path)} <span class=dim>${g.checks.map(esc).join("; ")}</span></div>`).join("")}</div>`);
   return `<h1>Search: ${esc(text)}</h1>${found || "<p class=dim>Nothing found.</p>"}`;
 }

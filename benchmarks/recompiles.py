@@ -1,6 +1,6 @@
 """How often programs whose world changes are captured over 100 calls, beside TorchDynamo.  Counts, not times.
 
-    python benchmarks/recaptures.py [--calls 100] [--json out.json]
+    python benchmarks/recompiles.py [--calls 100] [--json out.json]
 
 Both front ends run the same program with a backend that compiles nothing; a capture is one call of that backend.
 Steps of optimizers with a schedule are run with AOTAutograd: what it cannot follow it takes for a constant, and a
