@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 import framelift
@@ -208,7 +209,22 @@ class Hooked(nn.Module):
         return self.inner(self.weight * x)
 
 
+def saving_double(m, x):
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: saved * 2, lambda saved: saved):
+        return (m.weight * x) ** 2
+
+
+def saving_same(m, x):
+    with torch.autograd.graph.save_on_cpu():
+        return (m.weight * x) ** 2
+
+
+def checkpointed(m, x):
+    return torch.utils.checkpoint.checkpoint(lambda x: (m.weight * x) ** 2, x, use_reentrant=False)
+
+
 REFUSED = {
+    "hooks on saved tensors": lambda: Program(saving_double),
     "a hook": lambda: Program(hooked),
     "a module's hooks": Hooked,
     "gradients that may be None": lambda: Program(lambda m, x: MayBeNone.apply(m.weight * x)[0]),
@@ -236,3 +252,19 @@ def test_a_function_that_nobody_differentiates_is_exported(strict) -> None:
             program = REFUSED[name]()
             exported = framelift.export(program, (torch.ones(3),), strict=strict).module()
             assert exported(torch.full((3,), 2.0)).tolist() == program(torch.full((3,), 2.0)).tolist()
+
+
+@pytest.mark.parametrize("program", [saving_same, checkpointed])
+def test_hooks_of_torchs_that_keep_what_is_saved_change_no_gradient(program) -> None:
+    model, given = Program(program), torch.tensor([1.0, 2.0, 3.0])
+    exported = framelift.export(model, (torch.ones(3),), strict=False).module()
+    for made in (exported, model):
+        made(given).sum().backward()
+    assert torch.equal(exported.weight.grad, model.weight.grad)
+
+
+def test_hooks_around_an_export_are_not_the_programs() -> None:
+    model = Program(lambda m, x: (m.weight * x) ** 2)
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: saved * 2, lambda saved: saved):
+        exported = framelift.export(model, (torch.ones(3),), strict=False).module()
+    assert exported(torch.ones(3)).tolist() == model(torch.ones(3)).tolist()

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
@@ -109,17 +110,43 @@ class _Untracked(TorchFunctionMode):
     Also, gradients that were asked for without `create_graph` have no history of their own, and hooks are refused.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._hooks_outside = _saved_hooks()
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func == _GET_DATA:
             return torch.detach(args[0])
-        if func is torch.Tensor.register_hook and torch.fx.experimental.proxy_tensor.get_proxy_mode() is not None:
-            raise refused("a hook on a gradient")
+        hooks = _saved_hooks() if torch.is_grad_enabled() else None
+        if (hooks is not None or func is torch.Tensor.register_hook) and _is_tracing():
+            if func is torch.Tensor.register_hook:
+                raise refused("a hook on a gradient")
+            if hooks is not None and hooks != self._hooks_outside and not _keep_values(*hooks):
+                raise refused("hooks on saved tensors")
         if func is torch.autograd.grad and not (kwargs or {}).get("create_graph", False):
             return pytree.tree_map_only(torch.Tensor, torch.detach, func(*args, **(kwargs or {})))
         return func(*args, **(kwargs or {}))
 
 
 _GET_DATA = torch.Tensor.data.__get__
+
+
+def _is_tracing() -> bool:
+    return torch.fx.experimental.proxy_tensor.get_proxy_mode() is not None
+
+
+def _saved_hooks() -> Any:
+    """The innermost hooks on saved tensors: (pack, unpack), or None."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True)
+
+
+def _keep_values(pack: Any, unpack: Any) -> bool:
+    """Whether these hooks are torch's own, which give back what they were given (checkpoints, other memory)."""
+    found = [getattr(hook, "__globals__", None) for hook in (pack, unpack)]
+    return all(any(one is torchs for torchs in _KEEPING) for one in found)
+
+
+_KEEPING = (vars(torch.utils.checkpoint), vars(torch.autograd.graph))
 
 
 def lower_program(
