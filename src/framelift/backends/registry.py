@@ -21,6 +21,7 @@ from ..exc import BackendCompilerFailed, InvalidBackend, SkipFrame
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.scopes import insist
+from ..vocabulary.torch_code import is_torch_class, is_torch_function
 from . import builtin, cudagraphs, debugging  # noqa: F401  (they register their own)
 from .correctness import checked, reference
 from .elsewhere import Job, NotPacked, submit
@@ -104,7 +105,8 @@ def _of_torch() -> dict[str, Any]:
     return {
         name: fn
         for name, fn in table.items()
-        if name not in BACKENDS or not getattr(fn, "__module__", "").startswith("torch._dynamo")
+        if name not in BACKENDS
+        or not (is_torch_function(fn, "torch._dynamo") or is_torch_class(type(fn), "torch._dynamo"))
     }
 
 

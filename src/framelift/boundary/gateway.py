@@ -26,9 +26,10 @@ from .._core import is_a
 from ..graph.metadata.wrapper_guards import sizes_hold
 from ..graph.metadata.wrappers import context_of, inner_tensors, is_wrapper
 from ..guards.kinds import PLAIN_TENSORS, TensorFacts, tensor_facts
-from ..vocabulary.class_reads import members_of, module_of, mro_of, name_of, qualname_of
+from ..vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.torch_code import is_class_of
 from .attributes.wrapper_classes import note_wrapper_class
 from .becomes import copied_objects  # noqa: F401  (adds its rows to the kinds of shadows)
 from .becomes.arrays import import_array, numpy
@@ -192,9 +193,7 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return NUMPY_RULES[cls](world, value, origin)
     if numpy is not None and is_a(value, (numpy.generic, numpy.dtype)):
         return numpy_value(world, value, origin)
-    if str(_own(cls).get("__module__")).startswith("triton.runtime.") and any(
-        name_of(base) == "KernelInterface" for base in _mro(cls)
-    ):
+    if _is_kernel_class(cls):
         return _singleton(world, value, origin)
     if is_handle_class(cls) or issubclass(cls, torch._C._FunctionBase):
         return _handle(world, value, origin)
@@ -271,6 +270,12 @@ def _handle(world: World, value: Any, origin: Origin) -> Any:
     world.register(value, value, origin)
     world.owners.met(value, origin)
     return value
+
+
+def _is_kernel_class(cls: type) -> bool:
+    """Whether a class is one of Triton's for kernels, once the program has Triton."""
+    interface = getattr(sys.modules.get("triton.runtime.jit"), "KernelInterface", None)
+    return interface is not None and interface in _mro(cls) and is_class_of(cls, "triton.runtime")
 
 
 def _singleton(world: World, value: Any, origin: Origin) -> Any:

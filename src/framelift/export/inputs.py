@@ -275,7 +275,8 @@ class Fakes:
                 original_signature=self.signature,
             )
         except Exception as error:
-            if self.asked and "Constraints violated" in str(error):
+            violated = sys.modules["torch._dynamo.exc"].UserErrorType.CONSTRAINT_VIOLATION  # torch has it loaded here
+            if self.asked and getattr(error, "error_type", None) is violated:
                 error.args = (
                     "\n".join([str(error), "What was captured relies on:", *(f"  {line}" for line in self.asked)]),
                 )

@@ -17,6 +17,7 @@ from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
+from .second_backward import says_second_time
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -27,7 +28,6 @@ __all__ = ["is_free", "may_make_leaf", "may_switch", "without_histories"]
 _LEAF = "a leaf made inside, as a result beside others that may depend on it,"
 _VIEWED = "a view of a tensor whose requires_grad was switched inside, as a result,"
 _SWITCHED = "a result that depends on a tensor whose requires_grad was switched on inside"
-_SECOND_TIME = "backward through the graph a second time"
 
 
 def may_make_leaf(recorder: Recorder) -> None:
@@ -116,7 +116,7 @@ def _fates(recorder: Recorder, outputs: Sequence[Any], roots: list[Value]) -> di
         try:
             grads = torch.autograd.grad(result, ends, torch.empty_like(result), retain_graph=True, allow_unused=True)
         except RuntimeError as error:
-            if _SECOND_TIME in str(error):
+            if says_second_time(error):
                 return "spent"
             if (
                 roots

@@ -28,6 +28,7 @@ from ..graph.fx.targets import OneNode
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.torch_code import is_torch_function
 from .python.code_objects import optimizer_break
 
 if TYPE_CHECKING:
@@ -192,8 +193,18 @@ def _name(callable_: Any) -> str:
     )
 
 
-#: reasons TorchDynamo gives for what it cannot trace itself, set when it is first used: no wish of the user's
-_OWN_LIMITS = ("optimizer <class 'torch.optim.", "don't trace into fused optimizer")
+def _is_limit_of_dynamo(callable_: Any, inner: Any) -> bool:
+    """Whether torch.optim itself has this wrapper in place of its function: TorchDynamo puts it there for what it
+    cannot trace (seen in torch 2.11 to 2.13).  That is no wish of the user's.
+    """
+    if not is_torch_function(inner, "torch.optim"):
+        return False
+    held: Any = sys.modules.get(inner.__module__)
+    for name in inner.__qualname__.split("."):
+        held = getattr(held, name, None)
+    while held is not None and held is not callable_:
+        held = getattr(held, "__wrapped__", None)
+    return held is not None
 
 
 def disabled(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -202,24 +213,21 @@ def disabled(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     """
     why = getattr(callable_, "_torchdynamo_disable_msg", None)
     inner = getattr(callable_, "_torchdynamo_orig_callable", None)
-    if inner is not None and (session.exporting or is_a(why, str) and why.startswith(_OWN_LIMITS)):
+    if inner is not None and (session.exporting or why and _is_limit_of_dynamo(callable_, inner)):
         session.world.pin_function(callable_)
         return _core.captured(inner, args, kwargs)
     raise Interrupt("disabled", _name(callable_) + (f" (reason given: {why})" if why else ""))
 
 
-#: torch marks functions of its own that TorchDynamo cannot trace; of these modules' functions that is no wish of the
-#: user's
-_OWN_MODULES = ("torch.optim.", "torch.random")
-
-
 def _disabled_by_torch(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The wrapper that torch puts around functions of its own."""
+    """The wrapper that torch puts around functions of its own that TorchDynamo cannot trace.  Of those of torch.optim
+    and torch.random that is no wish of the user's.
+    """
     own = SUBSTITUTES.get(id(callable_))
     if own is not None:
         return own[1](session, callable_, args, kwargs)
     inner = _core.read(callable_, "__wrapped__")
-    if inner.__module__.startswith(_OWN_MODULES):
+    if is_torch_function(inner, "torch.optim") or is_torch_function(inner, "torch.random"):
         return _core.captured(inner, args, kwargs)
     raise Interrupt("disabled", _name(inner))
 

@@ -8,6 +8,7 @@ itself.
 
 from __future__ import annotations
 
+import _weakrefset
 import gc
 import sys
 import types
@@ -174,7 +175,7 @@ def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 #: their callbacks take an entry out of a weak container, which never leaves a rehearsal
-_CONTAINERS = ("weakref", "_weakrefset")
+_CONTAINERS = (vars(weakref), vars(_weakrefset))
 
 
 def _keep_alive(session: Session, reference: Any) -> None:
@@ -193,7 +194,7 @@ def _keep_alive(session: Session, reference: Any) -> None:
     if "dead" not in session.notes:
         session.notes["dead"] = []
         session.world.finishing.append(lambda: _check_alive(session, held))
-    if getattr(reference.__callback__, "__module__", None) in _CONTAINERS and not is_a(
+    if any(getattr(reference.__callback__, "__globals__", None) is space for space in _CONTAINERS) and not is_a(
         target, torch.Tensor
     ):  # the recorder holds those
         session.notes.setdefault("watched", []).append(_watched(target, session.notes["dead"]))
