@@ -82,31 +82,37 @@ class SameResult:
         self.expected = expected
 
     def __call__(self, tensor: Any) -> bool:
-        made: list[Any] = []
         try:
-            with torch._C.DisableTorchFunction(), torch.no_grad():
+            with torch._C.DisableTorchFunction():
                 if tensor.shape != self.shape or tensor.dtype is not self.dtype:
                     return False
-                for func, args, kwargs in self.program:
-                    given = [
-                        arg if type(arg) is not Place else tensor if arg.index < 0 else made[arg.index] for arg in args
-                    ]
-                    made.append(func(*given, **kwargs))
-                return torch.equal(made[-1], self.expected)
+                return torch.equal(self.made(tensor), self.expected)
         except Exception:  # noqa: BLE001  what cannot be computed is not the same
             return False
 
+    def made(self, tensor: Any) -> Any:
+        """What follows from a tensor."""
+        made: list[Any] = []
+        with torch.no_grad():
+            for func, args, kwargs in self.program:
+                given = [
+                    arg if type(arg) is not Place else tensor if arg.index < 0 else _part(made[arg.index], arg.path)
+                    for arg in args
+                ]
+                made.append(func(*given, **kwargs))
+        return made[-1] if made else tensor
+
 
 class Place:
-    """What an earlier function of a program gave."""
+    """What an earlier function of a program gave, or a part of that."""
 
-    __slots__ = ("index",)
+    __slots__ = ("index", "path")
 
-    def __init__(self, index: int) -> None:
-        self.index = index
+    def __init__(self, index: int, path: tuple[int | str, ...] = ()) -> None:
+        self.index, self.path = index, path
 
     def __repr__(self) -> str:
-        return f"#{self.index + 1}"
+        return f"#{self.index + 1}" + "".join([f"[{key!r}]" for key in self.path])
 
 
 def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], always: bool) -> bool:
@@ -192,7 +198,7 @@ class KnownValues:
         symbolic = any(numbers_in([step.args, step.kwargs]) for step in steps)
         if (inputs or symbolic) and not outside or any(not self._is_fact(one) for one in inputs):
             return None
-        program = _program(value, steps, inputs[0]) if len(inputs) == 1 and not symbolic else None
+        program = _program(value, steps, inputs[0]) if len(inputs) == 1 and not symbolic and not value.path else None
         if (inputs or symbolic) and program is None and not self.may_know(inputs):
             return None
         real: dict[int, Any] = {id(one): one.external.detach().clone() for one in inputs if one.external is not None}
@@ -220,6 +226,31 @@ class KnownValues:
         if not any(step.effect for step in steps):
             self._kept.update(results)
         return real[id(value)] if value.step is None else _part(results[id(value.step)], value.path)
+
+    def program(
+        self, value: Value, values: Iterable[Value]
+    ) -> tuple[torch.Tensor, list[tuple[Target, list[Any], dict[str, Any]]], torch.Tensor] | None:
+        """The one external tensor that a value follows from, the functions that lead there, and the real value; guards
+        nothing.  None where there is no such tensor, or what it holds may not be known.
+        """
+        given: dict[int, list[Value]] = {}
+        for one in values:
+            given.setdefault(id(one.step), []).append(one)
+        steps, inputs = self._slice(value, given)
+        if len(inputs) != 1 or not self._is_fact(inputs[0]) or any(not _may_run(step) for step in steps):
+            return None
+        if any(numbers_in([step.args, step.kwargs]) for step in steps):
+            return None
+        program = _program(value, steps, inputs[0]) if steps else [] if value is inputs[0] else None
+        source: Any = inputs[0].external
+        if program is None:
+            return None
+        check = SameResult(source, program, source)
+        try:
+            made = check.made(source.detach().clone())
+        except Exception:  # the graph will raise it, if it gets there
+            return None
+        return source, program, _part(made, value.path)
 
     def may_know(self, inputs: list[Value]) -> bool:
         """Whether what these external tensors hold may be known; guards it then."""
@@ -259,9 +290,9 @@ class KnownValues:
 
 def _program(value: Value, steps: list[Step], source: Value) -> list[tuple[Target, list[Any], dict[str, Any]]] | None:
     """The steps from one input to a value as functions and arguments, where they are few and plain."""
-    if not 0 < len(steps) <= _MOST_STEPS or value.step is not steps[-1] or value.path or source.external is None:
+    if not 0 < len(steps) <= _MOST_STEPS or value.step is not steps[-1] or source.external is None:
         return None
-    made = {id(step): Place(i) for i, step in enumerate(steps)}
+    made = {id(step): i for i, step in enumerate(steps)}
     program = []
     for step in steps:
         if (
@@ -273,8 +304,8 @@ def _program(value: Value, steps: list[Step], source: Value) -> list[tuple[Targe
             return None
         args = []
         for arg in step.args:
-            if type(arg) is Value and (arg is source or not arg.path and id(arg.step) in made):
-                args.append(Place(-1) if arg is source else made[id(arg.step)])
+            if type(arg) is Value and (arg is source or id(arg.step) in made):
+                args.append(Place(-1) if arg is source else Place(made[id(arg.step)], arg.path))
             elif _is_plain(arg):
                 args.append(arg)
             else:

@@ -6,6 +6,7 @@ knows of frames, probes or origins.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -128,6 +129,8 @@ class Recorder:
                 raise Interrupt("symbolic-number", "a function transform")
             self.symbols = Symbols()
             self.symbols.lazy = self.options.lazy
+            if self.callbacks.answer is not None:
+                self.symbols.by_values = functools.partial(self.callbacks.answer, self._values)
             self.fakes.become_symbolic(self.symbols.env)
         return self.symbols
 

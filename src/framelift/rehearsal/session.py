@@ -34,7 +34,7 @@ from ..boundary.world import ABSENT, World
 from ..bytecode.resume import Point, point_of
 from ..higher_order.triton_kernels import meet_triton
 from ..overriding import modes, tensor_attributes
-from ..recording import grad_flags
+from ..recording import grad_flags, relations_of_values
 from ..recording.known_values import guard_result, guard_text, guard_values
 from ..recording.recorder import Recorder
 from ..substitutes.marks import disabled, follow_options, forbidden
@@ -116,6 +116,7 @@ class Session:
         )
         self.recorder.known_values.guard_values = self._guard_values
         self.recorder.known_values.guard_result = self._guard_result
+        self.recorder.callbacks.answer = functools.partial(relations_of_values.answer, self)
         self.recorder.callbacks.guard_text = functools.partial(guard_text, self.world)
         known = knowledge_of(function.__code__)
         self.recorder.options.code, self.recorder.options.assumes = function.__code__, not known.without_assumptions

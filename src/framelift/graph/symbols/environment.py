@@ -98,6 +98,7 @@ class Symbols:
         self._calculated: dict[Any, Float] = {}  # by function and arguments
         self.drawn_tensors: dict[int, tuple[str, torch.Tensor]] = {}  # by id
         self.scalars = False  # some of the numbers are numpy's
+        self.by_values: Callable[[Any], bool | None] | None = None  # answers a relation by what tensors hold
         self.lazy = False  # comparisons are decided when their truth is asked for, not before
         self._count = 0
 
@@ -347,6 +348,16 @@ class Symbols:
     def negated(self, one: Bool) -> Any:
         """The opposite of a truth value."""
         return self._truth(self.guarded(lambda: torch.sym_not(one.raw), "a truth value"))
+
+    def truth(self, one: Bool) -> bool:
+        """The plain truth value, where it is decided: by what is known of the numbers, or by what tensors hold."""
+        if self.by_values is not None and self.env._maybe_evaluate_static(one.raw.node.expr) is None:
+            with _off():
+                known = self.by_values(one.raw.node.expr)
+            if known is not None:
+                self.guarded(lambda: expect_true(one.raw if known else torch.sym_not(one.raw)), "a comparison")
+                return known
+        return self.guarded(lambda: bool(one.raw), "a comparison")
 
     def expect(self, condition: Bool) -> None:
         """The program says that this holds; the graph will check it."""

@@ -88,7 +88,7 @@ class Int(torch.SymInt):
         return complex(self.value())
 
     def __bool__(self) -> bool:
-        return self.home.decide(operator.ne, self, 0)
+        return bool(self.home.decide(operator.ne, self, 0))  # it may be one that only values decide
 
     def __hash__(self) -> int:
         if self.is_new and _keeps_tables(sys._getframe(1)):  # the order of a set would show it
@@ -274,7 +274,8 @@ class Bool(torch.SymBool):
 
     def value(self) -> bool:
         """The plain truth value, where it is decided."""
-        return self.home.guarded(lambda: bool(self.raw), "a comparison")
+        answer: bool = self.home.truth(self)
+        return answer
 
     __bool__ = value
 
