@@ -234,6 +234,10 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
     if (PyFunction_Check(PyMethod_GET_FUNCTION(callable))) return PyObject_Vectorcall(callable, args, nargs, kwnames);
     return prepend(r, PyMethod_GET_FUNCTION(callable), PyMethod_GET_SELF(callable), args, nargs, kwnames);
   }
+  if (r->texts && holds_unread_text(args, total(nargs, kwnames))) {
+    Ref result = Ref::steal(call_handler(r, unread_text_handler(), callable, nullptr, args, nargs, kwnames));
+    if (result.get() != Py_NotImplemented) return result.release();
+  }
   if (!unordered.count(callable) && note_orders(r, callable, args, nargs) < 0) return nullptr;
   if (PyCFunction_Check(callable)) {
     PyObject* receiver = PyCFunction_GET_SELF(callable);

@@ -6,6 +6,11 @@ namespace framelift {
 
 bool is_symbolic_number(PyObject* value);
 bool is_view(PyObject* value);
+// texts.cpp: of texts nobody has read, in rehearsals that have some.
+bool holds_unread_text(PyObject* const* args, Py_ssize_t n);
+bool contains_unread_text(PyObject* text);
+PyObject* unread_text_handler();
+bool init_texts(PyObject* module);
 // New reference or NULL.  `args` are positional then keyword values, as in the vectorcall protocol (no offset flag).
 PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 // The same with a tuple and a dict (or NULL).

@@ -14,7 +14,7 @@ namespace framelift {
 
 static PyObject *mark_address, *mark_star, *name_check_with, *name_contains, *name_dunder_contains, *name_import_from,
     *name_import_name, *name_is_new, *name_match_class, *name_match_kind, *name_same_object, *name_shows_address,
-    *name_spread;
+    *name_spread, *name_unread_text;
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
 
 void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths) {
@@ -103,6 +103,7 @@ bool shows_address(PyObject* text) {
 // The text that an f-string or `%` made of a value: it must not show where an object lies in memory.
 static PyObject* check_text(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
+  if (r && r->texts && contains_unread_text(a[0])) return ask_session(r, name_unread_text, nullptr, 0);
   if (!r || !shows_address(a[0])) return Py_NewRef(a[0]);
   Ref::steal(ask_session(r, name_shows_address, a, 1));
   return nullptr;
@@ -267,7 +268,8 @@ static MethodTable probes({
 });
 
 bool init_probes(PyObject* module) {
-  if (!init_calls(module) || !init_set_order() || !init_class_facts(module) || !init_session_calls(module))
+  if (!init_calls(module) || !init_set_order() || !init_class_facts(module) || !init_session_calls(module) ||
+      !init_texts(module))
     return false;
   Ref table = Ref::steal(PyDict_New());
   if (!table) return false;
@@ -288,7 +290,8 @@ bool init_probes(PyObject* module) {
                                    {&name_match_kind, "match_kind"},
                                    {&name_same_object, "same_object"},
                                    {&name_shows_address, "shows_address"},
-                                   {&name_spread, "spread"}};
+                                   {&name_spread, "spread"},
+                                   {&name_unread_text, "unread_text"}};
   return init_variable_probes() && init_attribute_probes() && intern(names);
 }
 

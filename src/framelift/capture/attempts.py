@@ -172,6 +172,16 @@ def _with_written(attempts: Attempts, found: Found) -> Found:
     return found
 
 
+def _breaks_with_texts(attempts: Attempts, found: Found) -> bool:
+    stop = found.stop
+    return found.session.has_texts and is_a(stop, Interrupt) and stop.first is None and not found.session.fullgraph
+
+
+def _with_read_texts(attempts: Attempts, found: Found) -> Found:
+    found.session.read_texts()
+    return attempts.rehearse(found.session.world.dynamism)
+
+
 def _has_lone_sizes(attempts: Attempts, found: Found) -> bool:
     return found.stop is None and bool(found.session.world.dynamism.lone)
 
@@ -200,6 +210,7 @@ REHEARSED: tuple[Row, ...] = (
         lambda attempts, found: attempts.rehearse(NOTHING),
     ),
     Row("captured code writes a number that it read as a constant", _written, _with_written),
+    Row("a frame that is resumed needs the texts it holds", _breaks_with_texts, _with_read_texts),
     Row("the graph may be the same for sizes 0 and 1", _has_lone_sizes, _with_zero_and_one),
 )
 

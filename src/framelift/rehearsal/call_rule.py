@@ -38,6 +38,7 @@ from ..substitutes.python.caches import call_through, is_own_cache
 from ..substitutes.python.formatting import format_watched
 from ..substitutes.python.lazy_containers import natively
 from ..substitutes.python.new_classes import made_class
+from ..substitutes.python.unread_texts import as_unread
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
@@ -236,7 +237,7 @@ def _judged(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     if word == "text":
         return _text(session, callable_, args, kwargs)
     if word == "attributes" and known is str.format:
-        return format_watched((*held, *args), kwargs)
+        return as_unread(session, format_watched((*held, *args), kwargs))
     if word not in _BY_WORD or word == "judged":
         raise Interrupt("unknown-callable", f"{describe(callable_)} ({lookup.reason(word)})")
     if word != "pure" and any(_core.is_external(x) for x in (*held, *args, *kwargs.values())):
@@ -260,7 +261,7 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     result = _core.natively(callable_, args, kwargs)
     if _core.shows_address(result):
         raise Interrupt("unknown-callable", f"{describe(callable_)} (the text shows an address)")
-    return result
+    return as_unread(session, result)
 
 
 def _has_python_text(value: Any) -> bool:

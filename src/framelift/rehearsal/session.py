@@ -32,6 +32,7 @@ from ..boundary.import_rules import let_in_opaque
 from ..boundary.records import DELETED, Effect, Shadow
 from ..boundary.world import ABSENT, World
 from ..bytecode.resume import Point, point_of
+from ..graph.symbols.unread_text import UnreadText
 from ..higher_order.triton_kernels import meet_triton
 from ..overriding import modes, tensor_attributes
 from ..recording import grad_flags, relations_of_values
@@ -89,6 +90,7 @@ class Session:
             None  # the value of a stand-in in this call, where that may be a constant of the capture
         )
         self.guesses = True  # what small external tensors hold may be guarded, and so be known
+        self.has_texts = False  # there are texts that nobody has read
         self.fullgraph = False  # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()  # numbers that came from where objects made inside lie in memory
         self.is_stopped = False  # the exit is a break: the frame is resumed after it
@@ -421,6 +423,21 @@ class Session:
 
     def caught(self, error: BaseException) -> None:
         self.names.caught(error)
+
+    def unread_text(self) -> UnreadText | None:
+        """The text of a value that only a run of the graph knows; None: its text is wanted where it is made."""
+        if self.exporting or knowledge_of(self.function.__code__).reads_texts:
+            return None
+        self.has_texts = True
+        return UnreadText()
+
+    def text_is_read(self) -> NoReturn:
+        stop = Interrupt("tensor-repr")
+        stop.first = self.read_texts
+        raise stop
+
+    def read_texts(self) -> None:
+        knowledge_of(self.function.__code__).reads_texts = True
 
     def shows_address(self, text: str) -> NoReturn:
         raise Interrupt("unknown-callable", "a text (it shows an address)")

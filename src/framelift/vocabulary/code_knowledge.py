@@ -28,6 +28,8 @@ class CodeKnowledge:
     saves_eagerly: bool = False
     #: the next rehearsal is to break where the program calls retain_grad
     breaks_at_retain_grad: bool = False
+    #: texts of tensors are read, or alive at a graph break: they are made in eager mode
+    reads_texts: bool = False
     #: the last capture depended on the state of a generator outside
     guards_generator: bool = False
     #: how often what was drawn decided something, in all captures: each other number is a capture

@@ -36,6 +36,7 @@ RULES: RuleTable = SHARED.only(
     "DICT_UPDATE",
     "DICT_MERGE",
     "FORMAT_VALUE",
+    "BUILD_STRING",
     "GET_ITER",
     "LIST_EXTEND",
     "BINARY_OP",

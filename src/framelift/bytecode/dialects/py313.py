@@ -39,6 +39,7 @@ RULES: RuleTable = SHARED.only(
     "DICT_UPDATE",
     "FORMAT_SIMPLE",
     "FORMAT_WITH_SPEC",
+    "BUILD_STRING",
     "GET_ITER",
     "LIST_EXTEND",
     "BINARY_OP",

@@ -224,6 +224,11 @@ def format_with_spec(w: Writer, arg: int) -> bytes:
     return checked(w, named("FORMAT_WITH_SPEC"))
 
 
+@SHARED("BUILD_STRING", depth=1)
+def build_string(w: Writer, arg: int) -> bytes:
+    return checked(w, named("BUILD_STRING", arg))
+
+
 @SHARED("BINARY_OP", depth=1)
 def binary_op(w: Writer, arg: int) -> bytes | None:
     # Of the operators only `%` makes texts of other objects.

@@ -24,6 +24,7 @@ import torch
 from ... import _core
 from ...vocabulary.class_reads import members_of, module_of
 from ...vocabulary.own_code import own_file
+from .unread_text import text_or
 
 __all__ = ["Bool", "Float", "Int", "NUMBERS", "concrete"]
 
@@ -96,12 +97,12 @@ class Int(torch.SymInt):
         return hash(self.value())
 
     def __repr__(self) -> str:
-        return repr(self.value())
+        return text_or(lambda: repr(self.value()))
 
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return format(self.value(), spec)
+        return text_or(lambda: format(self.value(), spec))
 
     real = property(lambda self: self)
     numerator = property(lambda self: self.value())  # C code that asks for it wants a plain number
@@ -194,12 +195,12 @@ class Float(torch.SymFloat):
         return hash(self.value())
 
     def __repr__(self) -> str:
-        return repr(self.value())
+        return text_or(lambda: repr(self.value()))
 
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return format(self.value(), spec)
+        return text_or(lambda: format(self.value(), spec))
 
     real = property(lambda self: self)
     imag = property(lambda self: 0.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 import torch._refs
@@ -21,6 +21,7 @@ from ...graph.metadata.facts import SymbolicFacts
 from ...graph.state.settings import SETTERS, asks_default_dtype
 from ...graph.state.torch_state import choosing_kernels, nest_autocast, new_autocast_cache
 from ...graph.symbols.number_nodes import numbers_in
+from ...graph.symbols.unread_text import text_or
 from ...vocabulary.class_reads import name_of
 from ...vocabulary.own_code import is_own_code
 from ...vocabulary.reasons import Interrupt
@@ -66,7 +67,6 @@ _ANYWHERE = (*_TENSOR, torch, torch._C._VariableFunctions)
 _INTERRUPTS: dict[str, list[Any]] = {
     "tensor-bool": _named("is_nonzero __contains__", *_ANYWHERE),
     "tensor-item": _named("item tolist __int__ __long__ __float__ __complex__ __index__", *_TENSOR),
-    "tensor-repr": _named("__repr__ __str__ __format__", torch.Tensor),
     "tensor-data": [
         *_named(
             "numpy __array__ __array_wrap__ data_ptr storage untyped_storage _typed_storage storage_type "
@@ -118,6 +118,15 @@ def _interrupt(reason: str, func: Any) -> Handler:
 for _reason, _funcs in _INTERRUPTS.items():
     for _func in _funcs:
         RULES[id(_func)] = (_func, _interrupt(_reason, _func))
+
+
+@rule(*_named("__repr__ __str__ __format__", torch.Tensor))
+def _text(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> str:
+    return text_or(_text_is_needed)
+
+
+def _text_is_needed() -> NoReturn:
+    raise Interrupt("tensor-repr")
 
 
 def _of_kind(cls: Any) -> Handler:

@@ -1,0 +1,102 @@
+"""Calls of C code that are given a text nobody has read (graph/symbols/unread_text.py).
+
+Where the call only hands the text on, the call rule goes on; what makes texts of texts gives such a text again; all
+others would read its letters.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+from ... import _core
+from ..._core import is_a
+from ...calls.pure import lookup
+from ...graph.symbols.unread_text import MARK, UnreadText
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
+__all__ = ["as_unread", "handle"]
+
+#: do not look at the letters of their arguments
+_HAND_ON = frozenset(
+    {
+        callable,
+        functools.partial,
+        list,
+        tuple,
+        dict,
+        list.append,
+        list.insert,
+        list.extend,
+        dict.get,
+        dict.setdefault,
+        dict.pop,
+        dict.update,
+        dict.items,
+        dict.values,
+        iter,
+        next,
+        enumerate,
+        zip,
+        reversed,
+        len,
+    }
+)
+#: give a text with those of their arguments in it
+_MAKE_TEXTS = frozenset({str.format, str.join, str.format_map, str, repr, format})
+
+
+def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What becomes of the call; NotImplemented: what the call rule says."""
+    known, held = lookup.resolve(callable_)
+    if callable_ is type and len(args) == 1 and type(args[0]) is UnreadText:
+        return str
+    if _is_in(known, _MAKE_TEXTS):
+        return as_unread(session, _core.natively(callable_, args, kwargs))
+    directly = any(type(value) is UnreadText for value in (*held, *args, *kwargs.values()))
+    if known is isinstance:
+        return NotImplemented if all(type(kind) is type for kind in _classes(args[1])) else session.text_is_read()
+    if _is_in(known, _HAND_ON) and not (known is len and directly):
+        return NotImplemented
+    if _makes_instances(callable_) or _begins_exception(known):
+        return NotImplemented
+    return session.text_is_read()
+
+
+def _is_in(callable_: Any, table: frozenset[Any]) -> bool:
+    return any(callable_ is one for one in table)
+
+
+def _classes(given: Any) -> tuple[Any, ...]:
+    return given if type(given) is tuple else (given,)
+
+
+def _makes_instances(callable_: Any) -> bool:
+    """Whether it is a class whose instances are made by object, by an exception's class or in Python; or an instance
+    whose call is Python.
+    """
+    if not is_a(callable_, type):
+        return is_a(_core.type_lookup(type(callable_), "__call__", None), types.FunctionType)
+    if type(callable_) is not type:
+        return False
+    maker = _core.type_lookup(callable_, "__new__", None)
+    if is_a(maker, staticmethod):
+        maker = maker.__func__
+    by_python = is_a(maker, types.FunctionType) or maker is vars(object)["__new__"]
+    return issubclass(callable_, BaseException) or by_python
+
+
+def _begins_exception(known: Any) -> bool:
+    owner = getattr(known, "__objclass__", None)
+    return owner is not None and issubclass(owner, BaseException) and known is vars(owner).get("__init__")
+
+
+def as_unread(session: Session, text: Any) -> Any:
+    """A text as captured code sees it: one with the mark of others in it is not known either."""
+    return session.unread_text() if type(text) is str and MARK in text else text
+
+
+_core.set_unread_texts(UnreadText, MARK, handle)

@@ -1,0 +1,203 @@
+"""Texts of tensors and symbolic numbers: captured where nobody reads them, made in eager mode where somebody does."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from support import counts
+
+
+class Box:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+class Failure(Exception):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+def check(condition: bool, message: str) -> None:
+    if not isinstance(message, str) or type(message) is not str or not message:
+        raise TypeError
+    if not condition:
+        raise ValueError(message)
+
+
+def message(x: torch.Tensor) -> Any:
+    check(x.dim() == 2, f"no matrix: {x} of {x.shape[0]} rows")
+    return x + 1
+
+
+def made_of_others(x: torch.Tensor) -> Any:
+    texts = ["{} {}".format(x, 3), "%s" % x, str(x) + " a", "b" + repr(x), f"{x!r:>10}", format(x.sum(), "")]
+    texts.append(", ".join(texts) + texts[0])
+    check(True, texts[-1])
+    return x * len(texts)
+
+
+def kept_inside(x: torch.Tensor) -> Any:
+    box, error, table = Box(f"{x}"), Failure(f"{x}"), {"text": f"{x}"}
+    try:
+        raise Failure(table["text"])
+    except Failure as caught:
+        return x + (box.text is not None) + (error is not caught)
+
+
+def logged(x: torch.Tensor) -> Any:
+    logging.getLogger("nobody listens").debug(f"{x}")
+    return x + 1
+
+
+def asserted(x: torch.Tensor) -> Any:
+    torch._assert(x.sum() >= 0, f"negative: {x}")
+    assert x.sum() >= -1, f"very negative: {x}"
+    return x + 1
+
+
+def raised(x: torch.Tensor) -> Any:
+    if x.sum() < 0:
+        raise Failure(f"negative: {x} of {x.shape[0]} rows")
+    return x + 1
+
+
+def checked(x: torch.Tensor) -> Any:
+    text = f"negative: {x}"
+    torch._check_tensor_all(x >= 0, lambda: text)
+    return x + 1
+
+
+UNREAD = [message, made_of_others, kept_inside, logged, asserted, raised, checked]
+
+
+def outcome(function: Any, x: torch.Tensor) -> Any:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            found = function(x)
+        except Exception as error:   # noqa: BLE001
+            found = type(error), str(error)
+    return plain(found), [str(one.message) for one in heard if one.category is UserWarning and "framelift" not in str(one.message)]
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    if isinstance(value, Box):
+        return type(value), value.text
+    return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def inputs() -> list[torch.Tensor]:
+    return [torch.full((rows, 2), value) for rows in (2, 3, 4) for value in (1.0, -1.0, 3.0)]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", UNREAD)
+def test_texts_that_nobody_reads_are_captured(program: Any, backend: str) -> None:
+    compiled = framelift.compile(program, backend=backend, fullgraph=True, dynamic=True)
+    for x in inputs():
+        assert outcome(compiled, x) == outcome(program, x)
+    assert counts().captures <= 1 + (program is logged) and not counts().breaks   # a logger remembers its answer
+
+
+def length(x: torch.Tensor) -> Any:
+    return x + len(f"{x}")
+
+
+def compared(x: torch.Tensor) -> Any:
+    return x + (f"{x}" == "a") + ("a" == f"{x}") + ("t" in f"{x}") + (f"{x}" in "abc") + (f"{x}" in ["a", "b"])
+
+
+def given_back(x: torch.Tensor) -> Any:
+    return x + 1, [f"{x}", Box(f"{x}")]
+
+
+def across_a_break(x: torch.Tensor) -> Any:
+    text = f"{x}"
+    y = x + 1
+    framelift.graph_break()
+    return y, text
+
+
+def as_key(x: torch.Tensor) -> Any:
+    return x + len({f"{x}": 1, f"{x + 1}": 2})
+
+
+def by_methods(x: torch.Tensor) -> Any:
+    text = f"{x}"
+    return x, text.upper(), text[0], text * 2, list(text), text.encode(), str.title(text), text.split("t")
+
+
+def by_c_code(x: torch.Tensor) -> Any:
+    return x + sum(map(str.isalpha, [f"{x}"])) + "abc".count(f"{x}"), max([f"{x}", "a"]), sorted([f"{x}", "z"])
+
+
+def of_a_failure(x: torch.Tensor) -> Any:
+    try:
+        raise Failure(f"{x}")
+    except Failure as error:
+        return x + 1, error.args[0], str(error)
+
+
+def matched(x: torch.Tensor) -> Any:
+    match f"{x}":
+        case "a":
+            return x
+        case str():
+            return x + 1
+
+
+def warned(x: torch.Tensor) -> Any:
+    warnings.warn(f"{x}", stacklevel=1)
+    return x + 1
+
+
+KEPT: list[Any] = []
+
+
+def stored(x: torch.Tensor) -> Any:
+    KEPT.append(f"{x}")
+    return x + 1, KEPT.copy()
+
+
+READ = [length, compared, given_back, across_a_break, as_key, by_methods, by_c_code, of_a_failure, matched, warned, stored]
+
+
+@pytest.mark.parametrize("program", READ)
+def test_texts_that_are_read_are_those_of_eager(program: Any) -> None:
+    compiled = framelift.compile(program, backend="eager")
+    for x in inputs():
+        KEPT.clear()
+        want = outcome(program, x)
+        KEPT.clear()
+        assert outcome(compiled, x) == want
+    assert set(counts().breaks) & {"a tensor's values were turned into text"}
+
+
+def test_a_size_in_a_text_that_nobody_reads_stays_symbolic() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        check(x.shape[0] > 0, f"{x.shape[0]} rows")
+        return x + 1
+
+    compiled = framelift.compile(program, backend="eager", fullgraph=True, dynamic=True)
+    for rows in range(2, 9):
+        assert torch.equal(compiled(torch.ones(rows)), torch.full((rows,), 2.0))
+    assert counts().captures == 1
+
+
+def test_another_break_is_reported_as_itself() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        text = f"{x}"
+        framelift.graph_break("asked for")
+        return x if text is None else x + 1
+
+    with pytest.raises(framelift.exc.Unsupported, match="asked for a graph break"):
+        framelift.compile(program, backend="eager", fullgraph=True)(torch.ones(2))
