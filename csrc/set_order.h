@@ -8,6 +8,9 @@ namespace framelift {
 int note_order(Rehearsal* r, PyObject* obj);
 // The same for a call of C code, which may walk what it is given.
 int note_orders(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs);
+// How many sets were walked in this process whose order may be another one in the next: strings and addresses
+// decide it.
+long set_walks();
 // While it lives, walks over sets that any C code begins for captured code are seen: unpacking, star calls, `list +=
 // set` …
 struct WalksScope {

@@ -51,7 +51,7 @@ class Found(NamedTuple):
 
 class Attempted(NamedTuple):
     """What a capture is made of: the session that met the interrupt, the one whose plan is used, that plan, the
-    interrupt, the entry's function and its inputs.
+    interrupt, the entry's function, its inputs, and what it was made of.
     """
 
     first: Session
@@ -60,6 +60,7 @@ class Attempted(NamedTuple):
     stop: BaseException | None
     run: Any
     inputs: list[Any]
+    parts: Any = None
 
 
 class Attempts:
@@ -272,7 +273,7 @@ def attempt(
     info: Capture,
     breaks: Breaks,
     is_fatal: Callable[[Session], bool],
-    compile_: Callable[[Session, Any], tuple[Any, list[Any]]],
+    compile_: Callable[[Session, Any], tuple[Any, list[Any], Any]],
 ) -> Attempted:
     """Rehearse, up to a break where there is one, and compile; again where a table says so.
 

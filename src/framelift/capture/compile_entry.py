@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 
@@ -18,7 +18,8 @@ from ..overriding.subclasses import plain_examples
 from ..substitutes.python.python_random import note_decided
 from ..vocabulary.reasons import Interrupt
 from . import background
-from .around.ranges import Parts
+from .around.failing import Undo, undo_of
+from .around.ranges import Parts as Ranges
 from .around.specialized_floats import floats_shown
 from .around.stages import (
     AROUND_CALL,
@@ -40,12 +41,14 @@ from .records.record import Capture, ending
 from .sharing import Settings
 
 if TYPE_CHECKING:
+    from ..bytecode.resume import Point
+    from ..cache.record import Kept
     from ..exits.entry import EntryPlan
     from ..graph.symbols.relations import Preamble
     from ..recording.finished import Finished
     from ..rehearsal.session import Session
 
-__all__ = ["Backend", "compile_entry", "plain_entry"]
+__all__ = ["Backend", "Parts", "compile_entry", "compile_kept", "plain_entry"]
 
 CompileGraph = Callable[..., Any]  # as backends.registry.compile_graph, the backend bound
 
@@ -64,8 +67,15 @@ class Backend:
     unrolls: bool = False  # every step of a recurrent network is written out
 
 
-def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Backend) -> tuple[Any, list[Any]]:
-    """The entry's function, and its inputs: tensors, and origins of numbers."""
+class Parts(NamedTuple):
+    """What an entry was made of, for who keeps it."""
+
+    finished: Finished
+    undo: Undo | None
+
+
+def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Backend) -> tuple[Any, list[Any], Parts]:
+    """The entry's function, its inputs (tensors, and origins of numbers), and what it was made of."""
     info.interim = None  # of an attempt before
     with info.phase("graph"):
         finished = session.recorder.finish(plan.outputs)
@@ -73,6 +83,7 @@ def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Bac
     info.operations = finished.n_ops
     if finished.n_ops or plan.outputs:
         finished = frozen(session, finished)
+        _name_inputs(session, finished)
         graph = _compiled_graph(session, plan, finished, info, backend)
     inputs: list[Any] = finished.inputs if graph is not None else []
     before: tuple[str, ...] = ()
@@ -89,12 +100,49 @@ def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Bac
     graph = wrapped(AROUND_CALL, graph, session)
     with info.phase("entry"):
         entry: Any = build_entry(plan, graph, info.name, before, names)
-    info.source, info.ranges = entry.__source__, Parts(entry.__globals__, info.name)
+    info.source, info.ranges = entry.__source__, Ranges(entry.__globals__, info.name)
     if lines is not None:
         note_decided(session.function.__code__, lines.drawn.relations)
     info.stacks = tuple({id(step.places): step.places for step in session.recorder.tape}.values())
     info.replayable = Run(finished).is_repeatable
-    return wrapped(AROUND_ENTRY, entry, Entry(session, plan, finished, info, inputs, lines, backend.is_eager)), inputs
+    undo = None
+    if not info.replayable:
+        tape, resumed = session.recorder.tape, info.resumed is not None
+        undo = undo_of(tape, finished, inputs, plan.acts, backend.is_eager, resumed)
+    run = wrapped(AROUND_ENTRY, entry, Entry(session, plan, finished, info, inputs, lines, undo))
+    return run, inputs, Parts(finished, undo)
+
+
+def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None) -> Any:
+    """The function of an entry that was kept on disk: compiled as after the rehearsal that it came from."""
+    plan, finished, session = kept.plan, kept.finished, cast("Session", _Over(kept.point))
+    info.interim, info.operations = None, finished.n_ops
+    graph = None
+    if finished.n_ops or plan.outputs:
+        graph = _compiled_graph(session, plan, finished, info, backend)
+    with info.phase("entry"):
+        entry: Any = build_entry(plan, graph, info.name)
+    info.source, info.ranges = entry.__source__, Ranges(entry.__globals__, info.name)
+    info.replayable = Run(finished).is_repeatable
+    inputs: list[Any] = finished.inputs if graph is not None else []
+    return wrapped(AROUND_ENTRY, entry, Entry(session, plan, finished, info, inputs, None, undo))
+
+
+class _Over:
+    """What the stages ask a session, for a rehearsal that was over long ago.  Rehearsals with any of this are not
+    kept.
+    """
+
+    def __init__(self, point: Point | None) -> None:
+        self.point = point
+        self.active_modes = self.leaves_modes = self.overrides = self.reached = ()
+        self.symbols, self.used = None, False
+        self.recorder = self.drawing = self.gradients = self
+
+
+def _name_inputs(session: Session, finished: Finished) -> None:
+    arguments, function = finished.arguments or finished.inputs, session.function
+    name_placeholders(finished.graph_module, arguments, session.world.memo, function.__code__)
 
 
 def _compiled_graph(
@@ -106,7 +154,6 @@ def _compiled_graph(
     if session.recorder.symbols is not None:
         info.given = first_given(session, finished)
     module.compile_subgraph_reason = ending(session)
-    name_placeholders(module, finished.arguments or finished.inputs, session.world.memo, session.function.__code__)
     run = Run(replace(finished, inputs=[], arguments=None))  # lives as long as the entry; these are the program's
     with info.phase("backend"):
         compile_graph = _compiler_of(session, finished, info, backend)

@@ -21,6 +21,7 @@ import torch
 from .. import _core, config
 from .._core import is_a
 from ..exc import BackendCompilerFailed, InternalError, UncapturedHigherOrderOpError, Unsupported
+from ..guards.kinds import full_name
 from ..guards.misses import Miss
 from ..guards.native_program import build_program
 from ..guards.sentences import explain
@@ -36,6 +37,7 @@ from .attempts import Attempts, attempt
 from .breaks import Breaks
 from .compile_entry import Backend, compile_entry, plain_entry
 from .frames import muted, resolve_code, skipped
+from .kept import Keeper, keeper_for
 from .learned_shapes import Learned
 from .records.callbacks import capturing, entry_made
 from .records.counters import note
@@ -277,7 +279,13 @@ class Driver:
             unread=self.breaks.unread(code),
         )
         backend = replace(self.backend, submit=None) if self._learned(code).blocks else self.backend
-        first, session, plan, stop, run, inputs = attempt(
+        keeper = self._keeper(function, locals_, moment, root) if known is None else None
+        if keeper is not None:
+            found = keeper.load(function, locals_, moment.state, info, backend)
+            if found is not None:
+                seen.learn_guards(found[1])
+                return found[0], info
+        first, session, plan, stop, run, inputs, parts = attempt(
             Attempts(once, function, locals_, seen, self.dynamic),
             info,
             self.breaks,
@@ -307,7 +315,20 @@ class Driver:
             program, info.explain = build_program(
                 self.hooks.guards(world.guards), origins, externals, world.all_distinct(), session.state
             )
+        if keeper is not None and stop is None:
+            keeper.keep(session, plan, parts, world.guards, origins, externals, info, locals_)
         return _core.Entry(program, run, info, replayable=info.replayable), info
+
+    def _keeper(
+        self, function: types.FunctionType, locals_: tuple[Any, ...], moment: Moment, root: bool
+    ) -> Keeper | None:
+        """Where captures of this call are kept on disk."""
+        if not config.cache or self.expected or self._learned(function.__code__).blocks:
+            return None
+        first = locals_[0] if locals_ else None
+        owner = full_name(type(first)) if is_a(first, torch.nn.Module) else ""
+        asked = self.fullgraph and root, root, self.dynamic, owner
+        return keeper_for(function, moment, self.hooks, self.backend, *asked)
 
     def _is_fatal(self, session: Session, root: bool) -> bool:
         """Whether a break at this moment of the program is an error: `fullgraph` is a promise, which no block inside
@@ -350,7 +371,8 @@ class Driver:
     def _count(self, info: Capture) -> Note:
         kept = self.record.add(info)
         note(info)
-        counts.captures += 1
+        counts.loaded += info.loaded
+        counts.captures += not info.loaded
         counts.guards += info.guard_count
         counts.graphs += info.graph_module is not None
         counts.frames.append(info.row())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import types
 import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,7 +20,7 @@ from ..boundary.dynamism import Dynamism, FunctionSeen, KeysSeen, code_name, key
 from ..exc import BackendCompilerFailed
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
-from ..guards.kinds import TensorFacts, class_name
+from ..guards.kinds import Guard, TensorFacts, class_name
 from ..vocabulary.origins import Origin, const
 from .around.specialized_floats import gave_up_on_floats
 
@@ -58,7 +59,15 @@ class Learned:
         for place in world.dynamism.keyed:
             if type(self.values.get(place)) is KeysSeen:
                 self.values[place] = KeysSeen("", True)
-        for guard in world.guards:
+        self._learn_guards(world.guards)
+
+    def learn_guards(self, guards: Iterable[Guard]) -> None:
+        """The same for a capture that was kept on disk."""
+        self.captures += 1
+        self._learn_guards(guards)
+
+    def _learn_guards(self, guards: Iterable[Guard]) -> None:
+        for guard in guards:
             value = guard.value
             if guard.kind in ("IS", "TYPE") and is_a(value, type) and "<locals>" in class_name(value):
                 self._class(str(guard.origin), value)

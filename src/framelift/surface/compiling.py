@@ -409,12 +409,14 @@ def _innermost_compiled(compiled: Any) -> Any:
 
 
 def stats() -> dict[str, Any]:
-    """Counts since the last reset: captures, graphs, guards, breaks by reason, frames, recompiles; uses of a capture by
-    one more callable; and how many graphs another process is compiling.
+    """Counts since the last reset: captures, graphs, guards, breaks by reason, frames, recompiles; captures that were
+    loaded from disk, and why others could not be kept there; uses of a capture by one more callable; and how many
+    graphs another process is compiling.
 
     >>> import framelift
     >>> sorted(framelift.stats())
-    ['breaks', 'captures', 'compiling', 'frames', 'graphs', 'guards', 'recompiles', 'shared', 'shared_graphs']
+    ['breaks', 'captures', 'compiling', 'frames', 'graphs', 'guards', 'loaded', 'not_kept', 'recompiles', 'shared', \
+'shared_graphs']
     """
     return {
         "compiling": sum(len(compiling(compiled)) for compiled in list(_compiled)),
@@ -424,6 +426,8 @@ def stats() -> dict[str, Any]:
         "breaks": dict(counts.breaks),
         "frames": list(counts.frames),
         "recompiles": list(counts.recompiles),
+        "loaded": counts.loaded,
+        "not_kept": dict(counts.not_kept),
         "shared": counts.shared,
         "shared_graphs": counts.shared_graphs,
     }

@@ -28,6 +28,7 @@ TOPICS = {
     "graph": "the graph of each capture, with the user's lines",
     "entry": "the generated function that runs instead of the frame",
     "perf": "how long each phase of a capture took",
+    "cache": "captures that are kept on disk and loaded, and why others are not",
     "background": "what is compiled in another process, and what cannot be",
 }
 _handler: logging.Handler | None = None

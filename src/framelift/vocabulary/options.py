@@ -57,6 +57,10 @@ OPTIONS: dict[str, Option] = {
             "waited for (for tests)"
         ),
     ),
+    # -- captures kept on disk
+    "cache": Option(False, "captures are kept on disk and loaded by later processes, which then rehearse nothing"),
+    "cache_dir": Option("", "the folder of kept captures; by default framelift in the user's cache folder"),
+    "cache_size": Option(1024, "so many megabytes of captures are kept; those not used for longest go first"),
     # -- numbers and shapes
     "specialize_int": Option(False, "integer arguments are always constants of the graph"),
     "specialize_float": Option(False, "float arguments are always constants of the graph"),

@@ -13,6 +13,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AssumptionFailed",
+    "Undo",
     "checked",
     "keeping_settings",
     "noting_failures",
@@ -44,6 +46,7 @@ __all__ = [
     "report_failure",
     "run_uncompiled",
     "under",
+    "undo_of",
     "undoing",
 ]
 
@@ -184,16 +187,22 @@ def keeping_settings(graph: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def undoing(
-    entry: Callable[..., Any],
-    tape: list[Any],
-    finished: Finished,
-    inputs: list[Any],
-    acts: bool,
-    in_order: bool,
-    resumed: bool,
-) -> Callable[..., Any]:
-    """`entry`, whose graph draws random numbers or writes to inputs, with all that taken back when it fails.
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """How a run that fails is taken back: the `places` of the inputs that are written to, whether these are copied
+    before, whether the graph draws random numbers, and whether versions show which inputs were written to.
+    """
+
+    places: tuple[int, ...]
+    copies: bool
+    draws: bool
+    counted: bool
+
+
+def undo_of(
+    tape: list[Any], finished: Finished, inputs: list[Any], acts: bool, in_order: bool, resumed: bool
+) -> Undo | None:
+    """How a graph that draws random numbers or writes to inputs is taken back when it fails; None: not at all.
 
     `inputs` are the entry's, `acts` says that the entry has effects of its own.  A graph that runs `in_order`
     counts its writes as it goes; of others nothing is known but the copies.  Where nothing can be taken back the
@@ -210,15 +219,20 @@ def undoing(
     if finished.stays == UNKNOWN or any(
         is_wrapper(type(inputs[i])) or _core.of_tensor(inputs[i], "layout") is not torch.strided for i in places
     ):
-        return entry
+        return None
     late = fails_late(tape, in_order) if places else []
     copies = bool(late) and (
         acts or in_handler(step.places for step in late) or sum(_memory(inputs[i]).nbytes() for i in places) <= _SMALL
     )
-    draws = finished.stays > 0
-    counted = in_order and not (late and writes_uncounted(tape))
     if places and not in_order and not copies:
-        return entry
+        return None
+    counted = in_order and not (late and writes_uncounted(tape))
+    return Undo(tuple(places), copies, finished.stays > 0, counted)
+
+
+def undoing(entry: Callable[..., Any], undo: Undo) -> Callable[..., Any]:
+    """`entry`, with all that its graph did taken back when it fails."""
+    places, copies, draws, counted = undo.places, undo.copies, undo.draws, undo.counted
 
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         tensors = tuple([inputs[i] for i in places])
@@ -288,7 +302,7 @@ def report_failure(info: Capture, error: BaseException) -> None:
             f"{place} could not be captured: capturing it raises, while eager does not: {error}. The "
             f"call ran eagerly, and so will others"
         )
-    elif in_handler(info.stacks):  # the program may have caught the same error
+    elif info.in_handler or in_handler(info.stacks):  # the program may have caught the same error
         return
     else:
         text = (

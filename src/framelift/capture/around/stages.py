@@ -26,7 +26,7 @@ from ...overriding.subclasses import with_types
 from ..background import until_ready
 from ..breaks import handing_over
 from ..records.missed import watching_hooks, watching_memory
-from .failing import checked, keeping_settings, noting_failures, raising, run_uncompiled, under, undoing
+from .failing import Undo, checked, keeping_settings, noting_failures, raising, run_uncompiled, under, undoing
 from .leaving import leaving, unseen_by_hooks
 from .symbolic_entries import putting_back
 
@@ -183,7 +183,7 @@ AROUND_CALL: tuple[Stage[Session], ...] = (Stage("generators around the graph", 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry with a plan; `inputs` are its own, `lines` run before its graph."""
+    """An entry with a plan; `inputs` are its own, `lines` run before its graph, `undo` says how it is taken back."""
 
     session: Session
     plan: EntryPlan
@@ -191,7 +191,7 @@ class Entry:
     info: Capture
     inputs: list[Any]
     lines: Preamble | None
-    is_eager: bool
+    undo: Undo | None
 
     @property
     def reaches(self) -> bool:
@@ -220,8 +220,8 @@ def _handed_over(entry: Any, c: Entry) -> Any:
 
 
 def _undone(entry: Any, c: Entry) -> Any:
-    tape, resumed = c.session.recorder.tape, c.info.resumed is not None
-    return undoing(entry, tape, c.finished, c.inputs, c.plan.acts, c.is_eager, resumed)
+    assert c.undo is not None
+    return undoing(entry, c.undo)
 
 
 def _may_save(c: Entry) -> bool:
@@ -237,7 +237,7 @@ AROUND_ENTRY: tuple[Stage[Entry], ...] = (
     Stage("drawn numbers put back", lambda c: c.lines is not None, _put_back),
     Stage("generators given", lambda c: _draws(c.session), _given_generators),
     Stage("handed over at a break", lambda c: c.session.point is not None, _handed_over),
-    Stage("undone when it fails", lambda c: not c.info.replayable, _undone),
+    Stage("undone when it fails", lambda c: c.undo is not None, _undone),
     Stage("unseen by saved-tensor hooks", _may_save, lambda entry, c: unseen_by_hooks(entry)),
     Stage(
         "torch's state left changed",

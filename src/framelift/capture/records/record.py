@@ -257,6 +257,9 @@ class Capture:
     explain: GuardProgram | None = None  # the guard program; holds user objects weakly
     shares_graph: bool = False  # an equal graph was compiled before
     interim: Any = None  # its graph runs uncompiled until the backend is done elsewhere (background.Interim)
+    loaded: bool = False  # from disk: nothing was rehearsed
+    not_kept: str = ""  # why it could not be kept on disk
+    in_handler: bool = False  # of a loaded capture: an operation of its graph is inside a `try` or `with`
     ranges: Any = None  # begins the parts of a run for a profiler (ranges.Parts)
 
     @property
@@ -393,6 +396,8 @@ class Counts:
 
     graphs: int = 0
     captures: int = 0
+    loaded: int = 0  # captures that came from disk
+    not_kept: collections.Counter[str] = field(default_factory=collections.Counter)  # why others were not written
     shared: int = 0  # captures that one more callable uses
     shared_graphs: int = 0  # captures whose graph was compiled for an equal one
     guards: int = 0

@@ -32,7 +32,7 @@ from ..symbols.numbers import NUMBERS
 from .targets import Getter, Target
 from .values import Body, Value
 
-__all__ = ["Step", "build_body", "build_graph"]
+__all__ = ["Step", "add_node", "build_body", "build_graph", "made_module"]
 
 
 class Step:
@@ -74,6 +74,29 @@ def _forget_source(kind: type[GraphModule]) -> None:
     key = getattr(getattr(kind.forward, "__code__", None), "co_filename", "")
     if graph_module._loader.eval_cache.pop(key, None) is not None:
         linecache.cache.pop(key, None)
+
+
+def add_node(
+    graph: torch.fx.Graph, name: str, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Node:
+    """A new node at the end of a graph, below Graph.create_node, whose checks cost five times the node itself."""
+    node = Node(graph, name, op, target, args, kwargs)
+    names = graph._graph_namespace
+    names._used_names.add(name)
+    names._obj_to_name[node] = name
+    graph._insert(node)
+    graph._find_nodes_lookup_table.insert(node)
+    graph._len += 1
+    return node
+
+
+def made_module(root: torch.nn.Module, graph: torch.fx.Graph) -> GraphModule:
+    """The module of a finished graph."""
+    graph.lint()
+    # The lazy kind writes its Python code when it is first called; most backends never call it.
+    made = (GraphModule if lazy._force_skip_lazy_graph_module_flag else lazy._LazyGraphModule)(root, graph)
+    weakref.finalize(made, _forget_source, type(made)).atexit = False  # a module's class is its own
+    return made
 
 
 def build_graph(
@@ -150,7 +173,7 @@ class _Generators(torch.nn.Module):
 
 
 class _Builder:
-    """Writes nodes.  Goes below Graph.create_node, whose checks cost five times the node itself; `lint` follows."""
+    """Writes nodes; `lint` follows."""
 
     def __init__(self, base: State) -> None:
         self.graph = torch.fx.Graph()
@@ -198,14 +221,9 @@ class _Builder:
         for step in live:
             if step.target.name == "item" and not self._nodes[id(step)].users and _is_one_number(step):
                 self.graph.erase_node(self._nodes[id(step)])  # it would wait for the device, and cannot fail
-        self.graph.lint()
-        # The lazy kind writes its Python code when it is first called; most backends never call it.
-        made = (GraphModule if lazy._force_skip_lazy_graph_module_flag else lazy._LazyGraphModule)(
-            self._root, self.graph
-        )
+        made = made_module(self._root, self.graph)
         if self._generators is not None:
             made.add_module("generators", self._generators)  # itself: FX makes another module for what it copies
-        weakref.finalize(made, _forget_source, type(made)).atexit = False  # a module's class is its own
         return made
 
     def operation(self, step: Step) -> None:
@@ -295,15 +313,7 @@ class _Builder:
         return name
 
     def _add(self, name: str, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
-        graph = self.graph
-        node = Node(graph, name, op, target, args, kwargs)
-        names = graph._graph_namespace
-        names._used_names.add(name)
-        names._obj_to_name[node] = name
-        graph._insert(node)
-        graph._find_nodes_lookup_table.insert(node)
-        graph._len += 1
-        return node
+        return add_node(self.graph, name, op, target, args, kwargs)
 
 
 _RESERVED = frozenset((*dir(builtins), *keyword.kwlist, "torch", "device", "inf", "nan", "self", "fx_pytree", "pytree"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import _abc
 import abc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
@@ -27,14 +27,32 @@ from .basics import exactly
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["registry_fact"]
+__all__ = ["Answers", "SubclassFact", "registry_fact"]
 
 
 #: what captured code sees in place of objects of other classes
 _PLACEHOLDERS = (Opaque, View, Array, Scalar, NumpyNumber, *NUMBERS)
 
 
-class _Answers:
+class SubclassFact:
+    """An abstract class answered that one of these classes is a subclass of it, or that none is."""
+
+    __slots__ = ("answer", "asked", "given")
+
+    def __init__(self, asked: type, given: Iterable[type], answer: bool) -> None:
+        self.asked, self.given, self.answer = weakref.ref(asked), [weakref.ref(cls) for cls in given], answer
+
+    def __call__(self) -> bool:
+        now: Any = self.asked()
+        those = [reference() for reference in self.given]
+        return (
+            now is None
+            or None in those
+            or any(_is_subclass(now, cls) for cls in those if cls is not None) == self.answer
+        )
+
+
+class Answers:
     """What abstract classes answered in one rehearsal, as one guard."""
 
     holds_until_registration = True  # the native program need not call it while the process's number stays
@@ -52,13 +70,25 @@ class _Answers:
         self.token = now
         return True
 
+    def as_data(self) -> list[tuple[type, list[type], bool]] | None:
+        """The questions and answers, where they are all there is."""
+        found = []
+        for fact in self.facts:
+            if type(fact) is not SubclassFact:
+                return None
+            asked, given = fact.asked(), [one() for one in fact.given]
+            if asked is None or None in given:
+                return None
+            found.append((asked, [cls for cls in given if cls is not None], fact.answer))
+        return found
+
 
 def registry_fact(session: Session, fact: Callable[[], bool]) -> None:
     """`fact` holds now and may be another whenever a class was registered: it is guarded."""
-    answers = session.notes.get(_Answers)
+    answers = session.notes.get(Answers)
     if answers is None:
-        answers = session.notes[_Answers] = _Answers()
-        session.world.guard(const(abc.ABCMeta), "CHECK", (answers, "answers as before"), _Answers)
+        answers = session.notes[Answers] = Answers()
+        session.world.guard(const(abc.ABCMeta), "CHECK", (answers, "answers as before"), Answers)
     answers.facts.append(fact)
 
 
@@ -90,17 +120,11 @@ def _check_registered(session: Session, owner: Any) -> None:
 def _note(session: Session, owner: Any, classes: set[type], answer: bool) -> None:
     if _core.is_internal(owner) or any(_core.is_internal(cls) for cls in classes):
         return
-    key = (_Answers, owner, *classes)
+    key = (Answers, owner, *classes)
     if key in session.notes:
         return
     session.notes[key] = True
-    asked, given = weakref.ref(owner), [weakref.ref(cls) for cls in classes]
-
-    def fact() -> bool:
-        now, those = asked(), [reference() for reference in given]
-        return now is None or None in those or any(_is_subclass(now, cls) for cls in those if cls is not None) == answer
-
-    registry_fact(session, fact)
+    registry_fact(session, SubclassFact(owner, classes, answer))
 
 
 @substitute(_abc._abc_instancecheck)

@@ -1,0 +1,157 @@
+"""FX graphs as data, and back: nodes, targets by name, constants, and what the tape left on the nodes."""
+
+from __future__ import annotations
+
+import os
+import types
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from .._core import is_a
+from ..graph.fx.tape import add_node, made_module
+from ..graph.metadata.facts import Facts, intern_facts
+from ..vocabulary.own_code import FRAMELIFT
+from .leaves import leaf_data, leaf_of
+from .reader import Reader
+from .reasons import NotKept, NotMine
+from .writer import Writer
+
+__all__ = ["graph_data", "graph_of"]
+
+_META = frozenset({"stack_trace", "tensor_facts", "effect", "tensor_dict"})
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_OPS = ("placeholder", "call_function", "call_method", "output")
+#: modules of C functions that graphs call
+_C_MODULES = ("torch", "_operator", "operator", "builtins", "math", "framelift")
+
+
+class _Saving:
+    def __init__(self, writer: Writer, module: GraphModule) -> None:
+        self.writer, self.module = writer, module
+        self.numbers: dict[Node, int] = {}
+        self.texts: dict[str, int] = {}
+        self.facts: dict[Facts, int] = {}
+        self.storages: dict[Any, int] = {}
+
+    def node(self, node: Node) -> list[Any]:
+        if node.op not in _OPS:
+            raise NotKept("the graph holds a module, a tensor or a generator", str(node.target))
+        row = [
+            node.name,
+            node.op,
+            self.target(node) if node.op == "call_function" else node.target,
+            self.argument(node.args),
+            self.argument(dict(node.kwargs)),
+            self.meta(node),
+        ]
+        self.numbers[node] = len(self.numbers)
+        return row
+
+    def target(self, node: Node) -> int:
+        target: Any = node.target
+        if type(target) is types.FunctionType:
+            if target.__closure__ is not None and not target.__code__.co_filename.startswith(_TORCH):
+                raise NotKept("the graph calls a closure", target.__qualname__)
+            if not target.__code__.co_filename.startswith((_TORCH, FRAMELIFT)):
+                raise NotKept("the graph calls a function of the program", target.__qualname__)
+        elif type(target) is types.BuiltinFunctionType:
+            if str(target.__module__).partition(".")[0] not in (*_C_MODULES, "None"):
+                raise NotKept("the graph calls a function written in C that is not torch's", target.__qualname__)
+        elif type(target) not in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):
+            raise NotKept("the graph calls an object", type(target).__qualname__)
+        number = self.writer.object(target)
+        if self.writer.objects[number][0] is None:
+            raise NotKept("a function in the graph has no name", str(target))
+        return number
+
+    def argument(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is Node:
+            return ["node", self.numbers[value]]
+        if is_a(value, tuple) and kind is not torch.Size:
+            if kind is not tuple:
+                raise NotKept("a constant is no plain value", kind.__qualname__)
+            return ["items", [self.argument(one) for one in value]]
+        if is_a(value, list):
+            return ["list", [self.argument(one) for one in value]]
+        if is_a(value, dict):
+            return ["dict", [[leaf_data(key), self.argument(one)] for key, one in value.items()]]
+        if kind is slice:
+            return ["slice of", [self.argument(one) for one in (value.start, value.stop, value.step)]]
+        return leaf_data(value)
+
+    def meta(self, node: Node) -> list[Any]:
+        meta = node.meta
+        if not _META.issuperset(meta):
+            raise NotKept("a node of the graph carries more than is written", ", ".join(meta.keys() - _META))
+        facts = None
+        if "tensor_facts" in meta:
+            known, storage = meta["tensor_facts"]
+            if type(known) is not Facts:
+                raise NotKept("sizes of the graph are symbolic")
+            place = self.storages.setdefault(storage, len(self.storages))
+            facts = [self.facts.setdefault(known, len(self.facts)), place]
+        trace = meta.get("stack_trace")
+        text = None if trace is None else self.texts.setdefault(trace, len(self.texts))
+        marks = meta.get("tensor_dict")
+        return [text, facts, "effect" in meta, None if marks is None else sorted(marks.items())]
+
+
+def graph_data(writer: Writer, module: GraphModule) -> dict[str, Any]:
+    """A graph as data; raises `NotKept`."""
+    saving = _Saving(writer, module)
+    nodes = [saving.node(node) for node in module.graph.nodes]
+    return {
+        "nodes": nodes,
+        "texts": list(saving.texts),
+        "facts": [[leaf_data(field) for field in facts.key()] for facts in saving.facts],
+    }
+
+
+class _Loading:
+    def __init__(self, reader: Reader, data: dict[str, Any]) -> None:
+        self.reader, self.data = reader, data
+        self.facts = [intern_facts(*map(leaf_of, row)) for row in data["facts"]]
+        self.nodes: list[Node] = []
+
+    def argument(self, data: Any) -> Any:
+        if type(data) is not list:
+            return data
+        tag, rest = data
+        if tag == "node":
+            return self.nodes[rest]
+        if tag == "items":
+            return tuple([self.argument(one) for one in rest])
+        if tag == "list":
+            return [self.argument(one) for one in rest]
+        if tag == "dict":
+            return {leaf_of(key): self.argument(one) for key, one in rest}
+        if tag == "slice of":
+            return slice(*[self.argument(one) for one in rest])
+        return leaf_of(data)
+
+    def node(self, graph: torch.fx.Graph, row: list[Any]) -> None:
+        name, op, target, args, kwargs, (text, facts, effect, marks) = row
+        if op not in _OPS:
+            raise NotMine(f"an unknown kind of node: {op}")
+        called = self.reader.object(target) if op == "call_function" else target
+        node = add_node(graph, name, op, called, self.argument(args), self.argument(kwargs))
+        if text is not None:
+            node.meta["stack_trace"] = self.data["texts"][text]
+        if facts is not None:
+            node.meta["tensor_facts"] = self.facts[facts[0]], facts[1]
+        if effect:
+            node.meta["effect"] = True
+        if marks is not None:
+            node.meta["tensor_dict"] = dict(marks)
+        self.nodes.append(node)
+
+
+def graph_of(reader: Reader, data: dict[str, Any]) -> GraphModule:
+    """The graph of such data."""
+    graph, loading = torch.fx.Graph(), _Loading(reader, data)
+    for row in data["nodes"]:
+        loading.node(graph, row)
+    return made_module(torch.nn.Module(), graph)

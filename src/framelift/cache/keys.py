@@ -1,0 +1,80 @@
+"""The key under which captures of one function are kept: its code, and all that decides what a capture of it is like,
+but for what guards say.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import platform
+import sys
+import types
+from typing import Any
+
+import torch
+
+from .. import config
+from ..rehearsal.break_errors import Blocks
+from ..vocabulary.options import OPTIONS
+from ..vocabulary.own_code import FRAMELIFT
+from .code_hash import code_hash
+
+__all__ = ["FORMAT", "key_of"]
+
+#: how records are written; to be raised when that changes
+FORMAT = "framelift capture 1"
+#: options that say where and whether captures are kept, and how much is said of them
+_ASIDE = frozenset({"cache", "cache_dir", "cache_size"})
+_OPTIONS = tuple(
+    sorted(name for name, row in OPTIONS.items() if not row.ignored and not row.alias and name not in _ASIDE)
+)
+
+
+def key_of(code: types.CodeType, *asked: Any) -> str:
+    """The key for a code; `asked` is what this `compile` asked for, in JSON's types."""
+    own = [[name, _plain(getattr(config, name))] for name in _OPTIONS]
+    text = json.dumps([FORMAT, code_hash(code), asked, own, Blocks().is_error, _installed(), _devices()])
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+def _plain(value: Any) -> Any:
+    return sorted(map(repr, value)) if type(value) in (set, frozenset) else repr(value)
+
+
+@functools.cache
+def _installed() -> list[Any]:
+    """Versions of all that takes part, and framelift's own files."""
+    numpy = sys.modules.get("numpy")
+    return [
+        sys.version,
+        sys.flags.optimize,
+        sys.platform,
+        platform.machine(),
+        str(torch.__version__),
+        str(torch.version.git_version),
+        str(torch.version.cuda),
+        str(getattr(numpy, "__version__", None)),
+        torch.backends.cpu.get_cpu_capability(),
+        _own_files(),
+    ]
+
+
+def _devices() -> list[Any]:
+    if not torch.cuda.is_available():
+        return []
+    return [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+
+
+def _own_files() -> str:
+    """Framelift's own files, by their content."""
+    made = hashlib.sha256()
+    for folder, folders, names in os.walk(FRAMELIFT):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith((".py", ".so")):
+                made.update(os.path.relpath(os.path.join(folder, name), FRAMELIFT).encode())
+                with open(os.path.join(folder, name), "rb") as file:
+                    made.update(file.read())
+    return made.hexdigest()

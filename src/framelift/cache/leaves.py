@@ -1,0 +1,89 @@
+"""Plain values as JSON, and back: the one form of constants in kept captures.
+
+`None`, bools, ints and strings stand for themselves; all else is a list that begins with a tag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .reasons import NotKept, NotMine
+
+__all__ = ["leaf_data", "leaf_of"]
+
+_SELF = (type(None), bool, int, str)
+_TORCH = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "format"}
+#: the objects that torch's reprs name
+_NAMED = {
+    str(value): value
+    for value in vars(torch).values()
+    if type(value) in (torch.dtype, torch.layout, torch.memory_format)
+}
+
+
+def leaf_data(value: Any) -> Any:
+    """The data of a value; raises `NotKept` for what is no plain value."""
+    kind = type(value)
+    if kind in _SELF:
+        return value
+    if kind is float:
+        return ["float", value.hex() if value == value else "nan"]
+    if kind is tuple:
+        return ["tuple", [leaf_data(one) for one in value]]
+    if kind is torch.Size:
+        return ["size", [leaf_data(one) for one in value]]
+    if kind is frozenset:
+        return ["frozenset", sorted([leaf_data(one) for one in value], key=repr)]
+    if kind is slice:
+        return ["slice", [leaf_data(one) for one in (value.start, value.stop, value.step)]]
+    if kind is range:
+        return ["range", [value.start, value.stop, value.step]]
+    if kind is complex:
+        return ["complex", [leaf_data(value.real), leaf_data(value.imag)]]
+    if kind is bytes:
+        return ["bytes", value.hex()]
+    if kind is torch.device:
+        return ["device", str(value)]
+    if value is ... or value is NotImplemented:
+        return ["built-in", repr(value)]
+    if kind in _TORCH and _NAMED.get(str(value)) is value:
+        return [_TORCH[kind], str(value)]
+    raise NotKept("a constant is no plain value", f"{kind.__module__}.{kind.__qualname__}")
+
+
+def _float(text: str) -> float:
+    return float("nan") if text == "nan" else float.fromhex(text)
+
+
+def _parts(data: Any) -> list[Any]:
+    return [leaf_of(one) for one in data]
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "float": _float,
+    "tuple": lambda data: tuple(_parts(data)),
+    "size": lambda data: torch.Size(_parts(data)),
+    "frozenset": lambda data: frozenset(_parts(data)),
+    "slice": lambda data: slice(*_parts(data)),
+    "range": lambda data: range(*_parts(data)),
+    "complex": lambda data: complex(*_parts(data)),
+    "bytes": bytes.fromhex,
+    "device": torch.device,
+    "built-in": {"Ellipsis": ..., "NotImplemented": NotImplemented}.__getitem__,
+    "dtype": _NAMED.__getitem__,
+    "layout": _NAMED.__getitem__,
+    "format": _NAMED.__getitem__,
+}
+
+
+def leaf_of(data: Any) -> Any:
+    """The inverse of `leaf_data`."""
+    if type(data) in _SELF:
+        return data
+    read = _READ.get(data[0])
+    if read is None:
+        raise NotMine(f"a constant of an unknown kind: {data[0]}")
+    return read(data[1])

@@ -1,0 +1,158 @@
+"""Objects that captures name by identity, as data: what they are, and which other objects they are made of for good.
+
+A row of `FORMS` says what is written of an object of one kind: plain facts, and parts.  Both are all that identity
+tells of it: what can be changed about an object (the entries of a dictionary, the defaults of a function) is guarded
+where it is read, so it is not here.  In another process an object stands for the one that was written where its
+facts are equal and its parts stand for the parts.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from .. import _core
+from .._core import is_a
+from ..boundary.gateway import is_handle_class
+from ..guards.kinds import immutable_leaf
+from ..vocabulary.class_reads import (
+    basicsize_of,
+    dictoffset_of,
+    flags_of,
+    itemsize_of,
+    module_of,
+    mro_of,
+    qualname_of,
+    weakrefoffset_of,
+)
+from .code_hash import code_hash
+from .names import module_name, space_name
+from .reasons import NotKept
+
+__all__ = ["Facts", "facts_of"]
+
+
+class Facts(NamedTuple):
+    """What is written of an object: its kind, plain facts in JSON's types, and the objects and values it is made of."""
+
+    kind: str
+    plain: list[Any]
+    parts: tuple[Any, ...] = ()
+
+
+#: flags of a class that say what was done with it so far: its version is valid, it is ready
+_PASSING = 1 << 19 | 1 << 12 | 1 << 13
+_VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
+#: functions whose answers belong to one process
+_OF_THE_PROCESS = (hash, id)
+
+
+def facts_of(obj: Any) -> Facts:
+    """What is to be written of an object; raises `NotKept`."""
+    form = FORMS.get(type(obj))
+    if form is not None:
+        return form(obj)
+    if is_a(obj, type):
+        return _class(obj)
+    if is_a(obj, types.ModuleType):
+        return _module(obj)
+    if is_a(obj, enum.Enum):
+        return Facts("member", [_core.own_dict(obj)["_name_"]], (type(obj),))
+    if is_handle_class(type(obj)):
+        return Facts("instance", [], (type(obj),))
+    raise NotKept("an object has no written form", _shown(obj))
+
+
+def _shown(obj: Any) -> str:
+    return f"{module_of(type(obj))}.{qualname_of(type(obj))}"
+
+
+def _function(obj: types.FunctionType) -> Facts:
+    space = space_name(obj.__globals__)
+    if space is None:
+        raise NotKept("the globals of a function are no module's", obj.__qualname__)
+    cells = len(obj.__closure__ or ())
+    return Facts("function", [space, obj.__name__, obj.__qualname__, code_hash(obj.__code__), cells])
+
+
+def _class(cls: type) -> Facts:
+    name = [module_of(cls), qualname_of(cls)]
+    if type(name[0]) is not str:
+        raise NotKept("a class does not know its module", qualname_of(cls))
+    if not _core.is_python_class(cls):
+        return Facts("C class", name, (type(cls),) if type(cls) is not type else ())
+    layout = [basicsize_of(cls), itemsize_of(cls), dictoffset_of(cls), weakrefoffset_of(cls)]
+    return Facts("class", [*name, flags_of(cls) & ~_PASSING, *layout], (type(cls), *mro_of(cls)[1:]))
+
+
+def _module(module: types.ModuleType) -> Facts:
+    name = module_name(module)
+    if name is None:
+        raise NotKept("a module is not loaded under its name", str(vars(module).get("__name__")))
+    return Facts("module", [name])
+
+
+def _dict(table: dict[Any, Any]) -> Facts:
+    name = space_name(table)
+    return Facts("container", ["dict"]) if name is None else Facts("globals", [name])
+
+
+def _container(obj: Any) -> Facts:
+    return Facts("container", [type(obj).__name__])
+
+
+def _builtin(obj: types.BuiltinFunctionType) -> Facts:
+    if obj in _OF_THE_PROCESS:
+        raise NotKept("the program asks for what each process has of its own", obj.__name__)
+    owner = obj.__self__
+    if owner is None or is_a(owner, (types.ModuleType, type)) or type(owner) is _VARIABLE_FUNCTIONS:
+        part: tuple[Any, ...] = (owner,) if is_a(owner, type) else ()
+    elif type(owner).__name__ == "PyCapsule" or "pybind11" in type(owner).__name__:
+        part = ()
+    elif immutable_leaf(owner):
+        part = (owner,)
+    else:
+        raise NotKept("a bound method of an object written in C", obj.__qualname__)
+    return Facts("C function", [str(obj.__module__), obj.__qualname__], part)
+
+
+def _descriptor(obj: Any) -> Facts:
+    return Facts("descriptor", [type(obj).__name__, obj.__name__], (obj.__objclass__,))
+
+
+def _property(obj: property) -> Facts:
+    return Facts("property", [], (obj.fget, obj.fset, obj.fdel))
+
+
+def _wrapped(obj: Any) -> Facts:
+    return Facts(type(obj).__name__, [], (obj.__func__,))
+
+
+def _operator(obj: Any) -> Facts:
+    if not str(obj).startswith("aten."):
+        raise NotKept("an operator that is not torch's own, whose code may change", str(obj))
+    return Facts("operator", [str(obj)])
+
+
+FORMS: dict[type, Callable[[Any], Facts]] = {
+    types.FunctionType: _function,
+    types.BuiltinFunctionType: _builtin,
+    types.ModuleType: _module,
+    dict: _dict,
+    list: _container,
+    set: _container,
+    types.MethodDescriptorType: _descriptor,
+    types.WrapperDescriptorType: _descriptor,
+    types.GetSetDescriptorType: _descriptor,
+    types.MemberDescriptorType: _descriptor,
+    types.ClassMethodDescriptorType: _descriptor,
+    property: _property,
+    staticmethod: _wrapped,
+    classmethod: _wrapped,
+    torch._ops.OpOverload: _operator,
+    torch._ops.OpOverloadPacket: _operator,
+}

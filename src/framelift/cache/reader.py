@@ -1,0 +1,215 @@
+"""Reading: rows of a record bound to the objects of this process, guard by guard, in the order they were made.
+
+A guard on identity names an object by its number.  Where the number is met first, the object that is there now is
+compared with what was written of it (objects.py); from then on the number is that object.  Two numbers are never one
+object.  What is reached through a value is looked at only after the guards on the value itself, so no code of the
+program runs: as in the native program, whose check of all guards follows.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from .._core import is_a
+from ..guards.kinds import Guard, TensorFacts, class_name, dict_keys, dunders, same_leaf
+from ..substitutes.python.abstract_classes import Answers, SubclassFact
+from ..vocabulary.origins import STEPS, Origin, arg, const
+from .code_hash import code_hash
+from .leaves import leaf_of
+from .names import find
+from .objects import facts_of
+from .reasons import NotKept, NotMine, Unbound
+
+__all__ = ["Reader"]
+
+_NOTHING = object()
+
+
+class Reader:
+    """The tables of one record, for one call of `root`."""
+
+    def __init__(
+        self, objects: list[Any], origins: list[Any], root: types.FunctionType, locals_: tuple[Any, ...]
+    ) -> None:
+        self._rows, self._origin_rows, self._locals = objects, origins, locals_
+        self._bound: list[Any] = [_NOTHING] * len(objects)
+        self._numbers: dict[int, int] = {}
+        self._origins: list[Origin | None] = [None] * len(origins)
+        self._values: list[Any] = [_NOTHING] * len(origins)
+        self._bind(0, root)
+
+    # ---- objects
+
+    def object(self, number: int) -> Any:
+        """The object of a number: bound already, or found by its name."""
+        found = self._bound[number]
+        if found is _NOTHING:
+            name = self._rows[number][0]
+            if name is None:
+                raise Unbound(f"nothing leads to {self._shown(number)}")
+            found = find(name)
+            if found is None:
+                raise NotMine(f"{self._shown(number)} is not there")
+            self._bind(number, found)
+        return found
+
+    def _bind(self, number: int, obj: Any) -> None:
+        """From now on the number is this object; or it is already."""
+        bound = self._bound[number]
+        if bound is obj:
+            return
+        name, kind, plain, parts = self._rows[number]
+        if bound is not _NOTHING or self._numbers.setdefault(id(obj), number) != number:
+            raise NotMine(f"{self._shown(number)} is another object")
+        if name is not None and find(name) is not obj:
+            raise NotMine(f"{'.'.join(name)} is another object")
+        try:
+            facts = facts_of(obj)
+        except NotKept as error:
+            raise NotMine(str(error)) from None
+        if facts.kind != kind or facts.plain != plain or len(facts.parts) != len(parts):
+            raise NotMine(f"{self._shown(number)} is not as it was")
+        self._bound[number] = obj
+        for data, part in zip(parts, facts.parts):
+            self._is(data, part)
+
+    def _shown(self, number: int) -> str:
+        name, kind, plain, _ = self._rows[number]
+        return ".".join(name) if name else f"a {kind} {plain[:3]}"
+
+    def value(self, data: Any) -> Any:
+        """A plain value, or an object."""
+        return self.object(data[1]) if type(data) is list and data[0] == "object" else leaf_of(data)
+
+    def _is(self, data: Any, present: Any) -> None:
+        """What was written is what is there now."""
+        if type(data) is list and data[0] == "object":
+            self._bind(data[1], present)
+        elif not same_leaf(leaf_of(data), present):
+            raise NotMine(f"{present!r:.80} was {data!r:.80}")
+
+    # ---- origins
+
+    def origin(self, number: int) -> Origin:
+        """The origin of a number."""
+        found = self._origins[number]
+        if found is None:
+            base, step, key = self._origin_rows[number]
+            if step == "const":
+                found = const(self.object(key))
+            elif step == "arg":
+                found = arg(*key)
+            elif step in STEPS:
+                found = self.origin(base).to(step, self.value(key))
+            else:
+                raise NotMine(f"an unknown step: {step}")
+            self._origins[number] = found
+        return found
+
+    def fetch(self, number: int) -> Any:
+        """The value at an origin, now."""
+        found = self._values[number]
+        if found is _NOTHING:
+            base, step, key = self._origin_rows[number]
+            if step == "const":
+                found = self.object(key)
+            elif step == "arg":
+                found = self._locals[key[0]]
+            else:
+                try:
+                    found = STEPS[step].fetch(self.fetch(base), self.value(key))
+                except NotMine:
+                    raise
+                except Exception as error:
+                    raise NotMine(f"{self.origin(number)} is not there: {type(error).__name__}") from None
+            self._values[number] = found
+        return found
+
+    # ---- guards
+
+    def guards(self, rows: list[Any]) -> list[Guard]:
+        """The guards of all rows.  Those about an object that no guard has led to yet come after the others."""
+        made: list[Guard | None] = [None] * len(rows)
+        waiting = list(range(len(rows)))
+        while waiting:
+            left = []
+            for i in waiting:
+                try:
+                    made[i] = self._guard(rows[i])
+                except Unbound:
+                    left.append(i)
+            if len(left) == len(waiting):
+                self._guard(rows[left[0]])
+            waiting = left
+        return [guard for guard in made if guard is not None]
+
+    def _guard(self, row: list[Any]) -> Guard:
+        """The guard of a row, its objects bound by what is there now."""
+        number, kind, data, line = row
+        origin = self.origin(number)
+        return Guard(origin, kind, self._guarded(number, kind, data), line)
+
+    def _guarded(self, number: int, kind: str, data: Any) -> Any:
+        if kind in ("TYPE", "IS"):
+            present = self.fetch(number)
+            present = type(present) if kind == "TYPE" else present
+            self._is(data, present)
+            return present
+        if kind == "CODE":
+            return self._code(number, data)
+        if kind == "KEYS":
+            return self._keys(number, data)
+        if kind == "ABSENT":
+            return self.value(data)
+        if kind == "DUNDERS":
+            return self._dunders(number, *data)
+        if kind == "TENSOR":
+            self._is(["object", data[0]], type(self.fetch(number)))
+            return TensorFacts(self.object(data[0]), *map(leaf_of, data[1]))
+        if kind == "SAME":
+            return self.origin(data)
+        if kind == "CHECK":
+            return self._check(data)
+        return leaf_of(data)
+
+    def _code(self, number: int, data: str) -> types.CodeType:
+        function = self.fetch(number)
+        if type(function) is not types.FunctionType or code_hash(function.__code__) != data:
+            raise NotMine(f"the code of {self.origin(number)} is another one")
+        return function.__code__
+
+    def _keys(self, number: int, data: list[Any]) -> tuple[Any, ...]:
+        table = self.fetch(number)
+        if not is_a(table, dict):
+            raise NotMine(f"{self.origin(number)} is no dictionary")
+        keys = dict_keys(table)
+        if len(keys) != len(data):
+            raise NotMine(f"{self.origin(number)} has other keys")
+        for one, key in zip(data, keys):
+            self._is(one, key)
+        return keys
+
+    def _dunders(self, number: int, mro: list[int], pairs: list[Any]) -> Any:
+        cls = self.fetch(number)
+        if not is_a(cls, type):
+            raise NotMine(f"{self.origin(number)} is no class")
+        now = dunders(cls)
+        if len(now[0]) != len(mro) or [name for name, _ in now[1]] != [name for name, _ in pairs]:
+            raise NotMine(f"{class_name(cls)} has other special methods")
+        for wanted, base in zip(mro, now[0]):
+            self._bind(wanted, base)
+        for (_, held), (_, data) in zip(now[1], pairs):
+            self._is(data, held)
+        return now
+
+    def _check(self, data: Any) -> Any:
+        if data[0] != "answers":
+            raise NotMine(f"an unknown check: {data[0]}")
+        answers = Answers()
+        for asked, given, answer in data[1]:
+            fact = SubclassFact(self.object(asked), [self.object(one) for one in given], answer)
+            if not fact():
+                raise NotMine("an abstract class answers otherwise")
+            answers.facts.append(fact)
+        return answers, "answers as before"

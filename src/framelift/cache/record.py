@@ -1,0 +1,166 @@
+"""A capture as one record of plain data: all that is known when a rehearsal is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from ..bytecode.maker import original_of
+from ..bytecode.resume import Point
+from ..exits.entry import EntryPlan
+from ..guards.kinds import PLAIN_TENSORS, Guard
+from ..recording.finished import Finished
+from ..vocabulary.origins import Origin
+from ..vocabulary.own_code import is_own_code
+from .graph_data import graph_data, graph_of
+from .leaves import leaf_data, leaf_of
+from .reader import Reader
+from .reasons import NotKept, NotMine
+from .writer import Writer
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
+
+__all__ = ["Guards", "Kept", "guards_of", "record_of", "rest_of"]
+
+#: fields of Finished that are plain values
+_FINISHED = tuple(
+    field.name
+    for field in fields(Finished)
+    if field.name not in ("graph_module", "inputs", "arguments", "left_state", "transforms")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """The part of a record that says whether it is for a call."""
+
+    guards: list[Guard]
+    inputs: list[Origin]
+    externals: list[Origin]
+    distinct: list[Origin]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What an entry is made of; `rest` are plain facts of the one who wrote it."""
+
+    plan: EntryPlan
+    finished: Finished
+    point: Point | None
+    rest: dict[str, Any]
+
+
+# ---- writing
+
+
+def record_of(
+    session: Session,
+    plan: EntryPlan,
+    finished: Finished,
+    guards: Sequence[Guard],
+    inputs: Sequence[Origin],
+    externals: Sequence[Origin],
+    rest: dict[str, Any],
+) -> dict[str, Any]:
+    """The record of a finished capture; raises `NotKept`."""
+    _check_session(session, finished, plan)
+    writer = Writer(session.function)
+    rows = [writer.guard(guard) for guard in guards]
+    distinct = session.world.all_distinct()
+    data = {
+        "state": _state(session.state),
+        "guards": rows,
+        "inputs": [writer.origin(origin) for origin in inputs],
+        "externals": [writer.origin(origin) for origin in externals],
+        "distinct": [writer.origin(origin) for origin in distinct],
+        "plan": _plan(writer, plan),
+        "graph": graph_data(writer, finished.graph_module),
+        "finished": {name: leaf_data(getattr(finished, name)) for name in _FINISHED},
+        "point": _point(session.point),
+        "rest": rest,
+    }
+    _check_code(session, writer)
+    return {"objects": writer.objects, "origins": writer.origins, **data}
+
+
+def _check_session(session: Session, finished: Finished, plan: EntryPlan) -> None:
+    """What an entry needs besides its plan and its graph, and is not written."""
+    recorder = session.recorder
+    for there, what in (
+        (session.active_modes or recorder.overrides or session.leaves_modes, "modes or subclasses are overridden"),
+        (recorder.drawing.used, "a generator of random numbers is an input"),
+        (recorder.gradients.reached, "the graph adds to gradients"),
+        (recorder.symbols is not None, "sizes or numbers are symbolic"),
+        (finished.left_state, "torch's global state is left changed"),
+        (finished.transforms, "function transforms"),
+        (any(type(one) not in PLAIN_TENSORS for one in finished.inputs), "an input is of a tensor subclass"),
+    ):
+        if there:
+            raise NotKept(what)
+
+
+def _check_code(session: Session, writer: Writer) -> None:
+    """All code that was rehearsed is known by its hash."""
+    for twin, *_ in session.times:
+        code = original_of(twin)
+        if not writer.covers(code) and not is_own_code(code):
+            raise NotKept("code was rehearsed that no guard names", f"{code.co_qualname} ({code.co_filename})")
+
+
+def _state(state: Any) -> dict[str, Any]:
+    words: dict[str, Any] = state.as_dict()
+    if words["replaced functions of torch"]:
+        raise NotKept("functions of torch's are replaced")
+    return words
+
+
+def _plan(writer: Writer, plan: EntryPlan) -> list[Any]:
+    constants = {}
+    for name, value in plan.constants.items():
+        constants[name] = writer.value(value)
+    return [plan.source, constants, len(plan.outputs), plan.acts]
+
+
+def _point(point: Point | None) -> Any:
+    return None if point is None else [point.unit, list(point.stack), list(point.bound), point.handled]
+
+
+# ---- reading
+
+
+def guards_of(record: dict[str, Any], reader: Reader, state: Any) -> Guards:
+    """The guards of a record, bound to the objects of this call; raises `NotMine`."""
+    now = state.as_dict()
+    if record["state"] != now:
+        changed = [name for name in now if record["state"].get(name) != now[name]]
+        raise NotMine(f"torch's state is another one: {', '.join(changed)}")
+    guards = reader.guards(record["guards"])
+    inputs, externals, distinct = (
+        [reader.origin(one) for one in record[n]] for n in ("inputs", "externals", "distinct")
+    )
+    return Guards(guards, inputs, externals, distinct)
+
+
+def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
+    """The graph and the entry of a record whose guards hold."""
+    source, constants, outputs, acts = record["plan"]
+    plan = EntryPlan(
+        source,
+        {name: reader.value(data) for name, data in constants.items()},
+        (None,) * outputs,
+        tuple([reader.origin(one) for one in record["externals"]]),
+        acts,
+    )
+    finished = Finished(
+        graph_module=graph_of(reader, record["graph"]),
+        inputs=[reader.fetch(one) for one in record["inputs"]],
+        left_state=(),
+        **{name: leaf_of(data) for name, data in record["finished"].items()},
+    )
+    if len(finished.graph_module.graph.find_nodes(op="placeholder")) != len(finished.inputs):
+        raise NotMine("its graph has other inputs")
+    point = record["point"]
+    at = None if point is None else Point(point[0], tuple(point[1]), tuple(point[2]), point[3])
+    return Kept(plan, finished, at, record["rest"])

@@ -1,0 +1,212 @@
+"""The files of kept captures: a folder for each key, a file for each capture, authenticated and written at once.
+
+A file is a line with the format, a line with an HMAC of the rest, and JSON.  The key of the HMAC is a file in the
+folder itself, readable by its owner alone; a key that others may read, or that is another user's, is not used.  A file
+that is damaged, cut off, or written with another key is a miss.  Reading a file runs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from .. import config
+from ..vocabulary.log import topic
+from .keys import FORMAT
+from .reasons import NotMine
+
+__all__ = ["folder", "forget", "records", "used", "write"]
+
+_HEAD = FORMAT.encode() + b"\n"
+_DIGITS = 64  # of the HMAC
+_MOST_PER_KEY = 16  # captures of one function
+_MOST_BYTES = 1 << 28  # of one file
+_SUFFIX = ".capture"
+
+
+def folder() -> str:
+    """Where captures are kept."""
+    chosen = config.cache_dir
+    if chosen:
+        return os.path.abspath(os.path.expanduser(chosen))
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(home, "framelift")
+
+
+def _place(key: str) -> str:
+    return os.path.join(folder(), key[:2], key)
+
+
+# ---- the user's key
+
+
+def _secret(make: bool) -> bytes | None:
+    """The key of the HMAC; None where there is none that can be trusted."""
+    path = os.path.join(folder(), "key")
+    found = _read_secret(path)
+    if found is not None or not make:
+        return found
+    os.makedirs(folder(), mode=0o700, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=folder())  # mode 0600
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(32))
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(temporary, path)
+    finally:
+        os.unlink(temporary)
+    return _read_secret(path)
+
+
+def _read_secret(path: str) -> bytes | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return None
+    with open(descriptor, "rb") as file:
+        facts = os.fstat(file.fileno())
+        own = not hasattr(os, "getuid") or facts.st_uid == os.getuid()
+        if not stat.S_ISREG(facts.st_mode) or not own or stat.S_IMODE(facts.st_mode) & 0o077:
+            topic("cache").warning("captures are not kept: the key %s is not the user's alone", path)
+            return None
+        found = file.read(64)
+    return found if len(found) == 32 else None
+
+
+def _mac(secret: bytes, key: str, payload: bytes) -> bytes:
+    """Of the place as well as of the content: a file that was moved to another place is another one."""
+    made = hmac.new(secret, _HEAD + key.encode() + b"\n", hashlib.sha256)
+    made.update(payload)
+    return made.hexdigest().encode()
+
+
+# ---- reading
+
+
+def records(key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The records of a key, those used last first: path and data."""
+    secret = _secret(make=False)
+    if secret is None:
+        return
+    for path in _newest(_place(key)):
+        data = _read(path, key, secret)
+        if data is not None:
+            yield path, data
+
+
+def _newest(place: str) -> list[str]:
+    try:
+        with os.scandir(place) as entries:
+            found = [(one.stat().st_mtime_ns, one.path) for one in entries if one.name.endswith(_SUFFIX)]
+    except OSError:
+        return []
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def _read(path: str, key: str, secret: bytes) -> dict[str, Any] | None:
+    try:
+        data = json.loads(_payload(path, key, secret))
+        if type(data) is not dict:
+            raise NotMine("it is no record")
+    except (OSError, ValueError, NotMine) as error:
+        topic("cache").info("a kept capture is not used: %s: %s", path, error)
+        return None
+    return data
+
+
+def _payload(path: str, key: str, secret: bytes) -> bytes:
+    """The content of an authenticated file; raises `NotMine`."""
+    if os.path.getsize(path) > _MOST_BYTES:
+        raise NotMine("it is too large")
+    with open(path, "rb") as file:
+        content = file.read()
+    start = len(_HEAD) + _DIGITS + 1
+    if not content.startswith(_HEAD) or content[start - 1 : start] != b"\n":
+        raise NotMine("it is no capture of this format")
+    payload = content[start:]
+    if not hmac.compare_digest(content[len(_HEAD) : start - 1], _mac(secret, key, payload)):
+        raise NotMine("it is damaged, or was written with another key")
+    return payload
+
+
+def used(path: str) -> None:
+    """A record was used: it goes last."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def forget(path: str) -> None:
+    """A record is of no use."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+# ---- writing
+
+
+def write(key: str, data: dict[str, Any]) -> bool:
+    """Keep a record; False where that is not possible."""
+    payload = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
+    try:
+        secret = _secret(make=True)
+        if secret is None or len(payload) > _MOST_BYTES:
+            return False
+        place = _place(key)
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        name = hashlib.sha256(payload).hexdigest()[:32] + _SUFFIX
+        _write_at_once(os.path.join(place, name), _HEAD + _mac(secret, key, payload) + b"\n" + payload)
+        for old in _newest(place)[_MOST_PER_KEY:]:
+            forget(old)
+        _bound_all()
+    except OSError as error:
+        topic("cache").info("a capture is not kept: %s", error)
+        return False
+    return True
+
+
+def _write_at_once(path: str, content: bytes) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), suffix=".part")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        forget(temporary)
+        raise
+
+
+_since_bounded = 0
+_OFTEN = 32  # writes between two looks at the whole folder
+
+
+def _bound_all() -> None:
+    """Remove what was not used for longest, where all files together are too large; and what dead processes left."""
+    global _since_bounded
+    _since_bounded += 1
+    if _since_bounded % _OFTEN != 1:
+        return
+    found = []
+    newest = 0
+    for place, _, names in os.walk(folder()):
+        for name in names:
+            if name.endswith((_SUFFIX, ".part")):
+                path = os.path.join(place, name)
+                with contextlib.suppress(OSError):
+                    facts = os.stat(path)
+                    newest = max(newest, facts.st_mtime_ns)
+                    found.append((facts.st_mtime_ns, facts.st_size, path))
+    left = sum(size for _, size, _ in found)
+    most = config.cache_size << 20
+    for time, size, path in sorted(found):
+        is_left_behind = path.endswith(".part") and newest - time > 3600 * 10**9
+        if left > most or is_left_behind:
+            forget(path)
+            left -= size

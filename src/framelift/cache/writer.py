@@ -1,0 +1,132 @@
+"""Writing: origins, objects and values of a capture as rows of JSON, each object and origin once."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from .._core import is_a
+from ..guards.kinds import Guard, TensorFacts, immutable_leaf
+from ..guards.sentences import where
+from ..substitutes.python.abstract_classes import Answers
+from ..vocabulary.origins import Origin
+from ..vocabulary.own_code import own_file
+from .code_hash import code_hash, nested
+from .leaves import leaf_data
+from .names import name_for
+from .objects import facts_of
+from .reasons import NotKept
+
+__all__ = ["TENSOR_FIELDS", "Writer"]
+
+#: the fields of TensorFacts after the class, in order
+TENSOR_FIELDS = tuple(TensorFacts.__slots__)[1:]
+_SURFACE = own_file("surface", "")
+
+
+class Writer:
+    """The tables of one record.  `root` is the captured function, which the reader has in its hands."""
+
+    def __init__(self, root: types.FunctionType) -> None:
+        self.objects: list[Any] = []
+        self.origins: list[Any] = []
+        self.codes: set[int] = set()  # ids of code objects whose hashes are written
+        self._kept: list[Any] = []  # so that addresses stay theirs
+        self._objects: dict[int, int] = {}
+        self._origins: dict[int, int] = {}
+        self._lines: dict[Any, str] = {}
+        self._root = root
+        self.object(root)
+
+    def object(self, obj: Any) -> int:
+        """The number of an object."""
+        found = self._objects.get(id(obj))
+        if found is not None:
+            return found
+        number = self._objects[id(obj)] = len(self.objects)
+        self._kept.append(obj)
+        self.objects.append(None)
+        facts = facts_of(obj)
+        if type(obj) is types.FunctionType:
+            self.codes.update(map(id, nested(obj.__code__)))
+        name = None if obj is self._root else name_for(obj)
+        self.objects[number] = [name, facts.kind, facts.plain, [self.value(part) for part in facts.parts]]
+        return number
+
+    def value(self, value: Any) -> Any:
+        """A plain value, or an object by its number."""
+        if type(value) is types.CodeType:
+            raise NotKept("a code object that is no function's")
+        return leaf_data(value) if immutable_leaf(value) else ["object", self.object(value)]
+
+    def origin(self, origin: Origin) -> int:
+        """The number of an origin."""
+        found = self._origins.get(id(origin))
+        if found is not None:
+            return found
+        base = -1 if origin.base is None else self.origin(origin.base)
+        if origin.step == "const":
+            key: Any = self.object(origin.key)
+        elif origin.step == "arg":
+            key = list(origin.key)
+        else:
+            key = self.value(origin.key)
+        number = self._origins[id(origin)] = len(self.origins)
+        self._kept.append(origin)
+        self.origins.append([base, origin.step, key])
+        return number
+
+    # ---- guards
+
+    def guard(self, guard: Guard) -> list[Any]:
+        """[origin, kind, value, line]."""
+        return [self.origin(guard.origin), guard.kind, self._guarded(guard), self._line(guard.line)]
+
+    def _guarded(self, guard: Guard) -> Any:
+        kind, value = guard.kind, guard.value
+        if type(value) is types.FunctionType and value.__code__.co_filename.startswith(_SURFACE):
+            raise NotKept("a function of framelift's own, which may act while a frame is captured", value.__qualname__)
+        if kind == "CODE":
+            self.codes.update(map(id, nested(value)))
+            return code_hash(value)
+        if kind in ("TYPE", "IS", "ABSENT"):
+            return self.value(value)
+        if kind == "KEYS":
+            return [self.value(key) for key in value]
+        if kind == "DUNDERS":
+            mro, pairs = value
+            return [[self.object(cls) for cls in mro], [[name, self.value(held)] for name, held in pairs]]
+        if kind == "TENSOR":
+            return self._tensor(value)
+        if kind == "SAME":
+            return self.origin(value)
+        if kind == "CHECK":
+            return self._check(guard)
+        return leaf_data(value)
+
+    def _tensor(self, facts: Any) -> list[Any]:
+        if type(facts) is not TensorFacts:
+            raise NotKept("a tensor that is guarded in a way of its own")
+        return [self.object(facts.python_type), [leaf_data(getattr(facts, name)) for name in TENSOR_FIELDS]]
+
+    def _check(self, guard: Guard) -> Any:
+        check, words = guard.value
+        if type(check) is Answers:
+            asked = check.as_data()
+            if asked is not None:
+                return ["answers", [[self.object(cls), list(map(self.object, given)), a] for cls, given, a in asked]]
+        raise NotKept("a guard has no written form", f"{guard.origin} {words}")
+
+    def _line(self, line: Any) -> str:
+        if not is_a(line, tuple):
+            return line
+        key = (id(line[0]), line[1])
+        found = self._lines.get(key)
+        if found is None:
+            found = self._lines[key] = where(line)
+            self._kept.append(line[0])
+        return found
+
+    def covers(self, code: types.CodeType) -> bool:
+        """Whether the hash of a code object is part of what was written."""
+        return id(code) in self.codes

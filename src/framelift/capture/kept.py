@@ -1,0 +1,152 @@
+"""Captures on disk, seen from the driver: one that fits a call is loaded instead of a rehearsal, a new one is written.
+
+What a record is, and what cannot be one, is in cache/.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch.overrides import _enable_torch_function
+
+from .. import _core
+from ..cache import store
+from ..cache.keys import key_of
+from ..cache.reader import Reader
+from ..cache.reasons import NotKept, NotMine
+from ..cache.record import guards_of, record_of, rest_of
+from ..exc import BackendCompilerFailed, SkipFrame
+from ..graph.analysis.infallible import in_handler
+from ..guards.native_program import build_program
+from ..guards.sentences import explain
+from ..vocabulary.log import topic
+from ..vocabulary.outside_exceptions import raise_outside
+from ..vocabulary.reasons import Interrupt
+from .around.failing import Undo
+from .compile_entry import Backend, Parts, compile_kept
+from .records.record import Capture, counts
+
+if TYPE_CHECKING:
+    from ..exits.entry import EntryPlan
+    from ..guards.kinds import Guard
+    from ..overriding.modes import Moment
+    from ..rehearsal.session import Session
+    from ..vocabulary.origins import Origin
+    from .records.guard_hooks import Hooks
+
+__all__ = ["Keeper", "keeper_for"]
+
+
+def keeper_for(
+    function: types.FunctionType, moment: Moment, hooks: Hooks, backend: Backend, *asked: Any
+) -> Keeper | None:
+    """Where the captures of this call are kept; None: nowhere.  `asked`: what else `compile` was asked for."""
+    if moment.modes or moment.transforms or moment.subclasses_off:
+        return None
+    if hooks.guard_filter_fn is not None or hooks.guard_export_fn is not None:
+        return None
+    options = sys.modules.get("torch._inductor.config")
+    if options is not None and options.freezing:  # the graph holds tensors
+        return None
+    return Keeper(key_of(function.__code__, backend.name, *asked), _core.set_walks())
+
+
+class Keeper:
+    """The captures on disk for one code, and what was asked for; `walks` of sets before the capture began."""
+
+    def __init__(self, key: str, walks: int) -> None:
+        self.key, self.walks = key, walks
+
+    def load(
+        self, function: types.FunctionType, locals_: tuple[Any, ...], state: Any, info: Capture, backend: Backend
+    ) -> tuple[Any, list[Guard]] | None:
+        """The entry of a kept capture that is for this call, and its guards."""
+        for path, record in store.records(self.key):
+            try:
+                found = self._entry(record, function, locals_, state, info, backend)
+            except NotMine as miss:
+                topic("cache").debug("%s is not for this call of %s: %s", path, info.name, miss)
+                continue
+            except Exception as error:  # noqa: BLE001  a record that was written by another version of this code
+                raise_outside(error)
+                topic("cache").info("a kept capture is not used: %s: %s: %s", path, type(error).__name__, error)
+                continue
+            store.used(path)
+            topic("cache").info("%s was loaded from %s", info.name, path)
+            return found
+        return None
+
+    def _entry(
+        self,
+        record: dict[str, Any],
+        function: types.FunctionType,
+        locals_: tuple[Any, ...],
+        state: Any,
+        info: Capture,
+        backend: Backend,
+    ) -> tuple[Any, list[Guard]]:
+        with info.phase("load"):
+            reader = Reader(record["objects"], record["origins"], function, locals_)
+            found = guards_of(record, reader, state)
+            program, shown = build_program(found.guards, found.inputs, found.externals, found.distinct, state)
+            with _enable_torch_function():  # as it is where the driver was called
+                failure = program.check(locals_)
+            if failure is not None:
+                raise NotMine(explain(program, failure, locals_))
+            kept = rest_of(record, reader)
+        undo = kept.rest["undo"]
+        try:
+            run = compile_kept(kept, info, backend, None if undo is None else Undo(tuple(undo[0]), *undo[1:]))
+        except (Interrupt, SkipFrame, BackendCompilerFailed) as error:
+            raise NotMine(f"its graph cannot be compiled: {error}") from None
+        info.guard_count, info.loaded, info.explain = len(found.guards), True, shown
+        info.in_handler = kept.rest["in_handler"]
+        return _core.Entry(program, run, info, replayable=info.replayable), found.guards
+
+    def keep(
+        self,
+        session: Session,
+        plan: EntryPlan,
+        parts: Parts,
+        guards: Sequence[Guard],
+        inputs: Sequence[Origin],
+        externals: Sequence[Origin],
+        info: Capture,
+        locals_: tuple[Any, ...],
+    ) -> None:
+        """Write a capture that was just made; where that is not possible, say why."""
+        undo = parts.undo
+        rest = {
+            "undo": None if undo is None else [list(undo.places), undo.copies, undo.draws, undo.counted],
+            "in_handler": in_handler(info.stacks),
+            "name": info.name,
+        }
+        with info.phase("keep"):
+            try:
+                if _core.set_walks() != self.walks:
+                    raise NotKept("the order of a set was looked at, which differs from process to process")
+                record = record_of(session, plan, parts.finished, guards, inputs, externals, rest)
+                _check(record, session, parts, locals_)
+                if not store.write(self.key, record):
+                    raise NotKept("the folder cannot be written to", store.folder())
+            except NotKept as refusal:
+                info.not_kept = str(refusal)
+                counts.not_kept[refusal.what] += 1
+                topic("cache").info("%s is not kept: %s", info.name, refusal)
+
+
+def _check(record: dict[str, Any], session: Session, parts: Parts, locals_: tuple[Any, ...]) -> None:
+    """A record that is read back, here and now, leads to the same guards and inputs; raises `NotKept`."""
+    record = json.loads(json.dumps(record, allow_nan=False))
+    reader = Reader(record["objects"], record["origins"], session.function, locals_)
+    try:
+        guards_of(record, reader, session.state)
+        kept = rest_of(record, reader)
+    except NotMine as miss:
+        raise NotKept("something is not found again by its name", str(miss)) from None
+    if any(a is not b for a, b in zip(kept.finished.inputs, parts.finished.inputs, strict=True)):
+        raise NotKept("an input is not found again")

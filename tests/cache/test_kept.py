@@ -1,0 +1,265 @@
+"""Captures kept on disk, in one process: `reset` forgets all but the files.  What changes the meaning of a program is a miss."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from framelift import config
+from framelift.cache import store
+
+SCALE = 2
+TABLE = {"a": 1, "b": [2, 3]}
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path: Path) -> Iterator[None]:
+    with config.patch(cache=True, cache_dir=str(tmp_path)):
+        yield
+
+
+def counted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, int, int]:
+    """One call as in a new process: the result, how many rehearsals there were, how many captures came from disk."""
+    framelift.reset()
+    before = framelift.stats()
+    result = framelift.compile(function, backend="eager")(*args, **kwargs)
+    after = framelift.stats()
+    return result, after["captures"] - before["captures"], after["loaded"] - before["loaded"]
+
+
+def check(function: Callable[..., Any], *args: Any, loaded: bool, **kwargs: Any) -> None:
+    """The next process gives what eager mode gives, with or without a rehearsal."""
+    result, captures, found = counted(function, *args, **kwargs)
+    assert repr(result) == repr(function(*args, **kwargs))
+    assert (captures, found) == ((0, 1) if loaded else (1, 0)), framelift.stats()["not_kept"]
+
+
+def helper(x: torch.Tensor, by: int = 2) -> torch.Tensor:
+    return x * by
+
+
+def other(x: torch.Tensor, by: int = 2) -> torch.Tensor:
+    return x - by
+
+
+class Config:
+    kind = "sum"
+
+    def __init__(self) -> None:
+        self.width = 3
+        self.act = torch.nn.functional.relu
+
+    @property
+    def double(self) -> int:
+        return 2 * self.width
+
+
+def program(x: torch.Tensor, options: Config, *more: int, flag: bool = False) -> Any:
+    y = helper(x) * SCALE + TABLE["b"][0] + options.double
+    if options.kind == "sum":
+        y = options.act(y).sum(dim=0)
+    return {"y": y, "more": [*more, flag], "name": f"{options.kind}-{len(TABLE)}"}
+
+
+def test_a_capture_is_loaded() -> None:
+    x, options = torch.randn(3, 4), Config()
+    check(program, x, options, 1, 2, loaded=False)
+    check(program, x, options, 1, 2, loaded=True)
+    check(program, torch.randn(3, 4), Config(), 1, 2, loaded=True)
+    check(program, x, options, 1, 2, flag=True, loaded=False)
+    check(program, x.double(), options, 1, 2, loaded=False)
+    check(program, x.double(), options, 1, 2, loaded=True)
+
+
+CHANGES: dict[str, Callable[[pytest.MonkeyPatch, Config], Any]] = {
+    "a global": lambda patch, options: patch.setitem(globals(), "SCALE", 7),
+    "an entry of a global table": lambda patch, options: patch.setitem(TABLE, "b", [5, 3]),
+    "the length of a global table": lambda patch, options: patch.setitem(TABLE, "c", 0),
+    "a function": lambda patch, options: patch.setitem(globals(), "helper", other),
+    "the code of a function": lambda patch, options: patch.setattr(helper, "__code__", other.__code__),
+    "a default": lambda patch, options: patch.setattr(helper, "__defaults__", (5,)),
+    "an attribute of an instance": lambda patch, options: setattr(options, "width", 4),
+    "a function in an instance": lambda patch, options: setattr(options, "act", torch.nn.functional.gelu),
+    "an attribute of a class": lambda patch, options: patch.setattr(Config, "kind", "none"),
+    "a property": lambda patch, options: patch.setattr(Config, "double", property(lambda self: 1)),
+    "special methods of a class": lambda patch, options: patch.setattr(Config, "__getattr__", lambda self, name: 0, raising=False),
+    "grad mode": lambda patch, options: torch.set_grad_enabled(False),
+    "an option": lambda patch, options: patch.setattr(config, "specialize_int", True),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_changed_is_rehearsed_again(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, options = torch.randn(3, 4), Config()
+    check(program, x, options, loaded=False)
+    change(monkeypatch, options)
+    check(program, x, options, loaded=False)
+
+
+SOURCE = """
+import torch
+def inner(x): return x.sin()
+def outer(x):
+    unused = 1
+    return inner(x) + 1
+"""
+
+
+@pytest.mark.parametrize("edited", [SOURCE, SOURCE.replace("sin", "cos"), SOURCE.replace("unused = 1", "unused = 2"), "\n" + SOURCE])
+def test_any_edit_of_the_source_is_a_miss(edited: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, text in enumerate((SOURCE, edited)):
+        module = types.ModuleType("edited_module")
+        monkeypatch.setitem(sys.modules, "edited_module", module)
+        exec(compile(text, "edited_module.py", "exec"), vars(module))
+        check(module.outer, torch.ones(3), loaded=number == 1 and edited == SOURCE)
+
+
+def adder(by: Any) -> Callable[..., Any]:
+    def add(x: torch.Tensor) -> torch.Tensor:
+        return x + by
+
+    return add
+
+
+def test_closures() -> None:
+    x = torch.ones(3)
+    check(adder(1), x, loaded=False)
+    check(adder(1), x, loaded=True)
+    check(adder(2), x, loaded=False)
+    check(adder(torch.ones(3)), x, loaded=False)
+
+
+def test_two_functions_that_were_two_are_not_one() -> None:
+    def same(x: torch.Tensor, f: Any, g: Any) -> Any:
+        return (f(x) + g(x), 1) if f is g else (f(x) - g(x), 2)
+
+    x, one, two = torch.ones(3), adder(1), adder(1)
+    check(same, x, one, two, loaded=False)
+    check(same, x, one, one, loaded=False)
+    check(same, x, two, one, loaded=False)     # comparing functions of closures is a guard that has no written form yet
+
+
+def walks_a_set(x: torch.Tensor, names: tuple[str, ...]) -> Any:
+    return x + 1, list(set(names))
+
+
+def asks_for_a_hash(x: torch.Tensor, name: str) -> Any:
+    return x + hash(name) % 7
+
+
+def walks_numbers(x: torch.Tensor) -> Any:
+    return x + 1, list({3, 1, 2})
+
+
+def test_what_another_process_sees_otherwise_is_not_kept() -> None:
+    for function, *args in ((walks_a_set, ("a", "b", "c")), (asks_for_a_hash, "a")):
+        check(function, torch.ones(3), *args, loaded=False)
+        check(function, torch.ones(3), *args, loaded=False)
+        assert framelift.stats()["not_kept"]
+    check(walks_numbers, torch.ones(3), loaded=False)
+    check(walks_numbers, torch.ones(3), loaded=True)
+
+
+def test_effects_and_failures_are_those_of_a_rehearsal() -> None:
+    def write(x: torch.Tensor, log: dict[str, Any], items: list[int]) -> torch.Tensor:
+        x.add_(1)
+        log["last"] = items.pop()
+        return x[items[0]]
+
+    for _ in range(2):
+        framelift.reset()
+        x, log, items = torch.zeros(3), {}, [1, 2]
+        result = framelift.compile(write, backend="eager")(x, log, items)
+        assert (result, log, items) == (1, {"last": 2}, [1]) and x.tolist() == [1, 1, 1]
+    assert framelift.stats()["loaded"] == 1
+    with pytest.raises(IndexError):
+        framelift.compile(write, backend="eager")(torch.zeros(3), {}, [5, 2])
+
+
+def files(tmp_path: Path) -> list[Path]:
+    return sorted(tmp_path.rglob("*.capture"))
+
+
+def test_damaged_files_are_a_miss(tmp_path: Path) -> None:
+    x, options = torch.randn(3, 4), Config()
+    check(program, x, options, loaded=False)
+    file, = files(tmp_path)
+    whole, key = file.read_bytes(), file.parent.name
+    assert len(list(store.records(key))) == 1
+    chance = random.Random(0)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        if chance.random() < 0.3:
+            del damaged[chance.randrange(len(damaged)):]
+        else:
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+        file.write_bytes(damaged)
+        assert list(store.records(key)) == []
+    check(program, x, options, loaded=False)
+    file.write_bytes(whole)
+    check(program, x, options, loaded=True)
+
+
+def test_a_file_without_the_users_key_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.ones(3)
+    check(adder(1), x, loaded=False)
+    file, = files(tmp_path)
+    head, _, payload = file.read_bytes().split(b"\n", 2)
+    record = json.loads(payload)
+    record["plan"][0] = "import os; os._exit(7)\n" + record["plan"][0]
+    forged = json.dumps(record).encode()
+    file.write_bytes(head + b"\n" + store._mac(b"x" * 32, file.parent.name, forged) + b"\n" + forged)
+    check(adder(1), x, loaded=False)
+    good, = [one for one in files(tmp_path) if one != file] or [file]
+    moved = file.parent.parent / ("0" * 40) / good.name      # the place is part of what is authenticated
+    moved.parent.mkdir()
+    moved.write_bytes(good.read_bytes())
+    assert list(store.records("0" * 40)) == []
+    (tmp_path / "key").chmod(0o644)                          # a key that others may read is no secret
+    assert list(store.records(file.parent.name)) == []
+
+
+def test_odd_records_are_a_miss(tmp_path: Path) -> None:
+    x = torch.ones(3)
+    check(adder(1), x, loaded=False)
+    file, = files(tmp_path)
+    record = json.loads(file.read_bytes().split(b"\n", 2)[2])
+    for name in list(record):
+        for value in (None, [], {}, 7, "text"):
+            file.unlink(missing_ok=True)
+            for one in files(tmp_path):
+                one.unlink()
+            assert store.write(file.parent.name, {**record, name: value})
+            result, _, _ = counted(adder(1), x)
+            assert result.tolist() == [2, 2, 2]
+
+
+def test_the_folder_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "cache_size", 1)
+    monkeypatch.setattr(store, "_since_bounded", 0)
+    for number in range(40):
+        assert store.write(f"{number:040}", {"text": "x" * 100_000, "number": number})
+    assert sum(one.stat().st_size for one in files(tmp_path)) < 40 * 100_000
+
+
+def test_the_cache_is_off(tmp_path: Path) -> None:
+    with config.patch(cache=False):
+        check(adder(1), torch.ones(3), loaded=False)
+        check(adder(1), torch.ones(3), loaded=False)
+    assert files(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with config.patch(cache_dir=str(tmp_path / "file")):
+        check(adder(1), torch.ones(3), loaded=False)
+        assert framelift.stats()["not_kept"]
