@@ -132,45 +132,76 @@ class Wide:
 
 EXPRESSIONS = {
     "int": (("len(ARR)", "int(ARR[0])", "off(LIMIT)", "STREAM.tell()"),
-            ("off(<int>)", "off(<int>)", "off(<obj>).n", "(<int> + off(<int>))", "int((<tensor> > 0).sum())", "len(<tensor>.tolist())", "sum(off_iter(<ints>))",
-             "next(off_iter(<ints>), 0)", "int(ARR[<int>])", "off_raise(<int>)", "max(<ints>, key=lambda v: off(-v), default=0)", "run_co(<int>)",
-             "(<int> if <tensor>.sum() > 0 else <int>)", "(off(<int>) or <int>)", "(<int> and off(<int>))", "helper(<int>, k=off(<int>))", "helper(*off(<ints>))",
-             "helper(**off({'n': <int>, 'bias': <int>}))", "(lambda q: off(q) + <int>)(<int>)", "functools.reduce(lambda p, q: p + off(q), <ints>, 0)",
-             "sum(off(v) for v in <ints>)", "off(lambda: <int>)()", "(<fresh> := off(<int>))", "<ints>[off(0)]", "-off(<int>)")),
+            ("off(<int>)", "off(<int>)", "off(<obj>).n", "(<int> + off(<int>))", "int((<tensor> > 0).sum())",
+             "len(<tensor>.tolist())", "sum(off_iter(<ints>))",
+             "next(off_iter(<ints>), 0)", "int(ARR[<int>])", "off_raise(<int>)",
+             "max(<ints>, key=lambda v: off(-v), default=0)", "run_co(<int>)",
+             "(<int> if <tensor>.sum() > 0 else <int>)", "(off(<int>) or <int>)", "(<int> and off(<int>))",
+             "helper(<int>, k=off(<int>))", "helper(*off(<ints>))",
+             "helper(**off({'n': <int>, 'bias': <int>}))", "(lambda q: off(q) + <int>)(<int>)",
+             "functools.reduce(lambda p, q: p + off(q), <ints>, 0)",
+             "sum(off(v) for v in <ints>)", "off(lambda: <int>)()", "(<fresh> := off(<int>))", "<ints>[off(0)]",
+             "-off(<int>)")),
     "float": ((), ("<tensor>.sum().item()", "float(<tensor>.mean())", "off(<float>)")),
-    "str": ((), ("off(<str>)", "str(<tensor>.tolist())", 'f"{off(<int>)}|{<int>}"', "('%s:%s' % (<str>, off(<int>)))", "os.path.join(<str>, off(<str>))")),
+    "str": ((), ("off(<str>)", "str(<tensor>.tolist())", 'f"{off(<int>)}|{<int>}"', "('%s:%s' % (<str>, off(<int>)))",
+            "os.path.join(<str>, off(<str>))")),
     "bool": (("(x.sum() > 0)", "(BOX.sum() > 1)", "off(FLAG)"),
-             ("(<tensor>.sum() > <num>)", "(<tensor>.mean() < <float>)", "bool(<tensor>.sum() > 0)", "torch.equal(<tensor>, <tensor>)", "off(<bool>)",
-              "any(t.sum() > 0 for t in <tensors>)", "all(t.sum() > 0 for t in <tensors>)", "(not <tensor>.sum() > 0)", "(<tensor>.sum() > 0 and <bool>)",
-              "(<tensor>.sum() > 0 or <bool>)", "(<bool> and <tensor>.sum() > 0)", "(0 < <tensor>.sum() < 3)", "(off(<int>) < <int> < off(<int>))", "LOCK.acquire(False)",
+             ("(<tensor>.sum() > <num>)", "(<tensor>.mean() < <float>)", "bool(<tensor>.sum() > 0)",
+              "torch.equal(<tensor>, <tensor>)", "off(<bool>)",
+              "any(t.sum() > 0 for t in <tensors>)", "all(t.sum() > 0 for t in <tensors>)", "(not <tensor>.sum() > 0)",
+              "(<tensor>.sum() > 0 and <bool>)",
+              "(<tensor>.sum() > 0 or <bool>)", "(<bool> and <tensor>.sum() > 0)", "(0 < <tensor>.sum() < 3)",
+              "(off(<int>) < <int> < off(<int>))", "LOCK.acquire(False)",
               "(<int> in off(<ints>))", "(<obj> is off(<obj>))", "(off(<tensor>) is <tensor>)")),
-    "tensor": ((), ("off(<tensor>)", "off(<tensor>)", "(<tensor> if <tensor>.sum() > 0 else <tensor>)", "(<tensor> if off(<bool>) else <tensor>)",
-                    "torch.tensor(<tensor>.sum().item())", "torch.stack([off(t) * 2 for t in <tensors>]).sum(0)", "max(<tensors>, key=lambda t: t.sum())",
-                    "sorted(<tensors>, key=lambda t: off(t.dim()))[0]", "(<tensor> * off(<num>))", "(off(<tensor>) + <tensor>)", "torch.where(off(<tensor>) > 0, <tensor>, <tensor>)",
-                    "twist(off(<tensor>), amount=off(<num>))", "[t for t in <tensors> if t.sum() > 0][0]", "off(torch.rand(3))", "(torch.rand(3) + off(<tensor>))",
-                    "<tensor>.add_(off(<num>))", "(lambda t: off(t) * 2)(<tensor>)", "<tensor>[<tensor>.sum(-1) > 0].sum()")),
+    "tensor": ((), ("off(<tensor>)", "off(<tensor>)", "(<tensor> if <tensor>.sum() > 0 else <tensor>)",
+                    "(<tensor> if off(<bool>) else <tensor>)",
+                    "torch.tensor(<tensor>.sum().item())", "torch.stack([off(t) * 2 for t in <tensors>]).sum(0)",
+                    "max(<tensors>, key=lambda t: t.sum())",
+                    "sorted(<tensors>, key=lambda t: off(t.dim()))[0]", "(<tensor> * off(<num>))",
+                    "(off(<tensor>) + <tensor>)", "torch.where(off(<tensor>) > 0, <tensor>, <tensor>)",
+                    "twist(off(<tensor>), amount=off(<num>))", "[t for t in <tensors> if t.sum() > 0][0]",
+                    "off(torch.rand(3))", "(torch.rand(3) + off(<tensor>))",
+                    "<tensor>.add_(off(<num>))", "(lambda t: off(t) * 2)(<tensor>)",
+                    "<tensor>[<tensor>.sum(-1) > 0].sum()")),
     "tensors": ((), ("off(<tensors>)", "[off(t) for t in <tensors>]", "[t + 1 for t in <tensors> if t.sum() > 0]")),
-    "ints": ((), ("[v for v in <ints> if off(v) > <int>]", "[off(v) for v in <ints>]", "list(off_iter(<ints>))", "[v for v in <ints> if (BOX + v).sum() > 0]",
-                  "list(gen_off(<int>))", "[int(v) for v in ARR]", "list(map(off, <ints>))", "[k for k, t in enumerate(<tensors>) if t.sum() > 0]",
-                  "sorted(<ints>, key=lambda v: off(-v))", "off(<ints>)", "[<int>, off(<int>), <int>]", "[*off(<ints>), <int>]", "[p * off(q) for p, q in zip(<ints>, <ints>)]",
-                  "list(filter(off, <ints>))", "[off(k) + <int> for k in range(9)]", "sorted({off(k % 4) for k in range(7)})", "[v for row in off([<ints>, <ints>]) for v in row if off(v)][:6]")),
-    "table": ((), ("off(<table>)", "{k: off(v) for k, v in <table>.items()}", "{'a': off(<int>), **<table>}", "{**off(<table>), 'b': <int>}", "{k: off(n) for n, k in enumerate('abcdef')}")),
-    "obj": ((), ("off(<obj>)", "max(POOL, key=lambda p: off(p.n))", "Base(off(<int>))", "Child(<int>, more=off(<int>))", "(off(<obj>) if <bool> else <obj>)")),
+    "ints": ((), ("[v for v in <ints> if off(v) > <int>]", "[off(v) for v in <ints>]", "list(off_iter(<ints>))",
+                  "[v for v in <ints> if (BOX + v).sum() > 0]",
+                  "list(gen_off(<int>))", "[int(v) for v in ARR]", "list(map(off, <ints>))",
+                  "[k for k, t in enumerate(<tensors>) if t.sum() > 0]",
+                  "sorted(<ints>, key=lambda v: off(-v))", "off(<ints>)", "[<int>, off(<int>), <int>]",
+                  "[*off(<ints>), <int>]", "[p * off(q) for p, q in zip(<ints>, <ints>)]",
+                  "list(filter(off, <ints>))", "[off(k) + <int> for k in range(9)]",
+                  "sorted({off(k % 4) for k in range(7)})",
+                  "[v for row in off([<ints>, <ints>]) for v in row if off(v)][:6]")),
+    "table": ((), ("off(<table>)", "{k: off(v) for k, v in <table>.items()}", "{'a': off(<int>), **<table>}",
+            "{**off(<table>), 'b': <int>}", "{k: off(n) for n, k in enumerate('abcdef')}")),
+    "obj": ((), ("off(<obj>)", "max(POOL, key=lambda p: off(p.n))", "Base(off(<int>))", "Child(<int>, more=off(<int>))",
+            "(off(<obj>) if <bool> else <obj>)")),
     "fn": ((), ("off(<fn>)", "(lambda q: off(q) + <int>)", "off")),
-    "any": ((), ("off(<any>)", "(off(<int>), <tensor>)", "[<tensor>, off(<any>)]", "off((<tensor>, <obj>))", "{'k': off(<any>), 'm': <tensor>}")),
+    "any": ((), ("off(<any>)", "(off(<int>), <tensor>)", "[<tensor>, off(<any>)]", "off((<tensor>, <obj>))",
+            "{'k': off(<any>), 'm': <tensor>}")),
 }
 
 #: these do not write to the world, beyond what `off` gets to see
-READING = ("graph_break()", "framelift.graph_break()", "off(<any>)", "<new:int> = off(<int>)", "<new:tensor> = off(<tensor>)", "<new:obj> = off(<obj>)", "<old:int> = off(<int>)",
-           "<new:ints> = [<int>, off(<int>), <int>]", "<new:int>, <new:int> = off((<int>, <int>))", "<new:int>, *<new:ints> = off(<ints>)", "<new:any> = [<tensor>, off(<any>), <tensor>]",
-           "<new:tensor> = <tensor> if <tensor>.sum() > 0 else <tensor>", "<new:bool> = <tensor>.sum() > 0 and <bool>", "<new:bool> = <bool> or not <tensor>.sum() > 0",
-           "assert <tensor>.sum() < 1e6, <str>", "<new:any> = look()", "<new:float> = <tensor>.sum().item()", "<new:any> = <tensor>.tolist()", "<old:tensor> = off(<tensor>)",
-           "<new:any> = sys.exc_info()[0]", "<new:any> = chain(sys.exc_info()[1])", "<new:int> = off_raise(<int>)", "<new:int> = len(ARR)")
+READING = ("graph_break()", "framelift.graph_break()", "off(<any>)", "<new:int> = off(<int>)",
+           "<new:tensor> = off(<tensor>)", "<new:obj> = off(<obj>)", "<old:int> = off(<int>)",
+           "<new:ints> = [<int>, off(<int>), <int>]", "<new:int>, <new:int> = off((<int>, <int>))",
+           "<new:int>, *<new:ints> = off(<ints>)", "<new:any> = [<tensor>, off(<any>), <tensor>]",
+           "<new:tensor> = <tensor> if <tensor>.sum() > 0 else <tensor>", "<new:bool> = <tensor>.sum() > 0 and <bool>",
+           "<new:bool> = <bool> or not <tensor>.sum() > 0",
+           "assert <tensor>.sum() < 1e6, <str>", "<new:any> = look()", "<new:float> = <tensor>.sum().item()",
+           "<new:any> = <tensor>.tolist()", "<old:tensor> = off(<tensor>)",
+           "<new:any> = sys.exc_info()[0]", "<new:any> = chain(sys.exc_info()[1])", "<new:int> = off_raise(<int>)",
+           "<new:int> = len(ARR)")
 
-STATEMENTS = ("print(<int>, <str>, file=STREAM)", "print(<any>, file=STREAM)", "STREAM.write(<str>)", "off_write(<int>)", "OUT.append(look())", "OUT.append(off(<any>))",
-              "<obj>.n = off(<int>)", "NUMS.append(off(<int>))", "THING = off(<obj>)", "BOX = off(<tensor>)", "LIMIT = off(<int>)", "COUNT += off(1)", "ARR[0] = <float>", "ARR.append(<float>)",
-              "OUT.append([<int>, off(<int>), <tensor>])", "x = off(x)", "<obj>.extra = off(<any>)", "<table>[off(<str>)] = <int>", "TABLE['a'] += off(<int>)", "<obj>.n += off(<int>)",
-              "NUMS[off(0)] = <int>", "del NUMS[off(0)]", "<tensor>.mul_(off(0.5))", "OUT.append(chain(sys.exc_info()[1]))", "torch.set_grad_enabled(off(<bool>))", "BOX.add_(off(<num>))",
+STATEMENTS = ("print(<int>, <str>, file=STREAM)", "print(<any>, file=STREAM)", "STREAM.write(<str>)",
+              "off_write(<int>)", "OUT.append(look())", "OUT.append(off(<any>))",
+              "<obj>.n = off(<int>)", "NUMS.append(off(<int>))", "THING = off(<obj>)", "BOX = off(<tensor>)",
+              "LIMIT = off(<int>)", "COUNT += off(1)", "ARR[0] = <float>", "ARR.append(<float>)",
+              "OUT.append([<int>, off(<int>), <tensor>])", "x = off(x)", "<obj>.extra = off(<any>)",
+              "<table>[off(<str>)] = <int>", "TABLE['a'] += off(<int>)", "<obj>.n += off(<int>)",
+              "NUMS[off(0)] = <int>", "del NUMS[off(0)]", "<tensor>.mul_(off(0.5))",
+              "OUT.append(chain(sys.exc_info()[1]))", "torch.set_grad_enabled(off(<bool>))", "BOX.add_(off(<num>))",
               "raise off(Trouble(<str>))", "<obj>.child = off(<obj>)", "COUNT_LOG.append(<any>)")
 
 COMPOUNDS = (
@@ -225,19 +256,25 @@ COMPOUNDS = (
     "<new:tensor> = <tensor>\n<fresh:both> = [<old:tensor>, <old:tensor>]\noff(<same:both>)\n<same:both>[0].add_(1)\nOUT.append(<same:both>)",
 )
 
-GENTLE = ("ARR[0] = <lit:float>", "ARR.append(3.0)", "STREAM.write('w')", "off_raise = lambda v: v", "gen_off = lambda stop: iter([5, 6])", "BOX = -BOX.detach()", "ARGS[0] = -torch.rand(2, 3)",
-          "BOX = torch.rand(3) - 5", "TLIST[0] = -torch.rand(3)", "TENSORS['w'] = -torch.rand(3)", "ARGS[0] = torch.zeros(2, 3)")
+GENTLE = ("ARR[0] = <lit:float>", "ARR.append(3.0)", "STREAM.write('w')", "off_raise = lambda v: v",
+          "gen_off = lambda stop: iter([5, 6])", "BOX = -BOX.detach()", "ARGS[0] = -torch.rand(2, 3)",
+          "BOX = torch.rand(3) - 5", "TLIST[0] = -torch.rand(3)", "TENSORS['w'] = -torch.rand(3)",
+          "ARGS[0] = torch.zeros(2, 3)")
 
-HARSH = ("off = lambda v: v", "look = lambda: 5", "ARR = [1.0, 2.0]", "off_iter = iter", "off_raise = f_inc", "OffContext.__exit__ = lambda self, *a: True", "OffContext.__enter__ = lambda self: 7",
-         "manage = OffContext", "STREAM = io.StringIO()", "off = framelift.disable(lambda v: v)", "gen_off = range", "chain = len", "LOCK = contextlib.nullcontext()", "Wide = contextlib.nullcontext")
+HARSH = ("off = lambda v: v", "look = lambda: 5", "ARR = [1.0, 2.0]", "off_iter = iter", "off_raise = f_inc",
+         "OffContext.__exit__ = lambda self, *a: True", "OffContext.__enter__ = lambda self: 7",
+         "manage = OffContext", "STREAM = io.StringIO()", "off = framelift.disable(lambda v: v)", "gen_off = range",
+         "chain = len", "LOCK = contextlib.nullcontext()", "Wide = contextlib.nullcontext")
 
 
 def _tables() -> dict[str, object]:
     expressions = {kind: (rows[0] + more[0], rows[1] + more[1] * 2) if (more := EXPRESSIONS.get(kind)) else rows
                    for kind, rows in _generate.EXPRESSIONS.items()}
     reading = tuple(t for t in _generate.STATEMENTS if t.startswith(("<new:", "<old:")))
-    return {"EXPRESSIONS": expressions, "STATEMENTS": _generate.STATEMENTS + (READING + STATEMENTS) * 2, "COMPOUNDS": _generate.COMPOUNDS + COMPOUNDS,
-            "GENTLE": GENTLE * 2 + _generate.GENTLE, "HARSH": HARSH * 2 + _generate.HARSH, "PRELUDE": _generate.PRELUDE + PRELUDE,
+    return {"EXPRESSIONS": expressions, "STATEMENTS": _generate.STATEMENTS + (READING + STATEMENTS) * 2,
+            "COMPOUNDS": _generate.COMPOUNDS + COMPOUNDS,
+            "GENTLE": GENTLE * 2 + _generate.GENTLE, "HARSH": HARSH * 2 + _generate.HARSH,
+            "PRELUDE": _generate.PRELUDE + PRELUDE,
             "READING": reading + READING, "WRITES": _generate.WRITES + ("manage", "OffContext", "gen_off", "BOX.add_")}
 
 

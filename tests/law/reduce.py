@@ -71,7 +71,8 @@ def _smaller_trees(tree: ast.Module) -> Iterator[ast.Module]:
                 edited = copy.deepcopy(tree)
                 block = _at(edited, path)
                 node = block[index]
-                if unwrap and not getattr(node, "body", None) or unwrap and isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                if unwrap and not getattr(node, "body", None) or unwrap and isinstance(node,
+                    (ast.FunctionDef, ast.ClassDef)):
                     continue
                 block[index:index + 1] = node.body if unwrap else []
                 if not block:

@@ -63,10 +63,12 @@ def work(first: int, last: int, size: int, kind: str, backend: str) -> None:
         print(json.dumps(row), flush=True)
 
 
-def run_chunk(first: int, last: int, size: int, kind: str, backend: str, end_at: float, rows: queue.Queue[dict[str, Any]]) -> None:
+def run_chunk(first: int, last: int, size: int, kind: str, backend: str, end_at: float,
+    rows: queue.Queue[dict[str, Any]]) -> None:
     """Judge the seeds of a chunk in worker processes; a worker that dies is replaced after its last seed."""
     while first < last and time.time() < end_at:
-        command = [sys.executable, str(Path(__file__).resolve()), "--worker", str(first), str(last), str(size), kind, backend]
+        command = [sys.executable, str(Path(__file__).resolve()), "--worker", str(first), str(last), str(size), kind,
+            backend]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         begun = -1
         timer = threading.Timer(PATIENCE, process.kill)
@@ -85,10 +87,12 @@ def run_chunk(first: int, last: int, size: int, kind: str, backend: str, end_at:
         timer.cancel()
         code = process.wait()
         if begun < 0:
-            rows.put({"seed": first, "failure": "no worker can begin: try --worker by hand", "graphs": 0, "captures": 0, "breaks": {}})
+            rows.put({"seed": first, "failure": "no worker can begin: try --worker by hand", "graphs": 0, "captures": 0,
+                    "breaks": {}})
             return
         if first < last:
-            rows.put({"seed": begun, "failure": f"the process died or hung (status {code})", "graphs": 0, "captures": 0, "breaks": {}})
+            rows.put({"seed": begun, "failure": f"the process died or hung (status {code})", "graphs": 0, "captures": 0,
+                    "breaks": {}})
             first = begun + 1
 
 
@@ -102,7 +106,8 @@ def shares(first: int, last: int, jobs: int) -> list[tuple[int, int]]:
     return found
 
 
-def run_all(first: int, programs: int, size: int, jobs: int, kind: str, backend: str, end_at: float) -> queue.Queue[dict[str, Any] | None]:
+def run_all(first: int, programs: int, size: int, jobs: int, kind: str, backend: str,
+    end_at: float) -> queue.Queue[dict[str, Any] | None]:
     """Start `jobs` threads that share the seeds, and begin no more of them after `end_at`; the queue ends with one None per thread."""
     rows: queue.Queue[dict[str, Any] | None] = queue.Queue()
     chunks = iter(shares(first, first + programs, jobs))
@@ -130,7 +135,8 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=0, help="0: from 1 to 8, by seed")
     parser.add_argument("--kind", choices=("plain", "more", "breaks", "facts"), default="plain")
     parser.add_argument("--breaks", action="store_const", dest="kind", const="breaks", help="as --kind breaks")
-    parser.add_argument("--backend", default="eager", help="aot_eager drops draws that nobody uses, so that random states differ there")
+    parser.add_argument("--backend", default="eager",
+        help="aot_eager drops draws that nobody uses, so that random states differ there")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="end after this time")
     options = parser.parse_args()
     os.environ.setdefault("FRAMELIFT_STRICT", "1")   # a defect of framelift is a failure
@@ -138,13 +144,15 @@ def main() -> int:
     begin, finished, failed = time.time(), 0, 0
     sums: collections.Counter[str] = collections.Counter()
     breaks: collections.Counter[str] = collections.Counter()
-    rows = run_all(options.first, options.programs, options.size, options.jobs, options.kind, options.backend, begin + 60 * options.minutes)
+    rows = run_all(options.first, options.programs, options.size, options.jobs, options.kind, options.backend,
+        begin + 60 * options.minutes)
     while finished < options.jobs:
         row = rows.get()
         if row is None:
             finished += 1
             continue
-        sums.update(programs=1, graphs=row["graphs"], captures=row["captures"], whole=bool(row["graphs"]) and not sum(row["breaks"].values()))
+        sums.update(programs=1, graphs=row["graphs"], captures=row["captures"], whole=bool(row["graphs"])
+            and not sum(row["breaks"].values()))
         breaks.update(row["breaks"])
         if row["failure"]:
             failed += 1

@@ -87,7 +87,8 @@ class Worker:
         if self.process is None or self.done >= PER_WORKER:
             self.end()
             command = [sys.executable, str(Path(__file__).resolve()), "--worker"]
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, text=True)
             self.done = 0
         self.done += 1
         process = self.process
@@ -151,7 +152,8 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, help="that many cells of each matrix")
     parser.add_argument("--seed", type=int, help="draw the sample; without it, cells at equal distances")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--whole", action="store_true", help="also cells that a matrix leaves out because they say little")
+    parser.add_argument("--whole", action="store_true",
+        help="also cells that a matrix leaves out because they say little")
     parser.add_argument("--list", action="store_true", help="print the names and run nothing")
     parser.add_argument("--slow", type=int, default=0, help="print that many of the slowest cells")
     options = parser.parse_args()
@@ -160,7 +162,8 @@ def main() -> int:
     begin, ran, different = time.time(), collections.Counter[str](), collections.Counter[str]()
     chosen: list[tuple[str, str]] = []
     for matrix in options.only or MATRICES:
-        chosen += [(matrix, name) for name in sampled(names_of(matrix, options.match, options.whole), options.sample, options.seed)]
+        chosen += [(matrix, name) for name in sampled(names_of(matrix, options.match, options.whole), options.sample,
+                options.seed)]
     print(f"{len(chosen)} cells", flush=True)
     if options.list:
         print("\n".join(f"{matrix} {name}" for matrix, name in chosen))

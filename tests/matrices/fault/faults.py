@@ -71,7 +71,8 @@ class Fault:
     text: str = ""
     number: int = 0                # of the signal whose handler raises
     handler: Any = None
-    in_program: bool = False       # only while the program itself runs: compilers and fake kernels that raise are reported otherwise
+    # only while the program itself runs: compilers and fake kernels that raise are reported otherwise
+    in_program: bool = False
 
     @property
     def raises(self) -> bool:
@@ -122,7 +123,8 @@ def _other_thread(strike: Strike) -> None:
     def work() -> None:
         try:
             torch.manual_seed(0)
-            strike.results.append(strike.program.call(strike.compiled, strike.program.args()))   # type: ignore[attr-defined]
+            # type: ignore[attr-defined]
+            strike.results.append(strike.program.call(strike.compiled, strike.program.args()))
         except BaseException as error:   # noqa: BLE001
             strike.results.append(error)
     strike.thread = threading.Thread(target=work)
@@ -132,9 +134,12 @@ def _other_thread(strike: Strike) -> None:
 
 FAULTS = (
     Fault("exception", _raise, Failure, "of the program", in_program=True),
-    Fault("handler", lambda _: signal.raise_signal(signal.SIGUSR1), Failure, "of the handler", signal.SIGUSR1, _handler),
-    Fault("base handler", lambda _: signal.raise_signal(signal.SIGUSR1), BaseFailure, "of the handler", signal.SIGUSR1, _base_handler),
-    Fault("interrupt", lambda _: signal.raise_signal(signal.SIGINT), KeyboardInterrupt, "", signal.SIGINT, signal.default_int_handler),
+    Fault("handler", lambda _: signal.raise_signal(signal.SIGUSR1), Failure, "of the handler", signal.SIGUSR1,
+        _handler),
+    Fault("base handler", lambda _: signal.raise_signal(signal.SIGUSR1), BaseFailure, "of the handler", signal.SIGUSR1,
+        _base_handler),
+    Fault("interrupt", lambda _: signal.raise_signal(signal.SIGINT), KeyboardInterrupt, "", signal.SIGINT,
+        signal.default_int_handler),
     Fault("asynchronous", _ask_for(Failure), Failure),
     Fault("asynchronous base", _ask_for(BaseFailure), BaseFailure),
     Fault("fork", _fork),

@@ -96,7 +96,8 @@ def worth(chosen: list[str]) -> list[str]:
     kept, pairs = [], set[tuple[str, str]]()
     for name in chosen:
         kind, read, change, _, how = name.split("/")
-        if how in ENDS or (read, change) in showing(kinds[kind]) and (change != OTHER or crc32(name.encode()) % OF_OTHERS == 0):
+        if how in ENDS or (read, change) in showing(kinds[kind]) and (change != OTHER
+            or crc32(name.encode()) % OF_OTHERS == 0):
             kept.append(name)
         elif (kind, read) not in pairs:
             pairs.add((kind, read))

@@ -62,7 +62,8 @@ def instance_changes(cls: str = "type($)", value: str = "2") -> tuple[Change, ..
         ("class missing", f"{cls}.missing = 8", f"del {cls}.missing"),
         ("class property", f"{cls}.k = property(lambda self: 77)", f"del {cls}.k"),
         ("patch method", f"OLD = {cls}.m; {cls}.m = lambda self: 55", f"{cls}.m = OLD"),
-        ("method code", f"OLD = {cls}.m.__code__; {cls}.m.__code__ = (lambda self: 56).__code__", f"{cls}.m.__code__ = OLD"),
+        ("method code", f"OLD = {cls}.m.__code__; {cls}.m.__code__ = (lambda self: 56).__code__",
+            f"{cls}.m.__code__ = OLD"),
         ("getattr", f"{cls}.__getattr__ = lambda self, name: 'made ' + name", f"del {cls}.__getattr__"),
         ("special methods", f"{cls}.__len__ = lambda self: 3; {cls}.__getitem__ = lambda self, i: (4, 5, 6)[i]; "
                             f"{cls}.__eq__ = lambda self, other: True",

@@ -33,8 +33,11 @@ READS = (
     Read("dict", "r = o.__dict__.get('{a}'), 'missing' in o.__dict__, len(o.__dict__)", ("class",)),
     Read("dir", "r = [n for n in dir(o) if not n.startswith('_')]", ("whole", "class")),
     Read("match class", "match o:\n    case object({a}=v, missing=w): r = v, w\n    case object({a}=v): r = v\n    case _: r = 'no'"),
-    Read("match mapping", "match o:\n    case {{'p': v, **rest}}: r = v, rest\n    case {{}}: r = 'empty'\n    case _: r = 'no'", long=True),
-    Read("match sequence", "match o:\n    case [v, *rest]: r = v, rest\n    case []: r = 'empty'\n    case _: r = 'no'", ("walk",)),
+    Read("match mapping",
+        "match o:\n    case {{'p': v, **rest}}: r = v, rest\n    case {{}}: r = 'empty'\n    case _: r = 'no'",
+        long=True),
+    Read("match sequence", "match o:\n    case [v, *rest]: r = v, rest\n    case []: r = 'empty'\n    case _: r = 'no'",
+        ("walk",)),
     Read("match value", "match o:\n    case 2: r = 'two'\n    case 2.5: r = 'float'\n    case 'text': r = 'text'\n    case None: r = 'none'\n"
          "    case int() | str(): r = 'kind'\n    case _: r = 'no'"),
     Read("isinstance", "r = [isinstance(o, c) for c in (int, list, dict, str, torch.Tensor, type, T0, collections.abc.Mapping,\n"

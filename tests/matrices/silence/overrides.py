@@ -35,7 +35,8 @@ def override_uses() -> dict[str, str]:
 
 def _methods() -> Iterator[tuple[str, str]]:
     for name in sorted(dir(torch.Tensor)):
-        if name not in _LEFT_OUT and callable(getattr(torch.Tensor, name, None)) and type(getattr(torch.Tensor, name)) is not type:
+        if name not in _LEFT_OUT and callable(getattr(torch.Tensor, name, None)) and type(getattr(torch.Tensor,
+                name)) is not type:
             call = _first_that_fits(f"o.{name}")
             if call is not None:
                 yield f"method_{name}", f"return {_filled(name, call)}"
@@ -44,14 +45,16 @@ def _methods() -> Iterator[tuple[str, str]]:
 def _properties() -> Iterator[tuple[str, str]]:
     for name in sorted(dir(torch.Tensor)):
         member = next((vars(base)[name] for base in torch.Tensor.__mro__ if name in vars(base)), None)
-        if name not in _LEFT_OUT and name not in ("__dict__", "__weakref__", "__class__", "__doc__", "__abstractmethods__") and hasattr(type(member), "__set__"):
+        if name not in _LEFT_OUT and name not in ("__dict__", "__weakref__", "__class__", "__doc__",
+            "__abstractmethods__") and hasattr(type(member), "__set__"):
             read = f"o.{name}" if name not in _ADDRESSES else f"type(o.{name}).__name__"
             yield f"property_{name}", f"return {read}, x + 1"
 
 
 def _functions() -> Iterator[tuple[str, str]]:
     names = [(f"torch.{name}", name) for name in dir(torch._C._VariableFunctions) if hasattr(torch, name)]
-    names += [(f"F.{name}", name) for name, one in sorted(vars(torch.nn.functional).items()) if type(one) is types.FunctionType]
+    names += [(f"F.{name}", name) for name, one in sorted(vars(torch.nn.functional).items())
+        if type(one) is types.FunctionType]
     for call, name in names:
         if name not in _LEFT_OUT and not name.startswith("__"):
             fitting = _first_that_fits(call, "o")
