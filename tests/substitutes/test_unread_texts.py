@@ -193,6 +193,13 @@ def test_a_size_in_a_text_that_nobody_reads_stays_symbolic() -> None:
     assert counts().captures == 1
 
 
+def test_the_text_of_a_symbolic_number_that_is_given_back() -> None:
+    """The next rehearsal has it for a constant."""
+    compiled = framelift.compile(lambda x, n: (x * n, f"{n}", [repr(n)]), backend="eager", fullgraph=True)
+    for n in (2, 3, 4):
+        assert compiled(torch.ones(1), n)[1:] == (f"{n}", [f"{n}"])
+
+
 def test_another_break_is_reported_as_itself() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         text = f"{x}"

@@ -10,11 +10,12 @@ import math
 import re
 import sys
 import types
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from .. import _core
+from ..graph.symbols.unread_text import UnreadText
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from .recipe import LEAVES, Node, Recipe, Walk, exact, joined, leaf, type_name
@@ -65,6 +66,11 @@ def _str(walk: Walk, obj: str) -> str:
     if _core.shows_address(obj):  # the default text of an object: another one at the next call
         raise Interrupt("result-object", "str that shows an address")
     return repr(obj) if len(obj) <= _LONG else walk.value(obj, "text")
+
+
+@leaf(UnreadText)
+def _unread_text(walk: Walk, obj: UnreadText) -> NoReturn:
+    _core.text_is_read()
 
 
 @leaf(bytes)
