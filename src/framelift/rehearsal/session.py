@@ -443,9 +443,7 @@ class Session:
         raise Interrupt("unknown-callable", "a text (it shows an address)")
 
     def note_order(self, elements: Any) -> None:
-        """A set is about to be walked, or given to C code that may walk it: its order follows from its elements'
-        addresses.
-        """
+        """A set is about to be walked, maybe by C code: its order follows from the addresses of its elements."""
         for element in set.copy(elements) if is_a(elements, set) else frozenset.copy(elements):
             self._note_address(element)
 
