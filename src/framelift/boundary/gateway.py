@@ -99,6 +99,7 @@ def _class(world: World, value: type, origin: Origin) -> Any:
     """
     world.guard(origin, "IS", value)
     if _flags(type(value)) & _HEAP_TYPE:
+        world.guard(origin, "TYPE", type(value))  # `cls.__class__` may be assigned
         world.note_class(type(value))
     if issubclass(value, torch.Tensor) or issubclass(value, BaseException) and _core.is_python_class(value):
         world.note_class(value)

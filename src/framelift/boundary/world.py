@@ -105,6 +105,7 @@ class World:
         self.line: tuple[types.CodeType, int] | None = None  # the place of reads that no frame of the program makes
         self._guarded: set[tuple[Origin, str, Any]] = set()
         self._noted: set[int] = set()
+        self._kinds: set[int] = set()  # ids of modules and classes whose class is guarded
         self._read_through: dict[
             int, list[tuple[Any, str]]
         ] = {}  # id of a module's table -> attributes answered from it
@@ -290,6 +291,16 @@ class World:
     def is_noted(self, cls: type) -> bool:
         """Whether the special methods of `cls` are guarded already."""
         return id(cls) in self._noted
+
+    def note_kind(self, obj: Any) -> None:
+        """The class of a module or of a class decides what is done with it, and its identity does not say which class
+        that is: `obj.__class__` may be assigned.
+        """
+        fixed = _core.is_a(obj, type) and not _core.is_python_class(type(obj))  # CPython refuses the assignment
+        if id(obj) not in self._kinds and not fixed and not _core.is_internal(obj):
+            self._kinds.add(id(obj))
+            self.keep.append(obj)
+            self.guard(const(obj), "TYPE", type(obj))
 
     def note_order(self, cls: type) -> None:
         """Where `cls` stands among classes was asked: its bases are guarded, and of a class made inside those of its

@@ -111,6 +111,7 @@ def read_class(world: World, cls: type, name: str) -> Any:
     """`cls.name` for any class: its metaclass's `__getattribute__`, then `__getattr__` when that has no answer."""
     if _core.is_internal(cls) and not _is_inherited(world, cls, name):
         return _read_internal(world, cls, name)
+    world.note_kind(cls)
     meta = type(cls)
     getter = world.lookup(meta, "__getattribute__")
     if (
@@ -413,6 +414,7 @@ def write_class(world: World, cls: type, name: str, value: Any) -> None:
     if _core.is_internal(cls):
         _written_inside(world, name, setattr, (cls, name, value))
         return
+    world.note_kind(cls)
     setter = world.lookup(type(cls), "__setattr__")
     if setter is not type.__setattr__:
         call_special(world, cls, "__setattr__", setter, name, value)
@@ -490,6 +492,7 @@ def delete_class(world: World, cls: type, name: str) -> None:
     if _core.is_internal(cls):
         _written_inside(world, name, delattr, (cls, name))
         return
+    world.note_kind(cls)
     deleter = world.lookup(type(cls), "__delattr__")
     if deleter is not type.__delattr__:
         call_special(world, cls, "__delattr__", deleter, name)

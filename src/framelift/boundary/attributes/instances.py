@@ -124,6 +124,8 @@ def read_alias(_world: World, obj: types.GenericAlias, name: str) -> Any:
 
 def read_instance(world: World, obj: Any, name: str) -> Any:
     """`obj.name` for a handle or module: `__getattribute__`, then `__getattr__` when that has no answer."""
+    if is_a(obj, types.ModuleType):
+        world.note_kind(obj)
     getter = world.lookup(type(obj), "__getattribute__")
     generic = getter in _GENERIC
     missing: AttributeError | None = None
@@ -403,6 +405,8 @@ def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
     if type(obj) is weakref.ProxyType:
         _core.captured(setattr, (world.proxied[id(obj)](), name, value), None)
         return
+    if is_a(obj, types.ModuleType):
+        world.note_kind(obj)
     setter = world.lookup(type(obj), "__setattr__")
     if setter not in (object.__setattr__, _thread._local.__setattr__):
         call_special(world, obj, "__setattr__", setter, name, value)
@@ -453,6 +457,8 @@ def delete_instance(world: World, obj: Any, name: str) -> None:
     if type(obj) is weakref.ProxyType:
         _core.captured(delattr, (world.proxied[id(obj)](), name), None)
         return
+    if is_a(obj, types.ModuleType):
+        world.note_kind(obj)
     deleter = world.lookup(type(obj), "__delattr__")
     if deleter not in (object.__delattr__, _thread._local.__delattr__):
         call_special(world, obj, "__delattr__", deleter, name)

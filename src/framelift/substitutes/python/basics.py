@@ -241,6 +241,8 @@ def _type(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
             type(args[0].__self__), (View, Array)
         ):  # outside, a method of C code
             return types.BuiltinFunctionType
+        if is_a(args[0], (type, types.ModuleType)):
+            session.world.note_kind(args[0])
         return (
             args[0].__class__
             if type(args[0]) in (Opaque, Array, Scalar, NumpyNumber) or type(args[0]) in NUMBERS
