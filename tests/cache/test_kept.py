@@ -156,12 +156,16 @@ def asks_for_a_hash(x: torch.Tensor, name: str) -> Any:
     return x + hash(name) % 7
 
 
+def asks_a_text_for_its_hash(x: torch.Tensor, name: str) -> Any:
+    return x + name.__hash__() % 7
+
+
 def walks_numbers(x: torch.Tensor) -> Any:
     return x + 1, list({3, 1, 2})
 
 
 def test_what_another_process_sees_otherwise_is_not_kept() -> None:
-    for function, *args in ((walks_a_set, ("a", "b", "c")), (asks_for_a_hash, "a")):
+    for function, *args in ((walks_a_set, ("a", "b", "c")), (asks_for_a_hash, "a"), (asks_a_text_for_its_hash, "a")):
         check(function, torch.ones(3), *args, loaded=False)
         check(function, torch.ones(3), *args, loaded=False)
         assert framelift.stats()["not_kept"]

@@ -102,11 +102,13 @@ def _check_session(session: Session, finished: Finished, plan: EntryPlan) -> Non
 
 
 def _check_code(session: Session, writer: Writer) -> None:
-    """All code that was rehearsed is known by its hash."""
+    """All code that was rehearsed is known by its hash, and asks for no hash itself."""
     for twin, *_ in session.times:
         code = original_of(twin)
         if not writer.covers(code) and not is_own_code(code):
             raise NotKept("code was rehearsed that no guard names", f"{code.co_qualname} ({code.co_filename})")
+        if "__hash__" in code.co_names or "__hash__" in code.co_consts:
+            raise NotKept("the program asks for what each process has of its own", f"__hash__ in {code.co_qualname}")
 
 
 def _state(state: Any) -> dict[str, Any]:
