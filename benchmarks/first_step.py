@@ -1,7 +1,8 @@
 """What a user waits for: the first call in a fresh process, with Inductor, beside torch.compile.
 
     python benchmarks/first_step.py --device cuda --models llama train --layers 16 32
-    python benchmarks/first_step.py --device cpu --models llama train bert --layers 8
+    python benchmarks/first_step.py --device cpu --models llama train bert --layers 8 --json rows.json
+    python tools/first_step_plot.py rows.json docs/pictures/first_step.svg
 
 Each row is one model.  For each front end a fresh process makes the first call with an empty cache folder (cold),
 and a second fresh process makes it again with the folder that the first one left (warm).  A time begins before the
@@ -127,11 +128,21 @@ def fresh(front_end: str, name: str, layers: int, device: str, folder: str) -> d
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+def keep(path: str, row: dict[str, Any]) -> None:
+    rows = []
+    if os.path.exists(path):
+        with open(path) as file:
+            rows = json.load(file)
+    with open(path, "w") as file:
+        json.dump([*rows, row], file, indent=1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--models", nargs="+", default=["llama", "train"], choices=MODELS)
     parser.add_argument("--layers", nargs="+", type=int, default=[8])
+    parser.add_argument("--json", help="a file for the rows, to which they are added")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -159,6 +170,8 @@ def main() -> None:
             )
             cells.append(f"{ours[0]['peak_mib']:7.0f} / {theirs[0]['peak_mib']:6.0f}")
             print(f"{name} x {layers:<8}" + "".join(f"{cell:>24}" for cell in cells), ours[1]["caches"], flush=True)
+            if options.json:
+                keep(options.json, {"model": name, "layers": layers, "device": options.device, "unit": what, **rows})
 
 
 if __name__ == "__main__":

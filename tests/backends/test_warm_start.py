@@ -1,28 +1,22 @@
-"""A second process loads what the first one compiled, without Inductor's compiler; and only what is the same graph."""
+"""A second process loads what the first one compiled, without Inductor's compiler; and only what is the same graph.
+
+Processes that compile take long.  So there are four in all, and each runs all programs that can go together: the first
+one compiles, the second one loads, the third one meets damaged files and other graphs, the fourth one is another machine.
+"""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
 
 import pytest
-import torch
 
-PROGRAM = textwrap.dedent("""
+PROGRAMS = textwrap.dedent("""
     import json, os, sys, torch, framelift
 
     torch.manual_seed(0)
     COMPILER = "torch._inductor.compile_fx"
-
-    class Block(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm, self.up, self.down = torch.nn.LayerNorm(16), torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
-
-        def forward(self, x):
-            return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x)))).softmax(-1)
 
     def hf(name, **sizes):
         import transformers
@@ -32,49 +26,46 @@ PROGRAM = textwrap.dedent("""
     SIZES = dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_hidden_layers=1)
     ids = torch.arange(8).view(1, 8)
 
+    def gradients(model, call):
+        results = []
+        for run in (framelift.compile(model), model):
+            model.zero_grad()
+            call(run).backward()
+            results.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+        return results
+
     def small(shift=0.0, size=4):
         x = torch.linspace(-1, 1, size) + shift
         return framelift.compile(lambda x: x.sin() + 1)(x), x.sin() + 1
 
-    def training():
-        model = torch.nn.Sequential(Block(), Block())
-        x = torch.linspace(-1, 1, 64).view(4, 16)
-        results = []
-        for run in (framelift.compile(model), model):
-            model.zero_grad()
-            run(x).square().sum().backward()
-            results.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
-        return results
+    def product():   # no kernel of its own
+        x = torch.arange(4.0).view(2, 2)
+        return framelift.compile(lambda x: x @ x)(x), x @ x
 
-    def llama():
-        model = hf("LlamaForCausalLM", **SIZES, num_key_value_heads=1, vocab_size=64, use_cache=False)
-        with torch.no_grad():
-            return framelift.compile(model)(input_ids=ids).logits, model(input_ids=ids).logits
+    def out_of_range():   # an error of the program reaches it
+        table, where = torch.arange(8.0).view(4, 2), torch.tensor([1, 7])
+        run = framelift.compile(lambda table, where: table[where] + 1)
+        good = run(table, where - where), table[where - where] + 1
+        try:
+            run(table, where)
+        except (IndexError, RuntimeError):
+            return good
+        raise AssertionError("no error")
 
     def llama_training():
         model = hf("LlamaForCausalLM", **SIZES, num_key_value_heads=1, vocab_size=64, use_cache=False)
-        results = []
-        for run in (framelift.compile(model), model):
-            model.zero_grad()
-            run(input_ids=ids, labels=ids).loss.backward()
-            results.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
-        return results
-
-    def bert():
-        model = hf("BertModel", **SIZES, vocab_size=64)
-        with torch.no_grad():
-            return framelift.compile(model)(input_ids=ids)[0], model(input_ids=ids)[0]
-
-    def gpt2():
-        model = hf("GPT2Model", n_embd=32, n_layer=1, n_head=2, vocab_size=64, use_cache=False)
-        with torch.no_grad():
-            return framelift.compile(model)(input_ids=ids)[0], model(input_ids=ids)[0]
+        return gradients(model, lambda run: run(input_ids=ids, labels=ids).loss)
 
     def vit():
         model = hf("ViTModel", **SIZES, image_size=16, patch_size=8)
         pixels = torch.linspace(-1, 1, 768).view(1, 3, 16, 16)
         with torch.no_grad():
             return framelift.compile(model)(pixel_values=pixels)[0], model(pixel_values=pixels)[0]
+
+    def layers():   # equal ones are one subgraph, which the caches must know
+        layer = lambda: torch.nn.Sequential(*[part for _ in range(4) for part in (torch.nn.Linear(4, 4), torch.nn.ReLU())])
+        blocks = torch.nn.Sequential(*[layer() for _ in range(3)])
+        return gradients(blocks, lambda run: run(torch.ones(2, 4)).sum())
 
     def effects():   # inputs that are written to, outputs that are views, two outputs of one tensor
         def program(x, y):
@@ -89,147 +80,221 @@ PROGRAM = textwrap.dedent("""
             results.append(torch.cat([*(part.flatten() for part in got), x.flatten(), torch.tensor(same)]))
         return results
 
-    def random_numbers():
+    def around_a_break():   # method calls: the caches must see that their receivers are tensors
         def program(x):
-            return torch.nn.functional.dropout(x, 0.5) + 1
-        torch.manual_seed(1)
-        first = framelift.compile(program)(torch.ones(64))
-        return (first == 1) | (first == 3), torch.ones(64, dtype=torch.bool)
+            y = x.add(1).view(-1)
+            framelift.graph_break()
+            return y.mul(3).sum()
+        return framelift.compile(program)(torch.zeros(5)), program(torch.zeros(5))
 
-    def autocast():
-        layer = torch.nn.Linear(16, 16)
-        with torch.no_grad(), torch.autocast("cpu"):
-            x = torch.ones(2, 16)
-            return framelift.compile(layer)(x), layer(x)
+    def shared_memory():   # one code, but one of the calls gives the same memory twice
+        def program(a, b):
+            a.add_(1)
+            return a * b
+        results = []
+        for run in (framelift.compile(program), program):
+            a, c = torch.ones(6), torch.ones(6)
+            results.append(torch.cat([run(a, a.view(2, 3).view(6)), run(c, torch.ones(6))]))
+        return results
+
+    def default_dtype():   # the graph has the same code
+        results = []
+        for dtype in (torch.float32, torch.float64):
+            torch.set_default_dtype(dtype)
+            results.append(framelift.compile(lambda: torch.ones(3) + 1)())
+        torch.set_default_dtype(torch.float32)
+        assert [one.dtype for one in results] == [torch.float32, torch.float64]
+        return results[0], torch.ones(3) + 1
+
+    def sizes():   # static, then dynamic
+        program = lambda x: (x * x.shape[0]).cos().sum()
+        f = framelift.compile(program)
+        return [torch.stack([run(torch.ones(n)) for n in (4, 5, 6)]) for run in (f, program)]
 
     def checkpoint():
         from torch.utils.checkpoint import checkpoint
-        block = Block()
+        layer = torch.nn.Linear(16, 16)
         results = []
-        program = lambda x: checkpoint(block, x, use_reentrant=False)
+        program = lambda x: checkpoint(lambda x: layer(x).relu(), x, use_reentrant=False)
         for run in (framelift.compile(program), program):
             x = torch.ones(2, 16, requires_grad=True)
             run(x).sum().backward()
             results.append(x.grad)
         return results
 
-    def count(program, *args):
-        before = COMPILER in sys.modules
-        got, wanted = program(*args)
+    def changing_float():   # a number that is an input of the graph
+        program = lambda x, rate: torch.add(x, x, alpha=rate)
+        f = framelift.compile(program)
+        return [torch.stack([run(torch.ones(4), rate) for rate in (0.25, 0.5, 0.75)]) for run in (f, program)]
+
+    def assumed_float():   # one formula for weights below a half and one for others: the compiler assumes which
+        program = lambda x, y, weight: torch.lerp(x, y, weight)
+        f = framelift.compile(program)
+        weights = (0.1, 0.2, 0.3) if "ARTIFACTS" not in os.environ else (0.9, 0.8, 0.7)
+        return [torch.stack([run(torch.zeros(4), torch.full((4,), 3.0), one) for one in weights]) for run in (f, program)]
+
+    KINDS = ("fxgraph_cache_hit", "fxgraph_cache_miss", "fxgraph_cache_bypass", "autograd_cache_hit", "autograd_cache_miss",
+             "autograd_cache_bypass")
+
+    def count(program, *args, **kwargs):
+        got, wanted = program(*args, **kwargs)
         assert got.dtype == wanted.dtype
         torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-4)
         from torch._dynamo.utils import counters
         rows = {**counters["inductor"], **counters["aot_autograd"]}
         counters.clear()
-        kinds = ("fxgraph_cache_hit", "fxgraph_cache_miss", "autograd_cache_hit", "autograd_cache_miss", "autograd_cache_bypass")
-        return {kind: rows[kind] for kind in kinds if rows.get(kind)}, before, COMPILER in sys.modules
-
-    exec(os.environ.get("BEFORE", ""))
-    print(json.dumps([count(eval(name)) for name in sys.argv[1:]]))
+        return {kind: rows[kind] for kind in KINDS if rows.get(kind)}, COMPILER in sys.modules
 """)
 
-FAMILIES = ("llama", "vit", "llama_training")   # bert and gpt2: benchmarks/first_step.py
-OTHERS = ("effects", "checkpoint")   # the last one loads the compiler
+#: program -> hits in Inductor's cache and in AOTAutograd's
+LOADED = {
+    "small": (1, 1),
+    "product": (1, 1),
+    "out_of_range": (1, 1),
+    "vit": (1, 1),
+    "llama_training": (2, 1),
+    "layers": (2, 1),
+    "effects": (1, 1),
+    "around_a_break": (2, 2),
+    "shared_memory": (2, 2),
+    "default_dtype": (2, 2),
+}
+#: those that go torch's own way through the caches: bodies of operators, symbolic sizes, symbolic floats
+WITH_COMPILER = {"checkpoint": (2, 1), "sizes": (2, 2), "changing_float": (2, 2)}
+#: what a compiler assumes about a float is not kept
+COMPILED_AGAIN = {"assumed_float"}
+ALL = [*LOADED, *WITH_COMPILER, *COMPILED_AGAIN]
 
 
-def run(folder, *programs, **variables):
+def run(folder, body, **variables):
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder), **variables}
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *programs], env=environment, capture_output=True, text=True, timeout=900)
+    code = PROGRAMS + textwrap.dedent(body)
+    done = subprocess.run([sys.executable, "-c", code, *ALL], env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def missed(counts):
-    return [kind for kind in counts if "hit" not in kind]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("names", [FAMILIES, OTHERS], ids=["families", "others"])
-def test_a_second_process_loads_no_compiler(tmp_path, names):
-    run(tmp_path, *names)
-    for name, (counts, _, compiler) in zip(names, run(tmp_path, *names), strict=True):
-        assert not missed(counts), (name, counts)
-        backward = name in ("training", "llama_training", "checkpoint")
-        assert counts == {"autograd_cache_hit": 1, "fxgraph_cache_hit": 2 if backward else 1}, name
-        assert compiler == (name == "checkpoint"), name   # a body of an operator has no key: that one goes torch's own way
+EACH = """
+    print(json.dumps({name: count(eval(name)) for name in sys.argv[1:]}))
+    if "ARTIFACTS" in os.environ:
+        with open(os.environ["ARTIFACTS"], "wb") as file:
+            file.write(torch.compiler.save_cache_artifacts()[0])
+"""
 
 
 @pytest.fixture(scope="module")
-def compiled_small(tmp_path_factory):
-    """A cache folder in which a process left the program `small`."""
+def folder(tmp_path_factory):
+    """A cache folder in which a process left all programs."""
     folder = tmp_path_factory.mktemp("warm") / "caches"
-    run(folder, "small")
+    run(folder, EACH)
     return folder
 
 
-@pytest.fixture
-def folder(compiled_small, tmp_path):
-    """A copy of it."""
-    return shutil.copytree(compiled_small, tmp_path / "caches")
+@pytest.mark.slow
+def test_other_processes(folder, tmp_path):
+    """A second process compiles nothing, and what it loaded can be saved for another machine."""
+    artifacts = str(tmp_path / "artifacts")
+    for name, (counts, compiler) in run(folder, EACH, ARTIFACTS=artifacts).items():
+        if name in COMPILED_AGAIN:
+            assert "autograd_cache_hit" not in counts and "fxgraph_cache_miss" in counts, counts
+            continue
+        inductor, autograd = (LOADED | WITH_COMPILER)[name]
+        assert counts == {"autograd_cache_hit": autograd, "fxgraph_cache_hit": inductor}, name
+        assert compiler == (name in WITH_COMPILER), name
+    load = """
+        torch.compiler.load_cache_artifacts(open(os.environ["ARTIFACTS"], "rb").read())
+        print(json.dumps(count(product)))
+    """
+    counts, _ = run(tmp_path / "there", load, ARTIFACTS=artifacts)
+    assert counts == {"autograd_cache_hit": 1, "fxgraph_cache_hit": 1}
 
 
-OTHER_GRAPHS = {
-    "sizes": "varied('', size=5)",
-    "options": "varied('framelift.compile = __import__(\"functools\").partial(framelift.compile, options={\"epilogue_fusion\": False})')",
-    "settings": "varied('import torch._inductor.config\\ntorch._inductor.config.max_fusion_size = 2')",
-    "torch's settings": "varied('torch.use_deterministic_algorithms(True)')",
-    "threads": "varied('torch.set_num_threads(torch.get_num_threads() + 1)')",
-}
-VARIED = """
-def varied(before, **sizes):
-    exec(before, globals())
-    framelift.reset()
-    return small(**sizes)
+DAMAGED = """
+    import pathlib, shutil
+    from framelift.backends import warm_start
+
+    caches = pathlib.Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
+    noted = []
+    load = warm_start.load
+    def loading(path, *args):
+        found = load(path, *args)
+        noted.append((path, found is not None))
+        return found
+    warm_start.load = loading
+
+    def again(**sizes):
+        framelift.reset()
+        counts, _ = count(small, **sizes)
+        return noted[-1][1], counts
+
+    results = {"as it is": again(shift=1.0)}
+    note = pathlib.Path(noted[-1][0])
+
+    def flipped(path):   # a file with another byte in its middle, of another inode
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.unlink()
+        path.write_bytes(content)
+
+    def cut(path):
+        content = path.read_bytes()
+        path.unlink()
+        path.write_bytes(content[:len(content) // 2])
+
+    def library():
+        ((_, (path, _, _)),) = next(iter(json.loads(note.read_text())["kernels"].values())).items()
+        return pathlib.Path(path)
+
+    def of(cache, key):
+        (name,) = json.loads(note.read_text())["digests"][key]
+        (found,) = (caches / cache).rglob(name)
+        return found
+
+    def entry():
+        return of("aotautograd", json.loads(note.read_text())["entry"])
+
+    def graph():
+        return of("fxgraph", next(iter(json.loads(note.read_text())["kernels"])))
+
+    def generated():
+        name = sys.modules["torch._inductor.codecache"].PyCodeCache.modules[-1].__file__
+        return pathlib.Path(name)
+
+    for what in (lambda: note, entry, graph, library, generated):
+        for damage in (cut, flipped, pathlib.Path.unlink):
+            path = what()
+            damage(path)
+            sys.modules["torch._inductor.codecache"].CppPythonBindingsCodeCache.cache.clear()   # as in a new process
+            first = again()
+            results[f"{damage.__name__} {what.__name__}"] = *first, again()
+
+    import torch._inductor.config
+    OTHER = {
+        "sizes": lambda: again(size=5),
+        "settings": lambda: setattr(torch._inductor.config, "max_fusion_size", 2),
+        "torch's settings": lambda: torch.use_deterministic_algorithms(True),
+        "threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+        "caches off": lambda: setattr(torch._inductor.config, "force_disable_caches", True),
+    }
+    for what, change in OTHER.items():
+        results[what] = change() or again()
+    print(json.dumps(results))
 """
 
 
 @pytest.mark.slow
-def test_what_is_another_graph(folder):
-    """Sizes, settings and options: each leads to a compile of its own, with the right result.  Other values do not."""
-    names = ["lambda: small(shift=1.0)", *[f"lambda: {other}" for other in OTHER_GRAPHS.values()]]
-    (counts, _, compiler), *others = run(folder, *names, BEFORE=VARIED)
-    assert not compiler and not missed(counts)
-    for name, (counts, _, compiler) in zip(OTHER_GRAPHS, others, strict=True):
-        assert compiler and "fxgraph_cache_miss" in counts, (name, counts)
-
-
-BROKEN = {
-    "a note that is cut off": "import pathlib\nfor p in pathlib.Path(os.environ['TORCHINDUCTOR_CACHE_DIR'], 'framelift').glob('*/*'): p.write_text('{')",
-    "no entries": "import shutil\nshutil.rmtree(os.environ['TORCHINDUCTOR_CACHE_DIR'] + '/aotautograd')",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", BROKEN)
-def test_what_is_missing_is_compiled_again(folder, what):
-    ((_, _, compiler),) = run(folder, "small", BEFORE=BROKEN[what])
-    assert compiler
-
-
-@pytest.mark.slow
-def test_caches_that_are_switched_off(folder):
-    ((counts, _, compiler),) = run(folder, "small", TORCHINDUCTOR_FORCE_DISABLE_CACHES="1")
-    assert compiler and "autograd_cache_hit" not in counts
-
-
-ARTIFACTS = """
-import atexit
-def save():
-    with open(os.environ['ARTIFACTS'], 'wb') as file:
-        file.write(torch.compiler.save_cache_artifacts()[0])
-atexit.register(save)
-"""
-
-
-@pytest.mark.slow
-def test_artifacts(folder, tmp_path):
-    """What a process loaded can be saved for another machine, which then compiles nothing."""
-    here, file = tmp_path / "here", str(tmp_path / "artifacts")
-    ((_, _, compiler),) = run(folder, "small", BEFORE=ARTIFACTS, ARTIFACTS=file)
-    assert not compiler
-    load = "torch.compiler.load_cache_artifacts(open(os.environ['ARTIFACTS'], 'rb').read())"
-    ((counts, _, _),) = run(here, "small", BEFORE=load, ARTIFACTS=file)
-    assert counts["autograd_cache_hit"] == 1 and not missed(counts)
+def test_what_is_damaged_or_another_graph_is_compiled(folder):
+    results = run(folder, DAMAGED)
+    hits = {"autograd_cache_hit": 1, "fxgraph_cache_hit": 1}
+    assert results.pop("as it is") == [True, hits]
+    others = {what: results.pop(what) for what in ("sizes", "settings", "torch's settings", "threads", "caches off")}
+    assert len(results) == 15
+    for what, (loaded, _, (later, counts)) in results.items():
+        assert loaded == (what.endswith("generated")), what   # the code is a part of the entry
+        assert later and counts == hits, what
+    assert "autograd_cache_hit" not in others.pop("caches off")[1]
+    for what, (loaded, counts) in others.items():
+        assert not loaded and "fxgraph_cache_miss" in counts, (what, counts)
 
 
 def test_functions_that_generated_code_calls():

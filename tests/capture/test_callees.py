@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
+import time
+
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -128,6 +131,22 @@ def test_tracing_tools_are_not_part_of_the_program() -> None:
         sys.settrace(before)
     assert torch.equal(result, f(X)) and lines
     assert not any("lines" in guard or "tracer" in guard for guard in compiled.entries[0].info.guards)
+
+
+def test_a_profiler_in_c_stays() -> None:
+    """Python's own way to put one back would call it as a Python function."""
+    framelift.reset()
+    f = lambda x: helper(x) * 2   # noqa: E731
+    compiled = framelift.compile(f, backend="eager")
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        result = compiled(X)
+        time.sleep(0)
+    finally:
+        profile.disable()
+    assert torch.equal(result, f(X)) and len(compiled.entries) == 1
+    assert any("sleep" in str(row.code) for row in profile.getstats())
 
 
 def test_compilers_at_work_behind_a_break_are_not_captured() -> None:

@@ -145,6 +145,36 @@ def test_progress_tells_what_is_shared(monkeypatch) -> None:
     assert progress.sentence(captures[-1], "backend", 2).endswith(", 2 s (so far: 1 distinct graph, 2 shared)")
 
 
+def test_what_is_being_compiled_in_the_background(monkeypatch) -> None:
+    monkeypatch.setattr(progress, "cache_hits", lambda: 0)
+    framelift.reset()
+    waiting = framelift.compile(program, backend="eager", background="manual")
+    waiting(X, 1)
+    assert not waiting.report().functions[0].captures[0].compiling   # there is nothing to compile
+    waiting = framelift.compile(program, backend="aot_eager", background="manual")
+    waiting(X, 1)
+    assert "1 compiling in the background" in progress.so_far()
+    assert "1 graph still being compiled in the background" in str(waiting.report())
+    waiting.wait()
+    waiting(X, 1)
+    assert "background" not in progress.so_far() and "background" not in str(waiting.report())
+
+
+def test_what_came_from_the_disk_cache() -> None:
+    """Torch counts it; a backend that is not torch's does as if."""
+    from torch._dynamo.utils import counters
+
+    def backend(graph_module, _examples):
+        counters["aot_autograd"]["autograd_cache_hit"] += 1
+        return graph_module.forward
+
+    framelift.reset()
+    loaded = compiled(backend=backend)
+    loaded(X, 1)
+    assert "1 graph loaded from the disk cache" in str(loaded.report()) and "from the disk cache" in progress.so_far()
+    counters["aot_autograd"]["autograd_cache_hit"] -= 1
+
+
 @pytest.mark.parametrize(("variable", "value"), [("FRAMELIFT_PROGRESS", "0"), ("CI", "true")])
 def test_no_progress_line(monkeypatch, variable, value) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())

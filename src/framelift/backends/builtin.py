@@ -19,7 +19,8 @@ from ..graph.symbols.environment import source_called
 from ..vocabulary.log import topic
 from . import warm_start
 from .disk_caches import accepted_by_caches
-from .elsewhere import fakes_of, pack
+from .elsewhere import NotPacked, fakes_of, pack
+from .float_caches import caching_floats
 from .registrations import register
 from .repeated_layers import fold_repeated_layers, one_schema_per_layer
 from .surroundings import settings_kept
@@ -117,6 +118,10 @@ def _inductor_decompositions() -> Any:
     return select_decomp_table()
 
 
+def _float_decompositions() -> Any:
+    return following_floats(_inductor_decompositions())
+
+
 @register("aot_eager", "debug")
 def aot_eager(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
     """AOTAutograd with compilers that compile nothing: forward and backward graphs run operator by operator."""
@@ -159,7 +164,7 @@ def inductor(
 ) -> Callable[..., Any]:
     """TorchInductor, with the `mode` and `options` of torch.compile."""
     patches = _inductor_config(mode, options)
-    note = warm_start.where(graph_module, example_inputs, patches)
+    note = None if takes_floats(graph_module) else warm_start.where(graph_module, example_inputs, patches)
     return warm_start.load(note, example_inputs, patches) or _compiled(
         graph_module, example_inputs, mode, options, note
     )
@@ -172,6 +177,7 @@ def _compiled(
     options: dict[str, Any] | None,
     note: str | None,
 ) -> Callable[..., Any]:
+    _start_workers()
     own = _own(graph_module, example_inputs, folds_layers=True)
     examples = fakes_of(example_inputs) or example_inputs
     if not _calls_layers(own):
@@ -183,6 +189,15 @@ def _compiled(
         before.restore()
         topic("graph").info("equal layers are compiled one by one: %s: %s", type(error).__name__, error)
         return lower(_own(graph_module, example_inputs), examples, mode, options, note)
+
+
+def _start_workers() -> None:
+    """The processes that compile Triton kernels start while the graph is still traced, as with torch.compile."""
+    from torch._inductor import async_compile
+
+    start = getattr(async_compile, "maybe_warm_pool", None)  # not in all versions of torch
+    if start is not None:
+        start()
 
 
 def _calls_layers(graph_module: GraphModule) -> bool:
@@ -206,24 +221,26 @@ def lower(
     patches = {**raising_kernels.install(), **_inductor_config(mode, options)}
     if inductor_config.post_grad_custom_post_pass is None:  # a user's own pass stays
         patches.setdefault("post_grad_custom_post_pass", OwnMemory())
-    table = following_floats(_inductor_decompositions()) if takes_floats(graph_module) else None
+    has_floats = takes_floats(graph_module)
+    table = _float_decompositions() if has_floats else None
+    floats = caching_floats() if has_floats else contextlib.nullcontext()
     layers = one_schema_per_layer() if _calls_layers(graph_module) else contextlib.nullcontext()
-    with layers, warm_start.noting_hits(note), _core.SignalsWait():
+    with layers, floats, warm_start.noting_hits(note), _core.SignalsWait():
         return compile_fx(
             graph_module,
             list(example_inputs),
-            inner_compile=functools.partial(_compile_inner, note),
+            inner_compile=functools.partial(_compile_inner, note, has_floats),
             config_patches=patches,
             decompositions=table,
         )
 
 
-def _compile_inner(note: str | None, *args: Any, **kwargs: Any) -> Any:
+def _compile_inner(note: str | None, has_floats: bool, *args: Any, **kwargs: Any) -> Any:
     """Inductor's work on one graph.  That of a backward may come late, when the program asks for a gradient."""
-    from torch._inductor.compile_fx import compile_fx_inner, select_decomp_table
+    from torch._inductor.compile_fx import compile_fx_inner
 
-    if kwargs.get("get_decomp_fn") is select_decomp_table:  # kept with the result: who loads that, loads the function
-        kwargs["get_decomp_fn"] = _inductor_decompositions
+    if "get_decomp_fn" in kwargs:  # a part of the key, and kept with the result: a function that can be named
+        kwargs["get_decomp_fn"] = _float_decompositions if has_floats else _inductor_decompositions
     with settings_kept(), _core.SignalsRun():
         compiled = compile_fx_inner(*args, **kwargs)
     warm_start.note_compiled(note, compiled)
@@ -238,6 +255,8 @@ def _packed(
     options: dict[str, Any] | None = None,
 ) -> bytes:
     """What another process needs to compile the graph with Inductor."""
+    if takes_floats(graph_module):
+        raise NotPacked("a float among the inputs, about which the compiler may assume something")
     note = warm_start.where(graph_module, example_inputs, _inductor_config(mode, options))
     return pack(_own(graph_module, example_inputs, folds_layers=True), example_inputs, mode, options, note)
 

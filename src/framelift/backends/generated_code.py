@@ -9,6 +9,7 @@ happens by an `__import__` that only the generated code sees.
 from __future__ import annotations
 
 import builtins
+import hashlib
 import importlib
 import os
 import re
@@ -18,9 +19,9 @@ from typing import Any
 
 import torch
 
-__all__ = ["Kernels", "kernels_of", "run_generated"]
+__all__ = ["Kernels", "digest", "kernels_of", "run_generated"]
 
-#: name of a C++ kernel in the generated code -> (its library, the key that Inductor has for it)
+#: name of a C++ kernel in the generated code -> (its library, the key that Inductor has for it, the library's digest)
 Kernels = Mapping[str, Any]
 
 #: functions of `extern_kernels` that are torch's own
@@ -31,7 +32,8 @@ _EXTERN = {
     "baddbmm": torch.baddbmm,
     "convolution": torch.convolution,
 }
-#: operators that generated code names
+#: what generated code names: operators, and functions that Inductor gives names
+_EXTERN_NAME = re.compile(r"\bextern_kernels\.(\w+)")
 _OPERATOR = re.compile(r"\b(?:torch\.ops\.(\w+)|(aten|inductor_ops|_quantized))\.(\w+)")
 _ALIASES = {"aten": "aten", "inductor_ops": "inductor", "_quantized": "_quantized"}
 
@@ -65,7 +67,9 @@ class _Compile:
         from torch._inductor.codecache import CppPythonBindingsCodeCache as Libraries
 
         for name in [name for name, value in scope.items() if value is _LATER]:
-            scope[name] = Libraries._load_library(*self._kernels[name]).kernel
+            path, key, wanted = self._kernels[name]
+            _check_library(path, wanted)
+            scope[name] = Libraries._load_library(path, key).kernel
         if self._theirs is not None:
             self._theirs.wait(scope)
 
@@ -78,16 +82,37 @@ class _Compile:
 _LATER = object()
 
 
-def run_generated(path: str, key: str, constants: dict[str, Any], kernels: Kernels) -> types.ModuleType:
-    """The module of the generated code in a file, with these constants.  Raises where it needs more than is loaded."""
-    with open(path) as file:
-        source = file.read()
-    for space, alias, name in _OPERATOR.findall(source):
-        getattr(
-            getattr(torch.ops, space or _ALIASES[alias]), name
-        )  # operators that only Inductor's compiler registers are missing
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _digest_of(path: str) -> str:
+    with open(path, "rb") as file:
+        return digest(file.read())
+
+
+def _check_library(path: str, wanted: str) -> None:
+    """Raises where a library is not as it was compiled.  Inductor would load it unseen, so the file goes away."""
+    from torch._inductor.runtime.runtime_utils import cache_dir
+
+    if _digest_of(path) != wanted:
+        if os.path.realpath(path).startswith(os.path.realpath(cache_dir()) + os.sep):
+            os.unlink(path)
+        raise LookupError(f"{path} is damaged")
+
+
+def run_generated(path: str, source: str, key: str, constants: dict[str, Any], kernels: Kernels) -> types.ModuleType:
+    """The module of generated code, which is in a file too, with these constants.
+
+    All that it names is looked up here: what is missing raises now, and not in the middle of a call.
+    """
+    for space, alias, name in _OPERATOR.findall(source):  # some are registered by Inductor's compiler alone
+        getattr(getattr(torch.ops, space or _ALIASES[alias]), name)
+    extern = _ExternKernels()
+    for name in _EXTERN_NAME.findall(source):
+        getattr(extern, name)
     instead = {
-        "torch._inductor.select_algorithm": types.SimpleNamespace(extern_kernels=_ExternKernels()),
+        "torch._inductor.select_algorithm": types.SimpleNamespace(extern_kernels=extern),
         "torch._inductor.codegen.memory_planning": types.SimpleNamespace(_align=_align),
         "torch._inductor.async_compile": types.SimpleNamespace(AsyncCompile=lambda: _Compile(kernels)),
     }
@@ -106,11 +131,14 @@ def run_generated(path: str, key: str, constants: dict[str, Any], kernels: Kerne
     return module
 
 
-def kernels_of(module: types.ModuleType) -> dict[str, tuple[str, str]]:
-    """The C++ kernels of generated code that Inductor has loaded."""
+def kernels_of(module: types.ModuleType) -> dict[str, tuple[str, str, str]] | None:
+    """The C++ kernels of generated code that Inductor has loaded; None where a library is no longer on disk."""
     found = {}
     for name, value in vars(module).items():
         library = getattr(value, "__self__", None) if type(value) is types.BuiltinFunctionType else None
         if isinstance(library, types.ModuleType) and hasattr(library, "key") and str(library.__file__).endswith(".so"):
-            found[name] = (os.path.abspath(str(library.__file__)), library.key)
+            path = os.path.abspath(str(library.__file__))
+            if not os.path.exists(path):
+                return None
+            found[name] = (path, library.key, _digest_of(path))
     return found

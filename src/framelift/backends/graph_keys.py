@@ -27,7 +27,7 @@ from .elsewhere import compile_state
 __all__ = ["disk_key"]
 
 #: how entries are written; to be raised when that changes
-_FORMAT = "framelift 1"
+_FORMAT = "framelift 2"
 #: values whose repr says all
 _PLAIN = (
     type(None),
@@ -153,6 +153,7 @@ def _installed() -> tuple[Any, ...]:
         torch.version.cuda,
         torch.version.hip,
         _files(os.path.dirname(torch.__file__)),
+        _files(os.path.join(os.path.dirname(torch.__file__), "lib"), ".so"),
         _files(own),
         platform.machine(),
         torch.backends.cpu.get_cpu_capability(),
@@ -160,13 +161,13 @@ def _installed() -> tuple[Any, ...]:
     )
 
 
-def _files(folder: str) -> str:
-    """Names, sizes and times of the Python files in a folder."""
+def _files(folder: str, ending: str = ".py") -> str:
+    """Names, sizes and times of the files with this ending in a folder."""
     found, todo = [], [folder]
     while todo:
         with os.scandir(todo.pop()) as entries:
             for entry in entries:
-                if entry.name.endswith(".py"):
+                if entry.name.endswith(ending):
                     facts = entry.stat()
                     found.append((entry.path, facts.st_mtime_ns, facts.st_size))
                 elif entry.name not in _OTHER_FOLDERS and entry.is_dir(follow_symlinks=False):

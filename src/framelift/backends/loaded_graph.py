@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -18,9 +19,9 @@ from torch._inductor.output_code import CompiledFxGraph, CompiledFxGraphConstant
 from torch._inductor.triton_bundler import TritonBundler
 from torch.compiler._cache import CacheArtifactManager
 
-from .generated_code import Kernels, run_generated
+from .generated_code import Kernels, digest, run_generated
 
-__all__ = ["LoadedGraph", "load_graph", "recorded", "unguarded"]
+__all__ = ["LoadedGraph", "digests", "load_graph", "recorded", "unguarded"]
 
 #: where torch's compilers count, loaded by them
 _counts: Any = sys.modules["torch._dynamo.utils"]
@@ -43,9 +44,28 @@ class LoadedGraph(CompiledFxGraph):
             _counts.get_runtime_metrics_context().finish()
 
 
-def unguarded(cache: Any, key: str) -> tuple[Any, Any]:
-    """The entry of one of torch's caches that no guard limits, and its bytes."""
+def digests(cache: Any, key: str) -> dict[str, str]:
+    """The files that one of torch's caches has under a key, and their digests."""
+    folder = cache._get_tmp_dir_for_key(key)
+    found = {}
+    for name in os.listdir(folder):
+        if not name.startswith("."):  # else somebody is writing it
+            with open(os.path.join(folder, name), "rb") as file:
+                found[name] = digest(file.read())
+    return found
+
+
+def unguarded(cache: Any, key: str, known: dict[str, dict[str, str]]) -> tuple[Any, Any]:
+    """The entry of one of torch's caches that no guard limits, and its bytes.  Raises where it is not a known one.
+
+    A damaged one may well be readable, with a wrong number in it, and torch does not look: such a file goes away.
+    """
+    for name, now in digests(cache, key).items():
+        if known[key].get(name, now) != now:
+            os.unlink(os.path.join(cache._get_tmp_dir_for_key(key), name))
     entry, content, _ = cache.find_guarded_entry(key, True, None, lambda _guards, _hints: False, [])
+    if entry is None or digest(content) not in known[key].values():
+        raise LookupError(f"nothing known is kept under {key}")
     return entry, content
 
 
@@ -54,19 +74,20 @@ def recorded(kind: str, key: str, content: Any) -> None:
     CacheArtifactManager.record_artifact(kind, key, content)
 
 
-def load_graph(part: Any, kernels: dict[str, Kernels], example_inputs: Sequence[Any]) -> Any:
+def load_graph(part: Any, note: dict[str, Any], example_inputs: Sequence[Any]) -> Any:
     """The compiled graph that a part of an entry of AOTAutograd's cache names."""
     key = part.fx_graph_cache_info[0]
-    graph, content = unguarded(FxGraphCache, key)
-    if graph is None or not _has_its_libraries(graph):
-        raise LookupError(f"nothing is kept under {key}")
+    graph, content = unguarded(FxGraphCache, key, note["digests"])
+    if not _has_its_libraries(graph):
+        raise LookupError(f"{key} was linked with other libraries")
     recorded("inductor", key, content)
     async_compile.CompiledTritonKernels.cache_clear()
     if graph._triton_bundle:
         TritonBundler.read_and_emit(graph._triton_bundle)
     part.example_inputs, part.constants = example_inputs, CompiledFxGraphConstants()
-    path = graph.write_to_disk()
-    module = run_generated(path, graph.cache_key, part.constants.unwrap(graph), kernels[key])
+    kernels: Kernels = note["kernels"][key]
+    path = _written(graph)
+    module = run_generated(path, graph.source_code, graph.cache_key, part.constants.unwrap(graph), kernels)
     PyCodeCache.linemaps[path] = list(zip(*(graph.cache_linemap or []), strict=False))
     PyCodeCache.modules.append(module)
     sys.modules[module.__name__] = module
@@ -78,6 +99,16 @@ def load_graph(part: Any, kernels: dict[str, Kernels], example_inputs: Sequence[
     _counts.counters["inductor"]["fxgraph_cache_hit"] += 1
     graph.__class__ = LoadedGraph
     return graph
+
+
+def _written(graph: CompiledFxGraph) -> str:
+    """The file with the code of a graph.  Where it is damaged it is written again: Inductor reads it unseen."""
+    path = graph.write_to_disk()
+    with open(path, "rb") as file:
+        if file.read() == graph.source_code.encode():
+            return path
+    os.unlink(path)
+    return graph.write_to_disk()
 
 
 @functools.cache

@@ -6,7 +6,9 @@ beside torch's caches: under the key of the captured graph (graph_keys.py), whic
 became, and where its C++ kernels are.  A later process reads that note and rebuilds the function with torch's own
 classes (loaded_graph.py).
 
-The entries are torch's.  Where a note or an entry is missing or anything goes wrong, the graph is compiled as always.
+The entries are torch's.  Where anything is missing, damaged or different the graph is compiled as always: entries and
+libraries are loaded only as they were when the note was written, and all that generated code names is looked up before
+the first call.  So an error in a call is the program's, as in a graph that this process compiled.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import torch
 from torch.fx.graph_module import GraphModule
 
 from ..vocabulary.log import topic
+from .float_caches import may_be_kept
 from .generated_code import Kernels, kernels_of
 from .graph_keys import disk_key
 
@@ -77,12 +80,13 @@ def note_compiled(path: str | None, compiled: Any) -> None:
     if path is None or key is None or name is None:
         return
     module = next((one for one in reversed(_generated()) if getattr(one, "key", None) == name), None)
-    if module is None:
+    kernels = None if module is None else kernels_of(module)
+    if kernels is None:
         return
     with _lock:
         if len(_pending) > _MOST:  # backwards that nobody asked for
             _pending.clear()
-        _pending[key] = path, kernels_of(module)
+        _pending[key] = path, kernels
 
 
 @contextlib.contextmanager
@@ -97,9 +101,9 @@ def noting_hits(path: str | None) -> Iterator[None]:
     if path is not None and hit is not None:
         key, entry = hit
         keys = _inductor_keys(entry)
-        modules = [one for one in found[count:] if hasattr(one, "call")]
-        if len(keys) == len(modules):
-            _write(path, key, dict(zip(keys, map(kernels_of, modules), strict=True)))
+        kernels = [kernels_of(one) for one in found[count:] if hasattr(one, "call")]
+        if len(keys) == len(kernels):
+            _write(path, key, dict(zip(keys, kernels, strict=True)))
 
 
 def _generated() -> list[Any]:
@@ -117,6 +121,8 @@ def _watch() -> None:
 
     @functools.wraps(save)
     def saving(key: str, entry: Any, *args: Any, **kwargs: Any) -> Any:
+        if not may_be_kept():
+            return None
         made = save(key, entry, *args, **kwargs)
         try:
             _saved(key, entry)
@@ -150,12 +156,20 @@ def _inductor_keys(entry: Any) -> list[str]:
     return [part.fx_graph_cache_info[0] for part in parts if hasattr(part, "fx_graph_cache_info")]
 
 
-def _write(path: str, key: str, kernels: dict[str, Kernels]) -> None:
+def _write(path: str, key: str, kernels: dict[str, Kernels | None]) -> None:
+    if None in kernels.values():
+        return
+    from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
+    from torch._inductor.codecache import FxGraphCache
+
+    from .loaded_graph import digests
+
     with contextlib.suppress(OSError):  # a note less
+        known = {one: digests(FxGraphCache, one) for one in kernels} | {key: digests(AOTAutogradCache, key)}
         os.makedirs(os.path.dirname(path), exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
         with open(descriptor, "w") as file:
-            json.dump({"entry": key, "kernels": kernels}, file)
+            json.dump({"entry": key, "kernels": kernels, "digests": known}, file)
         os.replace(temporary, path)
 
 
@@ -182,12 +196,12 @@ def _load(note: dict[str, Any], example_inputs: Sequence[Any], options: dict[str
     from .loaded_graph import load_graph, recorded, unguarded
 
     key = note["entry"]
-    entry, content = unguarded(AOTAutogradCache, key)
-    if entry is None or entry.maybe_subclass_meta is not None:
+    entry, content = unguarded(AOTAutogradCache, key, note["digests"])
+    if entry.maybe_subclass_meta is not None:
         return None
     for part in (entry.compiled_fw, entry.compiled_bw):
         if part is not None:
-            part.load = functools.partial(load_graph, part, note["kernels"])
+            part.load = functools.partial(load_graph, part, note)
     with inductor_config.patch(options):
         compiled = entry.wrap_post_compile(list(example_inputs), entry.sanitized_aot_config, create_fx_config(None))
     recorded("aot_autograd", key, content)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ from .records.record import Capture
 __all__ = [
     "Interim",
     "compiling",
+    "in_flight",
     "interim_entries",
     "is_wanted",
     "ready_entry",
@@ -66,6 +68,16 @@ class Interim:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.seen = Learned()
+        _interims.add(self)
+
+
+#: all that live
+_interims: weakref.WeakSet[Interim] = weakref.WeakSet()
+
+
+def in_flight() -> int:
+    """How many graphs of the process are still being compiled."""
+    return sum(not interim.job.is_ready() for interim in list(_interims))
 
 
 def is_wanted(asked: str | bool | None) -> str:

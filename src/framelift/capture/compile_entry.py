@@ -36,6 +36,7 @@ from .around.stages import (
 from .around.symbolic_entries import Relations, check_promises, first_given, names_for, preamble_of
 from .equal_graphs import compile_once
 from .freezing import frozen
+from .records.counters import cache_hits
 from .records.names import MODULE_CALLS
 from .records.record import Capture, ending
 from .sharing import Settings
@@ -163,7 +164,9 @@ def _compiled_graph(
             compiling_hooks(run.hooks),
             torch._C._EnableTorchFunction(),
         ):
+            hits = cache_hits()
             compiled = compile_graph(module, plain_examples(finished.inputs))
+            info.from_cache = cache_hits() > hits
         graph = wrapped(AROUND_RUN, compiled, run)
     info.examples = ()
     is_compiled = compiled is not module and compiled != module.forward

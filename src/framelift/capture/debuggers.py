@@ -23,10 +23,9 @@ def untraced() -> Iterator[None]:
     """Tracing, profiling and monitoring are off in this thread, and as they were afterwards; other threads notice
     nothing.
     """
-    trace, profile = sys.gettrace(), sys.getprofile()
     monitoring = getattr(sys, "monitoring", None)
     monitored = monitoring is not None and any(monitoring.get_tool(tool) is not None for tool in _TOOLS)
-    if trace is None and profile is None and not monitored:
+    if sys.gettrace() is None and sys.getprofile() is None and not monitored:
         yield
         return
     silent = False
@@ -36,15 +35,13 @@ def untraced() -> Iterator[None]:
         if silent:
             silent = False
             _core.silence(False)
-        sys.setprofile(profile)
-        sys.settrace(trace)
 
     try:
-        sys.settrace(None)
-        sys.setprofile(None)
-        if monitored:  # events are the process's, so they stay: this thread does as if it were in a callback
-            silent = True
-            _core.silence(True)
+        # This thread does as if it were in a callback.  To take tools out and put them back would not do: Python gives
+        # no way to put one back that is written in C, cProfile among them, and events of sys.monitoring are the
+        # process's.
+        silent = True
+        _core.silence(True)
         yield
     finally:
         insist(end)

@@ -229,6 +229,8 @@ class _Gathering:
             guard_tree(full.explain, event.origin) if full is not None and full.explain is not None else (),
             note.shared_with,
             note.shares_graph,
+            note.from_cache,
+            full is not None and full.interim is not None and not full.interim.job.is_ready(),
         )
 
     def _specialisations(self) -> tuple[Specialisation, ...]:

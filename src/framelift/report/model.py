@@ -187,6 +187,8 @@ class Capture:
     guard_tree: tuple[Guard, ...]
     shared_with: str  # the callable whose capture it is, "" for one of its own
     shares_graph: bool  # its graph was compiled before, for a capture with an equal graph
+    from_cache: bool  # the disk cache had its compiled graph
+    compiling: bool  # its graph runs uncompiled: the backend is at work in the background
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..capture.background import in_flight
+from ..capture.records.counters import cache_hits
 from ..capture.records.events import listen
 from ..capture.records.record import counts
 from ..vocabulary.places import Place, brief, places_of, users
@@ -54,24 +56,18 @@ def sentence(capture: Capture, phase: str, waited: float) -> str:
 
 
 def so_far() -> str:
-    """The distinct graphs until now, how many of these a disk cache had, and how many captures use a graph of another
-    one.
+    """The distinct graphs until now, how many of these a disk cache had, how many captures use a graph of another one,
+    and how many graphs are being compiled in the background.
     """
     distinct = counts.graphs - counts.shared_graphs
     rows = [
         (distinct, "distinct graph" if distinct == 1 else "distinct graphs"),
         (min(cache_hits(), distinct), "from the disk cache"),
         (counts.shared + counts.shared_graphs, "shared"),
+        (in_flight(), "compiling in the background"),
     ]
     shown = ", ".join(f"{number} {word}" for number, word in rows if number)
     return f" (so far: {shown})" if shown else ""
-
-
-def cache_hits() -> int:
-    """How often AOTAutograd's disk cache had a graph: its own count, which is kept where TorchDynamo keeps its
-    counts."""
-    found = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
-    return int(found["aot_autograd"]["autograd_cache_hit"]) if "aot_autograd" in found else 0
 
 
 def _reached(capture: Capture) -> Place | None:

@@ -166,6 +166,10 @@ def _functions(report: Report) -> Iterator[Line]:
             ),
         )
         shared = collections.Counter(c.shared_with for c in one.captures if c.shared_with)
+        if waiting := sum(c.compiling for c in one.captures):
+            yield "dim", f"    {_count(waiting, 'graph')} still being compiled in the background"
+        if cached := sum(c.from_cache for c in one.captures):
+            yield "dim", f"    {_count(cached, 'graph')} loaded from the disk cache"
         if equal := sum(c.shares_graph and not c.shared_with for c in one.captures):
             yield "dim", f"    {_count(equal, 'capture')} with a graph that was compiled before, for an equal one"
         for name, times in shared.items():

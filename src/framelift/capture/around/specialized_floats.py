@@ -9,6 +9,7 @@ nobody has imported it, nothing was given up on.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +19,9 @@ from ..._core import is_a
 from ...exc import BackendCompilerFailed
 from ...vocabulary.scopes import insist, scope
 
-__all__ = ["floats_shown", "gave_up_on_floats"]
+__all__ = ["cache_was_on", "floats_shown", "gave_up_on_floats"]
+
+_thread = threading.local()
 
 
 def gave_up_on_floats(error: BaseException | None) -> bool:
@@ -27,12 +30,18 @@ def gave_up_on_floats(error: BaseException | None) -> bool:
     return module is not None and is_a(error, module.TensorifyScalarRestartAnalysis)
 
 
+def cache_was_on() -> bool:
+    """Within `floats_shown`: whether the program has AOTAutograd's cache switched on."""
+    return getattr(_thread, "was_on", False)
+
+
 @scope
 def floats_shown() -> Iterator[None]:
     """While a compiler works on a graph with floats among its inputs: what it takes for a constant must be shown, as a
     guard or by giving up.
 
-    Its cache of graphs remembers neither, and of names that it gave up on before it gives up only once.
+    Its cache of graphs remembers neither, so it is off, but for compilers that see to that themselves
+    (backends/float_caches.py).  Of names that it gave up on before it gives up only once.
     """
     module: Any = sys.modules.get("torch._dynamo.symbolic_convert")
     given_up: set[str] = module.TensorifyState.force_specializations if module is not None else set()
@@ -44,6 +53,7 @@ def floats_shown() -> Iterator[None]:
 
     try:
         given_up.clear()
+        _thread.was_on = functorch_config.enable_autograd_cache
         with functorch_config.patch(enable_autograd_cache=False):
             yield
     except BackendCompilerFailed as error:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import collections
+import sys
 
 from .record import Capture
 
-__all__ = ["counters", "note"]
+__all__ = ["cache_hits", "counters", "note"]
 
 #: group -> name -> count.  frames: total, ok.  stats: calls_captured, unique_graphs.  graph_break, unimplemented: by
 #: sentence.  recompiles: by function.  recompile_reasons: by sentence.
@@ -27,3 +28,10 @@ def note(info: Capture) -> None:
     if info.recompile:
         counters["recompiles"][info.name] += 1
         counters["recompile_reasons"][info.recompile] += 1
+
+
+def cache_hits() -> int:
+    """How often AOTAutograd's disk cache had a graph: its own count, which is kept where TorchDynamo keeps its
+    counts."""
+    found = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+    return int(found["aot_autograd"]["autograd_cache_hit"]) if "aot_autograd" in found else 0

@@ -181,6 +181,7 @@ class Note:
     done: str = ""  # what a recompile does about its miss
     shared_with: str = ""  # the callable it was made for, where that is another one
     shares_graph: bool = False  # its graph was compiled for another capture
+    from_cache: bool = False  # its graph was in torch's disk cache
 
     @property
     def started(self) -> float:
@@ -256,6 +257,7 @@ class Capture:
     refusal: Miss | None = None  # why the last call for which all guards held was not for this entry
     explain: GuardProgram | None = None  # the guard program; holds user objects weakly
     shares_graph: bool = False  # an equal graph was compiled before
+    from_cache: bool = False  # torch's disk cache had what was compiled
     interim: Any = None  # its graph runs uncompiled until the backend is done elsewhere (background.Interim)
     loaded: bool = False  # from disk: nothing was rehearsed
     not_kept: str = ""  # why it could not be kept on disk
@@ -339,6 +341,7 @@ class Record:
             weakref.ref(capture),
             capture.done,
             shares_graph=capture.shares_graph,
+            from_cache=capture.from_cache,
         )
         self.notes.append(note)
         notify("done", capture)
