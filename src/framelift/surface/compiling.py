@@ -251,7 +251,7 @@ def _root(model: Any) -> tuple[types.FunctionType, tuple[Any, ...], Any]:
         return model.function, model.bound, model.receiver
     if isinstance(model, types.FunctionType) and not is_in_graph(model):
         return model, (), None
-    if isinstance(model, type):
+    if isinstance(model, (type, *_OPERATORS)):
         return _caller(model), (), None
     # A method, or an instance and its class's __call__, which may be compiled itself.
     is_method = isinstance(model, types.MethodType)
@@ -264,6 +264,14 @@ def _root(model: Any) -> tuple[types.FunctionType, tuple[Any, ...], Any]:
     if isinstance(method, types.FunctionType):
         return method, (receiver,), found_in
     return _caller(model), (), None
+
+
+#: torch's operators: their calls are nodes of a graph, and their Python is no program
+_OPERATORS = (
+    torch._ops.OperatorBase,
+    torch._ops.OpOverloadPacket,
+    torch._library.custom_ops.CustomOpDef,
+)
 
 
 # A frame around a callable that has none.  Not framelift's own file, so that it is captured code.
