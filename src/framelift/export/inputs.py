@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.printers import PythonPrinter
 
@@ -276,7 +277,8 @@ class Fakes:
             )
         except Exception as error:
             violated = sys.modules["torch._dynamo.exc"].UserErrorType.CONSTRAINT_VIOLATION  # torch has it loaded here
-            if self.asked and getattr(error, "error_type", None) is violated:
+            is_violation = isinstance(error, ConstraintViolationError) or getattr(error, "error_type", None) is violated
+            if self.asked and is_violation:
                 error.args = (
                     "\n".join([str(error), "What was captured relies on:", *(f"  {line}" for line in self.asked)]),
                 )

@@ -267,11 +267,7 @@ def _root(model: Any) -> tuple[types.FunctionType, tuple[Any, ...], Any]:
 
 
 #: torch's operators: their calls are nodes of a graph, and their Python is no program
-_OPERATORS = (
-    torch._ops.OperatorBase,
-    torch._ops.OpOverloadPacket,
-    torch._library.custom_ops.CustomOpDef,
-)
+_OPERATORS = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket, torch._library.custom_ops.CustomOpDef)
 
 
 # A frame around a callable that has none.  Not framelift's own file, so that it is captured code.
