@@ -5,6 +5,7 @@ Nothing external reaches captured code but through `World.let_in` (the import ga
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import replace
@@ -297,10 +298,16 @@ class World:
         that is: `obj.__class__` may be assigned.
         """
         fixed = _core.is_a(obj, type) and not _core.is_python_class(type(obj))  # CPython refuses the assignment
-        if id(obj) not in self._kinds and not fixed and not _core.is_internal(obj):
+        if id(obj) not in self._kinds and not fixed and not _core.is_internal(obj) and not self._is_made(obj):
             self._kinds.add(id(obj))
             self.keep.append(obj)
             self.guard(const(obj), "TYPE", type(obj))
+
+    def _is_made(self, obj: Any) -> bool:
+        """Whether it is a module that was made inside, by C code and so unseen: no guard knows it."""
+        if not _core.is_a(obj, types.ModuleType) or any(one is obj for one in tuple(sys.modules.values())):
+            return False
+        return not any(guard.value is obj for guard in self.guards)
 
     def note_order(self, cls: type) -> None:
         """Where `cls` stands among classes was asked: its bases are guarded, and of a class made inside those of its

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.fx.graph_module import GraphModule
 
-__all__ = ["Finished"]
+from ..graph.fx.values import Value
+
+__all__ = ["Finished", "counted_writes"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,7 @@ class Finished:
 
     `inputs` are the real tensors in placeholder order; with symbolic numbers, `arguments` are all inputs of the
     graph: tensors, names of ints, floats.  `mutated` are the indices of those whose memory the graph writes,
+    `writes` pairs of such an index and how often eager mode writes it, where no other input shares that memory,
     `shared` the groups of indices whose memory is one storage: with a mutated input in it, a group is a fact that
     the graph was built on.  `left_state` are calls that bring torch's global state to where the program left it;
     `in_region`: all of the graph's autocast belongs to the region that the program leaves open.  `stays` is the
@@ -45,3 +48,20 @@ class Finished:
     settings: tuple[Any, ...] | None = None
     transforms: bool = False
     in_region: bool = False
+    writes: tuple[tuple[int, int], ...] = ()
+
+
+def counted_writes(
+    written: Sequence[Value], inputs: Sequence[Value], groups: Mapping[int, Sequence[int]]
+) -> tuple[tuple[int, int], ...]:
+    """How often eager mode writes an input: (its index, how often).
+
+    Left out are those that share memory with another input (`groups`: id of a storage -> indices), and those that are
+    written past their version counter, as by `x.data.add_(1)`.
+    """
+    found = []
+    for i, value in enumerate(inputs):
+        writes = [one for one in written if one.storage is value.storage]
+        if writes and len(groups[id(value.storage)]) == 1 and all(one.view != "detached" for one in writes):
+            found.append((i, len(writes)))
+    return tuple(found)

@@ -42,7 +42,7 @@ from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist, scope
 from .asking import Asked, ask, ask_symbolic, gives_a_size
-from .finished import Finished
+from .finished import Finished, counted_writes
 from .histories import is_leaf_view, without_histories
 from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
@@ -528,6 +528,7 @@ class Recorder:
             chosen,
             self._live is not None,
             left is not None and left.is_one_region(states),
+            counted_writes(self.written, inputs, groups),
         )
 
     def replay(self, name: str, asked: Sequence[Value], then: Callable[[list[Any]], Any]) -> Any:

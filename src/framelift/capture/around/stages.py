@@ -29,6 +29,7 @@ from ..records.missed import watching_hooks, watching_memory
 from .failing import Undo, checked, keeping_settings, noting_failures, raising, run_uncompiled, under, undoing
 from .leaving import leaving, unseen_by_hooks
 from .symbolic_entries import putting_back
+from .versions import counting_writes, counts_writes
 
 if TYPE_CHECKING:
     from ...exits.entry import EntryPlan
@@ -161,6 +162,11 @@ AROUND_GRAPH: tuple[Stage[Graph], ...] = (
         "subclasses",
         lambda c: True,  # with_types looks at the classes
         lambda graph, c: with_types(graph, c.finished.arguments or c.finished.inputs, c.plan.outputs),
+    ),
+    Stage(
+        "writes counted",
+        lambda c: c.is_compiled and counts_writes(c.finished),
+        lambda graph, c: counting_writes(graph, c.finished.writes),
     ),
     Stage("modes off", lambda c: _is_overridden(c.session), lambda graph, c: without_modes(graph)),
 )
