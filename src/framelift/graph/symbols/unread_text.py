@@ -11,7 +11,10 @@ from typing import Any
 
 from ... import _core
 
-__all__ = ["MARK", "UnreadText", "text_or"]
+__all__ = ["MARK", "TAKES_TEXTS", "UnreadText", "text_or"]
+
+#: whether such texts are made: not yet, since C code may still read one unseen (`", ".join(map(str, tensors))`)
+TAKES_TEXTS = False
 
 #: the letters of such a text, which no program writes
 MARK = "\U0010fffe\U0010fff6\U0010fffe"
@@ -67,5 +70,5 @@ UnreadText.__name__ = "str"  # in messages of Python's
 
 def text_or(known: Any) -> str:
     """A text that is not known yet, or what `known()` gives where the session wants the text itself."""
-    text = _core.unread_text()
+    text = _core.unread_text() if TAKES_TEXTS else None
     return known() if text is None else text
