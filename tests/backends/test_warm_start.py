@@ -1,7 +1,8 @@
 """A second process loads what the first one compiled, without Inductor's compiler; and only what is the same graph.
 
 Processes that compile take long.  So there are four in all, and each runs all programs that can go together: the first
-one compiles, the second one loads, the third one meets damaged files and other graphs, the fourth one is another machine.
+one compiles, the second one loads, the third one meets damaged files and other graphs,
+the fourth one is another machine.
 """
 
 import json
@@ -63,7 +64,8 @@ PROGRAMS = textwrap.dedent("""
             return framelift.compile(model)(pixel_values=pixels)[0], model(pixel_values=pixels)[0]
 
     def layers():   # equal ones are one subgraph, which the caches must know
-        layer = lambda: torch.nn.Sequential(*[part for _ in range(4) for part in (torch.nn.Linear(4, 4), torch.nn.ReLU())])
+        parts = lambda: (torch.nn.Linear(4, 4), torch.nn.ReLU())
+        layer = lambda: torch.nn.Sequential(*[part for _ in range(4) for part in parts()])
         blocks = torch.nn.Sequential(*[layer() for _ in range(3)])
         return gradients(blocks, lambda run: run(torch.ones(2, 4)).sum())
 
@@ -169,7 +171,8 @@ ALL = [*LOADED, *WITH_COMPILER, *COMPILED_AGAIN]
 def run(folder, body, **variables):
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder), **variables}
     code = PROGRAMS + textwrap.dedent(body)
-    done = subprocess.run([sys.executable, "-c", code, *ALL], env=environment, capture_output=True, text=True, timeout=900)
+    command = [sys.executable, "-c", code, *ALL]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
 

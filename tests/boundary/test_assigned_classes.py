@@ -1,4 +1,7 @@
-"""Modules and classes whose own class is assigned between calls: identity alone does not say what a read of them gives."""
+"""Modules and classes whose own class is assigned between calls.
+
+Identity alone does not say what a read of them gives.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Captures kept on disk, in one process: `reset` forgets all but the files.  What changes the meaning of a program is a miss."""
+"""Captures kept on disk, in one process: `reset` forgets all but the files.
+
+What changes the meaning of a program is a miss.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,9 @@ CHANGES: dict[str, Callable[[pytest.MonkeyPatch, Config], Any]] = {
     "a function in an instance": lambda patch, options: setattr(options, "act", torch.nn.functional.gelu),
     "an attribute of a class": lambda patch, options: patch.setattr(Config, "kind", "none"),
     "a property": lambda patch, options: patch.setattr(Config, "double", property(lambda self: 1)),
-    "special methods of a class": lambda patch, options: patch.setattr(Config, "__getattr__", lambda self, name: 0, raising=False),
+    "special methods of a class": lambda patch, options: patch.setattr(
+        Config, "__getattr__", lambda self, name: 0, raising=False
+    ),
     "grad mode": lambda patch, options: torch.set_grad_enabled(False),
     "an option": lambda patch, options: patch.setattr(config, "specialize_int", True),
 }
@@ -114,7 +119,9 @@ def outer(x):
 """
 
 
-@pytest.mark.parametrize("edited", [SOURCE, SOURCE.replace("sin", "cos"), SOURCE.replace("unused = 1", "unused = 2"), "\n" + SOURCE])
+@pytest.mark.parametrize(
+    "edited", [SOURCE, SOURCE.replace("sin", "cos"), SOURCE.replace("unused = 1", "unused = 2"), "\n" + SOURCE]
+)
 def test_any_edit_of_the_source_is_a_miss(edited: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, text in enumerate((SOURCE, edited)):
         module = types.ModuleType("edited_module")
@@ -145,7 +152,7 @@ def test_two_functions_that_were_two_are_not_one() -> None:
     x, one, two = torch.ones(3), adder(1), adder(1)
     check(same, x, one, two, loaded=False)
     check(same, x, one, one, loaded=False)
-    check(same, x, two, one, loaded=False)     # comparing functions of closures is a guard that has no written form yet
+    check(same, x, two, one, loaded=False)  # comparing functions of closures is a guard that has no written form yet
 
 
 def walks_a_set(x: torch.Tensor, names: tuple[str, ...]) -> Any:
@@ -196,14 +203,14 @@ def files(tmp_path: Path) -> list[Path]:
 def test_damaged_files_are_a_miss(tmp_path: Path) -> None:
     x, options = torch.randn(3, 4), Config()
     check(program, x, options, loaded=False)
-    file, = files(tmp_path)
+    (file,) = files(tmp_path)
     whole, key = file.read_bytes(), file.parent.name
     assert len(list(store.records(key))) == 1
     chance = random.Random(0)
     for _ in range(300):
         damaged = bytearray(whole)
         if chance.random() < 0.3:
-            del damaged[chance.randrange(len(damaged)):]
+            del damaged[chance.randrange(len(damaged)) :]
         else:
             damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
         file.write_bytes(damaged)
@@ -216,26 +223,26 @@ def test_damaged_files_are_a_miss(tmp_path: Path) -> None:
 def test_a_file_without_the_users_key_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.ones(3)
     check(adder(1), x, loaded=False)
-    file, = files(tmp_path)
+    (file,) = files(tmp_path)
     head, _, payload = file.read_bytes().split(b"\n", 2)
     record = json.loads(payload)
     record["plan"][0] = "import os; os._exit(7)\n" + record["plan"][0]
     forged = json.dumps(record).encode()
     file.write_bytes(head + b"\n" + store._mac(b"x" * 32, file.parent.name, forged) + b"\n" + forged)
     check(adder(1), x, loaded=False)
-    good, = [one for one in files(tmp_path) if one != file] or [file]
-    moved = file.parent.parent / ("0" * 40) / good.name      # the place is part of what is authenticated
+    (good,) = [one for one in files(tmp_path) if one != file] or [file]
+    moved = file.parent.parent / ("0" * 40) / good.name  # the place is part of what is authenticated
     moved.parent.mkdir()
     moved.write_bytes(good.read_bytes())
     assert list(store.records("0" * 40)) == []
-    (tmp_path / "key").chmod(0o644)                          # a key that others may read is no secret
+    (tmp_path / "key").chmod(0o644)  # a key that others may read is no secret
     assert list(store.records(file.parent.name)) == []
 
 
 def test_odd_records_are_a_miss(tmp_path: Path) -> None:
     x = torch.ones(3)
     check(adder(1), x, loaded=False)
-    file, = files(tmp_path)
+    (file,) = files(tmp_path)
     record = json.loads(file.read_bytes().split(b"\n", 2)[2])
     for name in list(record):
         for value in (None, [], {}, 7, "text"):

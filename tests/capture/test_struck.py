@@ -240,7 +240,10 @@ class Stop(BaseException):
 
 
 def test_random_strikes_are_never_lost_or_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At any moment of many captures: the exception leaves the call.  Python itself drops one that strikes a finaliser or a logging handler."""
+    """At any moment of many captures: the exception leaves the call.
+
+    Python itself drops one that strikes a finaliser or a logging handler.
+    """
     lost, dropped, at, kinds = [], [], [], (Stop, Struck, Struck)
 
     def strike(signum: int, frame: Any) -> None:

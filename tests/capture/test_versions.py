@@ -58,6 +58,7 @@ def test_versions_count_the_writes_of_eager_mode(program: Program, backend: str)
 
 def test_what_autograd_has_saved_keeps_its_version() -> None:
     """A tensor that a backward needs, written by the graph that saves it."""
+
     def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         x.add_(1)
         x.mul_(2)

@@ -1,4 +1,7 @@
-"""Relations of numbers taken out of small tensors, under fullgraph: one capture for each answer, and the right one for each call."""
+"""Relations of numbers taken out of small tensors, under fullgraph.
+
+There is one capture for each answer, and each call gets the right one.
+"""
 
 from __future__ import annotations
 

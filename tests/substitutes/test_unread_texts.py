@@ -83,9 +83,11 @@ def outcome(function: Any, x: torch.Tensor) -> Any:
         warnings.simplefilter("always")
         try:
             found = function(x)
-        except Exception as error:   # noqa: BLE001
+        except Exception as error:  # noqa: BLE001
             found = type(error), str(error)
-    return plain(found), [str(one.message) for one in heard if one.category is UserWarning and "framelift" not in str(one.message)]
+    return plain(found), [
+        str(one.message) for one in heard if one.category is UserWarning and "framelift" not in str(one.message)
+    ]
 
 
 def plain(value: Any) -> Any:
@@ -106,7 +108,9 @@ def test_texts_that_nobody_reads_are_captured(program: Any, backend: str) -> Non
     compiled = framelift.compile(program, backend=backend, fullgraph=TAKES_TEXTS, dynamic=True)
     for x in inputs():
         assert outcome(compiled, x) == outcome(program, x)
-    assert not TAKES_TEXTS or counts().captures <= 1 + (program is logged) and not counts().breaks   # a logger remembers its answer
+    assert (
+        not TAKES_TEXTS or counts().captures <= 1 + (program is logged) and not counts().breaks
+    )  # a logger remembers its answer
 
 
 def length(x: torch.Tensor) -> Any:
@@ -190,7 +194,23 @@ def from_an_iterator(x: torch.Tensor) -> Any:
     return x + 1, list(map(str.isprintable, iter([text]))), any(map(str.isspace, (one for one in [text])))
 
 
-READ = [joined, in_ascii, with_a_wrong_format, from_an_iterator, length, compared, given_back, across_a_break, as_key, by_methods, by_c_code, of_a_failure, matched, warned, stored]
+READ = [
+    joined,
+    in_ascii,
+    with_a_wrong_format,
+    from_an_iterator,
+    length,
+    compared,
+    given_back,
+    across_a_break,
+    as_key,
+    by_methods,
+    by_c_code,
+    of_a_failure,
+    matched,
+    warned,
+    stored,
+]
 
 
 @pytest.mark.parametrize("program", READ)

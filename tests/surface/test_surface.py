@@ -36,7 +36,8 @@ class Counting:
 # -- what may be compiled --------------------------------------------------------------------------------------------------
 
 def test_callables_without_a_frame_of_their_own() -> None:
-    double = torch.library.custom_op("surface_tests::double", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor")
+    schema = "(Tensor x) -> Tensor"
+    double = torch.library.custom_op("surface_tests::double", lambda x: x * 2, mutates_args=(), schema=schema)
     double.register_fake(torch.empty_like)
     operators = (torch.ops.aten.sin.default, torch.ops.aten.sin, double, torch.ops.surface_tests.double)
     for callable_ in (torch.sin, functools.partial(torch.add, other=1), torch.nn.functional.relu, *operators):
