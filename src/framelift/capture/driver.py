@@ -76,6 +76,7 @@ class Driver:
         self.hooks = hooks
         self.record = Record()
         self.breaks = Breaks()
+        self.recorded = False  # captures are kept as data, for packages
 
     def forget(self) -> None:
         """Forget what was captured and what that has shown; of what a file said of sizes, nothing."""
@@ -323,12 +324,12 @@ class Driver:
         self, function: types.FunctionType, locals_: tuple[Any, ...], moment: Moment, root: bool
     ) -> Keeper | None:
         """Where captures of this call are kept on disk."""
-        if not config.cache or self.expected or self._learned(function.__code__).blocks:
+        if not (config.cache or self.recorded) or self.expected or self._learned(function.__code__).blocks:
             return None
         first = locals_[0] if locals_ else None
         owner = full_name(type(first)) if is_a(first, torch.nn.Module) else ""
         asked = self.fullgraph and root, root, self.dynamic, owner
-        return keeper_for(function, moment, self.hooks, self.backend, *asked)
+        return keeper_for(function, moment, self.hooks, self.backend, *asked, recorded=self.recorded)
 
     def _is_fatal(self, session: Session, root: bool) -> bool:
         """Whether a break at this moment of the program is an error: `fullgraph` is a promise, which no block inside

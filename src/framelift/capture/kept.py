@@ -9,7 +9,7 @@ import json
 import sys
 import types
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch.overrides import _enable_torch_function
 
@@ -18,7 +18,7 @@ from ..cache import store
 from ..cache.keys import key_of
 from ..cache.reader import Reader
 from ..cache.reasons import NotKept, NotMine
-from ..cache.record import guards_of, record_of, rest_of
+from ..cache.record import Guards, guards_of, record_of, rest_of
 from ..exc import BackendCompilerFailed, SkipFrame
 from ..graph.analysis.infallible import in_handler
 from ..guards.native_program import build_program
@@ -38,13 +38,17 @@ if TYPE_CHECKING:
     from ..vocabulary.origins import Origin
     from .records.guard_hooks import Hooks
 
-__all__ = ["Keeper", "keeper_for"]
+__all__ = ["Bound", "DoesNotHold", "Keeper", "bound_to", "entry_of", "keeper_for"]
 
 
 def keeper_for(
-    function: types.FunctionType, moment: Moment, hooks: Hooks, backend: Backend, *asked: Any
+    function: types.FunctionType, moment: Moment, hooks: Hooks, backend: Backend, *asked: Any, recorded: bool = False
 ) -> Keeper | None:
-    """Where the captures of this call are kept; None: nowhere.  `asked`: what else `compile` was asked for."""
+    """Where the captures of this call are kept; None: nowhere.  `asked`: what else `compile` was asked for;
+    `recorded`: for a package, and not on disk.
+    """
+    if recorded:
+        return Keeper("", _core.set_walks(), recorded=True)
     if moment.modes or moment.transforms or moment.subclasses_off:
         return None
     if hooks.guard_filter_fn is not None or hooks.guard_export_fn is not None:
@@ -55,19 +59,72 @@ def keeper_for(
     return Keeper(key_of(function.__code__, backend.name, *asked), _core.set_walks())
 
 
-class Keeper:
-    """The captures on disk for one code, and what was asked for; `walks` of sets before the capture began."""
+class Bound(NamedTuple):
+    """A record whose guards are bound to the objects of one call, and hold for it."""
 
-    def __init__(self, key: str, walks: int) -> None:
-        self.key, self.walks = key, walks
+    reader: Reader
+    guards: Guards
+    program: _core.GuardProgram
+    shown: Any  # the program that explains failures
+
+
+class DoesNotHold(NotMine):
+    """A guard of a record fails for a call: so many of them do."""
+
+    def __init__(self, sentence: str, failures: int) -> None:
+        super().__init__(sentence)
+        self.failures = failures
+
+
+def bound_to(record: dict[str, Any], function: types.FunctionType, locals_: tuple[Any, ...], state: Any) -> Bound:
+    """Bind the guards of a record to a call of `function`; raises `NotMine` where it is for another one."""
+    reader = Reader(record["objects"], record["origins"], function, locals_)
+    found = guards_of(record, reader, state)
+    program, shown = build_program(found.guards, found.inputs, found.externals, found.distinct, state)
+    with _enable_torch_function():  # as it is where the driver was called
+        failure = program.check(locals_)
+    if failure is not None:
+        raise DoesNotHold(explain(program, failure, locals_), max(len(program.failures(locals_)), 1))
+    return Bound(reader, found, program, shown)
+
+
+def entry_of(
+    record: dict[str, Any],
+    function: types.FunctionType,
+    locals_: tuple[Any, ...],
+    state: Any,
+    info: Capture,
+    backend: Backend,
+) -> tuple[Any, list[Guard]]:
+    """The entry of a record, for one call of `function`, and its guards; raises `NotMine`."""
+    with info.phase("load"):
+        bound = bound_to(record, function, locals_, state)
+        kept = rest_of(record, bound.reader)
+    undo = kept.rest["undo"]
+    try:
+        run = compile_kept(kept, info, backend, None if undo is None else Undo(tuple(undo[0]), *undo[1:]))
+    except (Interrupt, SkipFrame, BackendCompilerFailed) as error:
+        raise NotMine(f"its graph cannot be compiled: {error}") from None
+    info.guard_count, info.loaded, info.explain = len(bound.guards.guards), True, bound.shown
+    info.in_handler = kept.rest["in_handler"]
+    return _core.Entry(bound.program, run, info, replayable=info.replayable), bound.guards.guards
+
+
+class Keeper:
+    """The captures on disk for one code, and what was asked for; `walks` of sets before the capture began.  Where
+    captures are `recorded`, they go to a package, and not to disk.
+    """
+
+    def __init__(self, key: str, walks: int, recorded: bool = False) -> None:
+        self.key, self.walks, self.recorded = key, walks, recorded
 
     def load(
         self, function: types.FunctionType, locals_: tuple[Any, ...], state: Any, info: Capture, backend: Backend
     ) -> tuple[Any, list[Guard]] | None:
         """The entry of a kept capture that is for this call, and its guards."""
-        for path, record in store.records(self.key):
+        for path, record in store.records(self.key) if not self.recorded else ():
             try:
-                found = self._entry(record, function, locals_, state, info, backend)
+                found = entry_of(record, function, locals_, state, info, backend)
             except NotMine as miss:
                 topic("cache").debug("%s is not for this call of %s: %s", path, info.name, miss)
                 continue
@@ -79,33 +136,6 @@ class Keeper:
             topic("cache").info("%s was loaded from %s", info.name, path)
             return found
         return None
-
-    def _entry(
-        self,
-        record: dict[str, Any],
-        function: types.FunctionType,
-        locals_: tuple[Any, ...],
-        state: Any,
-        info: Capture,
-        backend: Backend,
-    ) -> tuple[Any, list[Guard]]:
-        with info.phase("load"):
-            reader = Reader(record["objects"], record["origins"], function, locals_)
-            found = guards_of(record, reader, state)
-            program, shown = build_program(found.guards, found.inputs, found.externals, found.distinct, state)
-            with _enable_torch_function():  # as it is where the driver was called
-                failure = program.check(locals_)
-            if failure is not None:
-                raise NotMine(explain(program, failure, locals_))
-            kept = rest_of(record, reader)
-        undo = kept.rest["undo"]
-        try:
-            run = compile_kept(kept, info, backend, None if undo is None else Undo(tuple(undo[0]), *undo[1:]))
-        except (Interrupt, SkipFrame, BackendCompilerFailed) as error:
-            raise NotMine(f"its graph cannot be compiled: {error}") from None
-        info.guard_count, info.loaded, info.explain = len(found.guards), True, shown
-        info.in_handler = kept.rest["in_handler"]
-        return _core.Entry(program, run, info, replayable=info.replayable), found.guards
 
     def keep(
         self,
@@ -131,7 +161,9 @@ class Keeper:
                     raise NotKept("the order of a set was looked at, which differs from process to process")
                 record = record_of(session, plan, parts.finished, guards, inputs, externals, rest)
                 _check(record, session, parts, locals_)
-                if not store.write(self.key, record):
+                if self.recorded:
+                    info.record = record
+                elif not store.write(self.key, record):
                     raise NotKept("the folder cannot be written to", store.folder())
             except NotKept as refusal:
                 info.not_kept = str(refusal)

@@ -261,6 +261,7 @@ class Capture:
     interim: Any = None  # its graph runs uncompiled until the backend is done elsewhere (background.Interim)
     loaded: bool = False  # from disk: nothing was rehearsed
     not_kept: str = ""  # why it could not be kept on disk
+    record: Any = None  # it as data (cache/record.py), where that was asked for
     in_handler: bool = False  # of a loaded capture: an operation of its graph is inside a `try` or `with`
     ranges: Any = None  # begins the parts of a run for a profiler (ranges.Parts)
 
