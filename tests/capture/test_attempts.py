@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from typing import Any
 
 import pytest
@@ -69,3 +71,25 @@ def test_there_is_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(compiled(torch.ones(2)), torch.ones(2).sin())
     assert len(count) < MOST_ATTEMPTS
     assert compiled.report().captures == 1
+
+
+def test_modules_that_a_backend_imports_may_change_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry: dict[str, int] = {}
+    compiles = []
+
+    def importing(gm: Any, inputs: Any) -> Any:
+        compiles.append(gm)
+        if not registry:  # as modules of torch do that add their rows to tables
+            monkeypatch.setitem(sys.modules, "framelift_test_late", types.ModuleType("framelift_test_late"))
+            registry["late"] = 1
+        return gm
+
+    def f(x):
+        return x + len(registry)
+
+    monkeypatch.setattr(framelift.config, "strict", True)
+    compiled = framelift.compile(f, backend=importing)
+    x = torch.zeros(2)
+    for _ in range(3):
+        assert torch.equal(compiled(x), x + 1)
+    assert len(compiles) == 2

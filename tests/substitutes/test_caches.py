@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import logging
 import types
+import typing
 
 import pytest
 import torch
@@ -171,3 +173,54 @@ def test_a_cache_asked_by_sizes_is_asked_for_all_of_them() -> None:
         world.args[:] = torch.rand(2 + i % 3), torch.rand(3)
 
     check(both, torch.rand(2), torch.rand(3), mutate=either, calls=7, captures=None, graphs=None)
+
+
+T = typing.TypeVar("T")
+
+
+class Box(typing.Generic[T]):
+    pass
+
+
+ALIASES: list[tuple[str, typing.Callable[[], typing.Any]]] = [
+    ("class", lambda: Box[int]),
+    ("variable", lambda: Box[T]),
+    ("nested", lambda: Box[Box[int]]),
+    ("optional", lambda: typing.Optional[Box[int]]),
+    ("mapping", lambda: typing.Dict[str, typing.List[int]]),
+    ("callable", lambda: typing.Callable[[int], str]),
+    ("literal", lambda: typing.Literal[1, 2]),
+    ("annotated", lambda: typing.Annotated[int, "note"]),
+    ("copy", lambda: copy.copy(Box[int])),
+    ("deepcopy", lambda: copy.deepcopy(Box[int])),
+]
+
+
+@pytest.mark.parametrize("make", [make for _, make in ALIASES], ids=[name for name, _ in ALIASES])
+def test_what_the_typing_module_keeps_is_one_object(make: typing.Callable[[], typing.Any]) -> None:
+    held = make()
+    compiled = framelift.compile(lambda x: (x + 1, make(), make() is held), backend="eager", fullgraph=True)
+    for _ in range(2):
+        _, found, same = compiled(torch.ones(2))
+        assert found is held and same
+
+
+def test_aliases_of_a_class_made_inside_are_not_kept_by_the_typing_module() -> None:
+    def f(x):
+        class Local(typing.Generic[T]):
+            pass
+
+        return x + 1, Local[int] is Local[int], Local[int].__origin__ is Local
+
+    compiled = framelift.compile(f, backend="eager")
+    for _ in range(2):
+        assert compiled(torch.ones(2))[1:] == (True, True)
+
+
+def test_an_alias_that_a_cache_of_the_program_keeps_is_one_object() -> None:
+    kept = functools.lru_cache(None)(lambda item: list[item])
+    held = kept(int)
+    compiled = framelift.compile(lambda x: (x + 1, kept(int) is held, kept(int)), backend="eager")
+    for _ in range(2):
+        _, same, found = compiled(torch.ones(2))
+        assert same and found is held

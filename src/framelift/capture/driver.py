@@ -9,6 +9,7 @@ import functools
 import inspect
 import logging
 import os
+import sys
 import threading
 import time
 import types
@@ -152,7 +153,12 @@ class Driver:
                 self._warn_limit(function, names, times, miss)
                 return False
             self.hooks.failed(why, function.__code__)
+            modules = len(sys.modules)
             made = self._captured(function, locals_, root, miss, pool)
+            if made is not None and len(sys.modules) > modules and made[0] is not None:
+                # torch and backends import modules of theirs as they are needed, which register themselves
+                if made[0].program.check(locals_) is not None:
+                    made = self._captured(function, locals_, root, miss, pool)
             if made is None:
                 return False
             entry, info = made

@@ -16,9 +16,11 @@ import torch
 from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import is_constant, is_leaf
+from ...boundary.gateway import let_in
 from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS, Float, Int
 from ...higher_order.bodies import Surroundings
+from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_function
 
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["call_through", "is_own_cache"]
 
 _WRAPPER = functools._lru_cache_wrapper
-#: `list[int]` and the like: the library keeps one for equal arguments, and nobody writes to them
-_ALIASES = (types.GenericAlias, types.UnionType, typing._BaseGenericAlias)  # type: ignore[attr-defined]  # private in typeshed
+
+
+_GLOBALS: Any = vars(types.FunctionType)["__globals__"]
 
 
 def is_own_cache(wrapper: Any) -> bool:
@@ -63,7 +66,11 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     )
     if changed:
         raise _denied(function, f"it changes {changed} the first time it is called")
-    if not _is_value(result) and not is_torch_function(function):  # programs do not write to what torch keeps
+    if _is_of_typing(function) and all(map(_is_asked_natively, (*args, *kwargs.values()))):
+        # `G[int]` is one object for all who write it.  What was captured shows that making it changes nothing.
+        real = _core.natively(callable_, args, kwargs)
+        result = let_in(session.world, real, const(real))
+    elif not _is_value(result) and not is_torch_function(function):  # programs do not write to what torch keeps
         raise _denied(function, "its result is one object for all calls, which others may hold and change")
     given.append((numbers, result))
     session.world.keep += (args, kwargs, result)
@@ -74,14 +81,36 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     return result
 
 
+def _is_of_typing(function: Any) -> bool:
+    return is_a(function, types.FunctionType) and _globals_of(function) is vars(typing)
+
+
+def _is_asked_natively(value: Any) -> bool:
+    """Whether a cache of the typing module may be asked for the value: it is no object of this rehearsal, and looking
+    it up runs no code of the program.
+    """
+    if type(value) is tuple:
+        return all(map(_is_asked_natively, value))
+    hashes = type.__getattribute__(type(value), "__hash__")
+    if is_a(hashes, types.FunctionType) and _globals_of(hashes) is not vars(typing):
+        return False
+    return is_leaf(value) or _core.is_external(value) or is_constant(value) and not _core.is_internal(value)
+
+
+def _globals_of(function: types.FunctionType) -> Any:
+    return _GLOBALS.__get__(function)
+
+
 def _is_value(result: Any) -> bool:
     """Whether it does not matter which object a result is: values, functions and external classes, and tensors, which
     are calculated again.
     """
     if type(result) in (tuple, torch.Size):
         return all(map(_is_value, result))
-    if is_leaf(result) or type(result) in NUMBERS or is_a(result, (torch.Tensor, *_ALIASES)):
+    if is_leaf(result) or type(result) in NUMBERS or is_a(result, torch.Tensor):
         return True
+    if is_a(result, (types.GenericAlias, types.UnionType)):  # equal ones are different objects
+        return False
     return is_constant(result) and not _core.is_internal(result) or _core.is_external(result) or is_a(result, enum.Enum)
 
 
