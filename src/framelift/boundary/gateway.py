@@ -23,6 +23,7 @@ import torch
 
 from .. import _core
 from .._core import is_a
+from ..bytecode.resume import untouched
 from ..graph.metadata.wrapper_guards import sizes_hold
 from ..graph.metadata.wrappers import context_of, inner_tensors, is_wrapper
 from ..guards.kinds import PLAIN_TENSORS, TensorFacts, tensor_facts
@@ -39,7 +40,7 @@ from .becomes.immutable_objects import DESCRIPTIONS, import_value, plain_value, 
 from .becomes.iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
 from .becomes.leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
 from .becomes.mapping_views import MAPPING_VIEWS, import_view
-from .becomes.opaque import Opaque
+from .becomes.opaque import Opaque, unread_object
 from .becomes.reloaded_types import for_life, known_kind
 from .dynamism import is_argument
 from .import_rules import (
@@ -390,9 +391,29 @@ def _frozenset(world: World, value: frozenset[Any], origin: Origin) -> Any:
 @rule(types.MethodType)
 def _method(world: World, value: types.MethodType, origin: Origin) -> Any:
     world.guard(origin, "TYPE", types.MethodType)
-    receiver = let_in(world, value.__self__, origin.to("self"))
     function = let_in(world, value.__func__, origin.to("func"))
+    let_in_receiver = _unread_receiver if _ignores_receiver(world, function) else let_in
+    receiver = let_in_receiver(world, value.__self__, origin.to("self"))
     return world.register(value, types.MethodType(function, receiver), origin, mutable=False)
+
+
+def _ignores_receiver(world: World, function: Any) -> bool:
+    """Whether a function that may be another one at each call, and its class with it, never looks at what it is bound
+    to.
+    """
+    if world.read_receivers is None or id(function) not in world.function_origins:
+        return False
+    code = function.__code__
+    return code.co_argcount > 0 and code.co_varnames[0] in untouched(code)
+
+
+def _unread_receiver(world: World, value: Any, origin: Origin) -> Any:
+    """Which object it is, is known; nothing else of it is guarded.  Where something looks at it, the next rehearsal
+    imports it.
+    """
+    if id(value) in world.memo:
+        return let_in(world, value, origin)
+    return world.register(value, unread_object("a method's __self__", world.read_receivers), origin)
 
 
 @rule(types.BuiltinFunctionType)

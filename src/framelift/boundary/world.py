@@ -84,6 +84,9 @@ class World:
         self.viewed: set[int] = set()  # ids of objects of whose attributes a view was taken
         self.function_origins: dict[int, Origin] = {}  # of functions guarded by their code, by their id
         self.guarded_by_code: set[Any] = set()  # their code
+        self.read_receivers: Callable[[], None] | None = (
+            None  # makes the next rehearsal import what such functions are bound to, read or not; None: this one does
+        )
         self.functions: dict[
             Any, dict[int, Origin | None]
         ] = {}  # code -> functions that are constants, by id, with their place; None: a key

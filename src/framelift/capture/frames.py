@@ -88,18 +88,22 @@ def _guard_handling(world: World, function: types.FunctionType, origin: Origin) 
     it is.
     """
     handler, code = handler_of(function), function.__code__
+    handlers = _handlers().get(code)
     if handler is disabled or CODE_HANDLERS.get(code) is disabled:
         guard_mark(world, origin, handler)
         return True
     if (
         handler is not None
         or code in CODE_HANDLERS
-        or code in _handlers()
+        or handlers is not None
+        and (function in handlers or not code.co_freevars)
         or code.co_filename.startswith((FRAMELIFT, DYNAMO, _NUMPY))
         or _of_triton(code)
     ):
         return False
     guard_unmarked(world, function, origin)
+    if handlers is not None:  # of one factory, as contextlib.contextmanager makes them
+        world.guard(origin, "CHECK", (lambda now: now not in handlers, "has no handler of its own"), "handler")
     return True
 
 

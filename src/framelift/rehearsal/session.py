@@ -123,6 +123,7 @@ class Session:
         known = knowledge_of(function.__code__)
         self.recorder.options.code, self.recorder.options.assumes = function.__code__, not known.without_assumptions
         self.recorder.callbacks.stop_assuming = functools.partial(setattr, known, "without_assumptions", True)
+        self.world.read_receivers = None if known.reads_receivers else known.read_receivers
         follow_options()
         meet_triton()
         self.names = Names(self.world)

@@ -30,6 +30,8 @@ class CodeKnowledge:
     breaks_at_retain_grad: bool = False
     #: texts of tensors are read, or alive at a graph break: they are made in eager mode
     reads_texts: bool = False
+    #: something looks at an object to which a function is bound that does not look at it
+    reads_receivers: bool = False
     #: the last capture depended on the state of a generator outside
     guards_generator: bool = False
     #: how often what was drawn decided something, in all captures: each other number is a capture
@@ -40,6 +42,10 @@ class CodeKnowledge:
     results: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     #: it ran in eager mode under the stance eager_then_compile
     ran_eagerly: bool = False
+
+    def read_receivers(self) -> None:
+        """The next rehearsals import them."""
+        self.reads_receivers = True
 
 
 _known: weakref.WeakKeyDictionary[CodeType, CodeKnowledge] = weakref.WeakKeyDictionary()

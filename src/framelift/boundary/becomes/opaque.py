@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import _thread
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ... import _core
@@ -12,9 +12,10 @@ from ...graph.metadata.arguments import PLACEHOLDERS
 from ...guards.kinds import full_name
 from ...vocabulary.reasons import Interrupt
 
-__all__ = ["Opaque", "opaque_for", "refuse_opaque", "refused", "unknown_object"]
+__all__ = ["Opaque", "opaque_for", "refuse_opaque", "refused", "unhashed", "unknown_object", "unread_object"]
 
-_real: dict[int, tuple[type | None, str, str]] = {}
+#: class or None, reason, detail, and what is done first before another rehearsal that can do without the placeholder
+_real: dict[int, tuple[type | None, str, str, Callable[[], None] | None]] = {}
 
 
 class Opaque:
@@ -23,10 +24,10 @@ class Opaque:
     __slots__ = ("__weakref__",)
 
     def __getattribute__(self, name: str) -> Any:
-        cls, reason, detail = _real[id(self)]
+        cls = _real[id(self)][0]
         if name == "__class__" and cls is not None and not _has_own_reads(cls):
             return cls
-        raise Interrupt(reason, detail)
+        raise refused(self)
 
     def __del__(self) -> None:
         _real.pop(id(self), None)
@@ -70,14 +71,23 @@ PLACEHOLDERS.add(Opaque)
 def opaque_for(value: Any, reason: str = "opaque-object", detail: str = "") -> Opaque:
     """A new placeholder for `value`; the caller records which object it stands for."""
     made = Opaque()
-    _real[id(made)] = (type(value), reason, detail or full_name(type(value)))
+    _real[id(made)] = (type(value), reason, detail or full_name(type(value)), None)
     return made
 
 
 def refused(placeholder: Opaque) -> Interrupt:
     """The interrupt for a use of what a placeholder stands for."""
-    _cls, reason, detail = _real[id(placeholder)]
-    return Interrupt(reason, detail)
+    _cls, reason, detail, first = _real[id(placeholder)]
+    interrupt = Interrupt(reason, detail)
+    interrupt.first = first
+    return interrupt
+
+
+def unhashed(placeholder: Any) -> Interrupt:
+    """The interrupt for a question for the hash of what a placeholder stands for."""
+    interrupt = Interrupt("unknown-callable", "hash of an object by its address")
+    interrupt.first = _real[id(placeholder)][3] if type(placeholder) is Opaque else None
+    return interrupt
 
 
 def refuse_opaque(args: Iterable[Any]) -> None:
@@ -97,5 +107,14 @@ def unknown_object(reason: str, detail: str) -> Opaque:
     it.
     """
     made = Opaque()
-    _real[id(made)] = (None, reason, detail)
+    _real[id(made)] = (None, reason, detail, None)
+    return made
+
+
+def unread_object(detail: str, first: Callable[[], None] | None) -> Opaque:
+    """A placeholder for an external object that captured code is not expected to look at.  `first` makes the next
+    rehearsal import it.
+    """
+    made = Opaque()
+    _real[id(made)] = (None, "opaque-object", detail, first)
     return made

@@ -20,7 +20,7 @@ import torch
 from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
-from ...boundary.becomes.opaque import Opaque
+from ...boundary.becomes.opaque import Opaque, unhashed
 from ...boundary.facts.identities import Identities
 from ...boundary.import_rules import pin_reference
 from ...calls.call_tables import substitute
@@ -128,7 +128,7 @@ def _check_elements(session: Session, obj: Any) -> bool:
             inside |= _nan_inside(session, element)
             continue
         if type(element) is Opaque or is_a(element, torch.Tensor):
-            raise Interrupt("unknown-callable", "hash of an object by its address")
+            raise unhashed(element)
         if type(obj) in _BOUND or type(element).__hash__ is object.__hash__:
             original = _original(session, element)
             if original is not None and original is not element:  # a copy inside lies elsewhere
@@ -185,7 +185,7 @@ def _hash(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if is_leaf(obj):
         return _inside(session, hash(obj)) if _nan_inside(session, obj) else hash(obj)
     if type(obj) is Opaque:
-        raise Interrupt("unknown-callable", "hash of an object by its address")
+        raise unhashed(obj)
     if _core.type_lookup(type(obj), "__hash__", None) not in _BY_ADDRESS:
         inside = _check_elements(session, obj)
         number = _core.natively(hash, args, None)
