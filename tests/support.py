@@ -50,6 +50,7 @@ class Counts:
     graphs: int
     captures: int
     breaks: dict[str, int]
+    loaded: int = 0
 
     @property
     def total_breaks(self) -> int:
@@ -118,7 +119,7 @@ def compiled(fn: Any, **options: Any) -> Any:
 def counts() -> Counts:
     """The running totals."""
     stats = framelift.stats()
-    return Counts(stats["graphs"], stats["captures"], dict(stats["breaks"]))
+    return Counts(stats["graphs"], stats["captures"], dict(stats["breaks"]), stats["loaded"])
 
 
 def run_call(call: Callable[[], Any], roots: Callable[[], Any], exact: bool = True,

@@ -155,6 +155,39 @@ def test_two_functions_that_were_two_are_not_one() -> None:
     check(same, x, two, one, loaded=False)  # comparing functions of closures is a guard that has no written form yet
 
 
+IDENTITIES = """
+NAME, OTHER, BIG = "hello", "hello", 123456789
+def a_constant(x): return x + 1 if NAME is "hello" else x + 2
+def a_number(x): return x + 1 if BIG is 123456789 else x + 2
+def two_places(x): return x + 1 if NAME is OTHER else x + 2
+def a_singleton(x): return x + 1 if NAME is None else x + 2
+"""
+SPLIT = "NAME, BIG = ''.join(['hel', 'lo']), int('123456789')"
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+@pytest.mark.parametrize("first", ["", SPLIT])
+@pytest.mark.parametrize("name", ["a_constant", "a_number", "two_places", "a_singleton"])
+def test_which_of_equal_values_it_is(name: str, first: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for change in (first, "" if first else SPLIT):
+        module = types.ModuleType("identities")
+        monkeypatch.setitem(sys.modules, "identities", module)
+        exec(compile(IDENTITIES, "identities.py", "exec"), vars(module))
+        exec(change, vars(module))
+        check(getattr(module, name), torch.ones(3), loaded=name == "a_singleton" and change != first)
+
+
+def test_globals_and_modules_that_have_no_name() -> None:
+    """As of code that is executed in a dictionary of its own: what is there is guarded, name or not."""
+    text = "def outer(x): return inner(x) * side.level\ndef inner(x): return x + LEVEL"
+    for level, side_level, loaded in ((1, 2, False), (1, 2, True), (2, 2, False), (1, 3, False), (2, 2, True)):
+        side = types.ModuleType("side_of_nobody")
+        space = {"__name__": "no_module", "LEVEL": level, "side": side}
+        side.level = side_level
+        exec(compile(text, "no_module.py", "exec"), space)
+        check(space["outer"], torch.ones(3), loaded=loaded)
+
+
 def walks_a_set(x: torch.Tensor, names: tuple[str, ...]) -> Any:
     return x + 1, list(set(names))
 

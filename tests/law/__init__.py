@@ -11,6 +11,7 @@
     more.py       programs over more kinds of objects and state
     breaks.py     breaks at random places
     facts.py      attributes of all kinds of classes and objects, in the world of facts_world.py
+    kept.py       captures kept on disk by one process, run by another one in other worlds
     run.py        many seeds, several processes
     __main__.py   one seed: `python -m tests.law --seed N`
 """

@@ -10,9 +10,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
 def main() -> int:
+    from law.kept import judge_kept
     from law.reduce import reduce
     from law.run import generator_of, size_of
-    from law.runner import judge
+    from law.runner import judge as judge_plain
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, required=True)
@@ -21,10 +22,11 @@ def main() -> int:
     parser.add_argument("--reduce", action="store_true", help="make a failing program small before showing it")
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--show", action="store_true", help="show the program even if it passes")
-    parser.add_argument("--kind", choices=("plain", "more", "breaks", "facts"), default="plain")
-    for kind in ("more", "breaks", "facts"):
+    parser.add_argument("--kind", choices=("plain", "more", "breaks", "facts", "kept"), default="plain")
+    for kind in ("more", "breaks", "facts", "kept"):
         parser.add_argument(f"--{kind}", action="store_const", dest="kind", const=kind)
     options = parser.parse_args()
+    judge = judge_kept if options.kind == "kept" else judge_plain
     program = generator_of(options.kind)(options.seed, options.size or size_of(options.seed))
     verdict = judge(program)
     if verdict.failure and options.reduce:

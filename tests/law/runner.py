@@ -24,7 +24,7 @@ from support import Counts, Outcome, counts, run_call, same_outcome, without_fra
 from .generate import Program
 from .steer import MODES, around, clean_tensors, modes_left, put_on_tensors, without_modes
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["Verdict", "judge", "run_world"]
 
 WORLD = "law_world"
 
@@ -48,6 +48,10 @@ class Verdict:
         return self.after.captures - self.before.captures
 
     @property
+    def loaded(self) -> int:
+        return self.after.loaded - self.before.loaded
+
+    @property
     def breaks(self) -> dict[str, int]:
         return {k: v - self.before.breaks.get(k, 0) for k, v in self.after.breaks.items()}
 
@@ -56,11 +60,11 @@ def judge(program: Program, compile: Callable[[Any], Any] | None = None) -> Verd
     """Run `program` eagerly, then with `compile` (framelift with the eager backend unless given), and compare."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = _run(program, lambda f: f)
+        expected = run_world(program, lambda f: f)
         framelift.reset()
         before = counts()
         try:
-            actual = _run(program, compile or (lambda f: framelift.compile(f, backend="eager")))
+            actual = run_world(program, compile or (lambda f: framelift.compile(f, backend="eager")))
             after = counts()
         finally:
             framelift.reset()
@@ -79,7 +83,8 @@ def own(value: Any) -> bool:
     return getattr(value, "__module__", None) == WORLD
 
 
-def _run(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
+def run_world(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
+    """The calls of a program in a world of their own, its function wrapped."""
     torch.set_grad_enabled(True)
     torch.set_default_dtype(torch.float32)
     torch.default_generator.manual_seed(program.seed)

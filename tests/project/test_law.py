@@ -20,6 +20,7 @@ from framelift.guards.kinds import KINDS
 from law.breaks import generate_breaks
 from law.facts import generate_facts
 from law.generate import generate
+from law.kept import generate_kept, judge_kept
 from law.more import generate_more
 from law.planted import DEFECTS, NOT_FOUND, SEEDS, finds
 from law.runner import _settled, judge
@@ -64,6 +65,15 @@ def test_captured_equals_eager_whatever_objects_are_made_of(size: int, seed: int
     """Classes of all metaclasses, attributes found in unusual ways, patches on torch.Tensor, function modes, values of small tensors."""
     note(f"python -m tests.law --facts --seed {seed} --size {size}")
     verdict = judge(generate_facts(seed, size))
+    assert verdict.failure is None, f"{verdict.failure}\nseed {seed} size {size}"
+
+
+@settings(max_examples=12)
+@given(size=st.integers(1, 8), seed=st.integers(0, 10**6))
+def test_captured_equals_eager_with_kept_captures(size: int, seed: int) -> None:
+    """Captured and kept on disk, forgotten, and loaded in a world that changed: the big run has two processes."""
+    note(f"python -m tests.law --kept --seed {seed} --size {size}")
+    verdict = judge_kept(generate_kept(seed, size))
     assert verdict.failure is None, f"{verdict.failure}\nseed {seed} size {size}"
 
 

@@ -12,7 +12,7 @@ import torch
 
 from .reasons import NotKept, NotMine
 
-__all__ = ["leaf_data", "leaf_of"]
+__all__ = ["is_singleton", "leaf_data", "leaf_of"]
 
 _SELF = (type(None), bool, int, str)
 _TORCH = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "format"}
@@ -22,6 +22,19 @@ _NAMED = {
     for value in vars(torch).values()
     if type(value) in (torch.dtype, torch.layout, torch.memory_format)
 }
+
+
+_SINGLETONS = (type(None), bool, type(...), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
+
+
+def is_singleton(value: Any) -> bool:
+    """Whether there is but one object of this value in each process: then its identity is its value."""
+    kind = type(value)
+    if kind is int:
+        return -5 <= value <= 256
+    if kind in (str, bytes):
+        return len(value) == 0 or len(value) == 1 and ord(value) < 256
+    return kind in _SINGLETONS or kind is tuple and not value
 
 
 def leaf_data(value: Any) -> Any:

@@ -72,11 +72,8 @@ def _shown(obj: Any) -> str:
 
 
 def _function(obj: types.FunctionType) -> Facts:
-    space = space_name(obj.__globals__)
-    if space is None:
-        raise NotKept("the globals of a function are no module's", obj.__qualname__)
     cells = len(obj.__closure__ or ())
-    return Facts("function", [space, obj.__name__, obj.__qualname__, code_hash(obj.__code__), cells])
+    return Facts("function", [obj.__name__, obj.__qualname__, code_hash(obj.__code__), cells], (obj.__globals__,))
 
 
 def _class(cls: type) -> Facts:
@@ -90,10 +87,7 @@ def _class(cls: type) -> Facts:
 
 
 def _module(module: types.ModuleType) -> Facts:
-    name = module_name(module)
-    if name is None:
-        raise NotKept("a module is not loaded under its name", str(vars(module).get("__name__")))
-    return Facts("module", [name])
+    return Facts("module", [module_name(module)])
 
 
 def _dict(table: dict[Any, Any]) -> Facts:

@@ -12,7 +12,7 @@ from ..substitutes.python.abstract_classes import Answers
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import own_file
 from .code_hash import code_hash, nested
-from .leaves import leaf_data
+from .leaves import is_singleton, leaf_data
 from .names import name_for
 from .objects import facts_of
 from .reasons import NotKept
@@ -89,6 +89,8 @@ class Writer:
         if kind == "CODE":
             self.codes.update(map(id, nested(value)))
             return code_hash(value)
+        if kind == "IS" and immutable_leaf(value) and not is_singleton(value):
+            raise NotKept("the program asks which of equal values it has", f"{guard.origin}")
         if kind in ("TYPE", "IS", "ABSENT"):
             return self.value(value)
         if kind == "KEYS":
