@@ -275,6 +275,7 @@ static PyObject* compiled_repr(PyObject* object) {
 
 // Reports are written in Python: print(compiled) and compiled.report() ask these.
 static PyObject *str_function = nullptr, *report_function = nullptr, *recompiles_function = nullptr;
+static PyObject* aot_compile_function = nullptr;
 
 static PyObject* compiled_str(PyObject* self) {
   return str_function ? PyObject_CallOneArg(str_function, self) : compiled_repr(self);
@@ -288,6 +289,17 @@ static PyObject* compiled_recompiles(PyObject* self, PyObject*) {
 
 static PyObject* set_recompiles(PyObject*, PyObject* function) {
   Py_XSETREF(recompiles_function, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+
+static PyObject* compiled_aot_compile(PyObject* self, PyObject* example_inputs) {
+  if (aot_compile_function) return PyObject_CallFunctionObjArgs(aot_compile_function, self, example_inputs, nullptr);
+  PyErr_SetString(PyExc_RuntimeError, "framelift's packages are not loaded");
+  return nullptr;
+}
+
+static PyObject* set_aot_compile(PyObject*, PyObject* function) {
+  Py_XSETREF(aot_compile_function, Py_NewRef(function));
   Py_RETURN_NONE;
 }
 
@@ -306,6 +318,9 @@ static PyObject* compiled_reduce(PyObject* object, PyObject*) {
 
 static MethodTable compiled_methods({
     method<compiled_reduce, METH_NOARGS>("__reduce__", "By name, as functions."),
+    method<compiled_aot_compile, METH_O>("aot_compile",
+                                         "aot_compile((args, kwargs)): capture and compile one call now, without "
+                                         "running it: a framelift.AOTCompiledFunction."),
     method<compiled_recompiles, METH_NOARGS>("recompiles", "Why it was recompiled: a list of framelift.Recompile."),
     method<compiled_report, METH_NOARGS>("report",
                                          "All that is known of what was captured: a framelift.report.Report."),
@@ -403,6 +418,7 @@ static PyObject* set_follow_torch_stance(PyObject*, PyObject* value) {
   Py_RETURN_NONE;
 }
 static MethodTable functions({
+    method<set_aot_compile, METH_O>("set_aot_compile", "set_aot_compile(function): what compiled.aot_compile() calls."),
     method<set_recompiles, METH_O>("set_recompiles", "set_recompiles(function): what compiled.recompiles() calls."),
     method<set_reporting, METH_VARARGS>("set_reporting",
                                         "set_reporting(text, report): what str(compiled) and compiled.report() call."),

@@ -51,6 +51,7 @@ _HOMES = {
     ),
     "surface.explain": "dry_run explain",
     "vocabulary.log": "set_logs",
+    "packages.aot": "AOTCompiledFunction load_compiled_function",
     "report": "save_repro",
     "capture.records.callbacks": "on_compile_end on_compile_start register_entry_hook",
     "capture.records.counters": "counters",
@@ -61,6 +62,7 @@ _HOMES = {
 }
 # one a line, so that additions do not collide
 __all__ = [
+    "AOTCompiledFunction",
     "GraphCapture",
     "OptimizedModule",
     "Recompile",
@@ -89,6 +91,7 @@ __all__ = [
     "is_installed",
     "is_supported",
     "list_backends",
+    "load_compiled_function",
     "lookup_backend",
     "mark_dynamic",
     "mark_static",

@@ -43,6 +43,10 @@ from .surface.decorators import (
 )
 from .surface.explain import dry_run as dry_run, explain as explain
 from .vocabulary.log import set_logs as set_logs
+from .packages.aot import (
+    AOTCompiledFunction as AOTCompiledFunction,
+    load_compiled_function as load_compiled_function,
+)
 from .report import save_repro as save_repro
 from .capture.records.callbacks import (
     on_compile_end as on_compile_end,

@@ -20,6 +20,7 @@ __all__ = [
     "InternalTorchDynamoError",
     "InvalidBackend",
     "NotCallable",
+    "PackageError",
     "RecompileError",
     "SkipFrame",
     "TorchDynamoException",
@@ -89,6 +90,10 @@ class BackendCompilerFailed(FrameliftError):
 
 class SkipFrame(FrameliftError):
     """Raised by a backend to ask that this frame run eagerly."""
+
+
+class PackageError(FrameliftError):
+    """A package cannot be written or read, is not for this machine, or has no capture for a call."""
 
 
 class RecompileError(FrameliftError):

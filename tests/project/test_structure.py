@@ -16,7 +16,7 @@ from layout_figures import Package, figures  # noqa: E402
 #: The packages and top-level modules, lowest first.  A module may import only from its own package and from those before it.
 ORDER = [
     "_core", "vocabulary", "exc", "config", "bytecode", "guards", "graph", "boundary", "recording", "calls", "higher_order",
-    "overriding", "substitutes", "autograd", "rehearsal", "exits", "cache", "capture", "backends", "report", "export", "surface",
+    "overriding", "substitutes", "autograd", "rehearsal", "exits", "cache", "capture", "backends", "report", "export", "packages", "surface",
     "testing", "pytest_plugin", "__main__", "",
 ]
 LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 26

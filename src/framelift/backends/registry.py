@@ -17,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.graph_module import GraphModule
 
 from .. import config
+from ..capture.compile_entry import Backend as UsedBackend
 from ..exc import BackendCompilerFailed, InvalidBackend, SkipFrame
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
@@ -41,6 +42,7 @@ __all__ = [
     "reset_backends",
     "set_default_backend",
     "submit_graph",
+    "used_by_drivers",
 ]
 
 _GROUP = "torch_dynamo_backends"
@@ -263,6 +265,22 @@ def compile_graph(
     if callable(getattr(inner, "reset", None)) and not isinstance(inner, type):
         _used[id(inner)] = inner
     return _in_context(compiled, getattr(inner, "backend_ctx_ctor", None))
+
+
+def used_by_drivers(found: Backend, background: Any = None, shared: Any = None) -> UsedBackend:
+    """A backend as drivers use it.  `shared`: the settings with which captures are shared; None: with nobody."""
+    inner = _inner(found)
+    return UsedBackend(
+        functools.partial(compile_graph, found),
+        name_of(found),
+        found,
+        functools.partial(submit_graph, found),
+        background,
+        shared,
+        shared is not None and getattr(inner, "reuses_equal_graphs", False) is True,
+        getattr(inner, "runs_graphs_eagerly", False) is True,
+        getattr(inner, "unrolls_recurrent_networks", False) is True,
+    )
 
 
 def submit_graph(

@@ -31,7 +31,7 @@ from .float_caches import may_be_kept
 from .generated_code import Kernels, kernels_of
 from .graph_keys import disk_key
 
-__all__ = ["load", "note_compiled", "noting_hits", "where"]
+__all__ = ["given", "load", "note_compiled", "noting_all", "noting_hits", "where"]
 
 _lock = threading.Lock()
 #: key in Inductor's cache -> where the note about its graph belongs, and its C++ kernels; until AOTAutograd keeps it
@@ -48,6 +48,29 @@ _OWN_WAYS = (
     "fx_graph_remote_cache",
 )
 _thread = threading.local()
+#: where notes are collected for a package
+_all_notes: list[list[Any]] = []
+
+
+@contextlib.contextmanager
+def noting_all() -> Iterator[list[Any]]:
+    """The notes about the graphs that are compiled or loaded in a block."""
+    found: list[Any] = []
+    _all_notes.append(found)
+    try:
+        yield found
+    finally:
+        _all_notes.pop()
+
+
+@contextlib.contextmanager
+def given(note: Any) -> Iterator[None]:
+    """In this block Inductor's graph is the one that a note is about, which a package brought."""
+    _thread.given = note
+    try:
+        yield
+    finally:
+        _thread.given = None
 
 
 def where(graph_module: GraphModule, example_inputs: Sequence[Any], options: dict[str, Any]) -> str | None:
@@ -168,9 +191,16 @@ def _write(path: str, key: str, kernels: dict[str, Kernels | None]) -> None:
         known = {one: digests(FxGraphCache, one) for one in kernels} | {key: digests(AOTAutogradCache, key)}
         os.makedirs(os.path.dirname(path), exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
+        note = {"entry": key, "kernels": kernels, "digests": known}
         with open(descriptor, "w") as file:
-            json.dump({"entry": key, "kernels": kernels, "digests": known}, file)
+            json.dump(note, file)
         os.replace(temporary, path)
+        _collect(note)
+
+
+def _collect(note: dict[str, Any]) -> None:
+    if _all_notes:
+        _all_notes[-1].append(note)
 
 
 # ---- reading them ----------------------------------------------------------------------------------------------------
@@ -179,11 +209,16 @@ def _write(path: str, key: str, kernels: dict[str, Kernels | None]) -> None:
 def load(path: str | None, example_inputs: Sequence[Any], options: dict[str, Any]) -> Callable[..., Any] | None:
     """The compiled function of the graph that a note is about; None where there is none."""
     try:
-        if path is None or not os.path.exists(path):
-            return None
-        with open(path) as file:
-            note = json.load(file)
-        return _load(note, example_inputs, options)
+        note = getattr(_thread, "given", None)
+        if note is None:
+            if path is None or not os.path.exists(path):
+                return None
+            with open(path) as file:
+                note = json.load(file)
+        found = _load(note, example_inputs, options)
+        if found is not None:
+            _collect(note)
+        return found
     except Exception as error:  # whatever another version of torch does otherwise: the graph is compiled as always
         topic("graph").info("a compiled graph could not be loaded: %s: %s", type(error).__name__, error)
         return None

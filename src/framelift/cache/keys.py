@@ -21,12 +21,12 @@ from ..vocabulary.options import OPTIONS
 from ..vocabulary.own_code import FRAMELIFT
 from .code_hash import code_hash
 
-__all__ = ["FORMAT", "key_of"]
+__all__ = ["FORMAT", "key_of", "own_files"]
 
 #: how records are written; to be raised when that changes
 FORMAT = "framelift capture 1"
 #: options that say where and whether captures are kept, and how much is said of them
-_ASIDE = frozenset({"cache", "cache_dir", "cache_size"})
+_ASIDE = frozenset({"cache", "cache_dir", "cache_size", "enable_aot_compile"})
 _OPTIONS = tuple(
     sorted(name for name, row in OPTIONS.items() if not row.ignored and not row.alias and name not in _ASIDE)
 )
@@ -57,7 +57,7 @@ def _installed() -> list[Any]:
         str(torch.version.cuda),
         str(getattr(numpy, "__version__", None)),
         torch.backends.cpu.get_cpu_capability(),
-        _own_files(),
+        own_files(),
     ]
 
 
@@ -67,7 +67,8 @@ def _devices() -> list[Any]:
     return [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
 
 
-def _own_files() -> str:
+@functools.cache
+def own_files() -> str:
     """Framelift's own files, by their content."""
     made = hashlib.sha256()
     for folder, folders, names in os.walk(FRAMELIFT):

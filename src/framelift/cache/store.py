@@ -23,7 +23,7 @@ from ..vocabulary.log import topic
 from .keys import FORMAT
 from .reasons import NotMine
 
-__all__ = ["folder", "forget", "records", "used", "write"]
+__all__ = ["folder", "forget", "records", "used", "user_key", "write"]
 
 _HEAD = FORMAT.encode() + b"\n"
 _DIGITS = 64  # of the HMAC
@@ -46,6 +46,14 @@ def _place(key: str) -> str:
 
 
 # ---- the user's key
+
+
+def user_key(make: bool) -> bytes | None:
+    """The user's key, with which files are authenticated; None where there is none that can be trusted."""
+    try:
+        return _secret(make)
+    except OSError:
+        return None
 
 
 def _secret(make: bool) -> bytes | None:

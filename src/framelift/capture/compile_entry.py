@@ -60,6 +60,7 @@ class Backend:
 
     compile_graph: CompileGraph
     name: str = ""
+    compiler: Any = None  # what `compile_graph` is made of, with its options
     submit: CompileGraph | None = None  # hands a graph to another process
     background: bool | str | None = None  # as the user asked
     settings: Settings | None = None  # with which captures are shared; None: with nobody

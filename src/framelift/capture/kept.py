@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch.overrides import _enable_torch_function
 
 from .. import _core
+from ..bytecode.maker import original_of
 from ..cache import store
 from ..cache.keys import key_of
 from ..cache.reader import Reader
@@ -25,6 +26,7 @@ from ..guards.native_program import build_program
 from ..guards.sentences import explain
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
+from ..vocabulary.own_code import is_own_code
 from ..vocabulary.reasons import Interrupt
 from .around.failing import Undo
 from .compile_entry import Backend, Parts, compile_kept
@@ -47,10 +49,10 @@ def keeper_for(
     """Where the captures of this call are kept; None: nowhere.  `asked`: what else `compile` was asked for;
     `recorded`: for a package, and not on disk.
     """
-    if recorded:
-        return Keeper("", _core.set_walks(), recorded=True)
     if moment.modes or moment.transforms or moment.subclasses_off:
         return None
+    if recorded:
+        return Keeper("", _core.set_walks(), recorded=True)
     if hooks.guard_filter_fn is not None or hooks.guard_export_fn is not None:
         return None
     options = sys.modules.get("torch._inductor.config")
@@ -76,15 +78,17 @@ class DoesNotHold(NotMine):
         self.failures = failures
 
 
-def bound_to(record: dict[str, Any], function: types.FunctionType, locals_: tuple[Any, ...], state: Any) -> Bound:
+def bound_to(
+    record: dict[str, Any], function: types.FunctionType, locals_: tuple[Any, ...], state: Any, checked: bool = True
+) -> Bound:
     """Bind the guards of a record to a call of `function`; raises `NotMine` where it is for another one."""
     reader = Reader(record["objects"], record["origins"], function, locals_)
     found = guards_of(record, reader, state)
     program, shown = build_program(found.guards, found.inputs, found.externals, found.distinct, state)
     with _enable_torch_function():  # as it is where the driver was called
-        failure = program.check(locals_)
-    if failure is not None:
-        raise DoesNotHold(explain(program, failure, locals_), max(len(program.failures(locals_)), 1))
+        failure = program.check(locals_) if checked else None
+        if failure is not None:
+            raise DoesNotHold(explain(program, failure, locals_), max(len(program.failures(locals_)), 1))
     return Bound(reader, found, program, shown)
 
 
@@ -95,10 +99,13 @@ def entry_of(
     state: Any,
     info: Capture,
     backend: Backend,
+    checked: bool = True,
 ) -> tuple[Any, list[Guard]]:
-    """The entry of a record, for one call of `function`, and its guards; raises `NotMine`."""
+    """The entry of a record, for one call of `function`, and its guards; raises `NotMine`.  `checked`: only where all
+    guards hold.
+    """
     with info.phase("load"):
-        bound = bound_to(record, function, locals_, state)
+        bound = bound_to(record, function, locals_, state, checked)
         kept = rest_of(record, bound.reader)
     undo = kept.rest["undo"]
     try:
@@ -107,6 +114,7 @@ def entry_of(
         raise NotMine(f"its graph cannot be compiled: {error}") from None
     info.guard_count, info.loaded, info.explain = len(bound.guards.guards), True, bound.shown
     info.in_handler = kept.rest["in_handler"]
+    info.places = bound.guards.inputs, bound.guards.externals
     return _core.Entry(bound.program, run, info, replayable=info.replayable), bound.guards.guards
 
 
@@ -155,6 +163,10 @@ class Keeper:
             "in_handler": in_handler(info.stacks),
             "name": info.name,
         }
+        if self.recorded:
+            info.places = list(inputs), list(externals)
+            ran = {original_of(twin) for twin, *_ in session.times}
+            info.codes = tuple([code for code in ran if not is_own_code(code)])
         with info.phase("keep"):
             try:
                 if _core.set_walks() != self.walks:

@@ -68,8 +68,14 @@ class OptimizedModule(torch.nn.Module):
     # A property over a C getter: a call reaches the native callable without a Python frame of ours.
     __call__ = property(operator.attrgetter("_call"))
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._compiled(*args, **kwargs)
+    @property
+    def forward(self) -> Any:
+        """The compiled callable of the module; with hooks of the wrapper, nn.Module calls it."""
+        return self.__dict__.get("_forward", self._compiled)
+
+    @forward.setter
+    def forward(self, value: Any) -> None:
+        self.__dict__["_forward"] = value
 
     @property
     def training(self) -> bool:
@@ -90,7 +96,12 @@ class OptimizedModule(torch.nn.Module):
         try:
             return getattr(self._orig_mod, name)
         except AttributeError:
-            if name in ("recompiles", "report", "wait"):  # the module's own attribute of this name comes first
+            if name in (
+                "aot_compile",
+                "recompiles",
+                "report",
+                "wait",
+            ):  # the module's own attribute of this name comes first
                 return getattr(self._compiled, name)
             raise
 

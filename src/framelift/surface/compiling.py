@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _core
-from ..backends.registry import compile_graph, get_default_backend, lookup, name_of, reset_backends, submit_graph
+from ..backends.registry import get_default_backend, lookup, reset_backends, used_by_drivers
 from ..boundary.becomes.leaves import is_leaf
 from ..bytecode import branches
 from ..capture import equal_graphs, sharing, stance
 from ..capture.background import compiling, wait_for
-from ..capture.compile_entry import Backend
 from ..capture.driver import Driver
 from ..capture.module_wrapper import OptimizedModule
 from ..capture.records import callbacks
@@ -117,7 +116,7 @@ def compile(
     if isinstance(model, type):
         return _compile_class(model, again)
     shared = sharing.settings_of(found, fullgraph, dynamic, hooks, background) if not isolate_recompiles else None
-    used = _used(found, background, name_of(found), shared)
+    used = used_by_drivers(found, background, shared)
     shown = name or str(getattr(model, "__name__", type(model).__name__))
     driver = Driver(used, fullgraph=fullgraph, dynamic=dynamic, name=shown, hooks=hooks)
     compiled = _make(model, driver, name)
@@ -146,21 +145,6 @@ def _refuse_scripted(model: Any) -> None:
             "torch.jit.script'ed code cannot be captured: it is compiled already. Give torch.compile the "
             "original Python function or module."
         )
-
-
-def _used(found: Any, background: Any, name: str = "", shared: Any = None) -> Backend:
-    """A backend as drivers use it."""
-    inner = getattr(found, "func", found)
-    return Backend(
-        functools.partial(compile_graph, found),
-        name,
-        functools.partial(submit_graph, found),
-        background,
-        shared,
-        shared is not None and getattr(inner, "reuses_equal_graphs", False) is True,
-        getattr(inner, "runs_graphs_eagerly", False) is True,
-        getattr(inner, "unrolls_recurrent_networks", False) is True,
-    )
 
 
 def _as_asked(model: Any, compiled: Any, again: Callable[[Any], Any], waits: bool, verify: int | bool) -> Any:
@@ -300,7 +284,7 @@ def _sibling(compiled: Any, backend: str | Callable[..., Any]) -> Any:
     key = backend if isinstance(backend, str) else id(backend)
     if key not in siblings:
         driver, found = compiled.miss, lookup(backend)
-        used = _used(found, driver.backend.background)
+        used = used_by_drivers(found, driver.backend.background)
         other = Driver(used, fullgraph=driver.fullgraph, name=driver.name, hooks=driver.hooks)
         siblings[key] = backend, _core.Compiled(compiled.function, other, (), None)
         _compiled.add(siblings[key][1])

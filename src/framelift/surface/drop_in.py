@@ -22,6 +22,7 @@ from ..backends import registry
 from ..capture.module_wrapper import OptimizedModule
 from ..capture.records import callbacks
 from ..export import lowering
+from ..packages.aot import load_compiled_function
 from . import decorators, dynamic_shapes
 from .compiling import compile, reset
 from .explain import explain
@@ -121,7 +122,14 @@ class _Optimize:
 #: module -> name -> what stands there while framelift is installed
 REDIRECTS: dict[str, dict[str, Any]] = {
     "torch": {"compile": compile},
-    "torch.compiler": {"compile": compile, "reset": reset, "set_stance": set_stance, **_SHARED, **_BACKENDS},
+    "torch.compiler": {
+        "compile": compile,
+        "load_compiled_function": load_compiled_function,
+        "reset": reset,
+        "set_stance": set_stance,
+        **_SHARED,
+        **_BACKENDS,
+    },
     "torch.export": {"export": export.export},
     _DYNAMO: {
         "export": export_now,

@@ -60,6 +60,7 @@ OPTIONS: dict[str, Option] = {
     # -- captures kept on disk
     "cache": Option(False, "captures are kept on disk and loaded by later processes, which then rehearse nothing"),
     "cache_dir": Option("", "the folder of kept captures; by default framelift in the user's cache folder"),
+    "enable_aot_compile": Option(True, "functions and modules can be compiled ahead of time"),
     "cache_size": Option(1024, "so many megabytes of captures are kept; those not used for longest go first"),
     # -- numbers and shapes
     "specialize_int": Option(False, "integer arguments are always constants of the graph"),
@@ -212,7 +213,6 @@ OPTIONS: dict[str, Option] = {
             ("constant_fold_autograd_profiler_enabled", False),
             ("wrap_top_frame", False),
             ("record_runtime_overhead", True),
-            ("enable_aot_compile", True),
             ("inline_invoke_subgraph", False),
             ("inline_single_use_invoke_subgraph", True),
             ("log_graph_in_out_metadata", False),

@@ -262,6 +262,8 @@ class Capture:
     loaded: bool = False  # from disk: nothing was rehearsed
     not_kept: str = ""  # why it could not be kept on disk
     record: Any = None  # it as data (cache/record.py), where that was asked for
+    places: Any = ()  # of a recorded or loaded capture: the origins of its entry's inputs and externals
+    codes: Any = ()  # of a recorded capture: what was rehearsed
     in_handler: bool = False  # of a loaded capture: an operation of its graph is inside a `try` or `with`
     ranges: Any = None  # begins the parts of a run for a profiler (ranges.Parts)
 

@@ -1,0 +1,99 @@
+"""The captures of a package: records (cache/record.py) and what the backend made of their graphs; as parts of a file,
+and back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..backends.carried_work import Work
+from ..exc import PackageError
+from .container import Container
+
+__all__ = ["Captured", "Parts", "captures_of"]
+
+
+@dataclass
+class Captured:
+    """One capture as data."""
+
+    record: dict[str, Any]
+    work: Work = field(default_factory=Work)
+    placed: Any = None  # of a loaded capture: what carried_work.unpacked gave, once it did
+
+    @property
+    def name(self) -> str:
+        return str(self.record["rest"]["name"])
+
+
+class Parts:
+    """The parts of a package that is written, each content once."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, bytes] = {}
+        self._names: dict[tuple[str, bytes], str] = {}
+
+    def add(self, folder: str, content: bytes) -> str:
+        found = self._names.get((folder, content))
+        if found is None:
+            found = self._names[folder, content] = f"{folder}/{len(self._names)}"
+            self.parts[found] = content
+        return found
+
+    def row(self, captured: Captured) -> dict[str, Any]:
+        """What the manifest says of a capture."""
+        work = captured.work
+        return {
+            "name": captured.name,
+            "record": self.add("captures", json.dumps(captured.record, separators=(",", ":")).encode()),
+            "guards": len(captured.record["guards"]),
+            "operations": captured.record["finished"]["n_ops"],
+            "inputs": _inputs(captured.record),
+            "artifacts": self.add("artifacts", work.artifacts) if work.artifacts else None,
+            "note": work.note,
+            "libraries": {place: self.add("libraries", content) for place, content in work.libraries.items()},
+            "made_by": work.made_by,
+            "compiled": self.add("compiled", work.compiled) if work.made_by is not None else None,
+        }
+
+
+def _inputs(record: dict[str, Any]) -> list[str]:
+    """The tensors among the arguments of the capture's call, for who looks at a package."""
+    found = []
+    for number, kind, data, _ in record["guards"]:
+        base, step, key = record["origins"][number]
+        if kind == "TENSOR" and step == "arg":
+            found.append(f"{key[1]}: {_shown(data[1])}")
+    return found
+
+
+def _shown(fields: Sequence[Any]) -> str:
+    plain = [field for field in fields if type(field) is list and field and field[0] in ("dtype", "tuple", "size")]
+    names = [field[1].removeprefix("torch.") for field in plain if field[0] == "dtype"]
+    sizes = [str(field[1]) for field in plain if field[0] in ("size", "tuple")]
+    return f"{names[0] if names else 'tensor'}{sizes[0] if sizes else ''}"
+
+
+def captures_of(container: Container) -> list[Captured]:
+    """The captures of a package; raises `PackageError`."""
+    try:
+        return [_captured(container, row) for row in container.manifest["captures"]]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise PackageError(f"the package is damaged: {type(error).__name__}: {error}") from None
+
+
+def _captured(container: Container, row: dict[str, Any]) -> Captured:
+    record = container.json(row["record"])
+    if type(record) is not dict or type(record["rest"]["name"]) is not str:
+        raise PackageError("the package is damaged: a capture is no record")
+    work = Work(
+        container.part(row["artifacts"]) if row["artifacts"] is not None else b"",
+        row["note"],
+        {place: container.part(name) for place, name in row["libraries"].items()},
+        row["made_by"],
+        container.part(row["compiled"]) if row["compiled"] is not None else b"",
+    )
+    return Captured(record, work)

@@ -1,0 +1,167 @@
+"""Calls of loaded captures: records are bound to the objects of a call; nothing is ever rehearsed."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from torch.overrides import _enable_torch_function
+
+from .. import _core, config
+from ..backends.carried_work import settings, unpacked
+from ..backends.warm_start import given
+from ..cache.reasons import NotMine
+from ..capture import policy
+from ..capture.compile_entry import Backend
+from ..capture.driver import Driver, capture_lock
+from ..capture.kept import DoesNotHold, bound_to, entry_of
+from ..capture.records.missed import cause
+from ..capture.records.record import Capture
+from ..exc import PackageError
+from ..overriding.modes import at_rest
+from ..vocabulary.outside_exceptions import raise_outside
+from .functions import named
+
+if TYPE_CHECKING:
+    from .._core import Compiled, Entry
+    from ..overriding.modes import Moment
+    from .captured import Captured
+
+__all__ = ["Loader", "locals_of"]
+
+
+class Loader(Driver):
+    """What a callable of loaded captures calls on a miss: it binds the captures, and rehearses nothing.
+
+    `refusal(sentence)` is the error for a call that no capture is for; the sentence is about the nearest one.
+    """
+
+    def __init__(self, captures: list[Captured], backend: Backend, name: str, refusal: Callable[[str], Exception]):
+        super().__init__(backend, fullgraph=True, name=name)
+        self.captures, self.refusal = captures, refusal
+        self.is_checked = True  # guards are checked where captures are bound
+        self._asked: list[Any] = []  # the entries that were asked before
+
+    def capture_frame(self, compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
+        return False
+
+    def capture(
+        self, entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], *, root: bool
+    ) -> Entry | bool:
+        if config.disable:
+            return False
+        with capture_lock:
+            self._asked = entries
+            made = self._captured(function, locals_, root, None, None)
+            if made is None:
+                return False
+            entry, info = made
+            self._count(info)
+            entries.insert(0, entry)
+            found: Entry = entry
+            return found
+
+    def _make_entry(
+        self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment, *_unused: Any
+    ) -> tuple[Any, Capture]:
+        self._check_moment(moment)
+        code = function.__code__
+        misses = []
+        for captured in self.captures:
+            info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
+            info.backend = self.backend.name
+            backend = self._backend(captured)
+            try:
+                entry, _ = entry_of(captured.record, function, locals_, moment.state, info, backend, self.is_checked)
+            except NotMine as miss:
+                misses.append(miss)
+                continue
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                raise_outside(error)
+                raise PackageError(
+                    f"a capture of {code.co_qualname} cannot be read: {type(error).__name__}: {error}"
+                ) from error
+            info.record = captured.record
+            return entry, info
+        raise self.refusal(_nearest(misses, self._asked, function, locals_))
+
+    def _check_moment(self, moment: Moment) -> None:
+        if moment.modes or moment.transforms or moment.subclasses_off:
+            raise self.refusal("a mode or a function transform is active, and the captures were made without one")
+
+    def _backend(self, captured: Captured) -> Backend:
+        """The backend, which has its work on this graph already."""
+        return replace(self.backend, compile_graph=functools.partial(_compiled, self.backend.compile_graph, captured))
+
+    def unchecked(self, compiled: Compiled, locals_: tuple[Any, ...]) -> Entry:
+        """The entry of a capture, whether its guards hold for a call or not."""
+        with capture_lock:
+            self.is_checked = False
+            try:
+                made: Any = self.capture(compiled.entries, compiled.function, locals_, root=True)
+            finally:
+                self.is_checked = True
+        if type(made) is not _core.Entry:
+            raise self.refusal("an option has captures run eagerly")
+        return made
+
+    def why_not(self, compiled: Compiled, locals_: tuple[Any, ...]) -> str | None:
+        """Why no capture is for a call; None where one is.  Nothing is compiled."""
+        if any(entry.program.check(locals_) is None for entry in compiled.entries):
+            return None
+        misses = []
+        with capture_lock, at_rest() as moment:
+            self._check_moment(moment)
+            for captured in self.captures:
+                try:
+                    bound_to(captured.record, compiled.function, locals_, moment.state)
+                except NotMine as miss:
+                    misses.append(miss)
+                else:
+                    return None
+        return _nearest(misses, compiled.entries, compiled.function, locals_)
+
+
+def _nearest(misses: list[NotMine], entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...]) -> str:
+    """Why the nearest of several captures is not for a call: the one of which the fewest guards fail."""
+    held: list[tuple[int, str]] = [(miss.failures, str(miss)) for miss in misses if type(miss) is DoesNotHold]
+    with _enable_torch_function():  # as it is where the callable was called
+        found = cause(entries, function, locals_, sys.maxsize)[0] if entries else None
+        if found is not None:
+            held.append((min(max(len(entry.program.failures(locals_)), 1) for entry in entries), found.sentence))
+    if held:
+        return min(held)[1]
+    return str(misses[0]) if misses else "there are no captures"
+
+
+def _compiled(compile_graph: Any, captured: Captured, *args: Any, **kwargs: Any) -> Any:
+    work = captured.work
+    if work.made_by is not None:
+        return named(work.made_by).deserialize_compile_artifacts(work.compiled)
+    if captured.placed is None:
+        captured.placed = (unpacked(work) if work.is_machine_code else None,)
+    with settings(), given(captured.placed[0]):
+        return compile_graph(*args, **kwargs)
+
+
+class _Locals(BaseException):
+    """Arguments are bound; nothing is to run."""
+
+
+def locals_of(native: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a call, bound to the parameters."""
+    found: list[tuple[Any, ...]] = []
+
+    def bind(_one: Any, locals_: tuple[Any, ...]) -> bool:
+        found.append((*locals_,))
+        raise _Locals
+
+    try:
+        _core.Compiled(native.function, bind, native.bound, None, native.receiver)(*args, **kwargs)
+    except _Locals:
+        pass
+    return found[0]

@@ -1,0 +1,83 @@
+"""Captures of calls as data: a driver that records what it captures, and calls that are captured without being run."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from .. import _core
+from ..backends.carried_work import Work, collecting
+from ..capture.compile_entry import Backend
+from ..capture.driver import Driver
+from ..exc import FrameliftError, PackageError
+from .captured import Captured
+
+__all__ = ["capture_call", "captured_of", "recording_driver"]
+
+#: what backends made of the graphs of recorded captures
+_works: weakref.WeakKeyDictionary[torch.fx.GraphModule, Work] = weakref.WeakKeyDictionary()
+
+
+class _Captured(BaseException):
+    """The capture is done; the program is not to run."""
+
+
+def recording(backend: Backend) -> Backend:
+    """A backend whose work is kept for packages.  It shares nothing with other callables, and is waited for."""
+    inner = backend.compile_graph
+
+    def compile_graph(module: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        compiled, _works[module] = collecting(inner, module, *args, **kwargs)
+        return compiled
+
+    return replace(
+        backend, compile_graph=compile_graph, submit=None, background=False, settings=None, reuses_graphs=False
+    )
+
+
+def recording_driver(driver: Driver) -> Driver:
+    """A driver like another one, which records what it captures."""
+    made = Driver(
+        recording(driver.backend),
+        fullgraph=driver.fullgraph,
+        dynamic=driver.dynamic,
+        name=driver.name,
+        hooks=driver.hooks,
+    )
+    made.recorded = True
+    return made
+
+
+def capture_call(native: _core.Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Capture one call of a native callable whose driver records, without running it; the entry that is for it."""
+    driver = native.miss
+    made: list[Any] = []
+
+    def capture_only(_probe: Any, locals_: tuple[Any, ...]) -> bool:
+        fitting = [entry for entry in native.entries if entry.program.check(locals_) is None]
+        made.append(fitting[0] if fitting else driver(native, locals_))
+        raise _Captured
+
+    probe = _core.Compiled(native.function, capture_only, native.bound, None, native.receiver)
+    try:
+        probe(*args, **kwargs)
+    except _Captured:
+        pass
+    name = native.function.__qualname__
+    if not made or type(made[0]) is not _core.Entry:
+        raise FrameliftError(f"{name} was not captured: a mode, a stance or an option forbids it")
+    if made[0].info.reason_id:
+        raise FrameliftError(f"{name} was not captured: {made[0].info.reason}")
+    return made[0]
+
+
+def captured_of(entry: Any) -> Captured:
+    """The capture of an entry as data; raises `PackageError` where it has none."""
+    info = entry.info
+    if info.record is None:
+        why = info.not_kept or "it was captured while its captures were not recorded, or under a mode"
+        raise PackageError(f"the capture of {info.name} cannot be saved: {why}")
+    return Captured(info.record, _works.get(info.graph_module, Work()))

@@ -1,0 +1,59 @@
+"""Keys and signatures of packages: an HMAC over the manifest, which has the digests of all other parts.
+
+A package is signed with the user's own key, which is that of kept captures (cache/store.py), or with a key that the
+user names: bytes, or the path of a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from typing import Any
+
+from ..cache.store import user_key
+from ..exc import PackageError
+
+__all__ = ["key_bytes", "key_id", "signature", "signing_key"]
+
+_FEWEST = 16  # bytes of a key
+_ABOUT = b"framelift package\n"
+
+
+def key_bytes(key: Any) -> bytes:
+    """The key that a user names."""
+    if type(key) is not bytes:
+        try:
+            with open(os.fspath(key), "rb") as file:
+                key = file.read(1 << 16).strip()
+        except OSError as error:
+            raise PackageError(f"the key {key} cannot be read: {error}") from None
+        except TypeError:
+            raise TypeError(f"a key is bytes, or the path of a file, not {type(key).__name__}") from None
+    if len(key) < _FEWEST:
+        raise PackageError(f"a key has at least {_FEWEST} bytes; this one has {len(key)}")
+    return key
+
+
+def signing_key(key: Any) -> bytes | None:
+    """What a new package is signed with: a key that the user names, by default the user's own; False: nothing."""
+    if key is False:
+        return None
+    if key is not None:
+        return key_bytes(key)
+    found = user_key(make=True)
+    if found is None:
+        raise PackageError(
+            "the user's key cannot be made or read (FRAMELIFT_CACHE_DIR says where it is); name one with key=, or "
+            "leave the package unsigned with key=False"
+        )
+    return found
+
+
+def key_id(key: bytes) -> str:
+    """A name for a key, which tells nothing of it."""
+    return hmac.new(key, _ABOUT + b"id", hashlib.sha256).hexdigest()[:16]
+
+
+def signature(key: bytes, manifest: bytes) -> str:
+    return hmac.new(key, _ABOUT + manifest, hashlib.sha256).hexdigest()
