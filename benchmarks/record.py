@@ -20,15 +20,15 @@ from transformers import BertConfig, BertModel
 
 import framelift
 from framelift.capture import driver
-from framelift.capture.records import record
+from framelift.capture.records import captures
 from framelift.graph.fx import tape
 
 PARTS = {
     (tape, "places"): lambda: (),
-    (record.Record, "add"): lambda self, capture: None,
+    (captures.Record, "add"): lambda self, capture: None,
     (driver, "spent"): lambda sessions: (),
     (driver, "resumed_from"): lambda breaks, code: None,
-    (record.Capture, "phase"): contextlib.contextmanager(lambda self, name: (yield)),
+    (captures.Capture, "phase"): contextlib.contextmanager(lambda self, name: (yield)),
 }
 
 

@@ -23,7 +23,8 @@ class Network(torch.nn.Module):
 
 KINDS: dict[str, Any] = {
     "network": Network, "gat": lambda: geometric.GATConv(8, 4, heads=2), "sage": lambda: geometric.SAGEConv(8, 4),
-    "gin": lambda: geometric.GINConv(torch.nn.Linear(8, 4)), "transformer": lambda: geometric.TransformerConv(8, 4), "edge": lambda: geometric.EdgeConv(torch.nn.Linear(16, 4)),
+    "gin": lambda: geometric.GINConv(torch.nn.Linear(8, 4)), "transformer": lambda: geometric.TransformerConv(8, 4),
+    "edge": lambda: geometric.EdgeConv(torch.nn.Linear(16, 4)),
     "model": lambda: geometric.GCN(8, 16, 3, 4, dropout=0.0)}
 
 
@@ -34,7 +35,7 @@ def test_a_network_over_graphs_is_one_graph(kind: str) -> None:
     torch.manual_seed(0)
     theirs = KINDS[kind]()
     framelift.reset()
-    compiled = framelift.compile(ours, backend="eager")
+    compiled = framelift.compile(ours, backend="eager", fullgraph=True)
     for nodes, edges in ((20, 60), (20, 65), (24, 70)):
         torch.manual_seed(nodes + edges)
         given = torch.randn(nodes, 8), torch.randint(0, nodes, (2, edges))

@@ -20,7 +20,7 @@ from framelift.report import progress
 from framelift.report.repro import module_source
 from framelift.capture.around import ranges
 from framelift.capture.records import events
-from framelift.capture.records.record import Capture
+from framelift.capture.records.captures import Capture
 
 X = torch.ones(2, 3)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from opcode import EXTENDED_ARG, hasjrel, opmap
 from typing import Any, TypeVar
 
-from .writer import Writer
+from .rule_writer import Writer
 
 __all__ = ["EX_ARGS", "EX_KWARGS", "PROBES", "Dialect", "Rule", "RuleTable", "UnsupportedPython", "build"]
 

@@ -15,7 +15,7 @@ from .handlers import relocate
 from .layout import Layout
 from .locations import stretch
 from .rewrite import rewrite
-from .writer import Writer
+from .rule_writer import Writer
 
 __all__ = ["AnyProbe", "layout", "make_twin", "note_resumed", "original_of", "source_of", "twin_with"]
 

@@ -21,7 +21,7 @@ from .dialects import current
 from .encode import named
 from .flow import LOOKS_AT_LOCALS, Flow
 from .maker import make_twin, note_resumed
-from .writer import RESUMES
+from .rule_writer import RESUMES
 
 __all__ = [
     "Made",

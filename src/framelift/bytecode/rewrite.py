@@ -15,7 +15,7 @@ from types import CodeType
 from .dialect import Dialect
 from .encode import instruction, width
 from .layout import Layout
-from .writer import Writer
+from .rule_writer import Writer
 
 __all__ = ["rewrite"]
 

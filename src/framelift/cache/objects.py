@@ -8,6 +8,7 @@ facts are equal and its parts stand for the parts.
 
 from __future__ import annotations
 
+import datetime
 import enum
 import types
 from collections.abc import Callable
@@ -34,6 +35,9 @@ from .names import module_name, space_name
 from .reasons import NotKept
 
 __all__ = ["Facts", "facts_of"]
+
+#: what functions of extension modules hold as `__self__`, which says nothing more of them
+_C_RECORDS = (type(datetime.datetime_CAPI), type(torch._C._get_tracing_state.__self__))
 
 
 class Facts(NamedTuple):
@@ -105,7 +109,7 @@ def _builtin(obj: types.BuiltinFunctionType) -> Facts:
     owner = obj.__self__
     if owner is None or is_a(owner, (types.ModuleType, type)) or type(owner) is _VARIABLE_FUNCTIONS:
         part: tuple[Any, ...] = (owner,) if is_a(owner, type) else ()
-    elif type(owner).__name__ == "PyCapsule" or "pybind11" in type(owner).__name__:
+    elif type(owner) in _C_RECORDS:
         part = ()
     elif immutable_leaf(owner):
         part = (owner,)

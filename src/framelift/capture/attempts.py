@@ -33,7 +33,7 @@ from .zero_one_sizes import is_same_graph
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
-    from .records.record import Capture
+    from .records.captures import Capture
 
 __all__ = ["COMPILED", "MOST_ATTEMPTS", "REHEARSED", "Attempted", "Attempts", "attempt"]
 

@@ -20,7 +20,7 @@ from torch.fx.graph_module import GraphModule
 from .. import _core, config
 from . import stance
 from .learned_shapes import Learned
-from .records.record import Capture
+from .records.captures import Capture
 
 __all__ = [
     "Interim",

@@ -36,9 +36,9 @@ from .around.stages import (
 from .around.symbolic_entries import Relations, check_promises, first_given, names_for, preamble_of
 from .equal_graphs import compile_once
 from .freezing import frozen
+from .records.captures import Capture, ending
 from .records.counters import cache_hits
-from .records.names import MODULE_CALLS
-from .records.record import Capture, ending
+from .records.user_names import MODULE_CALLS
 from .sharing import Settings
 
 if TYPE_CHECKING:

@@ -41,14 +41,14 @@ from .frames import muted, resolve_code, skipped
 from .kept import Keeper, keeper_for
 from .learned_shapes import Learned
 from .records.callbacks import capturing, entry_made
+from .records.captures import Capture, Note, Record, counts, spent
 from .records.counters import note
 from .records.defects import is_defect, report_defect
 from .records.guard_hooks import Hooks
 from .records.messages import break_of, fix_of, full_graph_message, uncaptured_message
 from .records.missed import GONE, cause
-from .records.names import Names
 from .records.recompiles import what_was_done
-from .records.record import Capture, Note, Record, counts, spent
+from .records.user_names import Names
 from .rehearsing import rehearsed as rehearse
 from .rehearsing import taking_values
 from .resumed import resumed_from

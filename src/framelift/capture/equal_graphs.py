@@ -23,7 +23,7 @@ from torch.fx import GraphModule, Node
 from .. import _core, config
 from .._core import is_a
 from ..vocabulary.torch_code import TORCH
-from .records.record import Capture, counts
+from .records.captures import Capture, counts
 from .sharing import Settings, options_now
 
 __all__ = ["Unequal", "compile_once", "forget", "key_of"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import types
 from typing import Any
 
@@ -36,6 +37,8 @@ _PUBLIC = frozenset(
 _READS_OPTIONS = type(config).__getattr__.__code__  # plain Python, which whoever asks all modules for an attribute runs
 _MODULE_WRAPPER = own_file("capture", "module_wrapper.py")  # its attribute access is part of the user's program
 _NUMPY = TORCH + "_numpy" + os.sep
+#: the folders of Triton that compile and launch kernels
+_OF_TRITON = tuple(part + os.sep for part in ("runtime", "compiler", "backends"))
 
 
 @functools.cache
@@ -111,10 +114,13 @@ World.guard_handling = staticmethod(_guard_handling)
 
 
 def _of_triton(code: types.CodeType) -> bool:
-    """Whether this is what compiles and launches kernels."""
-    return any(
-        f"{os.sep}triton{os.sep}{part}{os.sep}" in code.co_filename for part in ("runtime", "compiler", "backends")
-    )
+    """Whether this is what compiles and launches kernels: not Triton's language, in which kernels are written."""
+    triton = sys.modules.get("triton")
+    file = getattr(triton, "__file__", None)
+    if file is None:
+        return False
+    folder = os.path.dirname(file) + os.sep
+    return code.co_filename.startswith(folder) and code.co_filename[len(folder) :].startswith(_OF_TRITON)
 
 
 #: compilers, some of which work while a graph's way back runs for the first time

@@ -30,7 +30,7 @@ from ..vocabulary.own_code import is_own_code
 from ..vocabulary.reasons import Interrupt
 from .around.failing import Undo
 from .compile_entry import Backend, Parts, compile_kept
-from .records.record import Capture, counts
+from .records.captures import Capture, counts
 
 if TYPE_CHECKING:
     from ..exits.entry import EntryPlan

@@ -18,7 +18,7 @@ from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.log import topic, warn
 from . import stance
 from .learned_shapes import Learned
-from .records.names import MODULE_CALLS, Names, names_in
+from .records.user_names import MODULE_CALLS, Names, names_in
 
 __all__ = [
     "Asked",

@@ -31,8 +31,8 @@ from ..bytecode.resume import parameter_count
 from ..rehearsal.break_errors import Blocks
 from ..vocabulary.options import OPTIONS
 from .learned_shapes import Learned
+from .records.captures import Note
 from .records.guard_hooks import Hooks
-from .records.record import Note
 
 __all__ = ["Offer", "Pool", "Settings", "forget", "pool_of", "settings_of"]
 

@@ -10,6 +10,7 @@ import _random
 import _thread
 import builtins
 import collections
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from .. import _core
 from .._core import is_a
 from ..boundary.becomes.copied_objects import CHAIN, TRACE, exception_fields
 from ..vocabulary.class_reads import bases_of, name_of
+from ..vocabulary.own_code import FRAMELIFT
 from ..vocabulary.reasons import Interrupt
 from .containers import display, pairs
 from .hashing import check_keys, insertion_order
@@ -289,7 +291,8 @@ def _written(statement: Text) -> str | Node:
 
 def _is_own(cls: type) -> bool:
     """Whether a class is framelift's: its instances belong to the rehearsal and must not outlive it."""
-    return str(namespace(cls).get("__module__")).partition(".")[0] == __name__.partition(".")[0]
+    module = sys.modules.get(str(namespace(cls).get("__module__")))
+    return str(getattr(module, "__file__", None)).startswith(FRAMELIFT)
 
 
 def _attributes(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[tuple[Text, ...], tuple[Node, ...]]:

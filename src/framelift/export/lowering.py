@@ -21,8 +21,8 @@ from .. import config
 from ..graph.fx.targets import getter_target
 from ..vocabulary.scopes import scope
 from ..vocabulary.torch_code import is_torch_function
+from .autograd_functions import keep_gradients, refused, watching_functions
 from .capture import Captured, called_as
-from .functions import keep_gradients, refused, watching_functions
 from .inputs import Call, Fakes
 
 __all__ = ["AROUND", "BodyMet", "FunctionMet", "Lowered", "lower_captured", "lower_program", "refuse_bodies"]

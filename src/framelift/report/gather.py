@@ -13,8 +13,8 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..capture.records.names import names_of
-from ..capture.records.record import Input, Note, Refused, record_of
+from ..capture.records.captures import Input, Note, Refused, record_of
+from ..capture.records.user_names import names_of
 from ..vocabulary.places import Place, brief, expression, is_library
 from .causes import Causes
 from .graphs import readable, resume_source

@@ -12,7 +12,7 @@ import torch
 from torch._guards import CompileContext, CompileId, compile_context
 
 from ..capture.records.events import listen
-from ..capture.records.names import plain
+from ..capture.records.user_names import plain
 from ..vocabulary.log import topic
 from ..vocabulary.own_code import FRAMELIFT
 from .graphs import readable
@@ -20,7 +20,7 @@ from .guards import guard_tree, is_free
 from .recompile_fixes import recompile_fix, settled_fix
 
 if TYPE_CHECKING:
-    from ..capture.records.record import Capture
+    from ..capture.records.captures import Capture
 
 __all__: list[str] = []
 

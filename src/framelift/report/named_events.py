@@ -7,8 +7,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..capture.records.names import Names
-from ..capture.records.record import Note
+from ..capture.records.captures import Note
+from ..capture.records.user_names import Names
 from ..vocabulary.places import Place, brief, caret, expression
 from .model import Source
 from .reads import lines_of, reading_place

@@ -14,13 +14,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..capture.background import in_flight
+from ..capture.records.captures import counts
 from ..capture.records.counters import cache_hits
 from ..capture.records.events import listen
-from ..capture.records.record import counts
 from ..vocabulary.places import Place, brief, places_of, users
 
 if TYPE_CHECKING:
-    from ..capture.records.record import Capture
+    from ..capture.records.captures import Capture
 
 __all__ = ["wanted"]
 

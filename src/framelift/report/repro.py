@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._core import is_a
+from ..capture.records.captures import Input
 from ..capture.records.events import listen
-from ..capture.records.record import Input
 from ..exc import BackendCompilerFailed
 from .gather import entries_of, native_of, versions
 
 if TYPE_CHECKING:
-    from ..capture.records.record import Capture
+    from ..capture.records.captures import Capture
 
 __all__ = ["module_source", "repro_source", "save_repro"]
 

@@ -23,8 +23,8 @@ from ..capture.background import compiling, wait_for
 from ..capture.driver import Driver
 from ..capture.module_wrapper import OptimizedModule
 from ..capture.records import callbacks
+from ..capture.records.captures import counts
 from ..capture.records.guard_hooks import Hooks
-from ..capture.records.record import counts
 from ..exc import NotCallable, UnsupportedPlatform
 from ..export.lowering import refuse_bodies
 from ..graph.symbols import environment

@@ -13,7 +13,7 @@ import torch
 
 from .._core import is_a
 from ..backends.registry import compile_graph
-from ..capture.records.record import Input
+from ..capture.records.captures import Input
 from ..report.repro import repro_source
 from .cli import COMMANDS
 

@@ -7,7 +7,7 @@ from opcode import _inline_cache_entries, opname  # type: ignore[attr-defined]  
 from ..dialect import Dialect, RuleTable, build
 from ..encode import named
 from ..instruction_kinds import Marks
-from ..writer import Writer
+from ..rule_writer import Writer
 from .shared import SHARED, SWAP2, call_decorator, method
 
 __all__ = ["RULES", "dialect"]

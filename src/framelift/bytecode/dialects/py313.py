@@ -8,7 +8,7 @@ from opcode import _inline_cache_entries  # type: ignore[attr-defined]  # privat
 from ..dialect import Dialect, RuleTable, build
 from ..encode import named
 from ..instruction_kinds import Marks
-from ..writer import Writer
+from ..rule_writer import Writer
 from .shared import SHARED, SWAP2, ex_names, spread, test_attr
 
 __all__ = ["RULES", "dialect"]

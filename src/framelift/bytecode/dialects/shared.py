@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..dialect import EX_ARGS, EX_KWARGS, RuleTable
 from ..encode import named
-from ..writer import Writer
+from ..rule_writer import Writer
 
 __all__ = [
     "BELOW",

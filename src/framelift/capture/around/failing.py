@@ -33,7 +33,7 @@ from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import insist
 
 if TYPE_CHECKING:
-    from ..records.record import Capture
+    from ..records.captures import Capture
 
 __all__ = [
     "AssumptionFailed",

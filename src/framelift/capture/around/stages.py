@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ...graph.symbols.relations import Preamble
     from ...recording.finished import Finished
     from ...rehearsal.session import Session
-    from ..records.record import Capture
+    from ..records.captures import Capture
 
 __all__ = [
     "AROUND_CALL",

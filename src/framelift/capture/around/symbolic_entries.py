@@ -22,8 +22,8 @@ from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.places import place_of
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import insist
-from ..records.names import names_in
-from ..records.record import Input
+from ..records.captures import Input
+from ..records.user_names import names_in
 
 if TYPE_CHECKING:
     from ...recording.finished import Finished

@@ -17,7 +17,7 @@ from ...guards.kinds import builtin_length, dict_keys
 from ...guards.misses import Miss
 from ...guards.sentences import described
 from ...vocabulary.places import first_use, place_of
-from .names import Names
+from .user_names import Names
 
 if TYPE_CHECKING:
     from ..._core import GuardProgram

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .record import Capture
+    from .captures import Capture
 
 from ...vocabulary.scopes import scope
 

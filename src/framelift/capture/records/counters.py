@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import sys
 
-from .record import Capture
+from .captures import Capture
 
 __all__ = ["cache_hits", "counters", "note"]
 

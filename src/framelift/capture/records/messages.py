@@ -10,7 +10,7 @@ from ...graph.analysis.provenance import chain
 from ...vocabulary.break_fixes import break_fix
 from ...vocabulary.places import caret, expression, places_of, shown_stack, users
 from ...vocabulary.reasons import Interrupt, page
-from .record import Break
+from .captures import Break
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session

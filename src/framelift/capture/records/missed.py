@@ -10,8 +10,8 @@ from ...graph.metadata.wrappers import is_wrapper, leaf_tensors
 from ...guards.misses import Miss, miss_of
 from .. import policy
 from .call_forms import of_call
-from .names import names_below
-from .record import Capture
+from .captures import Capture
+from .user_names import names_below
 
 __all__ = ["GONE", "cause", "watching_hooks", "watching_memory"]
 

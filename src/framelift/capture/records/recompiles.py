@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from ... import _core
 from ...guards.misses import Miss
 from ...vocabulary.places import Place
-from .names import Names, names_of
-from .record import record_of
+from .captures import record_of
+from .user_names import Names, names_of
 
 if TYPE_CHECKING:
     from ..._core import Compiled
-    from .record import Capture
+    from .captures import Capture
 
 __all__ = ["Recompile", "recompiles", "what_was_done"]
 
