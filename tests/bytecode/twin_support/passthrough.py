@@ -17,7 +17,7 @@ from typing import Any
 
 from bytecode.dialect import EX_ARGS, EX_KWARGS, PROBES, Dialect
 from bytecode.encode import named
-from bytecode.writer import Writer
+from bytecode.rule_writer import Writer
 
 __all__ = ["few_frames", "passthrough"]
 
