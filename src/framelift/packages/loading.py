@@ -19,8 +19,8 @@ from ..capture import policy
 from ..capture.compile_entry import Backend
 from ..capture.driver import Driver, capture_lock
 from ..capture.kept import DoesNotHold, bound_to, entry_of
+from ..capture.records.captures import Capture
 from ..capture.records.missed import cause
-from ..capture.records.record import Capture
 from ..exc import PackageError
 from ..overriding.modes import at_rest
 from ..vocabulary.outside_exceptions import raise_outside
