@@ -5,6 +5,7 @@ generators; and placeholders for what has no rule.
 from __future__ import annotations
 
 import decimal
+import functools
 import operator
 import weakref
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..graph.symbols.numpy_numbers import SCALARS
+from ..guards.checks import check
 from ..vocabulary.origins import Origin, const
 from .becomes.arrays import numpy
 from .becomes.leaves import is_leaf
@@ -130,8 +132,14 @@ def _generator(world: World, value: torch.Generator, origin: Origin) -> Any:
     return world.register(value, world.generator(value, origin), origin)
 
 
+@check
 def _is_dead(reference: Any) -> bool:
     return weakref.ref.__call__(reference) is None
+
+
+@check
+def _is_alive(reference: Any) -> bool:
+    return not _is_dead(reference)
 
 
 def pin_reference(world: World, reference: Any) -> None:
@@ -142,16 +150,28 @@ def pin_reference(world: World, reference: Any) -> None:
     if origin.step != "const":
         world.guard(origin, "IS", reference)
     dead = _is_dead(reference)
-    world.guard(
-        origin, "CHECK", (lambda now: _is_dead(now) is dead, "is dead" if dead else "leads to an object"), "dead"
-    )
+    world.guard(origin, "CHECK", (_is_dead if dead else _is_alive, "is dead" if dead else "leads to an object"), "dead")
+
+
+@check
+def _is_decimal(parts: tuple[Any, ...], now: Any) -> bool:
+    return type(now) is decimal.Decimal and tuple(now.as_tuple()) == parts
+
+
+@check
+def _takes(cls: type, given: tuple[Any, ...], now: Any) -> bool:
+    return type(now) is cls and now.__reduce__() == (cls, given)
+
+
+@check
+def _shows(cls: type, shown: str, now: Any) -> bool:
+    return type(now) is cls and repr(now) == shown
 
 
 @rule(decimal.Decimal)
 def _decimal(world: World, value: decimal.Decimal, origin: Origin) -> Any:
     enter_decimal(world)
-    parts = value.as_tuple()
-    world.guard(origin, "CHECK", (lambda now: type(now) is decimal.Decimal and now.as_tuple() == parts, f"== {value}"))
+    world.guard(origin, "CHECK", (functools.partial(_is_decimal, tuple(value.as_tuple())), f"== {value}"))
     return world.register(value, value, origin, mutable=False)
 
 
@@ -161,9 +181,7 @@ def _getter(world: World, value: Any, origin: Origin) -> Any:
     parts = value.__reduce__()
     if parts[0] is not type(value) or not is_leaf(parts[1]):
         return let_in_opaque(world, value, origin)
-    world.guard(
-        origin, "CHECK", (lambda now: type(now) is type(value) and now.__reduce__() == parts, f"takes {parts[1]!r}")
-    )
+    world.guard(origin, "CHECK", (functools.partial(_takes, *parts), f"takes {parts[1]!r}"))
     return world.register(value, value, origin, mutable=False)
 
 
@@ -183,7 +201,7 @@ def numpy_value(world: World, value: Any, origin: Origin) -> Any:
             return seen
         world.scalars[origin] = plain
     shown = repr(value)
-    world.guard(origin, "CHECK", (lambda now: type(now) is type(value) and repr(now) == shown, f"is {shown}"))
+    world.guard(origin, "CHECK", (functools.partial(_shows, type(value), shown), f"is {shown}"))
     return world.register(value, value, origin, mutable=False)
 
 

@@ -5,6 +5,7 @@ Nothing external reaches captured code but through `World.let_in` (the import ga
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 
 from .. import _core
 from ..graph.symbols.numpy_numbers import SCALARS
+from ..guards.checks import check
 from ..guards.kinds import Guard, dunders
 from ..vocabulary.class_reads import module_of, qualname_of
 from ..vocabulary.origins import Origin, const
@@ -39,6 +41,11 @@ def type_lookup(cls: type, name: str) -> Any:
 
 
 _OF_ATTRIBUTES = frozenset(("setattr", "delattr", "setdict", "deldict"))
+
+
+@check
+def _is_holder(name: str, has: bool, now: type) -> bool:
+    return (name in _own(now)) is has
 
 
 class World:
@@ -259,7 +266,7 @@ class World:
     def _guard_holder(self, base: type, name: str) -> None:
         has = name in _own(base)
         said = f"has {'a' if has else 'no'} {name!r} of its own"
-        self.guard(const(base), "CHECK", (lambda now: (name in _own(now)) is has, said), ("holder", name))
+        self.guard(const(base), "CHECK", (functools.partial(_is_holder, name, has), said), ("holder", name))
 
     def place_of(self, cls: type, name: str) -> tuple[bool, type]:
         """Whether what a lookup finds was made inside, and otherwise the class at which to look for it outside."""

@@ -5,6 +5,7 @@ Nothing is imported and no code of the program runs: what is not loaded already 
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Iterator
@@ -118,5 +119,9 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
         yield obj.__module__, obj.__name__
         for home in _HOMES:
             yield home, obj.__name__
+    elif type(obj) is functools._lru_cache_wrapper:
+        yield vars(obj).get("__module__"), vars(obj).get("__qualname__")
+    elif obj is torch._C._VariableFunctions:
+        yield "torch._C", "_VariableFunctions"
     elif type(obj) in _OPERATORS:
         yield "torch.ops", str(obj)

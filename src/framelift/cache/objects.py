@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import datetime
 import enum
+import functools
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -130,6 +132,20 @@ def _wrapped(obj: Any) -> Facts:
     return Facts(type(obj).__name__, [], (obj.__func__,))
 
 
+def _lru_cache(obj: Any) -> Facts:
+    """What it calls is written; how much it remembers is of no interest, since captured code calls through."""
+    return Facts("cache", [], (obj.__wrapped__,))
+
+
+def _reference(obj: weakref.ref[Any]) -> Facts:
+    """What it leads to has guards of its own.  One without a callback is the only such one of its object: two that are
+    different lead to different objects.
+    """
+    if obj.__callback__ is not None:
+        raise NotKept("a weak reference with a callback")
+    return Facts("reference", [])
+
+
 def _operator(obj: Any) -> Facts:
     if not str(obj).startswith("aten."):
         raise NotKept("an operator that is not torch's own, whose code may change", str(obj))
@@ -149,6 +165,9 @@ FORMS: dict[type, Callable[[Any], Facts]] = {
     types.MemberDescriptorType: _descriptor,
     types.ClassMethodDescriptorType: _descriptor,
     property: _property,
+    _VARIABLE_FUNCTIONS: lambda obj: Facts("functions of torch", []),
+    functools._lru_cache_wrapper: _lru_cache,
+    weakref.ref: _reference,
     staticmethod: _wrapped,
     classmethod: _wrapped,
     torch._ops.OpOverload: _operator,

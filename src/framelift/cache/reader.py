@@ -8,10 +8,12 @@ program runs: as in the native program, whose check of all guards follows.
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
 from .._core import is_a
+from ..guards.checks import CHECKS
 from ..guards.kinds import Guard, TensorFacts, class_name, dict_keys, dunders, same_leaf
 from ..substitutes.python.abstract_classes import Answers, SubclassFact
 from ..vocabulary.origins import STEPS, Origin, arg, const
@@ -79,13 +81,23 @@ class Reader:
         return ".".join(name) if name else f"a {kind} {plain[:3]}"
 
     def value(self, data: Any) -> Any:
-        """A plain value, or an object."""
-        return self.object(data[1]) if type(data) is list and data[0] == "object" else leaf_of(data)
+        """A plain value, an object, or a tuple of both."""
+        if type(data) is list:
+            if data[0] == "object":
+                return self.object(data[1])
+            if data[0] == "tuple of":
+                return tuple([self.value(one) for one in data[1]])
+        return leaf_of(data)
 
     def _is(self, data: Any, present: Any) -> None:
         """What was written is what is there now."""
         if type(data) is list and data[0] == "object":
             self._bind(data[1], present)
+        elif type(data) is list and data[0] == "tuple of":
+            if type(present) is not tuple or len(present) != len(data[1]):
+                raise NotMine(f"a tuple of {len(data[1])} is another object")
+            for one, part in zip(data[1], present):
+                self._is(one, part)
         elif not same_leaf(leaf_of(data), present):
             raise NotMine(f"{present!r:.80} was {data!r:.80}")
 
@@ -97,7 +109,7 @@ class Reader:
         if found is None:
             base, step, key = self._origin_rows[number]
             if step == "const":
-                found = const(self.object(key))
+                found = const(self.value(key))
             elif step == "arg":
                 found = arg(*key)
             elif step in STEPS:
@@ -113,7 +125,7 @@ class Reader:
         if found is _NOTHING:
             base, step, key = self._origin_rows[number]
             if step == "const":
-                found = self.object(key)
+                found = self.value(key)
             elif step == "arg":
                 found = self._locals[key[0]]
             else:
@@ -205,7 +217,11 @@ class Reader:
 
     def _check(self, data: Any) -> Any:
         if data[0] != "answers":
-            raise NotMine(f"an unknown check: {data[0]}")
+            check = CHECKS.get(data[0])
+            if check is None:
+                raise NotMine(f"an unknown check: {data[0]}")
+            given = [self.value(one) for one in data[1]]
+            return functools.partial(check, *given) if given else check, data[2]
         answers = Answers()
         for asked, given, answer in data[1]:
             fact = SubclassFact(self.object(asked), [self.object(one) for one in given], answer)

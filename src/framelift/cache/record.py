@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from ..boundary.facts.identities import Identities
 from ..bytecode.maker import original_of
 from ..bytecode.resume import Point
 from ..exits.entry import EntryPlan
@@ -66,7 +67,8 @@ def record_of(
 ) -> dict[str, Any]:
     """The record of a finished capture; raises `NotKept`."""
     _check_session(session, finished, plan)
-    writer = Writer(session.function)
+    identities = session.notes.get(Identities)
+    writer = Writer(session.function, () if identities is None else identities.pinned)
     rows = [writer.guard(guard) for guard in guards]
     distinct = session.world.all_distinct()
     data = {

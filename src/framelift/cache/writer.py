@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Container
 from typing import Any
 
 from .._core import is_a
+from ..guards.checks import form_of
 from ..guards.kinds import Guard, TensorFacts, immutable_leaf
 from ..guards.sentences import where
 from ..substitutes.python.abstract_classes import Answers
@@ -25,9 +27,12 @@ _SURFACE = own_file("surface", "")
 
 
 class Writer:
-    """The tables of one record.  `root` is the captured function, which the reader has in its hands."""
+    """The tables of one record.  `root` is the captured function, which the reader has in its hands.
 
-    def __init__(self, root: types.FunctionType) -> None:
+    `pinned`: places of plain values of which the program asked which of equal ones they are.
+    """
+
+    def __init__(self, root: types.FunctionType, pinned: Container[Origin] = ()) -> None:
         self.objects: list[Any] = []
         self.origins: list[Any] = []
         self.codes: set[int] = set()  # ids of code objects whose hashes are written
@@ -35,7 +40,7 @@ class Writer:
         self._objects: dict[int, int] = {}
         self._origins: dict[int, int] = {}
         self._lines: dict[Any, str] = {}
-        self._root = root
+        self._root, self._pinned = root, pinned
         self.object(root)
 
     def object(self, obj: Any) -> int:
@@ -54,10 +59,14 @@ class Writer:
         return number
 
     def value(self, value: Any) -> Any:
-        """A plain value, or an object by its number."""
+        """A plain value, an object by its number, or a tuple of both."""
         if type(value) is types.CodeType:
             raise NotKept("a code object that is no function's")
-        return leaf_data(value) if immutable_leaf(value) else ["object", self.object(value)]
+        if immutable_leaf(value):
+            return leaf_data(value)
+        if type(value) is tuple:
+            return ["tuple of", [self.value(one) for one in value]]
+        return ["object", self.object(value)]
 
     def origin(self, origin: Origin) -> int:
         """The number of an origin."""
@@ -66,7 +75,7 @@ class Writer:
             return found
         base = -1 if origin.base is None else self.origin(origin.base)
         if origin.step == "const":
-            key: Any = self.object(origin.key)
+            key: Any = self.value(origin.key)
         elif origin.step == "arg":
             key = list(origin.key)
         else:
@@ -89,7 +98,7 @@ class Writer:
         if kind == "CODE":
             self.codes.update(map(id, nested(value)))
             return code_hash(value)
-        if kind == "IS" and immutable_leaf(value) and not is_singleton(value):
+        if kind == "IS" and immutable_leaf(value) and not is_singleton(value) and guard.origin in self._pinned:
             raise NotKept("the program asks which of equal values it has", f"{guard.origin}")
         if kind in ("TYPE", "IS", "ABSENT"):
             return self.value(value)
@@ -117,6 +126,9 @@ class Writer:
             asked = check.as_data()
             if asked is not None:
                 return ["answers", [[self.object(cls), list(map(self.object, given)), a] for cls, given, a in asked]]
+        form = form_of(check)
+        if form is not None:
+            return [form[0], [self.value(one) for one in form[1]], words]
         raise NotKept("a guard has no written form", f"{guard.origin} {words}")
 
     def _line(self, line: Any) -> str:

@@ -8,6 +8,7 @@ own answer.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +22,7 @@ from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
 from ..graph.metadata.arguments import take
 from ..graph.state.torch_state import read_state
+from ..guards.checks import gives
 from ..recording.live_recording import record_live
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
@@ -138,7 +140,7 @@ def _asks_for_hooks(session: Session, callable_: Any, args: tuple[Any, ...], kwa
     session.world.guard(
         const(torch._C._autograd._saved_tensors_hooks_get_disabled_error_message),
         "CHECK",
-        (lambda ask: ask() == disabled, f"() == {disabled!r}"),
+        (functools.partial(gives, disabled), f"() == {disabled!r}"),
     )
     return _asks(session, callable_, args, kwargs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from .._core import is_a
 from ..boundary.becomes.leaves import is_leaf
 from ..boundary.gateway import let_in
 from ..boundary.world import World
+from ..guards.checks import check
 from ..substitutes.marks import forbidden, handler_of
 from ..vocabulary.origins import Origin, const
 
@@ -77,6 +79,11 @@ def _note_class_cell(session: Session, cell: types.CellType) -> None:
         session.load_cell(cell, "__class__")
 
 
+@check
+def _may_leave_out(count: int, names: tuple[str, ...], now: types.FunctionType) -> bool:
+    return len(now.__defaults__ or ()) == count and tuple(now.__kwdefaults__ or ()) == names
+
+
 def note_unbound(world: World, function: types.FunctionType) -> None:
     """What a function was given may not have fitted its parameters: which ones it has, and which may be left out, are
     facts.
@@ -87,9 +94,4 @@ def note_unbound(world: World, function: types.FunctionType) -> None:
     world.guard(origin.to("attr", "__qualname__"), "EQ", function.__qualname__)  # the error names it
     count, names = len(function.__defaults__ or ()), tuple(function.__kwdefaults__ or ())
     said = f"has {count + len(names)} parameters that may be left out"
-    world.guard(
-        origin,
-        "CHECK",
-        (lambda now: len(now.__defaults__ or ()) == count and tuple(now.__kwdefaults__ or ()) == names, said),
-        "parameters",
-    )
+    world.guard(origin, "CHECK", (functools.partial(_may_leave_out, count, names), said), "parameters")

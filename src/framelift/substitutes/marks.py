@@ -7,6 +7,7 @@ a mark is a substitute like any other.
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 import weakref
@@ -25,6 +26,7 @@ from ..boundary.lazy.view import View
 from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES, Handler
 from ..exc import ForbiddenCallable
 from ..graph.fx.targets import OneNode
+from ..guards.checks import check
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
@@ -112,9 +114,14 @@ def handler_of(callable_: Any) -> Handler | None:
     return _by_torch_sets(callable_)
 
 
+@check
+def _bears(handler: Handler | None, now: Any) -> bool:
+    return handler_of(now) is handler
+
+
 def guard_mark(world: World, origin: Origin, handler: Handler | None) -> None:
     """The function at `origin` bears a mark with this handler."""
-    world.guard(origin, "CHECK", (lambda now: handler_of(now) is handler, "bears the same mark"), "mark")
+    world.guard(origin, "CHECK", (functools.partial(_bears, handler), "bears the same mark"), "mark")
 
 
 def guard_unmarked(world: World, function: types.FunctionType, origin: Origin) -> None:

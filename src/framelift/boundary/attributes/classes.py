@@ -12,6 +12,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...guards.checks import check
 from ...vocabulary.class_reads import has_member, members_of, module_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
@@ -251,6 +252,11 @@ def _on_meta(world: World, meta: type, name: str) -> Any:
     return ABSENT
 
 
+@check
+def _has_no(name: str, now: type) -> bool:
+    return type(_own(now).get(name)) is not _OWN_ENTRIES[name]
+
+
 def _own_entry(world: World, cls: type, name: str) -> Any:
     """What `type` itself looks for in the class alone, past the order of its bases."""
     if (id(cls), name) in world.overlay:
@@ -260,12 +266,7 @@ def _own_entry(world: World, cls: type, name: str) -> Any:
             cls, name
         )  # annotations that are not there yet are made now, as by any first read
     except AttributeError:
-        world.guard(
-            const(cls),
-            "CHECK",
-            (lambda now: type(_own(now).get(name)) is not _OWN_ENTRIES[name], f"has no {name}"),
-            name,
-        )
+        world.guard(const(cls), "CHECK", (functools.partial(_has_no, name), f"has no {name}"), name)
         raise
     if type(value) is not _OWN_ENTRIES[name] or value is not _own(cls).get(name):
         raise Interrupt("opaque-object", f"{qualname_of(cls)}.{name}")

@@ -18,6 +18,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...guards.checks import check
 from ...vocabulary.class_reads import has_member, members_of, module_of, mro_of, name_of, qualname_of
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
@@ -235,6 +236,7 @@ def is_data_descriptor(world: World, found: Any) -> bool:
     return [world.lookup(kind, special) for special in ("__set__", "__delete__")] != [ABSENT, ABSENT]
 
 
+@check
 def _is_empty(slot: types.MemberDescriptorType, obj: Any) -> bool:
     """Whether a slot of an object holds nothing: reading or deleting it raises."""
     try:
@@ -287,7 +289,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
                 world.guard(
                     origin,
                     "CHECK",
-                    (lambda now: _is_empty(found, now), f"has nothing in its slot {name}"),
+                    (functools.partial(_is_empty, found), f"has nothing in its slot {name}"),
                     ("slot", name),
                 )
                 raise no_attribute(obj, name)

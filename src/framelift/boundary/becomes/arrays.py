@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ...guards.checks import check
 from ...vocabulary.class_reads import members_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
@@ -155,6 +156,7 @@ def as_tensor(array: Any) -> torch.Tensor:
     return torch.from_numpy(array)
 
 
+@check
 def _is_plain(array: Any) -> bool:
     return type(array) is numpy.ndarray and array.flags.writeable and array.dtype.isnative
 

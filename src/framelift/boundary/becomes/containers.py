@@ -19,6 +19,7 @@ import torch
 
 from ... import _core, config
 from ..._core import is_a
+from ...guards.checks import check
 from ...guards.kinds import same_leaf
 from ...vocabulary.class_reads import module_of, name_of, qualname_of
 from ...vocabulary.origins import Origin, const
@@ -142,7 +143,7 @@ def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn
     said = ", ".join(
         repr(key) if is_leaf(key) else f"a {qualname_of(type(key))}" for key in order
     )  # nobody's own __repr__ runs
-    world.guard(origin, "CHECK", (_same_order(order), f"iterates as ({said})"))
+    world.guard(origin, "CHECK", (functools.partial(_same_order, order), f"iterates as ({said})"))
     _keys_are_themselves(world, order, let_in)
     _core.copy_set(copy, value)  # where each lies, too: what is added, and what `pop` gives, goes by that
     layout = _core.set_layout(copy)
@@ -150,24 +151,31 @@ def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn
     def took_in() -> None:
         now = _core.set_layout(copy)
         if now.count(b".") != layout.count(b".") or now.split()[0] != layout.split()[0]:  # more than removals
-            world.guard(
-                origin, "CHECK", (lambda one: _core.set_layout(one) == layout, "lies in memory as it did"), "layout"
-            )
+            asked = functools.partial(_same_layout, layout)
+            world.guard(origin, "CHECK", (asked, "lies in memory as it did"), "layout")
 
     world.finishing.append(took_in)
 
 
-def _same_order(order: tuple[Any, ...]) -> Callable[[Any], bool]:
-    def check(value: Any) -> bool:
-        now = tuple(set.__iter__(value))
-        return len(now) == len(order) and all(a is b or (is_leaf(a) and same_leaf(a, b)) for a, b in zip(now, order))
+@check
+def _same_order(order: tuple[Any, ...], value: Any) -> bool:
+    now = tuple(set.__iter__(value))
+    return len(now) == len(order) and all(a is b or (is_leaf(a) and same_leaf(a, b)) for a, b in zip(now, order))
 
-    return check
+
+@check
+def _same_layout(layout: bytes, value: Any) -> bool:
+    return _core.set_layout(value) == layout
+
+
+@check
+def _same_bytes(held: bytes, value: Any) -> bool:
+    return bytes(value) == held
 
 
 def _fill_bytes(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     frozen = bytes(value)
-    world.guard(origin, "CHECK", (lambda now: bytes(now) == frozen, f"== {frozen!r}"))
+    world.guard(origin, "CHECK", (functools.partial(_same_bytes, frozen), f"== {frozen!r}"))
     bytearray.extend(copy, value)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from ... import _core
 from ..._core import is_a
+from ...guards.checks import check
 from ...vocabulary.class_reads import basicsize_of, mro_of, qualname_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
@@ -149,10 +150,15 @@ for _group in (BaseExceptionGroup, ExceptionGroup):
 # would wait for.
 
 
+@check
+def _is_free(now: Any) -> bool:
+    return not is_held(now)
+
+
 def _fill_lock(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     if is_held(value):
         raise Interrupt("opaque-object", "lock that is held")
-    world.guard(origin, "CHECK", (lambda now: not is_held(now), "is not held"), "held")
+    world.guard(origin, "CHECK", (_is_free, "is not held"), "held")
 
 
 def is_held(lock: Any) -> bool:

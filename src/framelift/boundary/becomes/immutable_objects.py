@@ -6,10 +6,12 @@ Instances of Python classes over a built-in value are here too: handles whose va
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
 
+from ...guards.checks import check
 from ...guards.kinds import same_leaf
 from ...vocabulary.origins import Origin
 from ..world import World
@@ -36,13 +38,18 @@ DESCRIPTIONS: dict[type, Callable[[Any], Any]] = {
 }
 
 
+@check
+def _is_described(cls: type, described: Any, now: Any) -> bool:
+    return type(now) is cls and bool(DESCRIPTIONS[cls](now) == described)
+
+
 def import_value(world: World, value: Any, origin: Origin) -> Any:
     """The object itself; None where it is not known enough."""
     describe, cls = DESCRIPTIONS[type(value)], type(value)
     described = describe(value)
     if described is None:
         return None
-    world.guard(origin, "CHECK", (lambda now: type(now) is cls and describe(now) == described, f"is {value!r}"))
+    world.guard(origin, "CHECK", (functools.partial(_is_described, cls, described), f"is {value!r}"))
     return world.register(value, value, origin, mutable=False)
 
 
@@ -61,13 +68,12 @@ def value_kind(cls: type) -> type | None:
     return next((base for base in type.__dict__["__mro__"].__get__(cls) if base in _PLAIN), None)
 
 
+@check
+def _holds(kind: type, before: Any, now: Any) -> bool:
+    return issubclass(type(now), kind) and same_leaf(_PLAIN[kind](now), before)
+
+
 def plain_value(world: World, value: Any, kind: type, origin: Origin) -> None:
     """Guard the built-in value inside an instance."""
-    inside = _PLAIN[kind]
-    before = inside(value)
-    world.guard(
-        origin,
-        "CHECK",
-        (lambda now: issubclass(type(now), kind) and same_leaf(inside(now), before), f"== {before!r}"),
-        "value",
-    )
+    before = _PLAIN[kind](value)
+    world.guard(origin, "CHECK", (functools.partial(_holds, kind, before), f"== {before!r}"), "value")

@@ -7,8 +7,11 @@ inside.
 from __future__ import annotations
 
 import decimal
+import functools
+from collections.abc import Callable
 from typing import Any
 
+from ...guards.checks import check
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ..world import World
@@ -21,6 +24,11 @@ _FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 def _state(context: decimal.Context) -> tuple[Any, ...]:
     signals = [tuple(on.__name__ for on, is_on in table.items() if is_on) for table in (context.flags, context.traps)]
     return (*(getattr(context, name) for name in _FIELDS), *signals)
+
+
+@check
+def _has_settings(state: tuple[Any, ...], ask: Callable[[], decimal.Context]) -> bool:
+    return _state(ask()) == state
 
 
 def set_decimal_context(*state: Any) -> None:
@@ -44,7 +52,7 @@ def enter_decimal(world: World) -> None:
     world.guard(
         const(decimal.getcontext),
         "CHECK",
-        (lambda ask: _state(ask()) == before, "() has the settings it had"),
+        (functools.partial(_has_settings, before), "() has the settings it had"),
         "decimal",
     )
 

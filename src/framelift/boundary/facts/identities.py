@@ -31,6 +31,7 @@ class Identities:
         self._world = world
         self._guards = 0  # how many guards of the world were looked at
         self._places: dict[int, list[Place]] = {}  # id of an object that a guard holds -> its places
+        self.pinned: set[Origin] = set()  # places that are guarded to hold one object, not one value
         self._code: set[int] = set()
         self._constants: set[int] = set()  # ids of constants of the code that ran
 
@@ -71,6 +72,7 @@ class Identities:
     def _fix(self, place: Place, value: Any) -> None:
         origin, how = place
         if how == "value":
+            self.pinned.add(origin)
             self._world.guard(origin, "IS", value)
         elif how == "key":
             self._world.guard(

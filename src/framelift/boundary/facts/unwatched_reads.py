@@ -10,6 +10,7 @@ and not guarded.
 from __future__ import annotations
 
 import collections
+import functools
 import operator
 import sys
 import types
@@ -20,6 +21,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
+from ...guards.checks import check
 from ...guards.kinds import same_leaf
 from ...vocabulary.class_reads import members_of, module_of, qualname_of
 from ...vocabulary.origins import Missing, Origin, const, fetch
@@ -66,6 +68,11 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 def _mro(cls: type) -> tuple[type, ...]:
     return type.__dict__["__mro__"].__get__(cls)
+
+
+@check
+def _has_elements(held: frozenset[Any], now: set[Any]) -> bool:
+    return same_leaf(set(now), set(held))
 
 
 class UnwatchedReads:
@@ -206,10 +213,8 @@ class UnwatchedReads:
         root = const(value)
         if kind is set:
             if all(map(is_leaf, value)):
-                held = frozenset(value)
-                self._found.append(
-                    (root, "CHECK", (lambda now: same_leaf(set(now), set(held)), "has the elements it had"))
-                )
+                held = functools.partial(_has_elements, frozenset(value))
+                self._found.append((root, "CHECK", (held, "has the elements it had")))
         elif issubclass(kind, dict):
             self._found.append((root, "KEYS", tuple(dict.keys(value))))
             for key, item in dict.items(value):

@@ -5,12 +5,14 @@ Entries are imported one by one as they are read; what was not there is guarded 
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ... import _core
 from ..._core import is_a
+from ...guards.checks import check
 from ...vocabulary.class_reads import name_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
@@ -42,12 +44,23 @@ def class_entry_is_there(world: World, cls: type, name: str) -> bool:
     if not _flags(cls) & _HEAP_TYPE:
         return there
     if there:  # a lookup would go on to the bases
-        world.guard(const(cls), "CHECK", (lambda now: name in _own(now), f"defines {name}"), name)
+        world.guard(const(cls), "CHECK", (functools.partial(_defines, name, True), f"defines {name}"), name)
     elif any(name in _own(base) for base in _mro(cls)):
-        world.guard(const(cls), "CHECK", (lambda now: name not in _own(now), f"does not define {name}"), name)
+        asked = functools.partial(_defines, name, False)
+        world.guard(const(cls), "CHECK", (asked, f"does not define {name}"), name)
     else:
         world.guard(const(cls), "NO_LOOKUP", name, name)
     return there
+
+
+@check
+def _defines(name: str, there: bool, now: type) -> bool:
+    return (name in _own(now)) is there
+
+
+@check
+def _defines_all(names: tuple[str, ...], now: type) -> bool:
+    return tuple(_own(now)) == names
 
 
 class ClassDict(LazyLookup, Mapping[str, Any]):
@@ -61,9 +74,8 @@ class ClassDict(LazyLookup, Mapping[str, Any]):
         world, cls = self._world, self._cls
         own = tuple(_own(cls))
         if _flags(cls) & _HEAP_TYPE and not _core.is_internal(cls):
-            world.guard(
-                const(cls), "CHECK", (lambda now: tuple(_own(now)) == own, f"defines {len(own)} names"), "names"
-            )
+            asked = functools.partial(_defines_all, own)
+            world.guard(const(cls), "CHECK", (asked, f"defines {len(own)} names"), "names")
         pending = {name: value for (owner, name), value in world.overlay.items() if owner == id(cls)}
         moved = {name for name in pending if (id(cls), name) in world.reentered}
         names = [name for name in own if name not in moved and pending.get(name, ABSENT) is not DELETED]

@@ -9,11 +9,13 @@ imported then.
 from __future__ import annotations
 
 import collections
+import functools
 import operator
 from collections.abc import Callable, MutableSequence
 from typing import Any
 
 from ... import _core
+from ...guards.checks import check
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
 from ..becomes.leaves import holds_nan, is_leaf
@@ -115,6 +117,11 @@ class LazyDeque(_Growing):
         return self
 
 
+@check
+def _set_has(key: Any, found: bool, now: set[Any]) -> bool:
+    return set.__contains__(now, key) is found
+
+
 class LazySet(_Growing):
     """A set by its class.  `len`, truth, `add` of a plain value and whether it has one need no more than they say."""
 
@@ -132,9 +139,8 @@ class LazySet(_Growing):
             return True
         found = set.__contains__(self._table, key)
         said = f"{'has' if found else 'has not'} {key!r}"
-        self._world.guard(
-            self._origin, "CHECK", (lambda now: set.__contains__(now, key) is found, said), (said, type(key))
-        )
+        asked = functools.partial(_set_has, key, found)
+        self._world.guard(self._origin, "CHECK", (asked, said), (said, type(key)))
         return found
 
     def add(self, key: Any) -> None:

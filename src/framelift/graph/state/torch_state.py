@@ -7,6 +7,7 @@ leaves no node.  Graphs end in the state they began with; what the program itsel
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import torch
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
+from ...guards.checks import check, gives
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import insist, scope
 
@@ -113,7 +115,12 @@ def asked_of_nesting(saved: SavedState) -> tuple[Callable[[Any], bool], str] | N
     before = saved.nesting
     if _lowest is None or before == 0:
         return None
-    return (lambda ask: ask() == before, f"() == {before}") if _lowest < before else (lambda ask: ask() > 0, "() > 0")
+    return (functools.partial(gives, before), f"() == {before}") if _lowest < before else (_is_nested, "() > 0")
+
+
+@check
+def _is_nested(ask: Callable[[], int]) -> bool:
+    return ask() > 0
 
 
 def new_autocast_cache() -> None:

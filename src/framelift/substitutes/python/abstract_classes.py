@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _abc
 import abc
+import functools
 import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from ...boundary.lazy.view import View
 from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...guards.checks import gives
 from ...vocabulary.class_reads import mro_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
@@ -148,5 +150,5 @@ def _subclass_check(session: Session, callable_: Any, args: tuple[Any, ...], kwa
 @substitute(_abc.get_cache_token)
 def _cache_token(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     number = callable_(*args, **kwargs)
-    session.world.guard(const(callable_), "CHECK", (lambda now: now() == number, f"gives {number}"))
+    session.world.guard(const(callable_), "CHECK", (functools.partial(gives, number), f"gives {number}"))
     return number

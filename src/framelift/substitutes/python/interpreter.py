@@ -4,6 +4,7 @@ interpreter."""
 from __future__ import annotations
 
 import _warnings
+import functools
 import gc
 import importlib
 import importlib.util
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ... import _core
 from ..._core import is_a
 from ...calls.call_tables import substitute
+from ...guards.checks import gives, gives_none
 from ...vocabulary.origins import const
 from ...vocabulary.own_code import is_beginning
 from ...vocabulary.quiet_capture import quietly, thresholds
@@ -49,7 +51,7 @@ def _re_compile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
 def _tools(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Tools are paused in a rehearsal; that none is at work outside is a guard."""
     found = callable_(*args, **kwargs)
-    session.world.guard(const(callable_), "CHECK", (lambda ask: ask() is None, "() is None"))
+    session.world.guard(const(callable_), "CHECK", (gives_none, "() is None"))
     return found
 
 
@@ -59,7 +61,7 @@ def _thresholds(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
     if args or kwargs:
         return callable_(*args, **kwargs)  # raises
     value = thresholds()
-    session.world.guard(const(thresholds), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
+    session.world.guard(const(thresholds), "CHECK", (functools.partial(gives, value), f"() == {value!r}"))
     return value
 
 
@@ -73,7 +75,7 @@ def _thresholds(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
 def _setting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A number that belongs to the process or the thread: what it was is a guard."""
     value = callable_(*args, **kwargs)  # any argument makes it raise
-    session.world.guard(const(callable_), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
+    session.world.guard(const(callable_), "CHECK", (functools.partial(gives, value), f"() == {value!r}"))
     return value
 
 

@@ -4,12 +4,14 @@ current is a guard.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import substitute
+from ...guards.checks import gives
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 
@@ -24,7 +26,7 @@ _current = getattr(torch._C, "_cuda_getDevice", None)  # builds without CUDA hav
 def _guard_current(session: Session) -> int:
     assert _current is not None
     value = int(_current())
-    session.world.guard(const(_current), "CHECK", (lambda ask: ask() == value, f"() == {value!r}"))
+    session.world.guard(const(_current), "CHECK", (functools.partial(gives, value), f"() == {value!r}"))
     return value
 
 

@@ -4,6 +4,7 @@ a precision guards them all.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +15,7 @@ from ...calls.pure.torch_helpers import STATE
 from ...calls.pure.words import found
 from ...graph.state.precision import PRECISION_SETTERS, read_precision
 from ...graph.state.torch_state import kernel_at_first
+from ...guards.checks import check, gives
 from ...overriding import transforms  # noqa: F401  what it answers itself is no setting
 from ...recording.rules.special_cases import touch_settings
 from ...vocabulary.origins import const
@@ -41,13 +43,19 @@ def _set_precision(session: Session, callable_: Any, args: tuple[Any, ...], kwar
     recorder = session.recorder
     if not recorder.settings.precise:
         before = read_precision()
-        session.world.guard(const(read_precision), "CHECK", (lambda ask: ask() == before, "() is as it was"))
+        session.world.guard(const(read_precision), "CHECK", (functools.partial(gives, before), "() is as it was"))
     touch_settings(recorder)
     return recorder.settings.set_precision(callable_, args)
 
 
 def _guard(session: Session, callable_: Any, args: tuple[Any, ...], value: Any) -> None:
-    session.world.guard(const(callable_), "CHECK", (lambda ask: ask(*args) == value, f"{args!r} == {value!r}"), args)
+    asked = functools.partial(_gives_for, args, value)
+    session.world.guard(const(callable_), "CHECK", (asked, f"{args!r} == {value!r}"), args)
+
+
+@check
+def _gives_for(args: tuple[Any, ...], value: Any, ask: Any) -> bool:
+    return bool(ask(*args) == value)
 
 
 def _precision(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
