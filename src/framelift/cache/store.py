@@ -27,9 +27,12 @@ __all__ = ["folder", "forget", "records", "used", "user_key", "write"]
 
 _HEAD = FORMAT.encode() + b"\n"
 _DIGITS = 64  # of the HMAC
+_SECRET = 32  # bytes of the user's key
 _MOST_PER_KEY = 16  # captures of one function
 _MOST_BYTES = 1 << 28  # of one file
 _SUFFIX = ".capture"
+#: a link leads elsewhere, and a pipe would be waited for
+_READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def folder() -> str:
@@ -66,17 +69,20 @@ def _secret(make: bool) -> bytes | None:
     descriptor, temporary = tempfile.mkstemp(dir=folder())  # mode 0600
     try:
         with open(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(32))
-        with contextlib.suppress(FileExistsError):  # another process was first
+            file.write(secrets.token_bytes(_SECRET))
+        try:
             os.link(temporary, path)
+        except FileExistsError:  # another process was first; or one that is cut off
+            if os.path.isfile(path) and os.path.getsize(path) < _SECRET:
+                os.replace(temporary, path)
     finally:
-        os.unlink(temporary)
+        forget(temporary)
     return _read_secret(path)
 
 
 def _read_secret(path: str) -> bytes | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(path, _READING)
     except OSError:
         return None
     with open(descriptor, "rb") as file:
@@ -85,8 +91,8 @@ def _read_secret(path: str) -> bytes | None:
         if not stat.S_ISREG(facts.st_mode) or not own or stat.S_IMODE(facts.st_mode) & 0o077:
             topic("cache").warning("captures are not kept: the key %s is not the user's alone", path)
             return None
-        found = file.read(64)
-    return found if len(found) == 32 else None
+        found = file.read(2 * _SECRET)
+    return found if len(found) == _SECRET else None
 
 
 def _mac(secret: bytes, key: str, payload: bytes) -> bytes:
@@ -111,11 +117,12 @@ def records(key: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _newest(place: str) -> list[str]:
-    try:
-        with os.scandir(place) as entries:
-            found = [(one.stat().st_mtime_ns, one.path) for one in entries if one.name.endswith(_SUFFIX)]
-    except OSError:
-        return []
+    found = []
+    with contextlib.suppress(OSError), os.scandir(place) as entries:
+        for one in entries:
+            if one.name.endswith(_SUFFIX) and one.is_file(follow_symlinks=False):
+                with contextlib.suppress(OSError):  # another process removed it
+                    found.append((one.stat(follow_symlinks=False).st_mtime_ns, one.path))
     return [path for _, path in sorted(found, reverse=True)]
 
 
@@ -124,7 +131,7 @@ def _read(path: str, key: str, secret: bytes) -> dict[str, Any] | None:
         data = json.loads(_payload(path, key, secret))
         if type(data) is not dict:
             raise NotMine("it is no record")
-    except (OSError, ValueError, NotMine) as error:
+    except (OSError, ValueError, RecursionError, NotMine) as error:
         topic("cache").info("a kept capture is not used: %s: %s", path, error)
         return None
     return data
@@ -132,10 +139,11 @@ def _read(path: str, key: str, secret: bytes) -> dict[str, Any] | None:
 
 def _payload(path: str, key: str, secret: bytes) -> bytes:
     """The content of an authenticated file; raises `NotMine`."""
-    if os.path.getsize(path) > _MOST_BYTES:
-        raise NotMine("it is too large")
-    with open(path, "rb") as file:
-        content = file.read()
+    with open(os.open(path, _READING), "rb") as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MOST_BYTES:
+            raise NotMine("it is no file, or too large")
+        content = file.read(_MOST_BYTES)
     start = len(_HEAD) + _DIGITS + 1
     if not content.startswith(_HEAD) or content[start - 1 : start] != b"\n":
         raise NotMine("it is no capture of this format")
