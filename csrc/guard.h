@@ -77,6 +77,8 @@ struct Check {
   Ref leaf;                             // EQ's constant, replaced by an equal leaf that was met; names, keys, functions
   long number = 0;                      // LEN; SAME: the other node
   int32_t other = -1;                   // SAME: the other node's slot
+  std::vector<long> numbers;            // JOINT: the other nodes
+  std::vector<int32_t> others;          // JOINT: their slots
   std::vector<PyObject*> objects;       // KEYS, DUNDERS: held as `constant`
   std::vector<bool> leaves;             // KEYS: compare this key by value
   Ref names;                            // DUNDERS: name -> position in `objects`; CHECK: its text
@@ -194,6 +196,8 @@ struct Kind {
   Ref (*constant)(const Program&, const Check&);
 };
 const Kind* find_kind(const char* name);
+// An error of the program inside a check means that the check does not hold; anything graver is passed on.
+Outcome after_error();
 Ref kind_names();
 bool init_kinds(PyObject* module);
 // A frozen set of the names in a table of rows.
@@ -227,6 +231,7 @@ struct Program {
   bool inputs_first = false;                           // input i is slot i, and nobody else asks for it
   std::vector<bool> last_use;                          // over inputs, then externals: the slot is not asked for again
   std::vector<std::pair<uint32_t, uint32_t>> same;     // (node, check) of SAME checks
+  std::vector<std::pair<uint32_t, uint32_t>> joint;    // (node, check) of JOINT checks
   std::vector<std::pair<uint32_t, uint32_t>> looks;    // (node, check): what one look at an argument tells
   int32_t slot_count = 0;
   bool has_state = false;
@@ -273,10 +278,13 @@ struct Program {
   void put(uint32_t at, const Record& record);
   uint32_t row_of_record(uint32_t record) const;  // the first row that does not belong to an earlier record
   bool build_distinct(PyObject* list);
+  bool build_joint(Node& node, uint32_t number);
   Outcome check_distinct(Walk& walk);
   Outcome look_at_arguments(PyObject* const* locals, Py_ssize_t count, int* failed_node, int* failed_check);
   Ref fetch_node(Node& node, Walk& walk, Outcome* outcome);
   bool check_same(Walk& walk);
+  Outcome check_joint(Walk& walk);
+  Outcome check_between(Walk& walk);  // all conditions between nodes: of SAME, JOINT and the distinct ones
   int find_given(long given) const;
   friend struct Walk;
 };

@@ -9,8 +9,7 @@ namespace framelift {
 
 static Outcome truth(bool holds) { return holds ? Outcome::Holds : Outcome::Fails; }
 
-// An error of the program inside a check means that the check does not hold; anything graver is passed on.
-static Outcome after_error() {
+Outcome after_error() {
   if (!PyErr_ExceptionMatches(PyExc_Exception)) return Outcome::Error;
   PyErr_Clear();
   return Outcome::Fails;
@@ -129,6 +128,18 @@ static bool prepare_call(Program&, Node& node, Check& check, PyObject* value) {
   check.names = Ref::new_ref(text);
   check.number = PyObject_HasAttrString((PyObject*)Py_TYPE(function), "holds_until_registration") && registrations_at();
   if (!check.number) node.unsafe = true;
+  return true;
+}
+
+static bool prepare_joint(Program&, Node&, Check& check, PyObject* value) {
+  PyObject *function, *text, *others;
+  if (!PyArg_ParseTuple(value, "OOO!", &function, &text, &PyTuple_Type, &others)) return false;
+  check.leaf = Ref::new_ref(function);
+  check.names = Ref::new_ref(text);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(others); i++) {
+    check.numbers.push_back(PyLong_AsLong(PyTuple_GET_ITEM(others, i)));
+    if (PyErr_Occurred()) return false;
+  }
   return true;
 }
 
@@ -381,6 +392,11 @@ static Ref show_number(const Program&, const Check& check) { return Ref::steal(P
 static Ref show_call(const Program&, const Check& check) {
   return Ref::steal(PyTuple_Pack(2, check.leaf.get(), check.names.get()));
 }
+static Ref show_joint(const Program&, const Check& check) {
+  Ref others = make_tuple((Py_ssize_t)check.numbers.size(),
+                          [&](Py_ssize_t i) { return Ref::steal(PyLong_FromLong(check.numbers[(size_t)i])); });
+  return Ref::steal(others ? PyTuple_Pack(3, check.leaf.get(), check.names.get(), others.get()) : nullptr);
+}
 static Ref show_nothing(const Program&, const Check&) { return Ref::new_ref(Py_None); }
 
 static Ref show_keys(const Program& p, const Check& check) {
@@ -410,6 +426,7 @@ static const Kind kKinds[] = {
     {"TENSOR", prepare_tensor, test_tensor, show_leaf},
     {"SAME", prepare_number, test_same, show_number},
     {"CHECK", prepare_call, test_call, show_call},
+    {"JOINT", prepare_joint, test_same, show_joint},
 };
 
 static MethodTable methods({

@@ -68,6 +68,7 @@ void Program::clear() noexcept {
   owned.clear();
   records.clear();
   same.clear();
+  joint.clear();
   distinct.clear();
   distinct_arguments.clear();
   looks.clear();
@@ -228,7 +229,7 @@ void Program::settle_flags() {
       node.pinned |= one_of(kind, {"IS"});
       node.wants_layout |= one_of(kind, {"CODE", "LEN", "KEYS", "ABSENT", "NO_LOOKUP", "DUNDERS", "EMPTY"});
       node.wants_version |= one_of(kind, {"LEN", "KEYS", "ABSENT", "NO_LOOKUP", "DUNDERS"});
-      only_tensor &= one_of(kind, {"TENSOR", "SAME"});
+      only_tensor &= one_of(kind, {"TENSOR", "SAME", "JOINT"});
     }
     node.lone = node.argument && only_tensor && node.end == node.index + 1;
     for (size_t k = 0; node.argument && k < node.checks.size(); k++) {
@@ -271,6 +272,19 @@ bool Program::build_distinct(PyObject* list) {
   return true;
 }
 
+bool Program::build_joint(Node& node, uint32_t number) {
+  Check& check = node.checks[number];
+  if (node.slot < 0) node.slot = slot_count++;
+  for (long given : check.numbers) {
+    int other = find_given(given);
+    if (other < 0) return false;
+    if (nodes[other].slot < 0) nodes[other].slot = slot_count++;
+    check.others.push_back(nodes[other].slot);
+  }
+  joint.emplace_back(node.index, number);
+  return true;
+}
+
 bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* external_list, PyObject* distinct_list,
                     PyObject* state_or_none) {
   if (!build_nodes(node_list) || !build_slots(input_list, inputs) || !build_slots(external_list, externals) ||
@@ -279,6 +293,8 @@ bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* externa
   for (Node& node : nodes) {
     for (size_t i = 0; i < node.checks.size(); i++) {
       Check& check = node.checks[i];
+      if (!strcmp(check.kind->name, "JOINT") && !build_joint(node, (uint32_t)i))
+        return complain("JOINT names no node", node_list);
       if (strcmp(check.kind->name, "SAME")) continue;
       int other = find_given(check.number);
       if (other < 0) return complain("SAME names no node", node_list);
@@ -320,6 +336,8 @@ static Check copy_of(const Check& check) {
   made.leaf = Ref::new_ref(check.leaf.get());
   made.number = check.number;
   made.other = check.other;
+  made.numbers = check.numbers;
+  made.others = check.others;
   made.objects = check.objects;
   made.leaves = check.leaves;
   made.names = Ref::new_ref(check.names.get());
@@ -364,6 +382,7 @@ void Program::copy(const Program& other) {
   inputs_first = other.inputs_first;
   last_use = other.last_use;
   same = other.same;
+  joint = other.joint;
   looks = other.looks;
   slot_count = other.slot_count;
   has_state = other.has_state;

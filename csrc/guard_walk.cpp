@@ -310,6 +310,32 @@ bool Program::check_same(Walk& walk) {
   return true;
 }
 
+// Functions of several values, called when all of them are known.
+Outcome Program::check_joint(Walk& walk) {
+  for (auto [node, number] : joint) {
+    const Check& check = nodes[node].checks[number];
+    std::vector<PyObject*> values = {walk.slots[nodes[node].slot]};
+    for (int32_t slot : check.others) values.push_back(walk.slots[slot]);
+    Unseen unseen;
+    Ref answer = Ref::steal(PyObject_Vectorcall(check.leaf.get(), values.data(), values.size(), nullptr));
+    int holds = answer ? PyObject_IsTrue(answer.get()) : -1;
+    if (holds > 0) continue;
+    walk.failed_node = (int)nodes[node].given;
+    walk.failed_check = (int)number;
+    return holds < 0 ? after_error() : Outcome::Fails;
+  }
+  return Outcome::Holds;
+}
+
+Outcome Program::check_between(Walk& walk) {
+  if (!check_same(walk)) return Outcome::Fails;
+  Outcome outcome = check_joint(walk);
+  if (outcome != Outcome::Holds) return outcome;
+  outcome = check_distinct(walk);
+  if (outcome != Outcome::Holds) walk.failed_node = -1, walk.failed_check = 0;
+  return outcome;
+}
+
 // The addresses of all but arguments are kept up to date as nodes are visited; arguments are new at every call.
 Outcome Program::check_distinct(Walk& walk) {
   Addresses fetched;
@@ -384,11 +410,7 @@ Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slo
     walk.careful = true;
     outcome = walk.evaluate();
   }
-  if (outcome == Outcome::Holds && !check_same(walk)) outcome = Outcome::Fails;
-  if (outcome == Outcome::Holds) {
-    outcome = check_distinct(walk);
-    if (outcome != Outcome::Holds) walk.failed_node = -1, walk.failed_check = 0;
-  }
+  if (outcome == Outcome::Holds) outcome = check_between(walk);
   *failed_node = walk.failed_node;
   *failed_check = walk.failed_check;
   if (outcome != Outcome::Holds) {
@@ -413,11 +435,9 @@ bool Program::all_failures(PyObject* const* locals, Py_ssize_t count, std::vecto
   walk.careful = true;
   walk.failures = &found;
   Outcome outcome = walk.evaluate();
-  if (outcome == Outcome::Holds && found.empty() && !check_same(walk))
-    found.push_back({walk.failed_node, walk.failed_check});
   if (outcome == Outcome::Holds && found.empty()) {
-    outcome = check_distinct(walk);
-    if (outcome == Outcome::Fails) found.push_back({-1, 0});
+    outcome = check_between(walk);
+    if (outcome == Outcome::Fails) found.push_back({walk.failed_node, walk.failed_check});
   }
   doubtful = doubtful || !found.empty();
   return outcome != Outcome::Error;

@@ -126,6 +126,10 @@ def case_check() -> Case:
     return lambda x: x + sys.getrecursionlimit(), (), change
 
 
+def case_joint() -> Case:
+    return (lambda x, a, b: x + 1 if a > b else x - 1), (torch.tensor(2), torch.tensor(1)), lambda a, b: (b, a)
+
+
 def case_distinct() -> Case:
     def program(x: torch.Tensor, a: Any, b: Any) -> torch.Tensor:
         a.n = len(b.text)

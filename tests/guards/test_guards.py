@@ -128,7 +128,8 @@ def _constants(kind: str, zoo: list[Any]) -> list[Any]:
             "EQ": [v for v in zoo if immutable_leaf(v)] + [Colour.RED, {1, 2}], "LEN": [0, 1, 2, 99],
             "KEYS": [(), ("a",), ("a", "b"), ("b", "a"), (1,), (1.0,), (True,)], "ABSENT": ["a", "c", 1, 1.0, (1, 2)],
             "NO_LOOKUP": ["shared", "__len__", "nope"], "DUNDERS": [dunders(v) for v in zoo if isinstance(v, type)], "EMPTY": [None],
-            "CHECK": [(lambda v: v, "true"), (lambda v: v.missing, "raises")]}[kind]
+            "CHECK": [(lambda v: v, "true"), (lambda v: v.missing, "raises")],
+            "JOINT": [(lambda v, again: v is again and bool(v), "true", (X,)), (lambda v, again: v.missing, "raises", (X,))]}[kind]
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "SAME"])
@@ -527,3 +528,28 @@ def test_building_a_program_refuses_nonsense() -> None:
 
 def test_a_module_that_makes_up_attributes_is_told_by_its_name() -> None:
     assert _show(torch.classes) == torch.classes.__name__
+
+
+def test_guards_of_several_values() -> None:
+    """All values are known when the function is called, whatever the order of the guards; one that raises does not hold."""
+    y, z = arg(1, "y"), arg(2, "z").to("item", 0)
+    calls: list[tuple[int, ...]] = []
+
+    def rising(*values: int) -> bool:
+        calls.append(values)
+        if values[0] == 9:
+            raise ValueError
+        return list(values) == sorted(values)
+
+    guards = [Guard(y, "JOINT", (rising, "rises", (z, X))), Guard(X, "TYPE", int), Guard(arg(2, "z"), "TYPE", list)]
+    program = program_of(*guards)
+    copied = program.copy()
+    for values in ((3, 1, [2]), (1, 2, [3]), (5, 5, [5]), (2, 1, [3]), (9, 9, [9]), (4, 2, [3]), ("a", 1, [2]), (1, 0, [])):
+        expected = check_reference(guards, [], None, values) is None
+        calls.clear()
+        for _ in range(2):
+            assert (program.check(values) is None) == (copied.check(values) is None) == expected
+        assert set(calls) <= {(values[1], *values[2], values[0])}
+    assert "rises" in explain(program, program.check((2, 3, [1])), (2, 3, [1]))
+    with pytest.raises(Exception, match="JOINT"):
+        _core.GuardProgram([(-1, "arg", (0, "x"), (("JOINT", (rising, "rises", (7,))),))], [], [], [], None)

@@ -39,6 +39,7 @@ DEFECTS: dict[str, frozenset[str]] = {
 NOT_FOUND = {
     "EMPTY": "programs do not empty and fill closure cells",
     "CHECK": "rare Python predicates of single substitutes, each tested beside it",
+    "JOINT": "relations of numbers of several small tensors, tested beside them",
 }
 
 #: seeds whose programs find the defect, from the search above; to be searched again when the generator changes

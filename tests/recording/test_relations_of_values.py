@@ -38,6 +38,15 @@ PROGRAMS = {
 }
 
 
+PROGRAMS |= {
+    "bits": (lambda n, t: t + 1 if n.item() & 1 else t - 1, 2),
+    "shifted": (lambda n, t: t + 1 if n.item() >> 1 == 1 else t - 1, 2),
+    "as a float": (lambda n, t: t + 1 if float(n) > 2.5 else t - 1, 2),
+    "divided": (lambda n, t: t + 1 if n.item() / 2 > 1.2 else t - 1, 2),
+    "two relations of it": (lambda n, t: t + 1 if (n.item() > 2) & (n.item() < 5) else t - 1, 2),
+}
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_capture_for_each_answer(name: str, backend: str) -> None:
@@ -48,6 +57,109 @@ def test_one_capture_for_each_answer(name: str, backend: str) -> None:
         given = torch.tensor(number), torch.arange(3.0)
         assert torch.equal(compiled(*given), program(*given)), number
     assert framelift.stats()["captures"] - before == captures
+
+
+def mixed(a: Any, b: Any, t: Any) -> Any:
+    k, m = a.item(), b.item()
+    if k > m:
+        t = t + k
+    elif k == m:
+        t = t - 1
+    return t * 2 if (k > 3) | (m > 2) else t
+
+
+def copied(a: Any, b: Any, t: Any) -> Any:
+    rows = t.reshape(6, 2).clone()
+    n = a.item()
+    rows[n] = rows[n - 1]
+    return rows
+
+
+def added(a: Any, b: Any, t: Any) -> Any:
+    rows = t.reshape(6, 2).clone()
+    rows[a.item()].add_(rows[b.item()])
+    return rows
+
+
+#: program -> captures for all pairs of -2 ... 3
+PAIRS = {
+    "greater": (lambda a, b, t: t * 2 if a.item() > b.item() else t * 3, 2),
+    "equal": (lambda a, b, t: t * 2 if a.item() == b.item() else t * a.item(), 2),
+    "sum": (lambda a, b, t: t * 2 if a.item() + b.item() > 1 else t * 3, 2),
+    "product": (lambda a, b, t: t * 2 if a.item() * b.item() > 1 else t * 3, 2),
+    "and": (lambda a, b, t: t * 2 if a.item() > 1 and b.item() > 1 else t * 3, 3),
+    "or": (lambda a, b, t: t * 2 if a.item() > 1 or b.item() > 1 else t * 3, 3),
+    "&": (lambda a, b, t: t * 2 if (a.item() > 1) & (b.item() > 1) else t * 3, 2),
+    "|": (lambda a, b, t: t * 2 if (a.item() > 1) | (b.item() > 1) else t * 3, 2),
+    "not": (lambda a, b, t: t * 2 if not (a.item() > b.item()) else t * 3, 2),
+    "between": (lambda a, b, t: t * 2 if 0 < a.item() < b.item() else t * 3, 3),
+    "no branch": (lambda a, b, t: t * ((a.item() > 1) & (b.item() > 1)), 1),
+    "of tensors": (lambda a, b, t: t * 2 if a > b else t * 3, 2),
+    "& of tensors": (lambda a, b, t: t * 2 if (a > 1) & (b > 1) else t * 3, 2),
+    "of both in one": (lambda a, b, t: t * 2 if torch.stack([a, b]).max().item() > 1 else t * 3, 2),
+    "of a list": (lambda a, b, t: t * 2 if max(torch.stack([a, b]).tolist()) > 1 else t * 3, 2),
+    "mixed": (mixed, 5),
+    "rows": (copied, 1),
+    "a row in place": (added, 1),
+    "elements": (lambda a, b, t: t.clone().index_put((a,), t[b.item()]), 1),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_numbers_of_two_tensors(name: str, backend: str) -> None:
+    program, captures = PAIRS[name]
+    compiled = framelift.compile(program, backend=backend, fullgraph=True)
+    before = framelift.stats()["captures"]
+    for a in range(-2, 4):
+        for b in range(-2, 4):
+            given = torch.tensor(a), torch.tensor(b), torch.arange(12.0)
+            assert torch.equal(compiled(*given), program(*given)), (a, b)
+    assert framelift.stats()["captures"] - before == captures
+
+
+def test_numbers_beside_sizes_and_numbers_outside() -> None:
+    def of_size(n: Any, t: Any) -> Any:
+        return t * 2 if n.item() < t.shape[0] else t * 3
+
+    def of_number(n: Any, t: Any, k: int) -> Any:
+        return t * 2 if n.item() % 2 == k % 2 else t * k
+
+    framelift.reset()
+    compiled = framelift.compile(of_size, backend="eager", fullgraph=True, dynamic=True)
+    for number in range(8):
+        for size in (3, 5, 7):
+            given = torch.tensor(number), torch.arange(float(size))
+            assert torch.equal(compiled(*given), of_size(*given))
+    assert framelift.stats()["captures"] == 2
+    framelift.reset()
+    compiled = framelift.compile(of_number, backend="eager", fullgraph=True)
+    for number in range(6):
+        for k in (3, 4, 5, 6):
+            beside = torch.tensor(number), torch.ones(2), k
+            assert torch.equal(compiled(*beside), of_number(*beside))
+    assert framelift.stats()["captures"] == 3   # of one k, then of any
+
+
+@pytest.mark.parametrize("index", [0, 1, -1])
+def test_rows_that_overlap_are_not_rows(index: int) -> None:
+    """Windows of a tensor have elements in common: eager mode refuses to copy one into the next."""
+    def program(n: Any, t: Any) -> Any:
+        windows = t.clone().unfold(0, 4, 2)
+        windows[n.item()] = windows[n.item() - 1]
+        return windows
+
+    given = torch.tensor(index), torch.arange(8.0)
+    compiled = framelift.compile(program, backend="aot_eager")
+    for _ in range(2):
+        try:
+            expected = program(*given)
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError) as met:
+                compiled(*given)
+            assert str(met.value) == str(error)
+        else:
+            assert torch.equal(compiled(*given), expected)
 
 
 def test_memory_that_is_written_before_decides_nothing() -> None:

@@ -111,7 +111,7 @@ class Writer:
             return self._tensor(value)
         if kind == "SAME":
             return self.origin(value)
-        if kind == "CHECK":
+        if kind in ("CHECK", "JOINT"):
             return self._check(guard)
         return leaf_data(value)
 
@@ -121,7 +121,7 @@ class Writer:
         return [self.object(facts.python_type), [leaf_data(getattr(facts, name)) for name in TENSOR_FIELDS]]
 
     def _check(self, guard: Guard) -> Any:
-        check, words = guard.value
+        check, words = guard.value[:2]
         if type(check) is Answers:
             asked = check.as_data()
             if asked is not None:

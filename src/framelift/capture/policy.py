@@ -157,7 +157,7 @@ def cause_of(miss: Miss | None) -> tuple[str, str] | None:
     """What counts for itself against the limit: one value, and what is asked of it; a number is the same cause as a
     constant and as a symbol.
     """
-    return None if miss is None else (miss.origin, "EQ" if miss.kind in ("RELATION", "CHECK") else miss.kind)
+    return None if miss is None else (miss.origin, "EQ" if miss.kind in ("RELATION", "CHECK", "JOINT") else miss.kind)
 
 
 def is_full(entries: list[Any], locals_: tuple[Any, ...], limit: int, miss: Miss | None) -> bool:

@@ -292,4 +292,5 @@ KINDS: dict[str, Callable[[Any, Any], bool]] = {
     "TENSOR": tensor_agrees,
     "SAME": lambda v, other: v is other,  # the other value, once its origin was followed
     "CHECK": lambda v, check: bool(check[0](v)),
+    "JOINT": lambda v, check: bool(check[0](v, *check[2])),  # the other values, once their origins were followed
 }

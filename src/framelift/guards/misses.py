@@ -77,7 +77,7 @@ def _shown(kind: str, old: Any, now: Any) -> tuple[str, str]:
         return _brief(list(old)), _brief(list(dict_keys(now)))
     if kind == "TYPE":
         return _show(old), class_name(type(now))
-    if kind == "CHECK":
+    if kind in ("CHECK", "JOINT"):
         return str(old[1]).removeprefix("is "), _show(now)
     return _show(old), _show(now)
 

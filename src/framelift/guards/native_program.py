@@ -30,6 +30,7 @@ RANK = {
             "DUNDERS",
             "SAME",
             "CHECK",
+            "JOINT",
         )
     )
 }
@@ -97,6 +98,16 @@ def _rank(guard: Guard) -> int:
     return RANK[guard.kind]
 
 
+def _constant(tree: _Tree, guard: Guard) -> Any:
+    """What a guard compares with; other origins by their nodes."""
+    if guard.kind == "SAME":
+        return tree.drafts[guard.value].index
+    if guard.kind == "JOINT":
+        check, words, others = guard.value
+        return check, words, tuple([tree.drafts[other].index for other in others])
+    return guard.value
+
+
 def build_program(
     guards: Sequence[Guard],
     inputs: Sequence[Origin],
@@ -116,6 +127,9 @@ def build_program(
         add(guard.origin).guards.append(guard)
         if guard.kind == "SAME":
             add(guard.value)
+        elif guard.kind == "JOINT":
+            for other in guard.value[2]:
+                add(other)
     asked = [[add(origin) for origin in origins] for origins in (inputs, externals, distinct)]
     nodes: list[tuple[int, str, Any, tuple[tuple[str, Any], ...]]] = []
     lines: list[tuple[Any, ...]] = []
@@ -127,7 +141,7 @@ def build_program(
                 -1 if draft.parent is None else draft.parent.index,
                 origin.step,
                 origin.key,
-                tuple([(g.kind, g.value if g.kind != "SAME" else tree.drafts[g.value].index) for g in kept]),
+                tuple([(g.kind, _constant(tree, g)) for g in kept]),
             )
         )
         lines.append(tuple([g.line for g in kept]))

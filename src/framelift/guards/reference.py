@@ -20,6 +20,9 @@ def holds(guard: Guard, arguments: tuple[Any, ...]) -> bool:
     try:
         value = fetch(guard.origin, arguments)
         constant = fetch(guard.value, arguments) if guard.kind == "SAME" else guard.value
+        if guard.kind == "JOINT":
+            check, words, others = guard.value
+            constant = check, words, tuple(fetch(other, arguments) for other in others)
         return KINDS[guard.kind](value, constant)
     except (Missing, Exception):
         return False

@@ -176,6 +176,7 @@ WORDS: dict[str, Callable[[Any, Any], str]] = {
     "TENSOR": _tensor,
     "SAME": lambda old, now: f"is no longer the same object as {old}",
     "CHECK": _check,
+    "JOINT": _check,
 }
 
 

@@ -7,7 +7,7 @@ as the program's own numbers are.  Nothing is computed before somebody asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
 from typing import Any
 
@@ -25,9 +25,18 @@ from ..graph.metadata.facts import Facts, plain_kind
 from ..graph.symbols.number_nodes import numbers_in
 from ..graph.symbols.numbers import NUMBERS
 from ..vocabulary.code_knowledge import knowledge_of
-from ..vocabulary.origins import const
+from ..vocabulary.origins import Origin, const
 
-__all__ = ["KnownValues", "SameResult", "SameValues", "guard_result", "guard_text", "guard_values", "is_small"]
+__all__ = [
+    "KnownValues",
+    "SameResult",
+    "SameValues",
+    "guard_result",
+    "guard_text",
+    "guard_together",
+    "guard_values",
+    "is_small",
+]
 
 _MOST_ELEMENTS = 1 << 20
 _MOST_GUARDED = 256
@@ -64,16 +73,16 @@ class SameValues:
 
 
 class SameResult:
-    """The check of a guard: from what a tensor holds follows what followed when that was taken into Python.
+    """The check of a guard: from what tensors hold follows what followed when that was taken into Python.
 
-    `program` is a row of functions with their arguments, where `Place(n)` is what the n-th of them gave and `Place(-1)`
-    the tensor.  It holds nothing of the rehearsal.
+    `program` is a row of functions with their arguments, where `Place(n)` is what the n-th of them gave, `Place(-1)`
+    the first tensor and `Place(-2)` the second.  It holds nothing of the rehearsal.
     """
 
     def __init__(
-        self, source: Any, program: list[tuple[Target, list[Any], dict[str, Any]]], expected: torch.Tensor
+        self, sources: Sequence[Any], program: list[tuple[Target, list[Any], dict[str, Any]]], expected: torch.Tensor
     ) -> None:
-        self.shape, self.dtype = source.shape, source.dtype
+        self.facts = [(source.shape, source.dtype) for source in sources]
         self.program = [(target.func, args, kwargs) for target, args, kwargs in program]
         self.words = ", ".join(
             f"{target.name}{'' if not target.reflected else ' reflected'}{args}{kwargs or ''}"
@@ -81,26 +90,31 @@ class SameResult:
         )
         self.expected = expected
 
-    def __call__(self, tensor: Any) -> bool:
+    def __call__(self, *tensors: Any) -> bool:
         try:
             with torch._C.DisableTorchFunction():
-                if tensor.shape != self.shape or tensor.dtype is not self.dtype:
+                if any((one.shape, one.dtype) != facts for one, facts in zip(tensors, self.facts)):
                     return False
-                return torch.equal(self.made(tensor), self.expected)
+                return torch.equal(self.made(*tensors), self.expected)
         except Exception:  # noqa: BLE001  what cannot be computed is not the same
             return False
 
-    def made(self, tensor: Any) -> Any:
-        """What follows from a tensor."""
+    def made(self, *tensors: Any) -> Any:
+        """What follows from tensors."""
         made: list[Any] = []
         with torch.no_grad():
             for func, args, kwargs in self.program:
-                given = [
-                    arg if type(arg) is not Place else tensor if arg.index < 0 else _part(made[arg.index], arg.path)
-                    for arg in args
-                ]
-                made.append(func(*given, **kwargs))
-        return made[-1] if made else tensor
+                made.append(func(*[_given(arg, made, tensors) for arg in args], **kwargs))
+        return made[-1] if made else tensors[0]
+
+
+def _given(arg: Any, made: list[Any], tensors: Sequence[Any]) -> Any:
+    """An argument of a function of a program."""
+    if type(arg) is list:
+        return [_given(part, made, tensors) for part in arg]
+    if type(arg) is not Place:
+        return arg
+    return tensors[~arg.index] if arg.index < 0 else _part(made[arg.index], arg.path)
 
 
 class Place:
@@ -135,17 +149,29 @@ def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], alwa
     return True
 
 
-def guard_result(world: World, root: CodeType, tensor: torch.Tensor, check: SameResult, always: bool) -> bool:
-    """Guard what follows from what a tensor holds; False, and no guard, where something else followed too often
+def guard_result(
+    world: World, root: CodeType, tensors: Sequence[torch.Tensor], check: SameResult, always: bool
+) -> bool:
+    """Guard what follows from what tensors hold; False, and no guard, where something else followed too often
     before."""
-    origin = world.memo[id(tensor)].origin
-    known = knowledge_of(root).results.setdefault((str(origin), check.words), set())
+    origins = [world.memo[id(tensor)].origin for tensor in tensors]
+    known = knowledge_of(root).results.setdefault((" ".join(map(str, origins)), check.words), set())
     said = str(check.expected.tolist())
     if said not in known and len(known) >= _MOST_CAPTURES and not always:
         return False
     known.add(said)
-    world.guard(origin, "CHECK", (check, f"holds what makes {check.words} {said}"), ("result", check.words))
+    guard_together(world, origins, check, f"holds what makes {check.words} {said}", check.words)
     return True
+
+
+def guard_together(world: World, origins: Sequence[Origin], check: Callable[..., bool], said: str, words: str) -> None:
+    """Guard that a function holds of the values at one or more places."""
+    first, *others = origins
+    if others:
+        words = f"{words} {' '.join(map(str, others))}"
+        world.guard(first, "JOINT", (check, f"{said}, with {', '.join(map(str, others))}", tuple(others)), words)
+    else:
+        world.guard(first, "CHECK", (check, said), ("result", words))
 
 
 def guard_text(world: World) -> None:
@@ -172,7 +198,7 @@ class KnownValues:
     """
 
     guard_values: Callable[[list[torch.Tensor]], bool] | None = None
-    guard_result: Callable[[torch.Tensor, SameResult], bool] | None = None
+    guard_result: Callable[[list[torch.Tensor], SameResult], bool] | None = None
 
     def __init__(self, tape: list[Step]) -> None:
         self._tape = tape
@@ -198,7 +224,7 @@ class KnownValues:
         symbolic = any(numbers_in([step.args, step.kwargs]) for step in steps)
         if (inputs or symbolic) and not outside or any(not self._is_fact(one) for one in inputs):
             return None
-        program = _program(value, steps, inputs[0]) if len(inputs) == 1 and not symbolic and not value.path else None
+        program = _program(value, steps, inputs) if inputs and not symbolic and not value.path else None
         if (inputs or symbolic) and program is None and not self.may_know(inputs):
             return None
         real: dict[int, Any] = {id(one): one.external.detach().clone() for one in inputs if one.external is not None}
@@ -219,8 +245,9 @@ class KnownValues:
             if (
                 type(made) is torch.Tensor and made.numel() <= _MOST_GUARDED
             ):  # what lies between is not guarded, so it is not kept
-                check = SameResult(inputs[0].external, program, made.clone())
-                return made if self.guard_result is not None and self.guard_result(inputs[0].external, check) else None
+                sources: list[Any] = [one.external for one in inputs]
+                check = SameResult(sources, program, made.clone())
+                return made if self.guard_result is not None and self.guard_result(sources, check) else None
             if not self.may_know(inputs):
                 return None
         if not any(step.effect for step in steps):
@@ -229,28 +256,28 @@ class KnownValues:
 
     def program(
         self, value: Value, values: Iterable[Value]
-    ) -> tuple[torch.Tensor, list[tuple[Target, list[Any], dict[str, Any]]], torch.Tensor] | None:
-        """The one external tensor that a value follows from, the functions that lead there, and the real value; guards
-        nothing.  None where there is no such tensor, or what it holds may not be known.
+    ) -> tuple[list[torch.Tensor], SameResult, torch.Tensor] | None:
+        """The external tensors that a value follows from, the functions that lead there, and the real value; guards
+        nothing.  None where there are none, or what they hold may not be known.
         """
         given: dict[int, list[Value]] = {}
         for one in values:
             given.setdefault(id(one.step), []).append(one)
         steps, inputs = self._slice(value, given)
-        if len(inputs) != 1 or not self._is_fact(inputs[0]) or any(not _may_run(step) for step in steps):
+        if not inputs or not all(map(self._is_fact, inputs)) or any(not _may_run(step) for step in steps):
             return None
         if any(numbers_in([step.args, step.kwargs]) for step in steps):
             return None
-        program = _program(value, steps, inputs[0]) if steps else [] if value is inputs[0] else None
-        source: Any = inputs[0].external
+        program = _program(value, steps, inputs) if steps else [] if value is inputs[0] else None
+        sources: list[Any] = [one.external for one in inputs]
         if program is None:
             return None
-        check = SameResult(source, program, source)
+        check = SameResult(sources, program, sources[0])
         try:
-            made = check.made(source.detach().clone())
+            made = check.made(*[source.detach().clone() for source in sources])
         except Exception:  # the graph will raise it, if it gets there
             return None
-        return source, program, _part(made, value.path)
+        return sources, check, _part(made, value.path)
 
     def may_know(self, inputs: list[Value]) -> bool:
         """Whether what these external tensors hold may be known; guards it then."""
@@ -288,10 +315,13 @@ class KnownValues:
         return steps[::-1], list(inputs.values())
 
 
-def _program(value: Value, steps: list[Step], source: Value) -> list[tuple[Target, list[Any], dict[str, Any]]] | None:
-    """The steps from one input to a value as functions and arguments, where they are few and plain."""
-    if not 0 < len(steps) <= _MOST_STEPS or value.step is not steps[-1] or source.external is None:
+def _program(
+    value: Value, steps: list[Step], sources: list[Value]
+) -> list[tuple[Target, list[Any], dict[str, Any]]] | None:
+    """The steps from inputs to a value as functions and arguments, where they are few and plain."""
+    if not 0 < len(steps) <= _MOST_STEPS or value.step is not steps[-1]:
         return None
+    given = {id(source): ~i for i, source in enumerate(sources)}
     made = {id(step): i for i, step in enumerate(steps)}
     program = []
     for step in steps:
@@ -302,16 +332,23 @@ def _program(value: Value, steps: list[Step], source: Value) -> list[tuple[Targe
             or not all(map(_is_plain, step.kwargs.values()))
         ):
             return None
-        args = []
-        for arg in step.args:
-            if type(arg) is Value and (arg is source or id(arg.step) in made):
-                args.append(Place(-1) if arg is source else Place(made[id(arg.step)], arg.path))
-            elif _is_plain(arg):
-                args.append(arg)
-            else:
-                return None
+        try:
+            args = [_placed(arg, given, made) for arg in step.args]
+        except LookupError:
+            return None
         program.append((step.target, args, dict(step.kwargs)))
     return program
+
+
+def _placed(arg: Any, given: dict[int, int], made: dict[int, int]) -> Any:
+    """An argument with places for values; raises LookupError for what a guard cannot keep."""
+    if type(arg) in (list, tuple):
+        return [_placed(part, given, made) for part in arg]
+    if type(arg) is Value:
+        return Place(given[id(arg)]) if id(arg) in given else Place(made[id(arg.step)], arg.path)
+    if not _is_plain(arg):
+        raise LookupError
+    return arg
 
 
 def _is_plain(arg: Any) -> bool:

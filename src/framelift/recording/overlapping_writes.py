@@ -15,6 +15,7 @@ from .._core import is_a
 from ..graph.fx.targets import Target, target_of
 from ..graph.fx.values import Value
 from ..graph.metadata.cache import Outcome
+from ..graph.symbols.numbers import Int
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["check_overlaps"]
 
 _SETTERS = (target_of(torch.Tensor.__setitem__), target_of(torch._C.TensorBase.__setitem__))
+_GETTERS = (target_of(torch.Tensor.__getitem__), target_of(torch._C.TensorBase.__getitem__))
+_SELECTS = tuple(map(target_of, (torch.select, torch.Tensor.select, torch._C.TensorBase.select)))
 _MOST_ELEMENTS = 100_000  # that are looked at one by one
 
 
@@ -33,12 +36,38 @@ def check_overlaps(recorder: Recorder, target: Target, kept: list[Any], outcome:
         others = [other for other in found if other is not value and other.storage is value.storage]
         if others:
             part = kept[1] if target in _SETTERS and kept[0] is value else ()
+            whole = value if type(part) in (int, Int) else _row_of(value) if part in ((), ...) else None
+            if whole is not None and all(_row_of(other) is whole for other in others):
+                continue  # the same row, or another one
 
             def written_apart(fakes: Any, part: Any = part) -> bool:
                 return _apart(fakes[0][part], fakes[1:])
 
             if not _is_basic(part) or not recorder.replay(target.name, [value, *others], written_apart):
                 raise Interrupt("torch-operation-failed", f"{target.name} into memory that another argument looks at")
+
+
+def _row_of(value: Value) -> Value | None:
+    """The tensor that one is a row of, where rows have an element in common only if they are the same."""
+    step = value.step
+    if (
+        step is None
+        or step.kwargs
+        or not (
+            step.target in _GETTERS
+            and type(step.args[1]) in (int, Int)
+            or step.target in _SELECTS
+            and len(step.args) == 3
+            and step.args[1] == 0
+        )
+    ):
+        return None
+    base = step.args[0]
+    sizes, strides = tuple(base.facts.size), base.facts.stride
+    if strides is None or not sizes or any(type(number) is not int for number in (*sizes[1:], *strides)):
+        return None
+    length = sum((size - 1) * stride for size, stride in zip(sizes[1:], strides[1:]))
+    return base if strides[0] == 0 or strides[0] > length else None
 
 
 def _is_basic(index: Any) -> bool:

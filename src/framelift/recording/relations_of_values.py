@@ -1,46 +1,32 @@
 """Relations of numbers that were taken out of tensors: `if n.item() > 5:` where there must be one graph.
 
-The number itself stays one that the graph computes.  Where all that it is made of are few integers outside, the
-relation is answered with what these hold now, and the answer is guarded: one capture for each answer, not for each
-value.
+The number itself stays one that the graph computes.  Where all that the relation is made of are few integers outside,
+sizes of inputs and numbers outside, it is answered with what these are now, and the answer is guarded: one capture for
+each answer, not for each value.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
 import torch
-from torch.utils._sympy.functions import FloorDiv, Max, Min, Mod, PythonMod
 
+from .. import _core
 from .._core import is_a
-from ..graph.fx.targets import Target
-from ..graph.symbols.meanings import FromGraph
-from .known_values import Place, SameResult, guard_result
+from ..graph.symbols.meanings import FromGraph, FromNumber, FromSize, Relation
+from ..graph.symbols.numbers import Float, Int
+from ..graph.symbols.relations import function_of
+from ..vocabulary.outside_exceptions import raise_outside
+from .known_values import guard_together
 
 if TYPE_CHECKING:
     from ..graph.fx.values import Value
     from ..rehearsal.session import Session
+    from ..vocabulary.origins import Origin
 
 __all__ = ["answer"]
-
-#: what such a relation may be made of: Python's own operators, over ints
-_PLAIN = (
-    sympy.Symbol,
-    sympy.Integer,
-    sympy.Add,
-    sympy.Mul,
-    sympy.core.relational.Relational,
-    sympy.logic.boolalg.BooleanFunction,
-    FloorDiv,
-    Mod,
-    PythonMod,
-    Max,
-    Min,
-)
-_OPERATORS = {"FloorDiv": operator.floordiv, "Mod": operator.mod, "PythonMod": operator.mod, "Max": max, "Min": min}
 
 
 def answer(session: Session, values: dict[int, Value], relation: Any) -> bool | None:
@@ -48,39 +34,131 @@ def answer(session: Session, values: dict[int, Value], relation: Any) -> bool | 
     are.
     """
     recorder = session.recorder
-    names = list(relation.free_symbols)
-    meaning = recorder.symbols.meanings.get(str(names[0])) if recorder.symbols is not None and len(names) == 1 else None
-    if not session.fullgraph or session.exporting or type(meaning) is not FromGraph or meaning.dim is not None:
+    if not session.fullgraph or session.exporting or recorder.symbols is None or recorder.tape_is_a_body():
         return None
-    number: Value = meaning.value
-    step = number.step
-    if step is None or len(step.inputs) != 1 or len(step.args) != 1 or step.kwargs or recorder.tape_is_a_body():
+    names: list[str] = []
+    function = _function(relation, names)
+    places: list[Origin] = []
+    held: list[Any] = []  # what is there now
+    numbers = []
+    for name in names:
+        found = _number(session, values, recorder.symbols.meanings.get(name))
+        if found is None:
+            return None
+        origins, sources, take = found
+        for origin, source in zip(origins, sources):
+            if origin not in places:
+                places.append(origin)
+                held.append(source)
+        numbers.append(([places.index(origin) for origin in origins], take))
+    if function is None or not places:
         return None
-    if not all(is_a(part, _PLAIN) for part in sympy.preorder_traversal(relation)):
+    try:
+        expected = bool(_Answer(function, numbers, True).now(held))
+    except Exception as error:  # the program meets it, or nobody does
+        raise_outside(error)
         return None
-    found = recorder.known_values.program(step.inputs[0], values.values())
+    said = _words(relation)
+    words = f"{said} of {', '.join(map(str, places))}"
+    guard_together(session.world, places, _Answer(function, numbers, expected), f"makes {said} {expected}", words)
+    return expected
+
+
+def _words(value: Any) -> str:
+    if type(value) in (Float, Relation):
+        return f"{getattr(value.func, '__name__', 'a function')}({', '.join(map(_words, value.args))})"
+    return str(value.node.expr if type(value) is Int else value)
+
+
+def _function(value: Any, names: list[str]) -> Callable[..., Any] | None:
+    """A relation or number as a function of the symbols in it, whose names are added; None where it has no form."""
+    if type(value) is Float and value.func is None:
+        names += [value.name] if value.name not in names else []
+        place = names.index(value.name)
+        return lambda *given: given[place]
+    if type(value) in (Float, Relation):
+        parts = [_function(part, names) for part in value.args]
+        if None in parts:
+            return None
+        return lambda *given: value.func(*[part(*given) for part in parts])  # type: ignore[misc]  # none is None
+    expression = value.node.expr if type(value) is Int else value
+    if not is_a(expression, sympy.Basic):
+        return lambda *_: expression
+    own = sorted(str(symbol) for symbol in expression.free_symbols)
+    names += [name for name in own if name not in names]
+    places, function = [names.index(name) for name in own], function_of(expression, own)
+    return None if function is None else lambda *given: function(*[given[place] for place in places])
+
+
+def _number(
+    session: Session, values: dict[int, Value], meaning: Any
+) -> tuple[list[Origin], list[Any], Callable[..., Any]] | None:
+    """Where what decides a number is, what is there now, and a function that takes the number out of that."""
+    memo = session.world.memo
+    if type(meaning) is FromNumber:
+        value = getattr(session.world.numbers.get(meaning.place), "hint", None)
+        return ([meaning.place], [value], _itself) if type(value) is int else None
+    if type(meaning) is FromSize:
+        record = memo.get(id(meaning.tensor))
+        return None if record is None else ([record.origin], [meaning.tensor], _Size(meaning.what, meaning.dim))
+    if type(meaning) is not FromGraph or meaning.dim is not None:
+        return None
+    step = meaning.value.step
+    if step is None or len(step.inputs) != 1 or len(step.args) != 1 or step.kwargs:
+        return None
+    found = session.recorder.known_values.program(step.inputs[0], values.values())
     if found is None:
         return None
-    source, program, made = found
-    func = step.target.func
-    holds = _Holds(func, number.path, sympy.lambdify(names, relation, [_OPERATORS, "math"]), f"{relation}")
-    program = [
-        *program,
-        (Target(holds, "call_function", holds, holds.words), [Place(len(program) - 1, step.inputs[0].path)], {}),
-    ]
-    expected = holds(made)
-    guard_result(session.world, session.function.__code__, source, SameResult(source, program, expected), True)
-    return bool(expected)
+    sources, check, _ = found
+    path = (step.inputs[0].path, meaning.value.path)
+    return [memo[id(source)].origin for source in sources], sources, _Item(check.made, step.target.func, *path)
 
 
-class _Holds:
-    """Whether a relation holds for a number in a tensor."""
+def _itself(value: Any) -> Any:
+    return value
 
-    def __init__(self, take: Callable[..., Any], path: tuple[Any, ...], relation: Callable[[int], Any], words: str):
-        self.take, self.path, self.relation, self.words = take, path, relation, words
 
-    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
-        number = self.take(tensor)
+class _Size:
+    """A size or stride of a tensor."""
+
+    def __init__(self, what: str, dim: int) -> None:
+        self.read, self.dim = _core.tensor_size if what == "size" else _core.tensor_stride, dim
+
+    def __call__(self, tensor: torch.Tensor) -> int:
+        return self.read(tensor, self.dim)
+
+
+class _Item:
+    """A number in what follows from tensors."""
+
+    def __init__(
+        self, made: Callable[..., Any], take: Callable[..., Any], part: tuple[Any, ...], path: tuple[Any, ...]
+    ):
+        self.made, self.take, self.part, self.path = made, take, part, path
+
+    def __call__(self, *tensors: torch.Tensor) -> Any:
+        made = self.made(*tensors)
+        for index in self.part:
+            made = made[index]
+        number = self.take(made)
         for index in self.path:
             number = number[index]
-        return torch.tensor(bool(self.relation(number)))
+        return number
+
+
+class _Answer:
+    """The check of a guard: a relation holds for the numbers taken out of some values, or does not, as it did."""
+
+    def __init__(
+        self, relation: Callable[..., Any], numbers: Sequence[tuple[list[int], Callable[..., Any]]], expected: bool
+    ) -> None:
+        self.relation, self.numbers, self.expected = relation, numbers, expected
+
+    def __call__(self, *values: Any) -> bool:
+        return bool(self.now(values)) is self.expected  # an error is a failure, as for any guard
+
+    def now(self, values: Sequence[Any]) -> Any:
+        """The answer for these values."""
+        with torch._C.DisableTorchFunction():
+            given = [take(*[values[place] for place in places]) for places, take in self.numbers]
+        return self.relation(*given)

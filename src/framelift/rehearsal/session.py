@@ -256,8 +256,8 @@ class Session:
     def _guard_values(self, tensors: list[torch.Tensor]) -> bool:
         return self.guesses and guard_values(self.world, self.function.__code__, tensors, self.fullgraph)
 
-    def _guard_result(self, tensor: torch.Tensor, check: Any) -> bool:
-        return self.guesses and guard_result(self.world, self.function.__code__, tensor, check, self.fullgraph)
+    def _guard_result(self, tensors: list[torch.Tensor], check: Any) -> bool:
+        return self.guesses and guard_result(self.world, self.function.__code__, tensors, check, self.fullgraph)
 
     # ---- functions and classes ------------------------------------------------------------------------------------
 

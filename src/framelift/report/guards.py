@@ -34,6 +34,7 @@ _WORDS = {
     "TENSOR": "is a",
     "SAME": "is the same object as",
     "CHECK": "satisfies",
+    "JOINT": "satisfies",
 }
 
 
@@ -89,7 +90,7 @@ def check_words(program: GuardProgram, kind: str, value: Any) -> str:
     if kind == "KEYS":
         keys = ", ".join(map(_show, list(value)[:8]))
         return f"{word} {keys}{' …' if len(value) > 8 else ''}"
-    if kind == "CHECK":
+    if kind in ("CHECK", "JOINT"):
         return f"{word}: {value[1] if is_a(value, tuple) and len(value) > 1 else _show(value)}"
     if kind == "CODE":
         return f"{word} of {getattr(value, 'co_qualname', '?')}"

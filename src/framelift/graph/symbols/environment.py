@@ -326,6 +326,11 @@ class Symbols:
     def decide(self, func: Callable[..., Any], left: Any, right: Any) -> bool:
         """A comparison, answered for this call and noted."""
         if Float in (type(left), type(right)) or float in (type(left), type(right)):
+            if self.by_values is not None and any(getattr(one, "hint", 0) is None for one in (left, right)):
+                with _off():
+                    known = self.by_values(Relation(func, (left, right), None, None))
+                if known is not None:
+                    return known
             result = func(_hint(left), _hint(right))
             self.relations.append(Relation(func, (left, right), result, _user_line()))
             return result
@@ -355,7 +360,9 @@ class Symbols:
             with _off():
                 known = self.by_values(one.raw.node.expr)
             if known is not None:
-                self.guarded(lambda: expect_true(one.raw if known else torch.sym_not(one.raw)), "a comparison")
+                symbols = one.raw.node.expr.free_symbols
+                if all(type(self.meanings.get(str(symbol))) is FromGraph for symbol in symbols):  # it can check it
+                    self.guarded(lambda: expect_true(one.raw if known else torch.sym_not(one.raw)), "a comparison")
                 return known
         return self.guarded(lambda: bool(one.raw), "a comparison")
 

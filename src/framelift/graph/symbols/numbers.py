@@ -295,10 +295,10 @@ class Bool(torch.SymBool):
         return self.value() == other
 
     def __and__(self, other: Any) -> Any:
-        return self.home.both(torch.sym_and, self, other) if type(other) in (Bool, bool) else NotImplemented
+        return self.home.both(operator.and_, self, other) if type(other) in (Bool, bool) else NotImplemented
 
     def __or__(self, other: Any) -> Any:
-        return self.home.both(torch.sym_or, self, other) if type(other) in (Bool, bool) else NotImplemented
+        return self.home.both(operator.or_, self, other) if type(other) in (Bool, bool) else NotImplemented
 
     __rand__, __ror__ = __and__, __or__
 
@@ -444,6 +444,13 @@ def _both_parts(func: Callable[..., Any], left: Any, right: Any) -> Any:
 def _bitwise(func: Callable[..., Any], left: Any, right: Any) -> Any:
     if not (_is_integral(left) and _is_integral(right)):
         return _on_hints(func, left, right)
+    if func is operator.and_ and type(right) is Int:
+        left, right = right, left
+    if type(left) is Int and type(right) is int and left.hint is None:  # as arithmetic, it stays one of the graph's
+        if func is operator.and_ and 0 <= right < 1 << 62 and (right + 1) & right == 0:
+            return left % (right + 1)
+        if func is operator.rshift and 0 <= right <= 62:
+            return left // (1 << right)
     return func(*(value.value() if type(value) is Int else value for value in (left, right)))
 
 

@@ -26,12 +26,23 @@ from torch.utils._sympy.singleton_int import SingletonInt
 from ... import _core
 from ..._core import is_a
 from ...guards.sentences import where
+from ...vocabulary.outside_exceptions import raise_outside
 from .environment import Symbols
 from .meanings import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside
 from .numbers import Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber
 
-__all__ = ["NAMESPACE", "Assumptions", "Drawings", "Preamble", "assumptions", "broken_promises", "preamble", "text_of"]
+__all__ = [
+    "NAMESPACE",
+    "Assumptions",
+    "Drawings",
+    "Preamble",
+    "assumptions",
+    "broken_promises",
+    "function_of",
+    "preamble",
+    "text_of",
+]
 
 _INFIX = {
     operator.add: "+",
@@ -95,6 +106,16 @@ def text_of(symbols: Symbols, number: Any) -> str | None:
     """A number as Python text over names; None when only the graph knows it."""
     needed = _closure(symbols, _names(number))
     return None if any(type(symbols.meanings[name]) is FromGraph for name in needed) else f"({_text(number)})"
+
+
+def function_of(expression: Any, names: Iterable[str]) -> Callable[..., Any] | None:
+    """An expression of sympy's as a function of the symbols in it; None where it has no form in Python."""
+    try:
+        made: Callable[..., Any] = eval(f"lambda {', '.join(names)}: {_print(expression)}", dict(NAMESPACE))
+    except Exception as error:
+        raise_outside(error)
+        return None
+    return made
 
 
 def _names(value: Any) -> set[str]:
