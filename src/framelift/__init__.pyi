@@ -47,6 +47,9 @@ from .packages.aot import (
     AOTCompiledFunction as AOTCompiledFunction,
     load_compiled_function as load_compiled_function,
 )
+from .packages.modules import ModelInput as ModelInput
+from .packages.package import load_package as load_package, save_package as save_package
+from .packages.show import show_package as show_package
 from .report import save_repro as save_repro
 from .capture.records.callbacks import (
     on_compile_end as on_compile_end,

@@ -26,7 +26,7 @@ __all__ = ["FORMAT", "key_of", "own_files"]
 #: how records are written; to be raised when that changes
 FORMAT = "framelift capture 1"
 #: options that say where and whether captures are kept, and how much is said of them
-_ASIDE = frozenset({"cache", "cache_dir", "cache_size", "enable_aot_compile"})
+_ASIDE = frozenset({"cache", "cache_dir", "cache_size", "enable_aot_compile", "record_captures"})
 _OPTIONS = tuple(
     sorted(name for name, row in OPTIONS.items() if not row.ignored and not row.alias and name not in _ASIDE)
 )

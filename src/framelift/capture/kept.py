@@ -71,11 +71,11 @@ class Bound(NamedTuple):
 
 
 class DoesNotHold(NotMine):
-    """A guard of a record fails for a call: so many of them do."""
+    """Guards of a record fail for a call."""
 
-    def __init__(self, sentence: str, failures: int) -> None:
+    def __init__(self, sentence: str, failures: list[tuple[int, int]], shown: Any) -> None:
         super().__init__(sentence)
-        self.failures = failures
+        self.failures, self.shown = failures, shown
 
 
 def bound_to(
@@ -88,7 +88,8 @@ def bound_to(
     with _enable_torch_function():  # as it is where the driver was called
         failure = program.check(locals_) if checked else None
         if failure is not None:
-            raise DoesNotHold(explain(program, failure, locals_), max(len(program.failures(locals_)), 1))
+            failures = program.failures(locals_) or [failure]
+            raise DoesNotHold(explain(program, failure, locals_), failures, shown)
     return Bound(reader, found, program, shown)
 
 

@@ -20,7 +20,7 @@ from .captured import Captured, Parts, captures_of
 from .container import Container, read_container, read_file, write_file, written
 from .functions import function_data, function_of
 from .loading import Loader, locals_of
-from .recording import capture_call, captured_of, recording_driver
+from .recording import capture_calls, captured_of
 from .signing import key_bytes, signing_key
 from .sources import SourceInfo, check_sources, source_data, source_info_of
 from .system import check_system, devices_of, system
@@ -32,6 +32,8 @@ __all__ = [
     "AOTCompileSaveResult",
     "AOTCompiledFunction",
     "aot_compile",
+    "aot_refusal",
+    "check_allowed",
     "load_compiled_function",
     "opened",
     "package_bytes",
@@ -45,7 +47,8 @@ class AOTCompileSaveResult:
     serialized_data: bytes
 
 
-def _refusal(sentence: str) -> Exception:
+def aot_refusal(sentence: str) -> Exception:
+    """The error for a call that a capture is not for."""
     return PackageError(f"GuardManager check failed, reason: {sentence}")
 
 
@@ -90,12 +93,12 @@ class AOTCompiledFunction:
         inputs, externals = entry.info.places
         result = entry.run(tuple([fetch(o, locals_) for o in inputs]), tuple([fetch(o, locals_) for o in externals]))
         if result is _core.MISS or result is _core.PLAIN:
-            raise _refusal("the capture cannot be run for this call")
+            raise aot_refusal("the capture cannot be run for this call")
         return result
 
     def serialize(self, external_data: dict[str, Any] | None = None, key: Any = None) -> bytes:
         """The bytes of a package with this function."""
-        captures = [captured_of(entry) for entry in self._native.entries] or self._native.miss.captures
+        captures = self._native.miss.captures or [captured_of(entry) for entry in self._native.entries]
         data = function_data(self._native.function, external_data)
         return package_bytes("function", data, captures, self._backend, self._codes, key)
 
@@ -117,20 +120,20 @@ class AOTCompiledFunction:
 
 def aot_compile(native: _core.Compiled, example_inputs: Any) -> AOTCompiledFunction:
     """Capture and compile one call of what `compile` returned, without running it."""
-    _check_allowed(native.miss)
+    check_allowed(native.miss)
     args, kwargs = _split(example_inputs)
-    driver = recording_driver(native.miss)
-    made = _core.Compiled(native.function, driver)
-    entry = capture_call(made, (*native.bound, *args), kwargs)
+    made = capture_calls(native, (), None, [((*native.bound, *args), kwargs, ())])
+    driver, (entry,) = made.miss, made.entries
     captures = [captured_of(entry)] if entry.info.record is not None else []
-    made.miss = Loader(captures, driver.backend, driver.name, _refusal)
+    made.miss = Loader(captures, driver.backend, driver.name, aot_refusal)
     return AOTCompiledFunction(made, driver.backend, entry.info.codes)
 
 
 _core.set_aot_compile(aot_compile)
 
 
-def _check_allowed(driver: Any) -> None:
+def check_allowed(driver: Any) -> None:
+    """Raise where nothing can be compiled ahead of time."""
     if not is_a(driver, Driver):
         raise RuntimeError("aot compile takes what framelift.compile returned")
     if not config.enable_aot_compile:
@@ -186,9 +189,12 @@ def opened(content: bytes, kind: str | None, key: Any, trust: bool) -> Container
         )
     if kind is not None and found.manifest.get("kind") != kind:
         raise PackageError(f"the package is of a {found.manifest.get('kind')}, not of a {kind}")
-    rows = found.manifest["captures"]
-    check_system(found.manifest["system"], found.manifest["devices"], any(row["artifacts"] for row in rows))
-    check_sources(found.manifest["sources"])
+    try:
+        rows = found.manifest["captures"]
+        check_system(found.manifest["system"], found.manifest["devices"], any(row["artifacts"] for row in rows))
+        check_sources(found.manifest["sources"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise PackageError(f"the package is damaged: {type(error).__name__}: {error}") from None
     return found
 
 
@@ -225,4 +231,4 @@ def load_compiled_function(
 
 
 def native_of(function: types.FunctionType, captures: list[Captured], backend: Backend) -> _core.Compiled:
-    return _core.Compiled(function, Loader(captures, backend, function.__qualname__, _refusal))
+    return _core.Compiled(function, Loader(captures, backend, function.__qualname__, aot_refusal))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -20,7 +21,8 @@ from ..capture.compile_entry import Backend
 from ..capture.driver import Driver, capture_lock
 from ..capture.kept import DoesNotHold, bound_to, entry_of
 from ..capture.records.captures import Capture
-from ..capture.records.missed import cause
+from ..capture.records.missed import cause, missed
+from ..capture.records.names import names_below
 from ..exc import PackageError
 from ..overriding.modes import at_rest
 from ..vocabulary.outside_exceptions import raise_outside
@@ -28,6 +30,8 @@ from .functions import named
 
 if TYPE_CHECKING:
     from .._core import Compiled, Entry
+    from ..capture.records.names import Names
+    from ..guards.misses import Miss
     from ..overriding.modes import Moment
     from .captured import Captured
 
@@ -128,14 +132,26 @@ class Loader(Driver):
 
 def _nearest(misses: list[NotMine], entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...]) -> str:
     """Why the nearest of several captures is not for a call: the one of which the fewest guards fail."""
-    held: list[tuple[int, str]] = [(miss.failures, str(miss)) for miss in misses if type(miss) is DoesNotHold]
+    held: list[tuple[int, Miss]] = []
     with _enable_torch_function():  # as it is where the callable was called
+        for miss in misses:
+            if type(miss) is DoesNotHold:
+                held.append((len(miss.failures), missed(miss.shown, miss.failures, function, locals_)))
         found = cause(entries, function, locals_, sys.maxsize)[0] if entries else None
         if found is not None:
-            held.append((min(max(len(entry.program.failures(locals_)), 1) for entry in entries), found.sentence))
+            held.append((min(max(len(entry.program.failures(locals_)), 1) for entry in entries), found))
     if held:
-        return min(held)[1]
+        return _in_words(min(held, key=lambda one: one[0])[1], names_below(function, locals_[0] if locals_ else None))
     return str(misses[0]) if misses else "there are no captures"
+
+
+def _in_words(miss: Miss, names: Names) -> str:
+    """A failing guard in the names of what the user wrote: parameters of `forward`, and where they are read."""
+    text, place = names.text(miss.sentence, True), names.place(miss.origin, miss.place, True)
+    return text if place is miss.place else _READ_AT.sub(f" (read at {place})", text)
+
+
+_READ_AT = re.compile(r" \(read at [^()]*\)$")
 
 
 def _compiled(compile_graph: Any, captured: Captured, *args: Any, **kwargs: Any) -> Any:
@@ -143,7 +159,10 @@ def _compiled(compile_graph: Any, captured: Captured, *args: Any, **kwargs: Any)
     if work.made_by is not None:
         return named(work.made_by).deserialize_compile_artifacts(work.compiled)
     if captured.placed is None:
-        captured.placed = (unpacked(work) if work.is_machine_code else None,)
+        try:
+            captured.placed = (unpacked(work) if work.is_machine_code else None,)
+        except (ValueError, LookupError, TypeError, OSError) as error:
+            raise PackageError(f"what the package's backend compiled cannot be used: {error}") from None
     with settings(), given(captured.placed[0]):
         return compile_graph(*args, **kwargs)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import types
 import weakref
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +19,7 @@ from ..capture.driver import Driver
 from ..exc import FrameliftError, PackageError
 from .captured import Captured
 
-__all__ = ["capture_call", "captured_of", "recording_driver"]
+__all__ = ["Call", "capture_calls", "captured_of", "codes_of", "recording_driver"]
 
 #: what backends made of the graphs of recorded captures
 _works: weakref.WeakKeyDictionary[torch.fx.GraphModule, Work] = weakref.WeakKeyDictionary()
@@ -38,11 +42,11 @@ def recording(backend: Backend) -> Backend:
     )
 
 
-def recording_driver(driver: Driver) -> Driver:
+def recording_driver(driver: Driver, fullgraph: bool | None = None) -> Driver:
     """A driver like another one, which records what it captures."""
     made = Driver(
         recording(driver.backend),
-        fullgraph=driver.fullgraph,
+        fullgraph=driver.fullgraph if fullgraph is None else fullgraph,
         dynamic=driver.dynamic,
         name=driver.name,
         hooks=driver.hooks,
@@ -51,8 +55,25 @@ def recording_driver(driver: Driver) -> Driver:
     return made
 
 
-def capture_call(native: _core.Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Capture one call of a native callable whose driver records, without running it; the entry that is for it."""
+#: args, kwargs, contexts in which the call is made
+Call = tuple[tuple[Any, ...], dict[str, Any], Sequence[contextlib.AbstractContextManager[Any]]]
+
+
+def capture_calls(native: _core.Compiled, bound: tuple[Any, ...], receiver: Any, calls: Iterable[Call]) -> Any:
+    """A native callable with captures of these calls, one graph each, of which none is run.  Its driver records."""
+    driver = recording_driver(native.miss, fullgraph=True)
+    driver.hooks = replace(driver.hooks, recompile_limit=sys.maxsize)
+    made = _core.Compiled(native.function, driver, bound, None, receiver)
+    for args, kwargs, contexts in calls:
+        driver.seen.clear()  # one graph for each call: sizes that change are no reason for symbolic ones
+        with contextlib.ExitStack() as stack:
+            for context in contexts:
+                stack.enter_context(context)
+            _capture_call(made, tuple(args), kwargs)
+    return made
+
+
+def _capture_call(native: _core.Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     driver = native.miss
     made: list[Any] = []
 
@@ -71,7 +92,6 @@ def capture_call(native: _core.Compiled, args: tuple[Any, ...], kwargs: dict[str
         raise FrameliftError(f"{name} was not captured: a mode, a stance or an option forbids it")
     if made[0].info.reason_id:
         raise FrameliftError(f"{name} was not captured: {made[0].info.reason}")
-    return made[0]
 
 
 def captured_of(entry: Any) -> Captured:
@@ -81,3 +101,8 @@ def captured_of(entry: Any) -> Captured:
         why = info.not_kept or "it was captured while its captures were not recorded, or under a mode"
         raise PackageError(f"the capture of {info.name} cannot be saved: {why}")
     return Captured(info.record, _works.get(info.graph_module, Work()))
+
+
+def codes_of(entries: Iterable[Any]) -> tuple[types.CodeType, ...]:
+    """The code that captures are of."""
+    return tuple({code for entry in entries for code in entry.info.codes})

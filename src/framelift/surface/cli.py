@@ -1,8 +1,10 @@
 """The command line: `python -m framelift COMMAND ...`.  A command is an entry of `COMMANDS`.
 
-run SCRIPT [ARGS]      run a script whose torch.compile is framelift report SCRIPT [ARGS]   run a script, and write
-a report of all that was captured in it explain REASON         what a reason means, and what to do about it minify
-REPRO           make a repro file smaller as long as it fails (added by `repros`)
+- run SCRIPT [ARGS]: run a script whose torch.compile is framelift
+- report SCRIPT [ARGS]: run a script, and write a report of all that was captured in it
+- explain REASON: what a reason means, and what to do about it
+- minify REPRO: make a repro file smaller as long as it fails (added by `repro_files.py`)
+- package SCRIPT [ARGS]: write packages of all that a script compiles, or show one (added by `cli_package.py`)
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from ..report import chrome_trace, report_of_all
 from ..vocabulary.reasons import REASONS, page
 from . import compiling, drop_in
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "is_missing", "main", "run_script"]
 
 Command = tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]
 #: name -> (one line of help, what adds its arguments, what runs it)
@@ -59,7 +61,7 @@ def run_script(script: str, arguments: Sequence[str], module: bool = False) -> i
         sys.argv, sys.path[:] = before[0], before[1]
 
 
-def _is_missing(options: argparse.Namespace) -> bool:
+def is_missing(options: argparse.Namespace) -> bool:
     """Whether there is no such script, which is then said."""
     missing = not options.module and not Path(options.script).exists()
     if missing:
@@ -86,7 +88,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if _is_missing(options):
+    if is_missing(options):
         return 2
     with drop_in.installed():
         return run_script(options.script, options.arguments, options.module)
@@ -110,7 +112,7 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
-    if _is_missing(options):
+    if is_missing(options):
         return 2
     kept = compiling.keep_compiled()
     with drop_in.installed() if options.drop_in else contextlib.nullcontext():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .. import _core
+from .. import _core, config
 from ..backends.registry import get_default_backend, lookup, reset_backends, used_by_drivers
 from ..boundary.becomes.leaves import is_leaf
 from ..bytecode import branches
@@ -28,6 +28,7 @@ from ..capture.records.guard_hooks import Hooks
 from ..exc import NotCallable, UnsupportedPlatform
 from ..export.lowering import refuse_bodies
 from ..graph.symbols import environment
+from ..packages.recording import recording_driver
 from ..rehearsal.call_rule import is_in_graph
 from ..substitutes.marks import on_code
 from ..vocabulary import code_knowledge, places
@@ -119,7 +120,7 @@ def compile(
     used = used_by_drivers(found, background, shared)
     shown = name or str(getattr(model, "__name__", type(model).__name__))
     driver = Driver(used, fullgraph=fullgraph, dynamic=dynamic, name=shown, hooks=hooks)
-    compiled = _make(model, driver, name)
+    compiled = _make(model, recording_driver(driver) if config.record_captures else driver, name)
     _describe(compiled, model, found)
     return _as_asked(model, compiled, again, bool(background), verify)
 

@@ -60,6 +60,7 @@ OPTIONS: dict[str, Option] = {
     # -- captures kept on disk
     "cache": Option(False, "captures are kept on disk and loaded by later processes, which then rehearse nothing"),
     "cache_dir": Option("", "the folder of kept captures; by default framelift in the user's cache folder"),
+    "record_captures": Option(False, "captures are recorded as data, so that save_package can write them"),
     "enable_aot_compile": Option(True, "functions and modules can be compiled ahead of time"),
     "cache_size": Option(1024, "so many megabytes of captures are kept; those not used for longest go first"),
     # -- numbers and shapes

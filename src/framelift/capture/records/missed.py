@@ -13,7 +13,7 @@ from .call_forms import of_call
 from .captures import Capture
 from .user_names import names_below
 
-__all__ = ["GONE", "cause", "watching_hooks", "watching_memory"]
+__all__ = ["GONE", "cause", "missed", "watching_hooks", "watching_memory"]
 
 #: why an entry is not used though its guards hold, by what it looked at before it ran
 _SHARED = Miss(
@@ -72,18 +72,24 @@ def cause(
     return first, bool(entries)
 
 
+def missed(
+    program: Any, failures: list[tuple[int, int]], function: types.FunctionType, locals_: tuple[Any, ...]
+) -> Miss:
+    """The first of the guards that fail for a call, in the words of that call."""
+    return of_call(
+        miss_of(program, failures[0], locals_),
+        program,
+        function,
+        names_below(function, locals_[0] if locals_ else None),
+        locals_,
+    )
+
+
 def _why_not(
     entry: Any, failures: list[tuple[int, int]], function: types.FunctionType, locals_: tuple[Any, ...]
 ) -> Miss | None:
     if failures:
-        program = entry.info.explain
-        miss = of_call(
-            miss_of(program, failures[0], locals_),
-            program,
-            function,
-            names_below(function, locals_[0] if locals_ else None),
-            locals_,
-        )
+        miss = missed(entry.info.explain, failures, function, locals_)
         return entry.info.resumed.missed(miss) if entry.info.resumed is not None else miss
     refusal, entry.info.refusal = entry.info.refusal, None
     return refusal or (entry.info.relations.why() if entry.info.relations is not None else None)

@@ -1,0 +1,89 @@
+"""`python -m framelift package`: write packages of all that a script compiles, or show one."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import config
+from ..capture.driver import Driver
+from ..exc import FrameliftError
+from ..packages.package import save_package
+from ..packages.show import show_package
+from . import cli, compiling, drop_in
+
+__all__: list[str] = []
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--show", metavar="FILE", help="say what is in a package, without running anything of it")
+    parser.add_argument(
+        "-o", "--out", default="framelift_package", help="the file (default: %(default)s); of several, a folder"
+    )
+    parser.add_argument("--key", help="a file with the key to sign with (default: the user's own)")
+    parser.add_argument("--unsigned", action="store_true", help="do not sign")
+    parser.add_argument("--weights", action="store_true", help="put the weights of modules in their packages")
+    parser.add_argument("--drop-in", action="store_true", help="calls of torch.compile in the script use framelift")
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
+    parser.add_argument("script", nargs="?", help="the program to run")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+
+
+def _package(options: argparse.Namespace) -> int:
+    if options.show is not None:
+        return _show(options)
+    if options.script is None:
+        print("framelift: name a script to package, or --show a package", file=sys.stderr)
+        return 2
+    if cli.is_missing(options):
+        return 2
+    kept = compiling.keep_compiled()
+    before = set(map(id, kept))
+    with config.patch(record_captures=True), drop_in.installed() if options.drop_in else contextlib.nullcontext():
+        status = cli.run_script(options.script, options.arguments, options.module)
+    called = sorted([one for one in kept if one.entries and id(one) not in before], key=_name)
+    key = False if options.unsigned else options.key
+    failed = sum(not _save(one, path, key, options.weights) for one, path in zip(called, _paths(options.out, called)))
+    if not called:
+        print("framelift: nothing was captured, so there is nothing to package", file=sys.stderr)
+    return status or (1 if failed or not called else 0)
+
+
+def _name(compiled: Any) -> str:
+    driver = compiled.miss
+    return driver.name if isinstance(driver, Driver) and driver.name else "package"
+
+
+def _paths(out: str, called: list[Any]) -> list[Path]:
+    if len(called) == 1:
+        return [Path(out)]
+    Path(out).mkdir(parents=True, exist_ok=True)
+    return [Path(out) / f"{number}_{re.sub(r'[^A-Za-z0-9]+', '_', _name(one))}" for number, one in enumerate(called)]
+
+
+def _save(compiled: Any, path: Path, key: Any, weights: bool) -> bool:
+    try:
+        save_package(compiled, path, key=key, weights=weights and isinstance(compiled.receiver, torch.nn.Module))
+    except (FrameliftError, OSError) as error:
+        print(f"framelift: {_name(compiled)} cannot be packaged: {error}", file=sys.stderr)
+        return False
+    print(f"framelift: {_name(compiled)} in {path}", file=sys.stderr)
+    return True
+
+
+def _show(options: argparse.Namespace) -> int:
+    try:
+        print(show_package(options.show, options.key))
+    except (FrameliftError, OSError) as error:
+        print(f"framelift: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+cli.COMMANDS["package"] = ("write packages of all that a script compiles, or show one", _arguments, _package)
