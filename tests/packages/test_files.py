@@ -72,7 +72,8 @@ def test_another_system(tmp_path: Path) -> None:
     content, key = package(), signing_key(None)
     system = read_container(content).manifest["system"]
     for name, value, words in (("torch", "1.0", "PyTorch version: 1.0; this is"),
-                               ("python", "cpython 2.7", "Python version"), ("framelift", "0", "version of framelift"), ("platform", "plan9", "platform")):
+                               ("python", "cpython 2.7", "Python version"),
+                               ("framelift", "0", "version of framelift"), ("platform", "plan9", "platform")):
         with pytest.raises(PackageError, match=f"created with a different {words}"):
             load(changed(content, key, system={**system, name: value}))
     with pytest.raises(PackageError, match="cuda"):

@@ -122,8 +122,10 @@ def _read(content: bytes, keys: tuple[bytes, ...], trust: bool) -> Container:
         if len(infos) > _MOST_PARTS or len(set(names)) != len(names):
             raise PackageError("the package has too many parts, or two of one name")
         strange = [name for name in names if name not in (_MANIFEST, _SIGNATURE) and not _PARTS.fullmatch(name)]
-        if strange or _MANIFEST not in names or _SIGNATURE not in names:
-            raise PackageError(f"the package has parts that no package has: {strange[:3]}" if strange else "no package")
+        if strange:
+            raise PackageError(f"the package has parts that no package has: {strange[:3]}")
+        if _MANIFEST not in names or _SIGNATURE not in names:
+            raise PackageError("the file is damaged, or no package: it has no manifest or no signature")
         head = _part(archive, _MANIFEST, _MOST_PLAIN)
         manifest = _json(head, _MANIFEST)
         if type(manifest) is not dict or manifest.get("format") != FORMAT:

@@ -22,7 +22,7 @@ from ..capture.driver import Driver, capture_lock
 from ..capture.kept import DoesNotHold, bound_to, entry_of
 from ..capture.records.captures import Capture
 from ..capture.records.missed import cause, missed
-from ..capture.records.names import names_below
+from ..capture.records.user_names import names_below
 from ..exc import PackageError
 from ..overriding.modes import at_rest
 from ..vocabulary.outside_exceptions import raise_outside
@@ -30,7 +30,7 @@ from .functions import named
 
 if TYPE_CHECKING:
     from .._core import Compiled, Entry
-    from ..capture.records.names import Names
+    from ..capture.records.user_names import Names
     from ..guards.misses import Miss
     from ..overriding.modes import Moment
     from .captured import Captured
