@@ -49,3 +49,20 @@ def test_type_checkers_see_the_same_names() -> None:
     loaded = {name: f"{home}.{name}" for home, names in framelift._HOMES.items() for name in names.split()}
     assert named == {**loaded, **framelift._MODULES, "config": "config", "exc": "exc"}
     assert set(framelift.__all__) <= set(named)
+
+
+def test_a_capture_does_not_import_dynamo() -> None:
+    """Kernels of torch in Python import it when they are called; once it is there they are what torch makes of them."""
+    program = (
+        "import sys, torch, framelift\n"
+        "from framelift.graph.metadata.without_dynamo import _UntilDynamo, _wrappers_in\n"
+        "f = framelift.compile(lambda x: torch.nn.functional.gelu(x.sin() * 2).softmax(-1).relu() + 1, backend='eager')\n"
+        "f(torch.ones(3))\n"
+        "wrapped = _wrappers_in([torch._refs.nn.functional.relu])[0].__closure__[0].cell_contents\n"
+        "def kind(): return type(getattr(wrapped, '__dynamo_disable')).__name__\n"
+        "print('torch._dynamo' in sys.modules, kind())\n"
+        "import torch._dynamo\n"
+        "print(torch.empty(2, device='meta').relu().shape, f(torch.ones(2, 3)).shape, kind())\n"
+    )
+    assert in_a_new_process(program).split("\n") == [
+        "False _UntilDynamo", "torch.Size([2]) torch.Size([2, 3]) function"]

@@ -37,7 +37,7 @@ from . import background, policy
 from .attempts import Attempts, attempt
 from .breaks import Breaks
 from .compile_entry import Backend, compile_entry, plain_entry
-from .frames import muted, resolve_code, skipped
+from .frames import muted, prepare, resolve_code, skipped
 from .kept import Keeper, keeper_for
 from .learned_shapes import Learned
 from .records.callbacks import capturing, entry_made
@@ -68,6 +68,7 @@ class Driver:
     def __init__(
         self, backend: Backend, *, fullgraph: bool, name: str, dynamic: bool | None = None, hooks: Hooks = Hooks()
     ) -> None:
+        prepare()
         self.backend = backend
         self.dynamic = dynamic
         self.seen: dict[types.CodeType, Learned] = {}

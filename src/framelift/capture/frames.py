@@ -15,6 +15,7 @@ from .._core import is_a
 from ..boundary.world import World
 from ..bytecode import make_twin
 from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES
+from ..graph.metadata.without_dynamo import call_without_dynamo
 from ..recording.recorder import torch_operations
 from ..substitutes.marks import disabled, guard_mark, guard_unmarked, handler_of
 from ..substitutes.numpy.functions import numpy_frame
@@ -24,7 +25,7 @@ from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.torch_code import TORCH, is_python_file
 from .dynamo_functions import DYNAMO, of_dynamo
 
-__all__ = ["muted", "resolve_code", "skipped"]
+__all__ = ["muted", "prepare", "resolve_code", "skipped"]
 
 #: files whose functions are for programs; in captured code each needs a handler
 _PUBLIC = frozenset(
@@ -54,6 +55,14 @@ def _handlers() -> dict[types.CodeType, dict[Any, Any]]:
         if is_a(function, types.FunctionType):
             found.setdefault(function.__code__, {})[function] = handler
     return found
+
+
+@functools.cache
+def prepare() -> None:
+    """What a process does once: done before its first capture, which then takes as long as any other."""
+    torch_operations()
+    call_without_dynamo()
+    make_twin(prepare.__wrapped__.__code__, _core.PROBES)  # loads what is different in each version of Python
 
 
 def resolve_code(code: types.CodeType) -> Any:
