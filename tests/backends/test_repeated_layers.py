@@ -206,3 +206,33 @@ def test_attention_without_dropout_draws_nothing(dropout, folded):
         made = framelift.compile(model, backend=backend)(x)
     assert (calls(graphs[0]) > 0) == folded
     assert not folded or torch.allclose(made, model(x), atol=1e-6)
+
+
+class PostNorm(nn.Module):
+    """A layer that ends with its norm."""
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down, self.norm = nn.Linear(8, 16), nn.Linear(16, 8), nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(x + self.down(self.up(x).relu() * 0.5).cos().sin().exp())
+
+
+class PreNorm(PostNorm):
+    """A layer that begins with its norm."""
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(self.up(self.norm(x)).relu() * 0.5).cos().sin().exp()
+
+
+@pytest.mark.parametrize("kind, grad, handed", [(PostNorm, False, 1), (PostNorm, True, 1), (PreNorm, False, 2), (PreNorm, True, 1)])
+def test_layers_begin_where_kernels_end(kind, grad, handed):
+    """What is added and what is normed stay one kernel; for a backward least is handed on.  All layers are equal ones."""
+    model, x = nn.Sequential(nn.LayerNorm(8), *(kind() for _ in range(4)), nn.LayerNorm(8)), torch.rand(3, 8).add(1).neg()
+    graphs: list[torch.fx.GraphModule] = []
+    with torch.set_grad_enabled(grad):
+        torch.testing.assert_close(framelift.compile(model, backend=folding(graphs))(x), model(x))
+    layer = graphs[0].repeated_layer_0
+    first = next(node for node in layer.graph.nodes if node.op != "placeholder")
+    assert calls(graphs[0]) == 4
+    assert len(layer.graph.output_node().args[0]) == handed
+    assert (first.target is torch.nn.functional.linear) == (kind is PostNorm or not grad)

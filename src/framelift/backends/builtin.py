@@ -285,7 +285,8 @@ def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers:
     # "auto" folds where it was seen to pay: on the CPU.
     on_cpu = all(one.device.type == "cpu" for one in example_inputs if type(one) is not int and hasattr(one, "device"))
     if fewest is not None and (on_cpu or config.repeated_layers == "always"):
-        fold_repeated_layers(copy, fewest)
+        needs_grad = torch.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
+        fold_repeated_layers(copy, fewest, for_memory=needs_grad)
     return accepted_by_caches(copy, example_inputs)
 
 

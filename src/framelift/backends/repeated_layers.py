@@ -38,15 +38,17 @@ MOST_STARTS = 24  # nodes that are tried as the first one of a layer
 
 @dataclass(frozen=True)
 class Stack:
-    """Equal layers behind each other: `count` of them, `length` nodes each, from the node `start` on."""
+    """Equal layers of `length` nodes behind each other, from the node `start` up to `end`, where there may be a part of
+    one more.
+    """
 
     start: int
     length: int
-    count: int
+    end: int
 
     @property
-    def end(self) -> int:
-        return self.start + self.length * self.count
+    def count(self) -> int:
+        return (self.end - self.start) // self.length
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,20 @@ class Layer:
     outputs: frozenset[int]
 
 
-def fold_repeated_layers(graph_module: GraphModule, fewest: int) -> int:
+def fold_repeated_layers(graph_module: GraphModule, fewest: int, for_memory: bool = False) -> int:
     """Fold the layers that occur at least `fewest` times in a row.  Changes the graph; returns how many layers were
-    folded away.
+    folded away.  `for_memory`: least is to be handed from layer to layer.
     """
     nodes = list(graph_module.graph.nodes)
     words = _words(nodes)
     folded = 0
     for number in range(MOST_STACKS):
         found = next(
-            ((stack, layers) for stack in _stacks(words, fewest) if (layers := _equal_layers(nodes, stack, fewest))),
+            (
+                (stack, layers)
+                for stack in _stacks(words, fewest)
+                if (layers := _equal_layers(nodes, stack, fewest, for_memory))
+            ),
             None,
         )
         if found is None:
@@ -182,35 +188,77 @@ def _stacks(words: Sequence[int], fewest: int) -> Iterator[Stack]:
             end = start
             while end + length < len(words) and words[end] == words[end + length]:
                 end += 1
-            count = (end - start + length) // length
-            if count >= fewest and end > start:
-                stacks.append(Stack(start, length, count))
+            if end > start and (one := Stack(start, length, end + length)).count >= fewest:
+                stacks.append(one)
             start = end + 1
     return iter(sorted(stacks, key=lambda stack: (-stack.length * stack.count, stack.length)))
 
 
-def _equal_layers(nodes: Sequence[Node], stack: Stack, fewest: int) -> list[Layer]:
-    """The layers of a stack, begun at the node where least has to be handed from one to the next; none where they are
-    not equal.
+def _equal_layers(nodes: Sequence[Node], stack: Stack, fewest: int, for_memory: bool) -> list[Layer]:
+    """The layers of a stack, begun at the node that makes most of them and splits least; none where they are not equal.
+
+    Inductor fuses nothing across the border of two layers.  Where gradients are needed, what is handed from one to the
+    next is kept for the backward: there least should be.
     """
     place_of = {node: place for place, node in enumerate(nodes)}
-    last_use = [max((place_of.get(user, len(nodes)) for user in node.users), default=-1) for node in nodes]
+    depths = _depths(nodes)
 
-    def handed_on(start: int) -> int:
-        return sum(last_use[place] >= start + stack.length for place in range(start, start + stack.length))
+    def cost(start: int) -> tuple[int, ...]:
+        handed, split = 0, 0
+        for place in range(start, start + stack.length):
+            behind = [user for user in nodes[place].users if place_of.get(user, len(nodes)) >= start + stack.length]
+            handed += bool(behind)
+            split += not _is_called(nodes[place]) and any(_is_fused(nodes[place], user, depths) for user in behind)
+        return (
+            (-layers_from(start), handed, split, start) if for_memory else (-layers_from(start), split, handed, start)
+        )
 
-    starts = sorted(range(stack.start, stack.start + stack.length), key=lambda start: (handed_on(start), start))
+    def layers_from(start: int) -> int:
+        return (stack.end - start) // stack.length
+
+    starts = sorted(range(stack.start, stack.start + stack.length), key=cost)
     best: list[Layer] = []
     for start in starts[:MOST_STARTS]:
-        ends = range(
-            start + stack.length, stack.end + 1, stack.length
-        )  # one layer less, unless it begins at the very start
+        if layers_from(start) <= len(best):
+            continue
+        ends = range(start + stack.length, stack.end + 1, stack.length)
         equal = _longest_equal([_layer(list(nodes[end - stack.length : end])) for end in ends])
         if len(equal) > len(best):
             best = equal
-        if len(best) >= stack.count - 1:
-            break
     return best if len(best) >= fewest else []
+
+
+#: what Inductor calls as it is, so that nothing is fused across it
+_CALLED: frozenset[Any] = frozenset(
+    {
+        *(torch.matmul, torch.mm, torch.bmm, torch.addmm, torch.baddbmm, torch.einsum, operator.matmul),
+        *(torch.conv1d, torch.conv2d, torch.conv3d, torch.nn.functional.linear),
+        torch.nn.functional.scaled_dot_product_attention,
+        *("matmul", "mm", "bmm", "addmm", "baddbmm", "__matmul__"),
+    }
+)
+
+
+def _is_called(node: Node) -> bool:
+    return node.target in _CALLED
+
+
+def _is_fused(node: Node, user: Node, depths: dict[Node, int]) -> bool:
+    """Whether one kernel computes both, or the node and what reads it through views."""
+    if _is_called(user) or depths.get(user) != depths[node]:
+        return False
+    ours, theirs = node.meta.get("tensor_facts"), user.meta.get("tensor_facts")
+    if ours is not None and theirs is not None and ours[1] == theirs[1]:
+        return any(_is_fused(user, reader, depths) for reader in user.users)
+    return user.op != "output"
+
+
+def _depths(nodes: Sequence[Node]) -> dict[Node, int]:
+    """How many of these calls are on the way to a node, at most."""
+    depths: dict[Node, int] = {}
+    for node in nodes:
+        depths[node] = max((depths.get(one, 0) + _is_called(one) for one in node.all_input_nodes), default=0)
+    return depths
 
 
 def _layer(nodes: list[Node]) -> Layer:
