@@ -44,8 +44,36 @@ def without_grad(x: torch.Tensor) -> Any:
         x.mul_(2)
 
 
+def detached(x: torch.Tensor) -> Any:
+    x.detach().add_(1)
+    return x * 2
+
+
+def detached_views(x: torch.Tensor) -> Any:
+    x.detach().detach()[0].add_(1)
+    x.view(-1).detach().mul_(2)
+    return torch.detach(x).view(-1).zero_()
+
+
+def data(x: torch.Tensor) -> Any:
+    """`data` has a counter of its own."""
+    x.data.add_(1)
+    x.data.view(-1).detach().mul_(2)
+    return x * 2
+
+
+def data_and_itself(x: torch.Tensor) -> Any:
+    x.data[0] = 5
+    x[1] = 6
+    x.detach().copy_(x * 2)
+    return x.sum()
+
+
+PROGRAMS = [once, several, views, lists, without_grad, detached, detached_views, data, data_and_itself]
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("program", [once, several, views, lists, without_grad])
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_versions_count_the_writes_of_eager_mode(program: Program, backend: str) -> None:
     compiled = framelift.compile(program, backend=backend, fullgraph=True)
     for calls in (1, 2, 3):

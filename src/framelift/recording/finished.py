@@ -9,9 +9,14 @@ from typing import Any
 import torch
 from torch.fx.graph_module import GraphModule
 
+from ..graph.fx.tape import Step
+from ..graph.fx.targets import getter_target, target_of
 from ..graph.fx.values import Value
 
 __all__ = ["Finished", "counted_writes"]
+
+#: they give a tensor without history that is written together with its source
+_DETACHING = tuple(map(target_of, (torch.detach, torch.Tensor.detach, torch._C.TensorBase.detach)))
 
 
 @dataclass(frozen=True)
@@ -57,11 +62,27 @@ def counted_writes(
     """How often eager mode writes an input: (its index, how often).
 
     Left out are those that share memory with another input (`groups`: id of a storage -> indices), and those that are
-    written past their version counter, as by `x.data.add_(1)`.
+    written by way of a tensor of which it is not known whether it has a counter of its own.
     """
     found = []
     for i, value in enumerate(inputs):
         writes = [one for one in written if one.storage is value.storage]
-        if writes and len(groups[id(value.storage)]) == 1 and all(one.view != "detached" for one in writes):
-            found.append((i, len(writes)))
+        counted = [_counts_for(one, value) for one in writes]
+        if writes and len(groups[id(value.storage)]) == 1 and None not in counted:
+            found.append((i, sum(map(bool, counted))))
     return tuple(found)
+
+
+def _counts_for(value: Value, source: Value) -> bool | None:
+    """Whether a write to a tensor is counted as one to the input whose memory it is: views and `detach` share the
+    counter of what they were made of, `data` gives a tensor with one of its own.  None: not known.
+    """
+    while value is not source:
+        step = value.step
+        if type(step) is not Step or step.target is getter_target("data"):
+            return False if type(step) is Step else None
+        above = [one for one in step.inputs if one.storage is source.storage]
+        if not above or value.view == "detached" and step.target not in _DETACHING:
+            return None
+        value = above[0]
+    return True
