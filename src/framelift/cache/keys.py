@@ -26,7 +26,7 @@ __all__ = ["FORMAT", "key_of", "own_files"]
 #: how records are written; to be raised when that changes
 FORMAT = "framelift capture 1"
 #: options that say where and whether captures are kept, and how much is said of them
-_ASIDE = frozenset({"cache", "cache_dir", "cache_size", "enable_aot_compile", "record_captures"})
+_ASIDE = frozenset({"cache", "cache_dir", "cache_size", "enable_aot_compile", "record_captures", "strict_precompile"})
 _OPTIONS = tuple(
     sorted(name for name, row in OPTIONS.items() if not row.ignored and not row.alias and name not in _ASIDE)
 )
@@ -35,7 +35,18 @@ _OPTIONS = tuple(
 def key_of(code: types.CodeType, *asked: Any) -> str:
     """The key for a code; `asked` is what this `compile` asked for, in JSON's types."""
     own = [[name, _plain(getattr(config, name))] for name in _OPTIONS]
-    text = json.dumps([FORMAT, code_hash(code), asked, own, Blocks().is_error, _installed(), _devices()])
+    text = json.dumps(
+        [
+            FORMAT,
+            torch.compiler.config.cache_key_tag,
+            code_hash(code),
+            asked,
+            own,
+            Blocks().is_error,
+            _installed(),
+            _devices(),
+        ]
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 

@@ -11,16 +11,17 @@ import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch.overrides import _enable_torch_function
 
-from .. import _core
+from .. import _core, config
 from ..bytecode.maker import original_of
 from ..cache import store
 from ..cache.keys import key_of
 from ..cache.reader import Reader
 from ..cache.reasons import NotKept, NotMine
 from ..cache.record import Guards, guards_of, record_of, rest_of
-from ..exc import BackendCompilerFailed, SkipFrame
+from ..exc import BackendCompilerFailed, PackageError, SkipFrame
 from ..graph.analysis.infallible import in_handler
 from ..guards.native_program import build_program
 from ..guards.sentences import explain
@@ -31,6 +32,7 @@ from ..vocabulary.reasons import Interrupt
 from .around.failing import Undo
 from .compile_entry import Backend, Parts, compile_kept
 from .records.captures import Capture, counts
+from .records.counters import counters
 
 if TYPE_CHECKING:
     from ..exits.entry import EntryPlan
@@ -54,6 +56,8 @@ def keeper_for(
     if recorded:
         return Keeper("", _core.set_walks(), recorded=True)
     if hooks.guard_filter_fn is not None or hooks.guard_export_fn is not None:
+        return None
+    if torch.compiler.config.force_disable_caches:
         return None
     options = sys.modules.get("torch._inductor.config")
     if options is not None and options.freezing:  # the graph holds tensors
@@ -140,10 +144,14 @@ class Keeper:
             except Exception as error:  # noqa: BLE001  a record that was written by another version of this code
                 raise_outside(error)
                 topic("cache").info("a kept capture is not used: %s: %s: %s", path, type(error).__name__, error)
+                counters["dynamo_cache"]["dynamo_cache_error"] += 1
                 continue
             store.used(path)
+            counters["dynamo_cache"]["dynamo_cache_hit"] += 1
             topic("cache").info("%s was loaded from %s", info.name, path)
             return found
+        if not self.recorded:
+            counters["dynamo_cache"]["dynamo_cache_miss"] += 1
         return None
 
     def keep(
@@ -181,7 +189,10 @@ class Keeper:
             except NotKept as refusal:
                 info.not_kept = str(refusal)
                 counts.not_kept[refusal.what] += 1
+                counters["dynamo_cache_bypass"][refusal.what] += 1
                 topic("cache").info("%s is not kept: %s", info.name, refusal)
+                if config.strict_precompile and not self.recorded:
+                    raise PackageError(f"the capture of {info.name} cannot be kept on disk: {refusal}") from None
 
 
 def _check(record: dict[str, Any], session: Session, parts: Parts, locals_: tuple[Any, ...]) -> None:

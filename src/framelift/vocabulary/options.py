@@ -58,7 +58,15 @@ OPTIONS: dict[str, Option] = {
         ),
     ),
     # -- captures kept on disk
-    "cache": Option(False, "captures are kept on disk and loaded by later processes, which then rehearse nothing"),
+    "cache": Option(
+        False,
+        "captures are kept on disk and loaded by later processes, which then rehearse nothing",
+        torch_variable="TORCH_CACHING_PRECOMPILE",
+    ),
+    "caching_precompile": Option(False, "torch.compile's name of cache", alias="cache"),
+    "strict_precompile": Option(
+        False, "a capture that cannot be kept on disk is an error", torch_variable="TORCH_STRICT_PRECOMPILE"
+    ),
     "cache_dir": Option("", "the folder of kept captures; by default framelift in the user's cache folder"),
     "record_captures": Option(False, "captures are recorded as data, so that save_package can write them"),
     "enable_aot_compile": Option(True, "functions and modules can be compiled ahead of time"),
@@ -201,8 +209,6 @@ OPTIONS: dict[str, Option] = {
             ("fake_tensor_cache_enabled", True),
             ("fake_tensor_cache_crosscheck_enabled", False),
             ("fake_tensor_disable_inference_mode", True),
-            ("caching_precompile", False),
-            ("strict_precompile", False),
             ("compiled_autograd", False),
             ("compiled_autograd_kwargs_override", None),
             ("enable_dynamo_decompositions", True),

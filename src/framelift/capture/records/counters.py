@@ -11,6 +11,7 @@ __all__ = ["cache_hits", "counters", "note"]
 
 #: group -> name -> count.  frames: total, ok.  stats: calls_captured, unique_graphs.  graph_break, unimplemented: by
 #: sentence.  recompiles: by function.  recompile_reasons: by sentence.
+#: dynamo_cache: hits, misses and errors of captures on disk.  dynamo_cache_bypass: why others are not there.
 counters: collections.defaultdict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
 
 
