@@ -23,7 +23,7 @@ import time
 from typing import Any
 
 FRONT_ENDS = ("framelift", "torch.compile")
-MODELS = ("llama", "train", "bert", "gpt2", "vit")
+MODELS = ("llama", "train", "bert", "gpt2", "vit", "t5")
 
 
 def model_and_call(name: str, layers: int, device: str) -> tuple[Any, Any, bool]:
@@ -49,6 +49,10 @@ def model_and_call(name: str, layers: int, device: str) -> tuple[Any, Any, bool]
         model = hf.BertModel(hf.BertConfig(**sizes))
     elif name == "gpt2":
         model = hf.GPT2Model(hf.GPT2Config(n_embd=width, n_layer=layers, n_head=8, vocab_size=1000, use_cache=False))
+    elif name == "t5":
+        shape = {"d_model": width, "d_kv": width // 8, "d_ff": width * 2, "num_heads": 8}
+        model = hf.T5Model(hf.T5Config(**shape, num_layers=layers, vocab_size=1000, use_cache=False))
+        return model.to(device, dtype).eval(), lambda f: f(input_ids=ids, decoder_input_ids=ids[:, :32]), False
     else:
         del sizes["vocab_size"]
         model = hf.ViTModel(hf.ViTConfig(**sizes, image_size=64, patch_size=8))

@@ -217,6 +217,9 @@ def lower(
 
     from . import raising_kernels
     from .own_memory import OwnMemory
+    from .vector_instructions import try_only_the_best
+
+    try_only_the_best()
 
     patches = {**raising_kernels.install(), **_inductor_config(mode, options)}
     if inductor_config.post_grad_custom_post_pass is None:  # a user's own pass stays
