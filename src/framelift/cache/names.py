@@ -123,5 +123,7 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
         yield vars(obj).get("__module__"), vars(obj).get("__qualname__")
     elif obj is torch._C._VariableFunctions:
         yield "torch._C", "_VariableFunctions"
+    elif module_of(type(obj)) == "numpy" and type(obj).__name__ == "ufunc":
+        yield "numpy", obj.__name__
     elif type(obj) in _OPERATORS:
         yield "torch.ops", str(obj)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import enum
 import functools
+import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from ..vocabulary.class_reads import (
 )
 from .code_hash import code_hash
 from .names import module_name, space_name
+from .operators import operator_facts
 from .reasons import NotKept
 
 __all__ = ["Facts", "facts_of"]
@@ -68,6 +70,8 @@ def facts_of(obj: Any) -> Facts:
         return _module(obj)
     if is_a(obj, enum.Enum):
         return Facts("member", [_core.own_dict(obj)["_name_"]], (type(obj),))
+    if _is_ufunc(obj):
+        return Facts("ufunc", [obj.__name__])
     if is_handle_class(type(obj)):
         return Facts("instance", [], (type(obj),))
     raise NotKept("an object has no written form", _shown(obj))
@@ -147,9 +151,13 @@ def _reference(obj: weakref.ref[Any]) -> Facts:
 
 
 def _operator(obj: Any) -> Facts:
-    if not str(obj).startswith("aten."):
-        raise NotKept("an operator that is not torch's own, whose code may change", str(obj))
-    return Facts("operator", [str(obj)])
+    return Facts("operator", operator_facts(obj))
+
+
+def _is_ufunc(obj: Any) -> bool:
+    """Whether it is one of numpy's own functions on arrays."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(obj) is numpy.ufunc and vars(numpy).get(obj.__name__) is obj
 
 
 FORMS: dict[type, Callable[[Any], Facts]] = {
