@@ -175,6 +175,7 @@ static PyObject* rehearsed_code(PyObject*, PyObject*) {
   return r->times.as_list();
 }
 static PyObject* walks_of_sets(PyObject*, PyObject*) { return PyLong_FromLong(set_walks()); }
+static PyObject* unordered_walks(PyObject*, PyObject*) { return PyLong_FromLong(unordered_set_walks()); }
 // Warnings of C code: rows of filters that ask these two while captured code runs, and match nothing otherwise.  They
 // are C functions, so that no frame comes between the code that warns and the question.
 static bool is_live() { return thread_state().mode == Mode::Rehearse && current_rehearsal(); }
@@ -234,6 +235,8 @@ static MethodTable methods({
     method<rehearsed_code, METH_NOARGS>("rehearsed_code", "the code that has run in this rehearsal, with its times"),
     method<walks_of_sets, METH_NOARGS>(
         "set_walks", "how many sets were walked whose order the next process may not have"),
+    method<unordered_walks, METH_NOARGS>("unordered_set_walks",
+                                         "how many of these sets have other elements than strings and numbers"),
     method<warning_text, METH_O>("warning_text", "a warning of C code begins: whether captured code runs"),
     method<warning_category, METH_O>("warning_category", "whether the session says that nobody hears of this warning"),
     method<is_live_here, METH_O>("is_live", "whether captured code runs"),

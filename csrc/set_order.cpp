@@ -15,9 +15,10 @@ extern "C" PyAPI_FUNC(int) _PySet_NextEntry(PyObject*, Py_ssize_t*, PyObject**, 
 #endif
 
 static PyObject* name_note_order;
-static long walks = 0;
+static long walks = 0, unordered_walks = 0;
 
 long set_walks() { return walks; }
+long unordered_set_walks() { return unordered_walks; }
 
 // Whether an element has the same hash in every process: numbers have.
 static bool same_hash_everywhere(PyObject* element) {
@@ -37,11 +38,15 @@ int note_order(Rehearsal* r, PyObject* obj) {
   Py_ssize_t position = 0;
   PyObject* element;
   Py_hash_t hash;
-  bool counted = false;
+  bool counted = false, unordered = false;
   while (_PySet_NextEntry(obj, &position, &element, &hash)) {
     if (!counted && !same_hash_everywhere(element)) {
       counted = true;
       walks++;
+    }
+    if (!unordered && !same_hash_everywhere(element) && !PyUnicode_CheckExact(element) && element != Py_None) {
+      unordered = true;
+      unordered_walks++;
     }
     if (!by_address(r, element)) continue;
     PyObject* args[] = {obj};

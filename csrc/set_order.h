@@ -11,6 +11,8 @@ int note_orders(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssiz
 // How many sets were walked in this process whose order may be another one in the next: strings and addresses
 // decide it.
 long set_walks();
+// Of these, the sets with other elements than strings and numbers.
+long unordered_set_walks();
 // While it lives, walks over sets that any C code begins for captured code are seen: unpacking, star calls, `list +=
 // set` …
 struct WalksScope {

@@ -196,3 +196,27 @@ def test_what_cannot_be_saved_says_why(tmp_path: Path) -> None:
     assert torch.equal(made(torch.ones(1)), of_this_process(torch.ones(1)))
     with pytest.raises(PackageError, match="the capture of of_this_process cannot be saved: the program asks for what"):
         made.save_compiled_function(tmp_path / "function")
+
+
+def over_a_set(x: torch.Tensor) -> torch.Tensor:
+    for word in {"ab", "c", "def"}:
+        x = x + len(word)
+    return x
+
+
+class Named:
+    pass
+
+
+def over_objects(x: torch.Tensor) -> torch.Tensor:
+    for one in {Named(), Named()}:
+        x = x + (1 if one else 2)
+    return x
+
+
+def test_the_order_of_sets(tmp_path: Path) -> None:
+    """Strings have some order in every process; that of objects follows from where they lie in memory."""
+    loaded = again(compiled(over_a_set).aot_compile(((torch.ones(1),), {})), tmp_path)
+    assert loaded(torch.ones(1)).item() == 7
+    with pytest.raises(PackageError, match="the order of a set"):
+        compiled(over_objects).aot_compile(((torch.ones(1),), {})).save_compiled_function(tmp_path / "other")

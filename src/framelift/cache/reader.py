@@ -22,6 +22,7 @@ from .leaves import leaf_of
 from .names import find
 from .objects import facts_of
 from .reasons import NotKept, NotMine, Unbound
+from .value_checks import VALUE_CHECKS, value_check
 
 __all__ = ["Reader"]
 
@@ -216,6 +217,8 @@ class Reader:
         return now
 
     def _check(self, data: Any) -> Any:
+        if data[0] in VALUE_CHECKS:
+            return value_check(self, data)
         if data[0] != "answers":
             check = CHECKS.get(data[0])
             if check is None:

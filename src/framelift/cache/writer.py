@@ -18,6 +18,7 @@ from .leaves import is_singleton, leaf_data
 from .names import name_for
 from .objects import facts_of
 from .reasons import NotKept
+from .value_checks import value_check_data
 
 __all__ = ["TENSOR_FIELDS", "Writer"]
 
@@ -129,6 +130,9 @@ class Writer:
         form = form_of(check)
         if form is not None:
             return [form[0], [self.value(one) for one in form[1]], words]
+        data = value_check_data(self, check, words) if guard.kind == "CHECK" else None
+        if data is not None:
+            return data
         raise NotKept("a guard has no written form", f"{guard.origin} {words}")
 
     def _line(self, line: Any) -> str:

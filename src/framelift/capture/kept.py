@@ -54,7 +54,7 @@ def keeper_for(
     if moment.modes or moment.transforms or moment.subclasses_off:
         return None
     if recorded:
-        return Keeper("", _core.set_walks(), recorded=True)
+        return Keeper("", _core.unordered_set_walks(), recorded=True)
     if hooks.guard_filter_fn is not None or hooks.guard_export_fn is not None:
         return None
     if torch.compiler.config.force_disable_caches:
@@ -178,7 +178,8 @@ class Keeper:
             info.codes = tuple([code for code in ran if not is_own_code(code)])
         with info.phase("keep"):
             try:
-                if _core.set_walks() != self.walks:
+                # In a package, sets of strings have the order of the process that made it.
+                if (_core.unordered_set_walks if self.recorded else _core.set_walks)() != self.walks:
                     raise NotKept("the order of a set was looked at, which differs from process to process")
                 record = record_of(session, plan, parts.finished, guards, inputs, externals, rest)
                 _check(record, session, parts, locals_)
