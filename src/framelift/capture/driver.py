@@ -21,6 +21,7 @@ import torch
 
 from .. import _core, config
 from .._core import is_a
+from ..cache.reasons import NotKept
 from ..exc import BackendCompilerFailed, InternalError, UncapturedHigherOrderOpError, Unsupported
 from ..guards.kinds import full_name
 from ..guards.misses import Miss
@@ -323,7 +324,9 @@ class Driver:
             program, info.explain = build_program(
                 self.hooks.guards(world.guards), origins, externals, world.all_distinct(), session.state
             )
-        if keeper is not None and stop is None:
+        if keeper is not None and stop is not None:
+            keeper.refuse(info, NotKept("it ends in a graph break" if is_a(stop, Interrupt) else "it raises"))
+        elif keeper is not None:
             keeper.keep(session, plan, parts, world.guards, origins, externals, info, locals_)
         return _core.Entry(program, run, info, replayable=info.replayable), info
 

@@ -188,12 +188,16 @@ class Keeper:
                 elif not store.write(self.key, record):
                     raise NotKept("the folder cannot be written to", store.folder())
             except NotKept as refusal:
-                info.not_kept = str(refusal)
-                counts.not_kept[refusal.what] += 1
-                counters["dynamo_cache_bypass"][refusal.what] += 1
-                topic("cache").info("%s is not kept: %s", info.name, refusal)
+                self.refuse(info, refusal)
                 if config.strict_precompile and not self.recorded:
                     raise PackageError(f"the capture of {info.name} cannot be kept on disk: {refusal}") from None
+
+    def refuse(self, info: Capture, refusal: NotKept) -> None:
+        """A capture is not kept."""
+        info.not_kept = str(refusal)
+        counts.not_kept[refusal.what] += 1
+        counters["dynamo_cache_bypass"][refusal.what] += 1
+        topic("cache").info("%s is not kept: %s", info.name, refusal)
 
 
 def _check(record: dict[str, Any], session: Session, parts: Parts, locals_: tuple[Any, ...]) -> None:

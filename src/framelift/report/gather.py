@@ -103,9 +103,11 @@ def summary(compiled: Any) -> str:
     operations = sum(note.operations for note in notes)
     misses = sum(one.times for one in causes.recompiles)
     shared = sum(bool(note.shared_with) for note in notes)
+    loaded = sum(note.loaded and not note.shared_with for note in notes)
+    apart = f"{f', {shared} shared' if shared else ''}{f', {loaded} loaded from disk' if loaded else ''}"
     parts = [
         f"{_count(graphs, 'graph')} with {_count(operations, 'operation')} from {_count(len(notes), 'capture')} "
-        f"({sum(note.seconds for note in notes):.2f} s{f', {shared} shared' if shared else ''})",
+        f"({sum(note.seconds for note in notes):.2f} s{apart})",
         f"{_count(native.hits, 'call')} served",
     ]
     parts.append(_count(len(causes.breaks), "break") if causes.breaks else "no breaks")
@@ -230,6 +232,8 @@ class _Gathering:
             note.shared_with,
             note.shares_graph,
             note.from_cache,
+            note.loaded,
+            note.not_kept,
             full is not None and full.interim is not None and not full.interim.job.is_ready(),
         )
 

@@ -188,6 +188,8 @@ class Capture:
     shared_with: str  # the callable whose capture it is, "" for one of its own
     shares_graph: bool  # its graph was compiled before, for a capture with an equal graph
     from_cache: bool  # the disk cache had its compiled graph
+    loaded: bool  # it was kept on disk by another process: nothing was rehearsed
+    not_kept: str  # why it is not kept on disk, "" where it is, or where none is to be
     compiling: bool  # its graph runs uncompiled: the backend is at work in the background
 
 

@@ -31,6 +31,8 @@ _WORDS = {
     "backend": "compiling the graph of",
     "entry": "writing the entry of",
     "guards": "building the guards of",
+    "keep": "writing to disk the capture of",
+    "load": "loading from disk the capture of",
 }
 
 
@@ -56,12 +58,13 @@ def sentence(capture: Capture, phase: str, waited: float) -> str:
 
 
 def so_far() -> str:
-    """The distinct graphs until now, how many of these a disk cache had, how many captures use a graph of another one,
-    and how many graphs are being compiled in the background.
+    """The distinct graphs until now, how many captures were loaded from disk, how many graphs a disk cache had, how
+    many captures use a graph of another one, and how many graphs are being compiled in the background.
     """
     distinct = counts.graphs - counts.shared_graphs
     rows = [
         (distinct, "distinct graph" if distinct == 1 else "distinct graphs"),
+        (counts.loaded, "loaded from disk"),
         (min(cache_hits(), distinct), "from the disk cache"),
         (counts.shared + counts.shared_graphs, "shared"),
         (in_flight(), "compiling in the background"),
@@ -134,7 +137,7 @@ _line = _Line()
 
 @listen("phase")
 def _begin(capture: Capture, phase: str) -> None:
-    if wanted() if phase == "rehearse" else _line.busy.is_set():  # asked once in a capture
+    if wanted() if phase in ("rehearse", "load") else _line.busy.is_set():  # asked once in a capture
         _line.begin(capture, phase)
 
 

@@ -168,6 +168,10 @@ def _functions(report: Report) -> Iterator[Line]:
         shared = collections.Counter(c.shared_with for c in one.captures if c.shared_with)
         if waiting := sum(c.compiling for c in one.captures):
             yield "dim", f"    {_count(waiting, 'graph')} still being compiled in the background"
+        if loaded := sum(c.loaded and not c.shared_with for c in one.captures):
+            yield "dim", f"    {_count(loaded, 'capture')} loaded from disk, nothing was rehearsed"
+        for why, times in collections.Counter(c.not_kept for c in one.captures if c.not_kept).items():
+            yield "dim", f"    {_count(times, 'capture')} not kept on disk: {why}"
         if cached := sum(c.from_cache for c in one.captures):
             yield "dim", f"    {_count(cached, 'graph')} loaded from the disk cache"
         if equal := sum(c.shares_graph and not c.shared_with for c in one.captures):

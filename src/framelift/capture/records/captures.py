@@ -182,6 +182,8 @@ class Note:
     shared_with: str = ""  # the callable it was made for, where that is another one
     shares_graph: bool = False  # its graph was compiled for another capture
     from_cache: bool = False  # its graph was in torch's disk cache
+    loaded: bool = False  # from disk: nothing was rehearsed
+    not_kept: str = ""  # why it could not be kept on disk
 
     @property
     def started(self) -> float:
@@ -345,6 +347,8 @@ class Record:
             capture.done,
             shares_graph=capture.shares_graph,
             from_cache=capture.from_cache,
+            loaded=capture.loaded,
+            not_kept=capture.not_kept,
         )
         self.notes.append(note)
         notify("done", capture)

@@ -100,7 +100,7 @@ function guardTree(c) {
 function capturePart(c) {
   const phases = c.phases.map(p => `${esc(p.name)} ${ms(p.seconds)}`).join(", ");
   return `<section class=card><h3>${esc(c.id.split("#").pop())}: <span class="${c.status === "broken" ? "bad-text" : "ok"}">${esc(c.status)}</span></h3>
-    <p>${many(c.operations, "operation")}, ${many(c.guards, "guard")}, ${c.hits < 0 ? "dropped" : many(c.hits, "call") + " served"} · <span class=dim>${phases}${c.backend ? `, backend ${esc(c.backend)}` : ""}</span></p>
+    <p>${many(c.operations, "operation")}, ${many(c.guards, "guard")}, ${c.hits < 0 ? "dropped" : many(c.hits, "call") + " served"} · <span class=dim>${phases}${c.backend ? `, backend ${esc(c.backend)}` : ""}${c.loaded ? ", loaded from disk" : ""}${c.not_kept ? `, not kept on disk: ${esc(c.not_kept)}` : ""}</span></p>
     ${c.after ? `<p>Resumes after <a href="#/breaks">${esc(c.after)}</a></p>` : ""}
     ${c.reason ? `<p class=bad-text>Ended by <a href="#/breaks">${esc(c.reason)}</a></p>` : ""}${c.recompile ? `<p class=warn-text>Recompiled because of <a href="#/recompiles">${esc(c.recompile)}</a></p>` : ""}
     ${c.resume ? `<details><summary>What it resumes with</summary><pre>${comments(c.resume)}</pre></details>` : ""}
