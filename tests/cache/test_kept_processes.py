@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PROGRAM = Path(__file__).with_name("programs.py")
+PROGRAM = Path(__file__).with_name("kept_program.py")
 
 
 def start(folder: Path) -> subprocess.Popen[str]:

@@ -1,4 +1,4 @@
-"""The program of test_processes.py, run in processes of their own: results and counts as JSON."""
+"""The program of test_kept_processes.py, run in processes of their own: results and counts as JSON."""
 
 from __future__ import annotations
 
