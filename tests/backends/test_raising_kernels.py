@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+OLD = torch.torch_version.TorchVersion(torch.__version__) < (2, 12)
 SRC = Path(__file__).parents[2] / "src"
 
 #: `bad(n, bound)`: so many indices, one of which is out of bounds.  Each program: function, good arguments, bad arguments.
@@ -83,12 +85,15 @@ print("fine")
 """
 
 
-@pytest.mark.parametrize("names", [("index",), ("several_loops", "asserted"),
-                                   pytest.param(("embedding", "scatter", "index_put", "cross_entropy"), marks=pytest.mark.slow)],
-                         ids=lambda names: names[0])
+OTHERS = pytest.param(("embedding", "scatter", "index_put", "cross_entropy"), marks=pytest.mark.slow)
+
+
+@pytest.mark.skipif(OLD, reason="a check that fails in a kernel of torch 2.11 ends the process, with torch.compile too")
+@pytest.mark.parametrize("names", [("index",), ("several_loops", "asserted"), OTHERS], ids=lambda names: names[0])
 def test_checks_in_parallel_loops_raise(names) -> None:
     environment = {**os.environ, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "2"}
-    done = subprocess.run([sys.executable, "-c", f"NAMES = {names!r}\n" + PROGRAMS], capture_output=True, text=True, env=environment, timeout=550)
+    command = [sys.executable, "-c", f"NAMES = {names!r}\n" + PROGRAMS]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=550)
     assert done.stdout.strip() == "fine", done.stdout + done.stderr[-3000:]
 
 

@@ -12,6 +12,7 @@ import sys
 import textwrap
 
 import pytest
+import torch
 
 PROGRAMS = textwrap.dedent("""
     import json, os, sys, torch, framelift
@@ -165,6 +166,8 @@ LOADED = {
 WITH_COMPILER = {"checkpoint": (2, 1), "sizes": (2, 2), "changing_float": (2, 2)}
 #: what a compiler assumes about a float is not kept
 COMPILED_AGAIN = {"assumed_float"}
+if torch.torch_version.TorchVersion(torch.__version__) < (2, 12):
+    del LOADED["out_of_range"]  # there a check that fails in a kernel ends the process, with torch.compile too
 ALL = [*LOADED, *WITH_COMPILER, *COMPILED_AGAIN]
 
 

@@ -254,7 +254,11 @@ def test_a_function_that_nobody_differentiates_is_exported(strict) -> None:
             assert exported(torch.full((3,), 2.0)).tolist() == program(torch.full((3,), 2.0)).tolist()
 
 
-@pytest.mark.parametrize("program", [saving_same, checkpointed])
+#: torch 2.11 raises a KeyError for a checkpoint without context_fn in an exported program, with torch.export too
+OLD = torch.torch_version.TorchVersion(torch.__version__) < (2, 12)
+
+
+@pytest.mark.parametrize("program", [saving_same, *([] if OLD else [checkpointed])])
 def test_hooks_of_torchs_that_keep_what_is_saved_change_no_gradient(program) -> None:
     model, given = Program(program), torch.tensor([1.0, 2.0, 3.0])
     exported = framelift.export(model, (torch.ones(3),), strict=False).module()
