@@ -46,7 +46,7 @@ OPTIONS: dict[str, Option] = {
     "repeated_layers": Option(
         "auto",
         (
-            'equal layers in a row are compiled once by Inductor: "auto" (three and more, on the CPU), '
+            'equal layers in a row are compiled once by Inductor: "auto" (three and more; not in training on GPUs), '
             '"always" (two and more), "off"'
         ),
     ),
