@@ -14,6 +14,7 @@ import argparse
 import collections
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -94,9 +95,10 @@ def _path(folder: str, name: str) -> str:
 
 def _inside(what: str, asked: argparse.Namespace, folder: str, names: list[str]) -> dict[str, str]:
     options = ["--backend", asked.backend, "--inside", what, folder]
-    environment = {**os.environ, "FRAMELIFT_CACHE_DIR": os.path.join(folder, "keys")}
-    if what == "load":
-        environment["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "inductor")
+    compiled = os.path.join(folder, "inductor")  # one name, since programs read the environment; empty at the start
+    shutil.rmtree(compiled, ignore_errors=True)
+    places = {"FRAMELIFT_CACHE_DIR": os.path.join(folder, "keys"), "TORCHINDUCTOR_CACHE_DIR": compiled}
+    environment = {**os.environ, **places}
     command = [sys.executable, os.path.abspath(__file__), asked.corpus, *names, *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["')]

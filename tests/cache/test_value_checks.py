@@ -36,3 +36,12 @@ def test_what_follows_from_values() -> None:
     x = torch.ones(2)
     for ids, loaded in (([3, 3, 1], False), ([3, 3, 1], True), ([1, 3, 3], True), ([1, 2, 3], False), ([3, 1, 2], True)):
         check(by_result, x, torch.tensor(ids), loaded=loaded)
+
+
+def by_text(x: torch.Tensor, ids: torch.Tensor) -> Any:
+    return x * len(repr(ids.tolist())) if ids.dim() else x * len(str(ids))
+
+
+def test_texts() -> None:
+    for ids, loaded in (([3, 10], False), ([3, 10], True)):
+        check(by_text, torch.ones(2), torch.tensor(ids), loaded=loaded)

@@ -121,6 +121,8 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
             yield home, obj.__name__
     elif type(obj) is functools._lru_cache_wrapper:
         yield vars(obj).get("__module__"), vars(obj).get("__qualname__")
+    elif obj is torch._tensor_str.PRINT_OPTS:
+        yield "torch._tensor_str", "PRINT_OPTS"
     elif obj is torch._C._VariableFunctions:
         yield "torch._C", "_VariableFunctions"
     elif module_of(type(obj)) == "numpy" and type(obj).__name__ == "ufunc":

@@ -7,6 +7,7 @@ as the program's own numbers are.  Nothing is computed before somebody asks.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
 from typing import Any
@@ -24,6 +25,7 @@ from ..graph.metadata.arguments import rebuild
 from ..graph.metadata.facts import Facts, plain_kind
 from ..graph.symbols.number_nodes import numbers_in
 from ..graph.symbols.numbers import NUMBERS
+from ..guards.checks import check as is_check
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.origins import Origin, const
 
@@ -177,7 +179,13 @@ def guard_together(world: World, origins: Sequence[Origin], check: Callable[...,
 def guard_text(world: World) -> None:
     """Guard how tensors are printed: the text of one was taken."""
     said = dict(vars(PRINT_OPTS))
-    world.guard(const(PRINT_OPTS), "CHECK", (lambda now: vars(now) == said, f"prints with {said}"), "print options")
+    check = functools.partial(_prints_with, tuple(said.items()))
+    world.guard(const(PRINT_OPTS), "CHECK", (check, f"prints with {said}"), "print options")
+
+
+@is_check
+def _prints_with(options: tuple[tuple[str, Any], ...], now: Any) -> bool:
+    return vars(now) == dict(options)
 
 
 def is_small(tensor: torch.Tensor) -> bool:
