@@ -115,7 +115,7 @@ def _apply(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         _core.captured(setup, (ctx, tuple(inputs), output), None)
         return output
 
-    if not torch.is_grad_enabled() or not any(ctx.needs_input_grad):
+    if not torch._C.is_grad_enabled() or not any(ctx.needs_input_grad):
         with _no_grad():
             return _plain_result(recorder, run(), tensors, ctx)
     return _Tracked(session, cls, backward, ctx, inputs, tensors, is_tracked).result(run)
@@ -134,7 +134,7 @@ def _batched(session: Session, cls: type, forward: Any, setup: Any, inputs: list
         or not _core.read(cls, "generate_vmap_rule")
         or not recorder.live.only_vmap()
         or tracked
-        and torch.is_grad_enabled()
+        and torch._C.is_grad_enabled()
     ):
         raise Interrupt("torch-operation", f"{qualname_of(cls)}.apply inside a function transform")
     with _no_grad():
@@ -199,7 +199,7 @@ def _bound(forward: Any, inputs: list[Any], kwargs: dict[str, Any]) -> tuple[lis
 
 @scope
 def _no_grad() -> Iterator[None]:
-    before = torch.is_grad_enabled()
+    before = torch._C.is_grad_enabled()
     torch._C._set_grad_enabled(False)
     try:
         yield

@@ -235,7 +235,7 @@ def _backward(
         if leaves
         else []
     )
-    before = torch.is_grad_enabled()
+    before = torch._C.is_grad_enabled()
     torch._C._set_grad_enabled(False)  # as the engine does
     try:
         for leaf, grad in zip(leaves, made):

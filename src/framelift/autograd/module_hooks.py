@@ -56,7 +56,7 @@ _setup_input, _setup_output = map(_as_captured, (BackwardHook.setup_input_hook, 
 def _hooked(session: Session, args: Any) -> int | None:
     """The place of the one tensor that gets a hook; None where there is none."""
     found = [i for i, arg in enumerate(args) if is_a(arg, torch.Tensor)]
-    if not torch.is_grad_enabled() or not any(session.recorder.value_of(args[i]).facts.requires_grad for i in found):
+    if not torch._C.is_grad_enabled() or not any(session.recorder.value_of(args[i]).facts.requires_grad for i in found):
         return None
     if (
         len(found) > 1

@@ -105,7 +105,7 @@ def _close(session: Session, region: Region) -> None:
         list(dict.fromkeys(value for step in inside for value in step.inputs if value.external is not None)),
     )
     around: list[Value] = []
-    before = torch.is_grad_enabled()
+    before = torch._C.is_grad_enabled()
     torch._C._set_grad_enabled(False)  # as autograd does
     try:
         hooks.own = [_pair(session, region, value, around) for value in inputs]

@@ -79,7 +79,7 @@ def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwar
         return Handle()
     facts = value.facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
     grad = fresh(recorder, facts, "grad", exact=False)
-    before = torch.is_grad_enabled()
+    before = torch._C.is_grad_enabled()
     torch._C._set_grad_enabled(False)  # as in a backward
     try:
         body = pure_body(session, "a tensor's hook", hook, (grad,))

@@ -285,7 +285,7 @@ def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers:
     for node in graph.find_nodes(op="placeholder"):
         node._dynamo_source = None
     fewest = _FEWEST_LAYERS.get(config.repeated_layers) if folds_layers and not takes_floats(graph_module) else None
-    needs_grad = torch.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
+    needs_grad = torch._C.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
     on_cpu = all(one.device.type == "cpu" for one in example_inputs if type(one) is not int and hasattr(one, "device"))
     # "auto" folds where calls are as fast as without: training on a GPU was seen to be 8 % slower (torch 2.11, H200).
     if fewest is not None and (on_cpu or not needs_grad or config.repeated_layers == "always"):

@@ -161,7 +161,7 @@ def _compiled_graph(
         compile_graph = _compiler_of(session, finished, info, backend)
         with (
             run.around(),
-            torch.set_grad_enabled(torch.is_grad_enabled() and not finished.without_grad),
+            torch.set_grad_enabled(torch._C.is_grad_enabled() and not finished.without_grad),
             compiling_hooks(run.hooks),
             torch._C._EnableTorchFunction(),
         ):

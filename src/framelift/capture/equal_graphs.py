@@ -88,7 +88,7 @@ def key_of(graph_module: GraphModule, example_inputs: Sequence[Any]) -> tuple[An
         tuple([_input(one) for one in example_inputs]),
         _core.memory_pattern(tuple(example_inputs)),
         str(_core.torch_state()),
-        torch.is_grad_enabled(),
+        torch._C.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
     )
 

@@ -26,7 +26,7 @@ __all__ = ["frozen"]
 def frozen(session: Session, finished: Finished) -> Finished:
     """The finished rehearsal with its parameters and buffers inside the graph module, if they are to be there."""
     options = sys.modules.get("torch._inductor.config")
-    if options is None or not options.freezing or torch.is_grad_enabled() or finished.mutated:
+    if options is None or not options.freezing or torch._C.is_grad_enabled() or finished.mutated:
         return finished
     module = finished.graph_module
     arguments = finished.inputs if finished.arguments is None else finished.arguments

@@ -106,7 +106,7 @@ def watching_functions(met: Callable[[bool], None]) -> Iterator[None]:
 
     def watched(cls: Any, *args: Any, **kwargs: Any) -> Any:
         asked = getattr(_watched, "met", None)
-        if asked is not None and cls not in _SAME_GRADIENT and torch.is_grad_enabled() and _is_traced(args):
+        if asked is not None and cls not in _SAME_GRADIENT and torch._C.is_grad_enabled() and _is_traced(args):
             asked(any(isinstance(x, torch.Tensor) and x.requires_grad for x in args))
         return apply.__get__(None, cls)(*args, **kwargs)
 

@@ -117,7 +117,7 @@ class _Untracked(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func == _GET_DATA:
             return torch.detach(args[0])
-        hooks = _saved_hooks() if torch.is_grad_enabled() else None
+        hooks = _saved_hooks() if torch._C.is_grad_enabled() else None
         if (hooks is not None or func is torch.Tensor.register_hook) and _is_tracing():
             if func is torch.Tensor.register_hook:
                 raise refused("a hook on a gradient")

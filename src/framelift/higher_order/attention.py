@@ -87,7 +87,7 @@ def _flex_attention(session: Session, callable_: Any, args: tuple[Any, ...], kwa
     recorder = session.recorder
     tensors = [recorder.value_of(x) for x in (query, key, value)]
     facts = tensors[0].facts
-    tracked = torch.is_grad_enabled() and any(v.facts.requires_grad for v in tensors)
+    tracked = torch._C.is_grad_enabled() and any(v.facts.requires_grad for v in tensors)
 
     def places() -> list[Any]:
         return [
@@ -116,7 +116,7 @@ def _flex_attention(session: Session, callable_: Any, args: tuple[Any, ...], kwa
         inputs,
         score_body.has_effect or mask_body.has_effect,
     )
-    tracked = tracked or torch.is_grad_enabled() and any(v.facts.requires_grad for v in score_around)
+    tracked = tracked or torch._C.is_grad_enabled() and any(v.facts.requires_grad for v in score_around)
     rows = tuple(facts.size[:3])
     results = [
         _plain(facts.dtype, facts.device, (*rows, tensors[2].facts.size[-1]), tracked),

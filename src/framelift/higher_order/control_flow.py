@@ -61,7 +61,7 @@ def _agree(name: str, what: str, one: Sequence[Facts], other: Sequence[Facts]) -
 
 def _result_facts(facts: Sequence[Facts], inputs: Sequence[Value]) -> list[Facts]:
     """Of results that autograd tracks where any input is tracked."""
-    tracked = torch.is_grad_enabled() and any(value.facts.requires_grad for value in inputs)
+    tracked = torch._C.is_grad_enabled() and any(value.facts.requires_grad for value in inputs)
     made = []
     for one in facts:
         grad = tracked and (one.dtype.is_floating_point or one.dtype.is_complex)

@@ -139,7 +139,7 @@ def _checkpoint(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
     for name, only in _CHECKPOINT.items():
         if only is not None and own.get(name, only) is not only:
             raise Interrupt("torch-operation", f"torch.utils.checkpoint.checkpoint with {name}")
-    if not torch.is_grad_enabled() or session.recorder.in_transform():
+    if not torch._C.is_grad_enabled() or session.recorder.in_transform():
         return _core.captured(function, tuple(rest), kwargs)
     body = pure_body(session, "checkpoint", function, tuple(rest), kwargs)
     recorder = session.recorder

@@ -90,7 +90,7 @@ def _take_writes(recorder: Recorder, target: Target, outcome: LiveOutcome, found
                 raise Interrupt(
                     "torch-operation", f"{target.name}, which writes to an input inside a function transform"
                 )
-            if torch.is_grad_enabled():
+            if torch._C.is_grad_enabled():
                 raise Interrupt(
                     "torch-operation",
                     f"{target.name}, which writes to a {qualname_of(value.facts.kind)} and is to be differentiated,",

@@ -13,7 +13,7 @@ import torch
 
 from .class_reads import members_of, module_of, qualname_of
 
-__all__ = ["TORCH", "is_class_of", "is_python_file", "is_torch_class", "is_torch_function"]
+__all__ = ["TORCH", "is_class_of", "is_python_file", "is_replacement", "is_torch_class", "is_torch_function"]
 
 #: the folder of torch's files, with the separator behind it
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
@@ -25,6 +25,16 @@ _PACKAGES = os.path.join(_LIBRARY, "site-packages") + os.sep
 def is_python_file(file: str) -> bool:
     """Whether code of this file is of Python's own library."""
     return file.startswith((_LIBRARY, "<frozen ")) and not file.startswith(_PACKAGES)
+
+
+def is_replacement(function: Any) -> bool:
+    """Whether what is found in a place of torch's is a function of the program's, put there before framelift was
+    loaded: it is called as any other function.
+    """
+    if type(function) is not types.FunctionType:
+        return False
+    file = function.__code__.co_filename
+    return not file.startswith(TORCH) and not is_python_file(file)
 
 
 def _is_within(module: Any, package: str) -> bool:

@@ -52,7 +52,7 @@ def replay(
 @scope
 def _beginning(state: State) -> Iterator[None]:
     """Torch's state as it was when the tape began."""
-    grad = torch.is_grad_enabled()
+    grad = torch._C.is_grad_enabled()
     autocast = [
         (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in AUTOCAST_DEVICES
     ]

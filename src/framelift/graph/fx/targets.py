@@ -15,6 +15,7 @@ import torch
 from ... import _core
 from ..._core import is_a
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.torch_code import is_replacement
 
 __all__ = [
     "Getter",
@@ -86,7 +87,8 @@ def _tensor_methods() -> dict[int, str]:
         for name, member in cls.__dict__.items():
             if is_a(member, (types.FunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):
                 # One function may serve as several operators (__rdiv__, __rtruediv__): any of the names will do.
-                found[id(member)] = name
+                if not is_replacement(member):
+                    found[id(member)] = name
     return found
 
 
@@ -119,6 +121,12 @@ WRITTEN_AS_OPERATORS: dict[int, Any] = {
     and f"__{name}__" in torch._C.TensorBase.__dict__
     and f"__{name}__" in OPERATORS
 }
+#: the program put functions of its own in the places of torch's before framelift was loaded
+_REPLACED_BEFORE = any(
+    is_replacement(vars(space).get(name))
+    for space in (torch.Tensor, torch, torch.nn.functional, torch.functional)
+    for name in (*vars(torch._C.TensorBase), *dir(torch._C._VariableFunctions), *vars(torch.nn.functional))
+)
 _targets: dict[int, Target] = {}
 _getters: dict[str, Target] = {}
 
@@ -127,10 +135,13 @@ _getters: dict[str, Target] = {}
 _C_METHODS = {
     name: member
     for name, member in vars(torch._C.TensorBase).items()
-    if is_a(member, (types.MethodDescriptorType, types.WrapperDescriptorType)) and name not in vars(torch.Tensor)
+    if is_a(member, (types.MethodDescriptorType, types.WrapperDescriptorType))
+    and (name not in vars(torch.Tensor) or is_replacement(vars(torch.Tensor)[name]))
 }
 #: the methods of tensors as torch has them: its own in Python, and those
-_OWN_METHODS = {name: member for name, member in vars(torch.Tensor).items() if callable(member)}
+_OWN_METHODS = {
+    name: member for name, member in vars(torch.Tensor).items() if callable(member) and not is_replacement(member)
+}
 _BEHIND = {**_C_METHODS, **_OWN_METHODS}
 _C_KINDS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType, types.MethodWrapperType)
 
@@ -159,7 +170,7 @@ def target_of(func: Any) -> Target:
     found = _targets.get(id(func))
     if found is None:
         found = _targets[id(func)] = _make(func)
-    return found if not _core.torch_patches() or _is_found(found) else _pinned(func, found)
+    return found if not (_REPLACED_BEFORE or _core.torch_patches()) or _is_found(found) else _pinned(func, found)
 
 
 def _is_found(target: Target) -> bool:
@@ -220,7 +231,7 @@ def _make(func: Any) -> Target:
 
 
 #: as it is without what the program puts there
-_TORCH = dict(vars(torch))
+_TORCH = {name: member for name, member in vars(torch).items() if not is_replacement(member)}
 
 
 def _written(func: Any) -> Any:

@@ -203,7 +203,7 @@ class _Reader:
         if fake.layout is not torch.strided or fake.is_quantized:
             raise Interrupt("tensor-kind", f"{self.name} gives layout {fake.layout}")
         facts = facts_of(fake) if self.device is None else facts_of(fake).but(device=self.device)
-        if facts.requires_grad and facts.is_leaf and (torch.is_grad_enabled() or not fake._is_view()):
+        if facts.requires_grad and facts.is_leaf and (torch._C.is_grad_enabled() or not fake._is_view()):
             # Backends give every result a history, so such a leaf would come out as something else.  Views made without
             # grad mode are such leaves too; the recorder sees to it that they neither leave the graph nor meet grad
             # mode.

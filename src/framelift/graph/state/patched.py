@@ -16,6 +16,7 @@ import torch.functional
 import torch.nn.functional
 
 from ... import _core
+from ...vocabulary.torch_code import is_replacement
 from ..metadata.cache import shared_cache
 
 __all__ = ["notice_patches", "replaced_names"]
@@ -41,8 +42,15 @@ _ADDED = {
     id(torch.Tensor): frozenset(vars(torch._C.TensorBase)),
     id(torch._VF): frozenset(dir(torch._C._VariableFunctions)),
 }
+#: names under which torch has operations
+_OPERATIONS = frozenset(
+    {name for owner in (torch._C.TensorBase, torch._C._VariableFunctions, torch._C._nn) for name in dir(owner)}
+    | set(torch.nn.functional.__dict__)
+    | set(torch.functional.__all__)
+    | set(vars(torch.Tensor))
+)
 _NOTHING: frozenset[str] = frozenset()
-_replaced: tuple[int, frozenset[str]] = (0, _NOTHING)
+_replaced: tuple[int, frozenset[str]] = (-1, _NOTHING)
 
 
 def _watch_now() -> None:
@@ -76,7 +84,7 @@ def replaced_names(overlay: Mapping[tuple[int, str], Any]) -> frozenset[str]:
     global _replaced
     now = _core.torch_patches()
     if now != _replaced[0]:
-        _replaced = now, frozenset(_compared()) if now else _NOTHING
+        _replaced = now, frozenset(_compared())
     pending = {name for place, name in overlay if place in _PLACES} if overlay else None
     return _replaced[1] | pending if pending else _replaced[1]
 
@@ -89,5 +97,9 @@ _PLACES = frozenset(
 def _compared() -> Iterator[str]:
     for space, before in _BEFORE:
         now = vars(space)
-        yield from (name for name, function in before.items() if callable(function) and now.get(name) is not function)
+        for name, function in before.items():
+            if callable(function) and (
+                now.get(name) is not function or name in _OPERATIONS and is_replacement(function)
+            ):
+                yield name
         yield from (name for name in _ADDED.get(id(space), ()) if name in now and name not in before)

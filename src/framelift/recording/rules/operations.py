@@ -16,6 +16,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 from ..._core import is_a
 from ...graph.fx.targets import OPERATORS
+from ...vocabulary.torch_code import is_replacement
 from .special_cases import GIVES_VALUES, RULES
 
 __all__ = ["is_torch_operation", "torch_operations"]
@@ -48,6 +49,10 @@ def torch_operations() -> Mapping[int, Any]:
         found[id(func)] = func
     found.update(GIVES_VALUES)
     found.update((key, func) for key, (func, _) in RULES.items())
+    for key in [key for key, func in found.items() if is_replacement(func)]:
+        del found[key]
+        RULES.pop(key, None)
+        GIVES_VALUES.pop(key, None)
     return types.MappingProxyType(found)
 
 

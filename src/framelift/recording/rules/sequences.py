@@ -333,7 +333,7 @@ def _check_steps(recorder: Recorder, func: Any, steps: Any) -> None:
 
 
 def _wants_gradients(recorder: Recorder, args: tuple[Any, ...]) -> bool:
-    return torch.is_grad_enabled() and any(recorder.value_of(one).facts.requires_grad for one in (args[0], *args[2]))
+    return torch._C.is_grad_enabled() and any(recorder.value_of(one).facts.requires_grad for one in (args[0], *args[2]))
 
 
 def _whole(recorder: Recorder, func: Any, *args: Any) -> Any:

@@ -211,7 +211,7 @@ def _size(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         return size
     if len(args) == 2 and type(args[1]) is int and -len(size) <= args[1] < len(size):
         return size[args[1]]
-    return recorder.record(target_of(torch.Tensor.size), args, kwargs, True)
+    return recorder.record(target_of(torch._C.TensorBase.size), args, kwargs, True)
 
 
 @rule(*_named("dim ndimension", *_TENSOR))
@@ -246,7 +246,7 @@ for _func in (
 @rule(*_named("contiguous", *_TENSOR))
 def _contiguous(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     value = recorder.value_of(args[0])
-    made = recorder.record(target_of(torch.Tensor.contiguous), args, kwargs, keep=not value.exact)
+    made = recorder.record(target_of(torch._C.TensorBase.contiguous), args, kwargs, keep=not value.exact)
     if made is not args[0]:
         recorder.value_of(made).exact = True
     return made

@@ -71,7 +71,7 @@ def _masked(otherwise: Handler | None, func: Any) -> Handler:
             len(args) == 3
             and recorder.is_stand_in(args[2])
             and recorder.value_of(args[2]).facts.requires_grad
-            and torch.is_grad_enabled()
+            and torch._C.is_grad_enabled()
             and (
                 not config.capture_dynamic_output_shape_ops
                 and recorder.value_of(args[2]).facts.size
