@@ -225,7 +225,7 @@ def load(path: str | None, example_inputs: Sequence[Any], options: dict[str, Any
 
 
 def _load(note: dict[str, Any], example_inputs: Sequence[Any], options: dict[str, Any]) -> Callable[..., Any] | None:
-    from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache, create_fx_config
+    from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
     from torch._inductor import config as inductor_config
 
     from .loaded_graph import load_graph, recorded, unguarded
@@ -238,7 +238,7 @@ def _load(note: dict[str, Any], example_inputs: Sequence[Any], options: dict[str
         if part is not None:
             part.load = functools.partial(load_graph, part, note)
     with inductor_config.patch(options):
-        compiled = entry.wrap_post_compile(list(example_inputs), entry.sanitized_aot_config, create_fx_config(None))
+        compiled = entry.wrap_post_compile(list(example_inputs), entry.sanitized_aot_config, _settings_of_graphs())
     recorded("aot_autograd", key, content)
     dynamo = sys.modules["torch._dynamo"]
     dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"] += 1
@@ -247,3 +247,15 @@ def _load(note: dict[str, Any], example_inputs: Sequence[Any], options: dict[str
         return compiled(list(args))
 
     return dynamo.disable(run, reason="a compiled graph")  # as torch does with what AOTAutograd gives
+
+
+def _settings_of_graphs() -> Any:
+    """What AOTAutograd hands to Inductor with a graph that it has found."""
+    from torch._functorch._aot_autograd import autograd_cache
+    from torch._inductor import config as inductor_config
+    from torch._inductor.utils import BoxedBool
+
+    create = getattr(autograd_cache, "create_fx_config", None)  # not in torch 2.11
+    if create is not None:
+        return create(None)
+    return {"cudagraphs": BoxedBool(inductor_config.triton.cudagraphs), "boxed_forward_device_index": None}
