@@ -24,6 +24,8 @@ __all__ = ["operator_facts"]
 
 _OWN = ("torch", "math", "builtins", "typing", "__future__")
 _FUNCTIONS = ("_init_fn", "_abstract_fn", "_setup_context_fn", "_backward_fn", "_vmap_fn")
+#: other things that such an operator may have; versions of torch do not have all of these
+_OTHER_WAYS = ("_torch_dispatch_fns", "_autocast_dtype", "_autocast_cuda_dtype", "_autocast_cpu_dtype")
 
 
 def operator_facts(operator: Any) -> list[Any]:
@@ -33,9 +35,9 @@ def operator_facts(operator: Any) -> list[Any]:
         return [text]
     space, _, rest = text.partition(".")
     definition = OPDEFS.get(f"{space}::{rest.partition('.')[0]}")
-    if definition is None or definition._torch_dispatch_fns or definition._autocast_dtype:
+    if definition is None or any(getattr(definition, name, None) for name in _OTHER_WAYS):
         raise NotKept("an operator that is not torch's own, whose code may change", text)
-    found = [getattr(definition, name) for name in _FUNCTIONS]
+    found = [getattr(definition, name, None) for name in _FUNCTIONS]
     return [text, str(definition._schema), [None if one is None else _function(one, text) for one in found]]
 
 

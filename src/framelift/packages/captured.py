@@ -64,10 +64,20 @@ def _inputs(record: dict[str, Any]) -> list[str]:
     """The tensors among the arguments of the capture's call, for who looks at a package."""
     found = []
     for number, kind, data, _ in record["guards"]:
-        base, step, key = record["origins"][number]
-        if kind == "TENSOR" and step == "arg":
-            found.append(f"{key[1]}: {_shown(data[1])}")
+        name = _argument(record["origins"], number) if kind == "TENSOR" else ""
+        if name:
+            found.append(f"{name}: {_shown(data[1])}")
     return found
+
+
+def _argument(origins: list[Any], number: int) -> str:
+    """The name of an argument, or of a part of `*args` and `**kwargs`; "" for what is reached in other ways."""
+    base, step, key = origins[number]
+    if step == "arg":
+        return str(key[1])
+    if step == "item" and base >= 0 and origins[base][1] == "arg" and type(key) in (int, str):
+        return str(key) if type(key) is str else f"{origins[base][2][1]}[{key}]"
+    return ""
 
 
 def _shown(fields: Sequence[Any]) -> str:

@@ -14,6 +14,7 @@ from .._core import is_a
 from ..capture.driver import Driver
 from ..capture.module_wrapper import OptimizedModule
 from ..exc import PackageError
+from ..vocabulary.class_reads import module_of, qualname_of
 from .aot import opened, package_bytes
 from .backend_names import backend_of
 from .captured import Captured, captures_of
@@ -78,6 +79,8 @@ def save_package(
     state = module.state_dict() if weights is True and module is not None else weights
     parts: dict[str, bytes] = {}
     facts: dict[str, Any] = {"bound": len(native.bound), "weights": None}
+    if module is not None:
+        facts["model"] = f"{module_of(type(module))}.{qualname_of(type(module))}"
     if state is not False:
         if state is True:
             raise PackageError("weights=True is for modules; name a state dict")

@@ -21,7 +21,7 @@ def show_package(path: str | os.PathLike[str], key: Any = None) -> str:
     >>> compiled = framelift.compile(torch.nn.ReLU(), backend="eager")
     >>> framelift.save_package(compiled, path, calls=[((torch.ones(2),), {})], key=False)
     >>> print(framelift.show_package(path).splitlines()[0])
-    package of a module: torch.nn.modules.module.Module._wrapped_call_impl
+    package of a module: torch.nn.modules.activation.ReLU
     """
     own = user_key(make=False)
     keys = tuple(one for one in (None if key is None else key_bytes(key), own) if one is not None)
@@ -38,7 +38,7 @@ def _lines(found: Container) -> list[str]:
     signed = f"signed with the key {found.signed_by}" if found.signed_by else "not signed"
     trust = "a key that is known here" if found.trusted else "not known here"
     lines = [
-        f"package of a {manifest['kind']}: {_function(manifest['function'])}",
+        f"package of a {manifest['kind']}: {manifest.get('model') or _function(manifest['function'])}",
         f"{signed} ({trust})" if found.signed_by else signed,
         f"made with Python {system['python']}, torch {system['torch']}, on {system['platform']}"
         + (f", {system['gpu']}" if system["gpu"] else ""),
@@ -54,7 +54,7 @@ def _lines(found: Container) -> list[str]:
         compiled = "compiled" if row["artifacts"] or row["compiled"] else "graph alone"
         inputs = ", ".join(map(str, row["inputs"])) or "no tensor among the arguments"
         lines.append(f"  {inputs}: {row['operations']} operations, {row['guards']} guards, {compiled}")
-    lines += [f"source {row[1]}:{row[2]}" for row in manifest["sources"]]
+    lines += [f"source {row[1]}:{row[2]}" for row in manifest["sources"] if row[0].partition(".")[0] != "torch"]
     return [line.replace("\n", " ")[:400] for line in lines]
 
 
