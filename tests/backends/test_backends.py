@@ -264,3 +264,15 @@ def test_a_backward_that_cannot_be_but_is_not_asked_for(backend: str) -> None:
     assert torch.equal(ours, theirs) and any("the backend cannot compile" in reason for reason in framelift.stats()["breaks"])
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         got.sum().backward()
+
+
+def test_workers_for_triton_start_only_where_there_may_be_kernels(monkeypatch):
+    from torch._inductor import async_compile
+
+    from framelift.backends import builtin
+    started: list[int] = []
+    monkeypatch.setattr(async_compile, "maybe_warm_pool", lambda: started.append(1), raising=False)
+    builtin._start_workers([torch.ones(1), 3])
+    assert not started
+    builtin._start_workers([torch.ones(1), torch.empty(1, device="meta")])
+    assert started == [1]

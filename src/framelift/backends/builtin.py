@@ -177,7 +177,7 @@ def _compiled(
     options: dict[str, Any] | None,
     note: str | None,
 ) -> Callable[..., Any]:
-    _start_workers()
+    _start_workers(example_inputs)
     own = _own(graph_module, example_inputs, folds_layers=True)
     examples = fakes_of(example_inputs) or example_inputs
     if not _calls_layers(own):
@@ -191,8 +191,13 @@ def _compiled(
         return lower(_own(graph_module, example_inputs), examples, mode, options, note)
 
 
-def _start_workers() -> None:
-    """The processes that compile Triton kernels start while the graph is still traced, as with torch.compile."""
+def _start_workers(example_inputs: Sequence[Any]) -> None:
+    """The processes that compile Triton kernels start while the graph is still traced, as with torch.compile.
+
+    A graph whose inputs are all on the CPU seldom has such kernels; Inductor starts them when there is one.
+    """
+    if _on_cpu(example_inputs):
+        return
     from torch._inductor import async_compile
 
     start = getattr(async_compile, "maybe_warm_pool", None)  # not in all versions of torch
@@ -286,11 +291,14 @@ def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers:
         node._dynamo_source = None
     fewest = _FEWEST_LAYERS.get(config.repeated_layers) if folds_layers and not takes_floats(graph_module) else None
     needs_grad = torch._C.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
-    on_cpu = all(one.device.type == "cpu" for one in example_inputs if type(one) is not int and hasattr(one, "device"))
     # "auto" folds where calls are as fast as without: training on a GPU was seen to be 8 % slower (torch 2.11, H200).
-    if fewest is not None and (on_cpu or not needs_grad or config.repeated_layers == "always"):
+    if fewest is not None and (_on_cpu(example_inputs) or not needs_grad or config.repeated_layers == "always"):
         fold_repeated_layers(copy, fewest, for_memory=needs_grad)
     return accepted_by_caches(copy, example_inputs)
+
+
+def _on_cpu(example_inputs: Sequence[Any]) -> bool:
+    return all(one.device.type == "cpu" for one in example_inputs if type(one) is not int and hasattr(one, "device"))
 
 
 def _inductor_config(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:
