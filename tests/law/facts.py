@@ -21,7 +21,9 @@ CLASSES = (("Quant", "QUANT", "bits"), ("Finer", "FINER", "bits"), ("Logged", "L
            ("Weight", "WEIGHT", "gain"), ("Vec", "VEC", "unit"), ("Disk", "DISK", "side"), ("Tone", "TONE", "step"),
            ("Listed", "LISTED", "count"), ("Spied", "SPIED", "base"), ("Slots", "SLOTS", "scale"),
            ("Loose", "LOOSE", "rank"),
-           ("Strict", "STRICT", "grade"), ("Held", "HELD", "price"), ("Both", "BOTH", "pick"))
+           ("Strict", "STRICT", "grade"), ("Held", "HELD", "price"), ("Both", "BOTH", "pick"),
+           ("Prepped", "PREPPED", "weight"), ("Typed", "TYPED", "width"), ("Marked", "MARKED", "seen"),
+           ("MarkedOnce", "MARKED", "seen"), ("Kept", "KEPT", "floor"))
 
 #: what is done with such a class {c}, its instance {o} and its number {a}
 CLASS_INTS = ("{c}.{a}", "{o}.{a}", "type({o}).{a}", "{o}.__class__.{a}", "getattr({c}, '{a}')",
@@ -64,7 +66,8 @@ TENSOR_HARSH = ("del {t}.tag", "{t}.info = {{'a': <lit:int>}}", "{t}.__class__ =
                 "{t}.tag = torch.ones(3)", "{t}.sigmoid = lambda: 3", "del {t}.sigmoid")
 
 #: objects that can be copied, and what is done with one
-COPIED = ("SLOTS", "LOOSE", "STRICT", "HELD", "ODICT", "DDICT", "TALLY", "FRAC", "DISK", "BOTH", "NUM", "SMALL", "DEC")
+COPIED = ("KEPT", "TYPED", "WIDE", "PREPPED",
+          "SLOTS", "LOOSE", "STRICT", "HELD", "ODICT", "DDICT", "TALLY", "FRAC", "DISK", "BOTH", "NUM", "SMALL", "DEC")
 COPY_ANY = ("copy.copy({o})", "copy.deepcopy({o})", "{o}", "type({o})", "[{o}, {o}]")
 COPY_GENTLE = ("{o} = copy.copy({o})", "{o} = copy.deepcopy({o})", "{o} = pickle.loads(pickle.dumps({o}))",
     "copy.deepcopy({o})", "pickle.dumps({o})")
@@ -77,9 +80,9 @@ SPECIAL = ("__len__ = lambda self: 2", "__bool__ = lambda self: False", "__add__
            "__iter__ = lambda self: iter((1, 2))", "__hash__ = lambda self: 3", "__radd__ = lambda self, other: 41",
            "__str__ = lambda self: 's'")
 SPECIAL_CLASSES = ("Quant", "Odd", "Logged", "Disk", "Listed", "Slots", "Held", "Loose", "Strict", "Both", "Left",
-    "Odict", "Registry")
+    "Odict", "Registry", "Prepped", "Typed", "Marked", "Kept", "Wide")
 SPECIAL_OBJECTS = ("QUANT", "ODD", "LOGGED", "DISK", "LISTED", "SLOTS", "HELD", "LOOSE", "STRICT", "BOTH", "ODICT",
-    "Listed")
+    "Listed", "PREPPED", "TYPED", "MARKED", "KEPT", "WIDE")
 SPECIAL_ANY = ("len({o})", "bool({o})", "({o} + <int>)", "({o} == <int>)", "{o}[0]", "{o}(<int>)", "int({o})",
                "(<int> in {o})", "list({o})",
                "(<int> + {o})", "[1 if {o} else 2]")
@@ -111,7 +114,11 @@ EXPRESSIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
              "WVALUES['a'].n", "len(WVALUES)", "WKEYS[HELD]",
              "WREF().n", "int(NUM)", "int(WHOLE)", "int(SMALL.sum())", "SMALL.shape[0]", "int(DEC * 4)",
              "FRAC.numerator", "ODICT['b']", "ODICT.note",
-             "DDICT.note", "TALLY.note", "TALLY['a']", "SCAL.item()", "int(SCAL)", "len(Quant.regs)"),
+             "DDICT.note", "TALLY.note", "TALLY['a']", "SCAL.item()", "int(SCAL)", "len(Quant.regs)",
+             "PREPPED.serial", "Prepped.made_by", "Prepped.share", "TYPED.n", "ALIAS.width", "WIDE.n", "WIDE.k",
+             "MARKED.seen", "Marked[1]", "KEPT.n", "KEPT._n", "MODULE.rate", "SO_FAR()", "DUO[0].item()",
+             "DUO.max().item()", "int(SIGN)", "len(typing.get_args(typing.Union[int, str]))",
+             "MORE.__closure__[0].cell_contents", "MORE.__defaults__[0]"),
             ("Quant.fixed(<int>)", "QUANT.fixed(<int>)", "TONE.shift(<int>)", "Tone(1).shift(<int>)",
              "Tone['HIGH'].value", "HELD.heavy", "tuned(<int>)",
              "tuned(<int>, k=<int>)", "CLOSED(<int>)", "closed(<int>)(<int>)", "safe(<int>, <int>)",
@@ -123,7 +130,14 @@ EXPRESSIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
              "MASK.sum().item()", "SCAL.item() + <int>", "sum(IDX.tolist())", "getattr(torch.Tensor, 'my_k', <int>)",
              "getattr(<tensor>, 'my_k', <int>)",
              "copy.copy(SLOTS).a", "copy.deepcopy(HELD).n", "pickle.loads(pickle.dumps(LOOSE)).n", "Vec(<int>, 1.0).a",
-             "(lambda q, k=<int>: q + k)(<int>)",
+             "(lambda q, k=<int>: q + k)(<int>)", "Prepped().serial", "Typed[int](<int>).n", "ALIAS(<int>).total()",
+             "WIDE._replace(n=<int>).n", "MarkedOnce[<int>]", "Kept(<int>).n", "MODULE.scaled(<int>)",
+             "MODULE.chosen(<int>)", "MODULE.scaled(<int>, k=<int>)", "getattr(MODULE, 'rate', <int>)",
+             "getattr(MODULE, 'spare', <int>)", "vars(MODULE).get('rate', <int>)", "MORE(<int>)", "MORE(<int>, step=2)",
+             "(DUO.tolist()[0] + DUO.tolist()[1])", "(<int> if DUO[0].item() > DUO[1].item() else <int>)",
+             "(DUO[0].item() + SCAL.item())", "(<int> if SIGN else <int>)",
+             "(<int> if (SCAL.item() > 1) & (DUO[0].item() > 1) else <int>)", "typing.cast(int, <int>)",
+             "inspect.getattr_static(KEPT, 'n', <int>) is None", "len(typing.get_type_hints(Wide))",
              "sorted(<ints>, key=lambda q: q * SLOTS.a)[0]", "len(LOG[-3:])", "super(Finer, FINER).total()",
              "super(Disk, DISK).wide()", "super(Both, BOTH).total()", "vars(HELD).get('heavy', <int>)",
              "tuned.__defaults__[0]",
@@ -136,7 +150,9 @@ EXPRESSIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bool": (("(TONE is Tone.LOW)", "('a' in WVALUES)", "(HELD in WKEYS)", "(WREF() is HELD)",
               "('heavy' in vars(HELD))", "bool(MASK[0])", "(SCAL > 1).item()",
               "(METHOD.__self__ is HELD)", "(FRAC > 1)", "(DEC == 1)", "(NUM > 1)", "bool(MASK.any())",
-              "hasattr(torch.Tensor, 'my_k')"),
+              "hasattr(torch.Tensor, 'my_k')", "isinstance(SLOTS, Prepped)", "isinstance(TYPED, Typed)",
+              "(ALIAS.__origin__ is Typed)", "issubclass(MarkedOnce, Marked)", "bool(SIGN)", "SIGN.item()",
+              "(DUO[0] > DUO[1]).item()", "bool((DUO > 1).all())", "hasattr(MODULE, 'spare')"),
              ("(HELD.total == METHOD)", "(CLOSED is closed)", "isinstance(<any>, (Part, Slots))",
               "isinstance(<any>, torch.Tensor)", "(DEC > <int>)",
               "(WHOLE == <int>)", "(copy.copy(HELD) is HELD)", "hasattr(tuned, 'spare')", "('spare' in ODICT)",
@@ -177,7 +193,11 @@ STATEMENTS = ("Quant.regs.append(<int>)", "LOG.append(<str>)", "LOG.clear()", "H
               "OVER.amount = <int>", "Tone.step = <int>", "SLOTS.__class__ = SlotsTwin", "BOTH.__class__ = Left",
               "SCAL.add_(1)", "SMALL[0] = <int>",
               "<new:tensor> = torch.sin(<tensor>)", "<new:int> = SCAL.item()", "<new:any> = copy.copy(HELD)",
-              "<new:int>, *<new:ints> = Listed",
+              "<new:int>, *<new:ints> = Listed", "KEPT.n = <int>", "KEPT.extra = <int>", "MODULE.rate = <int>",
+              "MODULE.spare = <int>", "del MODULE.spare", "MODULE.rate += 1", "<new:int> = MORE(<int>)",
+              "TYPED.n = <int>",
+              "PREPPED.serial = <int>", "PREPPED.__class__ = Prepped", "MARKED.__class__ = Marked", "DUO.add_(1)",
+              "DUO[0] = <int>", "<new:int>, <new:int> = DUO.tolist()", "Prepped.share = <int>",
               *_product(CLASSES, CLASS_STATEMENTS))
 
 COMPOUNDS = ("with COUNTING:\n    <block>\n    <new:tensor> = <tensor> + 1",
@@ -187,6 +207,9 @@ COMPOUNDS = ("with COUNTING:\n    <block>\n    <new:tensor> = <tensor> + 1",
              "try:\n    <new:int> = <int> // <int>\nexcept ZeroDivisionError:\n    <block>",
              "try:\n    <new:int> = LIMIT % SLOTS.a\nexcept ZeroDivisionError as <new:err>:\n    <block>",
              "try:\n    <new:float> = 1 / COUNT\nexcept ZeroDivisionError:\n    COUNT += 1\n    <block>",
+             "if DUO[0].item() > SCAL.item():\n    <block>\nelse:\n    <block>",
+             "if (DUO[0] > 1) & (DUO[1] > 1):\n    <block>", "if SIGN:\n    <block>\nelse:\n    <block>",
+             "match WIDE:\n    case Wide(n=found, k=1):\n        <block>\n    case Wide():\n        <block>",
              "for <new:int> in IDX.tolist():\n    <block>", "if MASK.any():\n    <block>",
              "try:\n    <new:int> = ODICT[<str>]\nexcept KeyError as <new:err>:\n    <block>",
              "try:\n    <new:any> = HELD.spare\nexcept AttributeError as <new:err>:\n    <block>",
@@ -220,6 +243,14 @@ GENTLE = ("LIMIT = int(str(LIMIT))", "NAME = ''.join(list(NAME))", "NUMS = list(
           "Odd.table[torch.Tensor.add] = torch.mul", "Odd.table[torch.Tensor.size] = lambda *a: 2",
           "ARGS[0] = ARGS[0].as_subclass(Quant)",
           "ARGS[0] = torch.rand(2, 3).as_subclass(Logged)", "ARGS[0] = torch.rand(2, 3).as_subclass(Odd)",
+          "Prepared.share = <lit:int>", "PREPPED.serial = <lit:int>", "PREPPED = Prepped()", "TYPED = Typed(<lit:int>)",
+          "TYPED = Typed[str](<lit:int>)", "ALIAS = Typed[int]", "WIDE = Wide(<lit:int>)", "WIDE = Wide(*WIDE)",
+          "KEPT.n = <lit:int>", "KEPT._n = <lit:int>", "KEPT = Kept(<lit:int>)", "MODULE.rate = <lit:int>",
+          "MODULE.scaled.__defaults__ = (<lit:int>,)", "MODULE.scaled = lambda v, k=1: v - k",
+          "MODULE.spare = <lit:int>",
+          "MORE, SO_FAR = counted(<lit:int>)", "MORE(1)", "MORE.__closure__[0].cell_contents = <lit:int>",
+          "MORE.__defaults__ = (<lit:int>,)", "DUO = torch.tensor([<lit:int>, <lit:int>])", "DUO = DUO.flip(0)",
+          "DUO.add_(1)", "DUO = DUO.clone()", "SIGN = torch.tensor(False)", "SIGN.logical_not_()",
           "ARGS[0] = torch.rand(2, 3)", "COUNT = 0", "SLOTS.a = 0", "NAME = '12'", "NAME = '7'",
           *_product(CLASSES, CLASS_GENTLE), *_product(TENSORS, TENSOR_GENTLE), *_product(COPIED, COPY_GENTLE))
 
@@ -238,6 +269,21 @@ HARSH = ("Quant.fixed = staticmethod(lambda v: v * 2)", "Quant.fixed = f_dbl", "
          "Spy.spare = 3", "Spied.lucky = 1", "Part.area = lambda self: 3", "Disk.area = Part.area",
          "Part.register(Slots)", "Disk.area = property(lambda self: f_inc)", "Tone.shift = lambda self, k: k",
          "Tone.value = 3",
+         "Prepared.__call__ = type.__call__", "Prepared.share = property(lambda cls: 3)", "Prepared.made_by = 9",
+         "Prepared.__instancecheck__ = type.__instancecheck__", "del Prepared.__instancecheck__", "Prepped.share = 4",
+         "Prepared.weight = property(lambda cls: 6)", "PREPPED.__class__ = Typed", "TYPED.__class__ = Marked",
+         "ALIAS = Typed", "ALIAS = list[int]", "Typed.__class_getitem__ = classmethod(lambda cls, key: cls)",
+         "WIDE = (1, 2)", "Wide.k = 3", "Wide.n = property(lambda self: 5)",
+         "Marked.__class_getitem__ = classmethod(lambda cls, key: 4)",
+         "MARKED.__class__ = Marked", "MarkedOnce.__bases__ = (Left,)", "MarkedOnce.__bases__ = (Marked,)",
+         "Kept.n = 5", "Kept.n = property(lambda self: 7)", "Kept.n = Kept.floor", "KEPT.__class__ = Left",
+         "KEPT = HELD",
+         "MODULE.rate = <lit:any>", "del MODULE.rate", "MODULE.chosen = f_inc", "MODULE.scaled = MORE",
+         "MODULE.__getattr__ = lambda name: 5", "del MODULE.__getattr__",
+         "MODULE.__class__ = type('Modded', (types.ModuleType,), {'rate': 8})", "MODULE = HELD",
+         "MORE = f_inc", "MORE.__code__ = SO_FAR.__code__", "SO_FAR = lambda: 3",
+         "DUO = torch.tensor([1.5, 2.5])", "DUO = torch.tensor([1, 2, 3])", "DUO = [1, 2]", "SIGN = torch.tensor(2)",
+         "SIGN = True", "SIGN = torch.tensor([True, False])",
          "Slots.a = 5", "Slots.a = property(lambda self: 5)", "del SLOTS.b", "SLOTS.a = <lit:any>",
          "SLOTS.__class__ = SlotsTwin", "SLOTS = LOOSE", "Loose.__getattr__ = lambda self, name: 1",
          "del Loose.__getattr__",

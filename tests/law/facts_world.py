@@ -15,7 +15,7 @@ _METHODS = '''
 '''
 
 _TENSORS = '''
-import abc, ctypes, decimal, fractions, inspect, pickle, weakref
+import abc, ctypes, decimal, fractions, inspect, pickle, types, typing, weakref
 import numpy as np
 from torch.overrides import TorchFunctionMode
 
@@ -166,8 +166,64 @@ class Spied(metaclass=Spy):
     base = @@int@@
 @@total base@@
 
+class Prepared(type):
+    """A metaclass that makes its classes: a namespace of its own, a call of its own, a fact of its own."""
+    share = @@int@@
+
+    @classmethod
+    def __prepare__(meta, name, bases, **options):
+        return {"made_by": len(name)}
+
+    def __call__(cls, *args):
+        made = type.__call__(cls, *args)
+        made.serial = cls.share + cls.weight
+        return made
+
+    def __instancecheck__(cls, obj):
+        return type(obj) is cls or getattr(obj, "weight", None) == cls.weight
+
+
+class Prepped(metaclass=Prepared):
+    weight = @@int@@
+@@total weight@@
+
+class Typed(typing.Generic[typing.TypeVar("T")]):
+    width = @@int@@
+
+    def __init__(self, n=1):
+        self.n = n
+@@total width@@
+
+class Plan(typing.Protocol):
+    def total(self): ...
+
+
+class Wide(typing.NamedTuple):
+    n: int
+    k: int = @@int@@
+
+
+class Marked:
+    """A class that notes its subclasses, and reads of them."""
+    seen = @@int@@
+    def __init_subclass__(cls, **options):
+        cls.seen = Marked.seen + 1
+
+    def __class_getitem__(cls, key):
+        return cls.seen + key
+@@total seen@@
+
+class MarkedOnce(Marked):
+    pass
+
+
 DISK = Disk()
 TONE = Tone.LOW
+PREPPED = Prepped()
+TYPED = Typed[int](@@int@@)
+ALIAS = Typed[str]
+WIDE = Wide(@@int@@)
+MARKED = MarkedOnce()
 LISTED = Listed()
 SPIED = Spied()
 '''
@@ -305,6 +361,50 @@ def parsed(text):
         return len(error.args)
 
 
+class Kept:
+    """Attributes by property, with a setter, over a slot and a dictionary."""
+    __slots__ = ("_n", "__dict__", "__weakref__")
+    floor = @@int@@
+
+    def __init__(self, n):
+        self._n = n
+@@total floor@@
+    @property
+    def n(self):
+        return self._n + type(self).floor
+
+    @n.setter
+    def n(self, value):
+        self._n = value
+
+
+MODULE = types.ModuleType("patched")
+exec("""
+rate = 3
+def scaled(v, k=2):
+    return v * k + rate
+def chosen(v):
+    return scaled(v) + 1
+""", vars(MODULE))
+
+
+def counted(start):
+    count = start
+
+    def more(v, step=1):
+        nonlocal count
+        count += step
+        return v + count
+
+    def so_far():
+        return count
+    return more, so_far
+
+
+KEPT = Kept(@@int@@)
+MORE, SO_FAR = counted(@@int@@)
+DUO = torch.tensor([@@int@@, @@int@@])
+SIGN = torch.tensor(True)
 SLOTS = Slots(@@int@@, @@int@@)
 LOOSE = Loose(@@int@@)
 STRICT = Strict(@@int@@)
