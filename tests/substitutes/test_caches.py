@@ -224,3 +224,23 @@ def test_an_alias_that_a_cache_of_the_program_keeps_is_one_object() -> None:
     for _ in range(2):
         _, same, found = compiled(torch.ones(2))
         assert same and found is held
+
+
+def test_a_result_that_a_cache_holds_for_a_tensor_outlives_writes_to_it() -> None:
+    def program():
+        @functools.lru_cache(None)
+        def total(t):
+            return t.sum()
+
+        def f(x):
+            y = total(x) + 1
+            x.add_(1)
+            return y
+
+        return f
+
+    def outcomes(f):
+        x = torch.ones(3)
+        return [float(f(x)) for _ in range(3)]
+
+    assert outcomes(framelift.compile(program(), backend="eager")) == outcomes(program()) == [4.0, 4.0, 4.0]

@@ -55,6 +55,9 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
             return result
     function = _core.read(callable_, "__wrapped__") if _core.is_external(callable_) else callable_.__wrapped__
     recorder = session.recorder
+    for value in (*args, *kwargs.values()):
+        if recorder.is_stand_in(value) and recorder.value_of(value).storage.external:
+            raise _denied(function, "it may hold a result for this very tensor, from before the tensor was written")
     around, steps, written = Surroundings(session, function, *args), len(recorder.tape), len(recorder.written)
     result = _core.captured(function, args, kwargs)
     changed = (
