@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("FRAMELIFT_STRICT", "1")   # a defect of framelift is an error here, not a warning
+os.environ.setdefault("FRAMELIFT_STRICT", "1")  # a defect of framelift is an error here, not a warning
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -26,7 +26,7 @@ def fresh() -> object:
     framelift, torch = sys.modules.get("framelift"), sys.modules.get("torch")
     if framelift is not None:
         framelift.reset()
-    if torch is not None:      # tests of bytecode/ run without it
+    if torch is not None:  # tests of bytecode/ run without it
         torch.manual_seed(0)
         torch.set_num_threads(1)
         torch.set_grad_enabled(True)

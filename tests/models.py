@@ -24,20 +24,31 @@ def inputs(batch: int = 1, length: int = 16) -> dict[str, Any]:
 
 def bert(layers: int = 12) -> Made:
     from transformers import BertConfig, BertModel
-    config = BertConfig(hidden_size=64, intermediate_size=128, num_attention_heads=4, num_hidden_layers=layers, vocab_size=200)
+
+    config = BertConfig(
+        hidden_size=64, intermediate_size=128, num_attention_heads=4, num_hidden_layers=layers, vocab_size=200
+    )
     return _made(lambda: BertModel(config))
 
 
 def gpt2(layers: int = 12) -> Made:
     from transformers import GPT2Config, GPT2Model
+
     config = GPT2Config(n_embd=64, n_layer=layers, n_head=4, vocab_size=200)
     return _made(lambda: GPT2Model(config))
 
 
 def llama(layers: int = 12) -> Made:
     from transformers import LlamaConfig, LlamaModel
-    config = LlamaConfig(hidden_size=64, intermediate_size=128, num_attention_heads=4, num_key_value_heads=4, num_hidden_layers=layers,
-                         vocab_size=200)
+
+    config = LlamaConfig(
+        hidden_size=64,
+        intermediate_size=128,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        num_hidden_layers=layers,
+        vocab_size=200,
+    )
     return _made(lambda: LlamaModel(config))
 
 

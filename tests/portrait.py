@@ -32,16 +32,50 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 __all__ = ["Portrait", "difference", "forget", "portrait", "without_addresses"]
 
 #: classes whose instances are their own description
-LEAVES = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), torch.dtype, torch.device,
-          torch.layout, torch.memory_format, torch.Size, torch.finfo, torch.iinfo, range, enum.Enum, types.CodeType,
-          types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+LEAVES = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(...),
+    type(NotImplemented),
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.Size,
+    torch.finfo,
+    torch.iinfo,
+    range,
+    enum.Enum,
+    types.CodeType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+)
 #: values without an identity worth a look, which say themselves what they are
 SHOWN = (decimal.Decimal, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, slice, re.Pattern)
 #: objects whose text is their contents
 TOLD = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), re.Match)
 #: iterators that say where they stand
-ITERATORS = (enumerate, zip, map, filter, reversed, itertools.chain, itertools.islice, itertools.count, itertools.cycle, itertools.repeat, itertools.accumulate,
-             *(type(iter(kind)) for kind in ([], (), {}, {}.values(), {}.items(), "", range(0), set())), type(reversed([])))
+ITERATORS = (
+    enumerate,
+    zip,
+    map,
+    filter,
+    reversed,
+    itertools.chain,
+    itertools.islice,
+    itertools.count,
+    itertools.cycle,
+    itertools.repeat,
+    itertools.accumulate,
+    *(type(iter(kind)) for kind in ([], (), {}, {}.values(), {}.items(), "", range(0), set())),
+    type(reversed([])),
+)
 #: leaves that need no closer look: class -> its name in descriptions
 PLAIN: dict[type, str] = {c: c.__name__ for c in (type(None), bool, int, float, complex, str, bytes)}
 #: those of them that are described by themselves, whatever their value
@@ -52,9 +86,9 @@ def without_addresses(text: str) -> str:
     """Text of objects without a `__repr__` shows their address, which is nobody's state."""
     if "0" not in text:
         return text
-    if " AT 0X" in text:   # a program may write it in capitals
+    if " AT 0X" in text:  # a program may write it in capitals
         text = re.sub(r" AT 0X[0-9A-F]+", " AT 0X", text)
-    if "x0 ta " in text:   # or turn the text round
+    if "x0 ta " in text:  # or turn the text round
         text = re.sub(r"[0-9a-f]+x0 ta ", "x0 ta ", text)
     return re.sub(r" at 0x[0-9a-f]+", " at 0x", text) if " at 0x" in text else text
 
@@ -81,19 +115,23 @@ class Portrait:
         self.root: Any = None
         self.nodes: list[tuple[Any, ...]] = []
         self.exact = exact
-        self.own = own                      # is this class or function part of the program (look inside) or not
-        self._parents: list[tuple[int, Any]] = []   # how each node was reached first, for messages: from which, and its place there
+        self.own = own  # is this class or function part of the program (look inside) or not
+        self._parents: list[
+            tuple[int, Any]
+        ] = []  # how each node was reached first, for messages: from which, and its place there
         self._here = -1
         self._seen: dict[int, Node] = {}
         self._storages: dict[int, int] = {}
-        self._alive: list[Any] = []         # ids are only unique while the objects live
+        self._alive: list[Any] = []  # ids are only unique while the objects live
 
     def add(self, value: Any, label: Any = None) -> Any:
         """The node number of `value`, or for a value without identity its own description; `label` is the step to it: a key or a place."""
         cls = type(value)
         name = PLAIN.get(cls)
         if name is not None:
-            return name, without_addresses(value) if cls is str else repr(value) if self.exact and (cls is float or cls is complex) else value
+            return name, without_addresses(value) if cls is str else repr(value) if self.exact and (
+                cls is float or cls is complex
+            ) else value
         if _is_leaf(cls):
             return _leaf(value)
         if cls is tuple and all(map(_is_value, value)):
@@ -131,8 +169,12 @@ class Portrait:
     def children(self, values: Any, labels: Any = None) -> tuple[Any, ...]:
         """Several values; without `labels` they are counted."""
         add, quick = self.add, QUICK
-        return tuple([(quick[type(v)], v) if type(v) in quick else add(v, label)
-                      for v, label in zip(values, itertools.count() if labels is None else labels)])
+        return tuple(
+            [
+                (quick[type(v)], v) if type(v) in quick else add(v, label)
+                for v, label in zip(values, itertools.count() if labels is None else labels)
+            ]
+        )
 
     def release(self) -> None:
         self._alive.clear()
@@ -166,7 +208,7 @@ def portrait(value: Any, *, exact: bool = True, own: Callable[[Any], bool] = lam
 
 def difference(a: Portrait, b: Portrait) -> str | None:
     """The first difference in words, or None.  Walks both portraits together from the root."""
-    if a.exact and b.exact and a.root == b.root and a.nodes == b.nodes:    # data is bytes there, floats are text
+    if a.exact and b.exact and a.root == b.root and a.nodes == b.nodes:  # data is bytes there, floats are text
         return None
     partners: dict[int, int] = {}
     taken: dict[int, int] = {}
@@ -225,6 +267,7 @@ def _short(node: tuple[Any, ...]) -> str:
 
 # -- one describer per kind of value -------------------------------------------------------------------------------------
 
+
 def _leaf(value: Any) -> tuple[Any, ...]:
     if isinstance(value, enum.Enum):
         return "enum", type(value).__qualname__, value.name
@@ -239,7 +282,13 @@ def _leaf(value: Any) -> tuple[Any, ...]:
 
 def _class_name(self: Portrait, cls: type) -> Any:
     """Own classes exist once per world, so they are named, as are those made while the program runs; all others are themselves."""
-    return ("own", cls.__qualname__) if self.own(cls) else ("made", cls.__module__, cls.__qualname__) if _made(cls) else cls
+    return (
+        ("own", cls.__qualname__)
+        if self.own(cls)
+        else ("made", cls.__module__, cls.__qualname__)
+        if _made(cls)
+        else cls
+    )
 
 
 def _made(cls: type) -> bool:
@@ -251,21 +300,38 @@ def _made(cls: type) -> bool:
 
 
 def _tensor(self: Portrait, t: torch.Tensor) -> tuple[Any, ...]:
-    wraps = is_traceable_wrapper_subclass(t)    # its data is that of its attributes
+    wraps = is_traceable_wrapper_subclass(t)  # its data is that of its attributes
     data: Any = None if wraps else t.detach().clone() if t.layout is torch.strided else t.detach().to_dense()
     if self.exact and not wraps:
         data = tuple(data.shape), data.dtype, _bytes(data)
-    facts = (_class_name(self, type(t)), t.device, t.layout, t.requires_grad, t.is_leaf, t.is_conj(), t.is_neg(), t.is_inference())
+    facts = (
+        _class_name(self, type(t)),
+        t.device,
+        t.layout,
+        t.requires_grad,
+        t.is_leaf,
+        t.is_conj(),
+        t.is_neg(),
+        t.is_inference(),
+    )
     if self.exact and t.layout is torch.strided and not wraps:
         facts += (t.stride(), self.storage(t))
     grad = t.grad if t.is_leaf else None
-    attributes = {name: value for name, value in (_attributes(t) or {}).items() if not name.startswith("_dynamo_")}   # AOTAutograd's own marks
+    attributes = {
+        name: value for name, value in (_attributes(t) or {}).items() if not name.startswith("_dynamo_")
+    }  # AOTAutograd's own marks
     return "tensor", facts, data, self.add(grad), self.add(attributes or None)
 
 
 def _sequence(self: Portrait, value: Any) -> tuple[Any, ...]:
     extra = (value.maxlen,) if isinstance(value, collections.deque) else ()
-    return ("sequence", _class_name(self, type(value)), self.children(_raw_items(value)), self.add(_attributes(value)), *extra)
+    return (
+        "sequence",
+        _class_name(self, type(value)),
+        self.children(_raw_items(value)),
+        self.add(_attributes(value)),
+        *extra,
+    )
 
 
 def _raw_items(value: Any) -> list[Any]:
@@ -275,16 +341,21 @@ def _raw_items(value: Any) -> list[Any]:
 
 def _mapping(self: Portrait, value: Any) -> tuple[Any, ...]:
     if type(value) is dict:
-        if "__slotnames__" in value:   # what a class holds: a cache that copy and pickle keep there, as chance has it
+        if "__slotnames__" in value:  # what a class holds: a cache that copy and pickle keep there, as chance has it
             value = {k: v for k, v in value.items() if k != "__slotnames__"}
         return "mapping", dict, self.children(value), self.children(value.values(), value), None, None
     # An OrderedDict's own order is kept beside the dictionary's.
     base = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
     pairs = list(base.items(value))
     factory = self.add(value.default_factory) if isinstance(value, collections.defaultdict) else None
-    return ("mapping", _class_name(self, type(value)), self.children((k for k, _ in pairs)),
-            self.children((v for _, v in pairs), [k for k, _ in pairs]),
-            factory, self.add(_attributes(value)))
+    return (
+        "mapping",
+        _class_name(self, type(value)),
+        self.children((k for k, _ in pairs)),
+        self.children((v for _, v in pairs), [k for k, _ in pairs]),
+        factory,
+        self.add(_attributes(value)),
+    )
 
 
 def _set(self: Portrait, value: Any) -> tuple[Any, ...]:
@@ -310,7 +381,9 @@ def _array(_self: Portrait, value: array.array) -> tuple[Any, ...]:
 def _numpy_array(self: Portrait, value: Any) -> tuple[Any, ...]:
     address = value.__array_interface__["data"][0] if value.size else 0
     place = self._storages.setdefault(address, len(self._storages)) if address and self.exact else None
-    held = self.children(value.ravel().tolist()) if value.dtype.hasobject else value.tobytes()   # of objects the memory has only addresses
+    held = (
+        self.children(value.ravel().tolist()) if value.dtype.hasobject else value.tobytes()
+    )  # of objects the memory has only addresses
     return "numpy array", type(value), str(value.dtype), value.shape, held, place
 
 
@@ -321,10 +394,10 @@ def _numpy_scalar(_self: Portrait, value: Any) -> tuple[Any, ...]:
 def _iterator(self: Portrait, value: Any) -> tuple[Any, ...]:
     """Where it stands, as it says itself."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")   # CPython 3.12 says that it will not tell for ever
+        warnings.simplefilter("ignore")  # CPython 3.12 says that it will not tell for ever
         try:
             state = value.__reduce__()
-        except RuntimeError as error:   # of a table that has changed since: what `next` would say
+        except RuntimeError as error:  # of a table that has changed since: what `next` would say
             return "iterator", type(value), str(error)
     return "iterator", type(value), self.children(state[1:])
 
@@ -334,11 +407,19 @@ def _function(self: Portrait, f: types.FunctionType) -> tuple[Any, ...]:
         return "function", f.__module__, f.__qualname__, f.__code__
     if f.__closure__ is None and f.__defaults__ is None and f.__kwdefaults__ is None and not f.__dict__:
         return "simple function", f.__name__, f.__qualname__, _leaf(f.__code__)
-    if "_clear_cache" in f.__dict__:    # functools.singledispatch, whose cache is nobody's state
+    if "_clear_cache" in f.__dict__:  # functools.singledispatch, whose cache is nobody's state
         return "dispatcher", f.__name__, self.add(dict(f.__dict__["registry"]))
     cells = [_cell(c) for c in f.__closure__ or ()]
-    return ("function", f.__name__, f.__qualname__, self.add(f.__code__), self.children(cells), self.add(f.__defaults__),
-            self.add(f.__kwdefaults__), self.add({k: v for k, v in f.__dict__.items() if k != "_torchdynamo_wrapper_id"}))   # an address
+    return (
+        "function",
+        f.__name__,
+        f.__qualname__,
+        self.add(f.__code__),
+        self.children(cells),
+        self.add(f.__defaults__),
+        self.add(f.__kwdefaults__),
+        self.add({k: v for k, v in f.__dict__.items() if k != "_torchdynamo_wrapper_id"}),
+    )  # an address
 
 
 def _cell(cell: types.CellType) -> Any:
@@ -357,16 +438,36 @@ def _partial(self: Portrait, p: functools.partial) -> tuple[Any, ...]:
 
 
 #: what Python itself puts into a class
-_CLASS_NOISE = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__abstractmethods__", "_abc_impl", "__slotnames__",   # the last: a cache that copy and pickle keep
-                          
-                          "__firstlineno__", "__static_attributes__", "__classcell__"})
+_CLASS_NOISE = frozenset(
+    {
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__module__",
+        "__annotations__",
+        "__abstractmethods__",
+        "_abc_impl",
+        "__slotnames__",  # the last: a cache that copy and pickle keep
+        "__firstlineno__",
+        "__static_attributes__",
+        "__classcell__",
+    }
+)
 
 
 def _class(self: Portrait, cls: type) -> tuple[Any, ...]:
     if not self.own(cls):
         return "class", _class_name(self, cls)
-    contents = {k: v for k, v in cls.__dict__.items() if k not in _CLASS_NOISE and type(v) is not types.MemberDescriptorType}
-    return "own class", cls.__qualname__, self.children(cls.__bases__), tuple(contents), self.children(contents.values(), contents)
+    contents = {
+        k: v for k, v in cls.__dict__.items() if k not in _CLASS_NOISE and type(v) is not types.MemberDescriptorType
+    }
+    return (
+        "own class",
+        cls.__qualname__,
+        self.children(cls.__bases__),
+        tuple(contents),
+        self.children(contents.values(), contents),
+    )
 
 
 def _module(self: Portrait, m: types.ModuleType) -> tuple[Any, ...]:
@@ -382,8 +483,15 @@ def _descriptor(self: Portrait, d: Any) -> tuple[Any, ...]:
 
 
 def _exception(self: Portrait, e: BaseException) -> tuple[Any, ...]:
-    return ("exception", _class_name(self, type(e)), self.add(e.args), self.add(e.__cause__), self.add(e.__context__),
-            e.__suppress_context__, self.add(_attributes(e)))
+    return (
+        "exception",
+        _class_name(self, type(e)),
+        self.add(e.args),
+        self.add(e.__cause__),
+        self.add(e.__context__),
+        e.__suppress_context__,
+        self.add(_attributes(e)),
+    )
 
 
 def _told(self: Portrait, value: Any) -> tuple[Any, ...]:
@@ -423,8 +531,13 @@ def _attributes(value: Any) -> dict[str, Any] | None:
 @functools.lru_cache(maxsize=512)
 def _slots(cls: type) -> list[tuple[str, Any]]:
     """Member descriptors of __slots__, which Python classes (heap types) alone have."""
-    return [(f"{c.__name__}.{name}", member) for c in cls.__mro__ if c.__flags__ & (1 << 9)
-            for name, member in vars(c).items() if isinstance(member, types.MemberDescriptorType)]
+    return [
+        (f"{c.__name__}.{name}", member)
+        for c in cls.__mro__
+        if c.__flags__ & (1 << 9)
+        for name, member in vars(c).items()
+        if isinstance(member, types.MemberDescriptorType)
+    ]
 
 
 #: in order, the first that fits; classes of the standard library before the general instance

@@ -19,6 +19,7 @@ def program(*makers: Callable[[], torch.Tensor]) -> Callable[[Callable[..., Any]
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         PROGRAMS[function.__name__] = (function, makers)
         return function
+
     return register
 
 
@@ -36,14 +37,22 @@ def truth(*size: int) -> Callable[[], torch.Tensor]:
 
 # ---- operators and methods -------------------------------------------------------------------------------------------
 
+
 @program(real(3, 4), real(3, 4, grad=True))
 def arithmetic(x, y):
-    return x + y, x - 1, 2 * y, x / y, 1 / (x * x + 1), x ** 2, 2 ** x, -x, abs(y), 3 - x, x // 2, 7 // (x.abs() + 1), x % 3
+    return x + y, x - 1, 2 * y, x / y, 1 / (x * x + 1), x**2, 2**x, -x, abs(y), 3 - x, x // 2, 7 // (x.abs() + 1), x % 3
 
 
 @program(real(4, 4), real(4, 4, grad=True))
 def matmuls(x, y):
-    return x @ y, torch.matmul(x, y.T), x.mm(y), torch.einsum("ij,kj->ik", x, y), x.bmm if False else x.addmm(y, x), x.mT @ x
+    return (
+        x @ y,
+        torch.matmul(x, y.T),
+        x.mm(y),
+        torch.einsum("ij,kj->ik", x, y),
+        x.bmm if False else x.addmm(y, x),
+        x.mT @ x,
+    )
 
 
 @program(real(5), real(5))
@@ -53,7 +62,7 @@ def comparisons(x, y):
 
 @program(whole(6, high=8), whole(6, high=8))
 def integers(a, b):
-    return a + b, a // (b + 1), a % 3, a << 1, a >> 1, a & b, a | 3, ~a, a / 2, a ** 2, a.float().mean(), (a == b).sum()
+    return a + b, a // (b + 1), a % 3, a << 1, a >> 1, a & b, a | 3, ~a, a / 2, a**2, a.float().mean(), (a == b).sum()
 
 
 @program(real(3, 4))
@@ -79,7 +88,9 @@ def answers_from_metadata(x):
     assert x.shape == (2, 3, 4) and x.size(1) == 3 and x.size(-1) == 4 and x.dim() == x.ndim == 3 and len(x) == 2
     assert x.dtype is torch.float32 and x.device == torch.device("cpu") and not x.is_cuda and x.is_cpu and not x.is_meta
     assert x.numel() == 24 and x.stride() == (12, 4, 1) and x.stride(0) == 12 and x.is_contiguous()
-    assert not x.transpose(0, 1).is_contiguous() and x.is_floating_point() and not x.is_complex() and x.element_size() == 4
+    assert (
+        not x.transpose(0, 1).is_contiguous() and x.is_floating_point() and not x.is_complex() and x.element_size() == 4
+    )
     assert x.is_leaf and not x.requires_grad and x.grad_fn is None
     assert x.layout is torch.strided and not x.is_sparse and x.nbytes == 96 and x.itemsize == 4
     assert torch.is_floating_point(x) and torch.is_tensor(x) and isinstance(x, torch.Tensor) and type(x) is torch.Tensor
@@ -89,11 +100,29 @@ def answers_from_metadata(x):
 
 # ---- views -----------------------------------------------------------------------------------------------------------
 
+
 @program(real(2, 3, 4, grad=True))
 def views(x):
-    return (x.view(6, 4), x.reshape(-1), x.transpose(0, 1), x.permute(2, 0, 1), x.T if x.dim() == 2 else x.mT, x[0], x[:, 1:],
-            x.unsqueeze(1), x.flatten(1), x.expand(2, 3, 4), x.narrow(2, 0, 2), x.select(1, 0), x.diagonal(0, 1, 2),
-            x.unfold(2, 2, 1), x.movedim(0, 2), x.swapaxes(0, 1), x.view_as(x), x.as_strided((2, 2), (1, 2)))
+    return (
+        x.view(6, 4),
+        x.reshape(-1),
+        x.transpose(0, 1),
+        x.permute(2, 0, 1),
+        x.T if x.dim() == 2 else x.mT,
+        x[0],
+        x[:, 1:],
+        x.unsqueeze(1),
+        x.flatten(1),
+        x.expand(2, 3, 4),
+        x.narrow(2, 0, 2),
+        x.select(1, 0),
+        x.diagonal(0, 1, 2),
+        x.unfold(2, 2, 1),
+        x.movedim(0, 2),
+        x.swapaxes(0, 1),
+        x.view_as(x),
+        x.as_strided((2, 2), (1, 2)),
+    )
 
 
 @program(real(3, 4))
@@ -139,11 +168,30 @@ def no_operation(x):
 
 # ---- indexing --------------------------------------------------------------------------------------------------------
 
+
 @program(real(5, 6, 7), whole(3), truth(5))
 def indexing(x, i, m):
-    return (x[0], x[-1], x[1:3], x[..., 0], x[:, None], x[i], x[i, i], x[:, i], x[[0, 2]], x[:, [1, 2], 3:], x[..., None, :],
-            x[(0, 1)], x[::2, 1::2], torch.where(m[:, None], x[..., 0], 0.0), x.index_select(0, i), x.gather(0, i.view(3, 1, 1)),
-            x.take(i), x[i][:, i], x[range(2)])
+    return (
+        x[0],
+        x[-1],
+        x[1:3],
+        x[..., 0],
+        x[:, None],
+        x[i],
+        x[i, i],
+        x[:, i],
+        x[[0, 2]],
+        x[:, [1, 2], 3:],
+        x[..., None, :],
+        x[(0, 1)],
+        x[::2, 1::2],
+        torch.where(m[:, None], x[..., 0], 0.0),
+        x.index_select(0, i),
+        x.gather(0, i.view(3, 1, 1)),
+        x.take(i),
+        x[i][:, i],
+        x[range(2)],
+    )
 
 
 @program(real(5, 6), whole(3), real(3, 6))
@@ -171,20 +219,53 @@ def iteration(x):
 
 # ---- factories and conversion ----------------------------------------------------------------------------------------
 
+
 @program(real(3, 4))
 def factories(x):
     n = x.shape[1]
-    return (torch.zeros(3, n), torch.ones(n) * x, torch.arange(n), torch.arange(0, 1, 0.25), torch.full((2, 2), 3.5),
-            torch.tensor([1.0, 2.0]), torch.tensor([[1, 2], [3, 4]]), torch.tensor(True), torch.eye(3), torch.linspace(0, 1, 5),
-            torch.zeros_like(x), torch.full_like(x, 2), x.new_ones(2), x.new_tensor([1, 2]), torch.ones(2, dtype=torch.int32),
-            torch.tensor(3), torch.tensor(2.5, dtype=torch.float64), torch.as_tensor([1, 2]), torch.empty(2).fill_(4),
-            torch.tril(torch.ones(n, n)), torch.scalar_tensor(2.0), torch.zeros(2, 3, dtype=float))
+    return (
+        torch.zeros(3, n),
+        torch.ones(n) * x,
+        torch.arange(n),
+        torch.arange(0, 1, 0.25),
+        torch.full((2, 2), 3.5),
+        torch.tensor([1.0, 2.0]),
+        torch.tensor([[1, 2], [3, 4]]),
+        torch.tensor(True),
+        torch.eye(3),
+        torch.linspace(0, 1, 5),
+        torch.zeros_like(x),
+        torch.full_like(x, 2),
+        x.new_ones(2),
+        x.new_tensor([1, 2]),
+        torch.ones(2, dtype=torch.int32),
+        torch.tensor(3),
+        torch.tensor(2.5, dtype=torch.float64),
+        torch.as_tensor([1, 2]),
+        torch.empty(2).fill_(4),
+        torch.tril(torch.ones(n, n)),
+        torch.scalar_tensor(2.0),
+        torch.zeros(2, 3, dtype=float),
+    )
 
 
 @program(real(3, 4, grad=True))
 def conversions(x):
-    return (x.double(), x.half(), x.to(torch.bfloat16), x.int(), x.long(), x.bool(), x.to("cpu", torch.float64), x.type(torch.float64),
-            x.type_as(torch.zeros(1, dtype=torch.float64)), x.to(x.int()), x.detach(), x.to(dtype=torch.complex64), x.byte())
+    return (
+        x.double(),
+        x.half(),
+        x.to(torch.bfloat16),
+        x.int(),
+        x.long(),
+        x.bool(),
+        x.to("cpu", torch.float64),
+        x.type(torch.float64),
+        x.type_as(torch.zeros(1, dtype=torch.float64)),
+        x.to(x.int()),
+        x.detach(),
+        x.to(dtype=torch.complex64),
+        x.byte(),
+    )
 
 
 @program(real(3, 4), whole(3, 4))
@@ -194,16 +275,50 @@ def promotion(x, i):
 
 @program(real(4, dtype=torch.complex64))
 def complex_numbers(z):
-    return z.real, z.imag, z.abs(), z.conj() * z, torch.view_as_real(z), z.conj().resolve_conj(), z * 1j, torch.fft.fft(z), z.angle()
+    return (
+        z.real,
+        z.imag,
+        z.abs(),
+        z.conj() * z,
+        torch.view_as_real(z),
+        z.conj().resolve_conj(),
+        z * 1j,
+        torch.fft.fft(z),
+        z.angle(),
+    )
 
 
 # ---- reductions ------------------------------------------------------------------------------------------------------
 
+
 @program(real(4, 5, grad=True))
 def reductions(x):
-    return (x.sum(), x.mean(0), x.std(), x.var(1), x.prod(), x.amax(1), x.argmax(), x.argmin(1), x.norm(), x.norm(dim=1), x.cumsum(0),
-            x.logsumexp(1), x.median(), x.any(), (x > 0).all(1), x.max(), x.min(0).values, x.sum((0, 1)), torch.linalg.norm(x),
-            torch.linalg.vector_norm(x, dim=0), x.nansum(), x.kthvalue(2).values, x.mode(1).values, x.sum(dtype=torch.float64))
+    return (
+        x.sum(),
+        x.mean(0),
+        x.std(),
+        x.var(1),
+        x.prod(),
+        x.amax(1),
+        x.argmax(),
+        x.argmin(1),
+        x.norm(),
+        x.norm(dim=1),
+        x.cumsum(0),
+        x.logsumexp(1),
+        x.median(),
+        x.any(),
+        (x > 0).all(1),
+        x.max(),
+        x.min(0).values,
+        x.sum((0, 1)),
+        torch.linalg.norm(x),
+        torch.linalg.vector_norm(x, dim=0),
+        x.nansum(),
+        x.kthvalue(2).values,
+        x.mode(1).values,
+        x.sum(dtype=torch.float64),
+    )
 
 
 @program(real(4, 5), real(4, 5))
@@ -212,18 +327,48 @@ def joining(x, y):
     parts.append(y)
     joined = torch.cat(parts, 1)
     parts.append(joined)
-    return joined, torch.stack((x, y)), torch.hstack([x, y]), torch.vstack([x, y]), torch.block_diag(x, y), x.repeat(2, 1), x.tile(2), \
-        x.repeat_interleave(2, dim=0), *torch.meshgrid(x[0], y[0], indexing="ij"), *torch.broadcast_tensors(x, y[0]), x.roll(1, 0), x.flip(1)
+    return (
+        joined,
+        torch.stack((x, y)),
+        torch.hstack([x, y]),
+        torch.vstack([x, y]),
+        torch.block_diag(x, y),
+        x.repeat(2, 1),
+        x.tile(2),
+        x.repeat_interleave(2, dim=0),
+        *torch.meshgrid(x[0], y[0], indexing="ij"),
+        *torch.broadcast_tensors(x, y[0]),
+        x.roll(1, 0),
+        x.flip(1),
+    )
 
 
 @program(real(4, 5, grad=True), real(5))
 def selecting(x, y):
-    return (torch.where(x > 0, x, y), x.clamp(-1, 1), x.clamp(min=0), torch.minimum(x, y), x.masked_fill(x > 0, -1.0), x.tril(), x.triu(1),
-            torch.lerp(x, x * 2, 0.3), x.nan_to_num(), torch.isfinite(x), x.sign(), x.round(), x.floor(), torch.addcmul(x, x, x, value=2),
-            torch.outer(y, y), torch.searchsorted(torch.arange(5.0), y), torch.bucketize(y, torch.arange(5.0)), torch.cdist(x, x))
+    return (
+        torch.where(x > 0, x, y),
+        x.clamp(-1, 1),
+        x.clamp(min=0),
+        torch.minimum(x, y),
+        x.masked_fill(x > 0, -1.0),
+        x.tril(),
+        x.triu(1),
+        torch.lerp(x, x * 2, 0.3),
+        x.nan_to_num(),
+        torch.isfinite(x),
+        x.sign(),
+        x.round(),
+        x.floor(),
+        torch.addcmul(x, x, x, value=2),
+        torch.outer(y, y),
+        torch.searchsorted(torch.arange(5.0), y),
+        torch.bucketize(y, torch.arange(5.0)),
+        torch.cdist(x, x),
+    )
 
 
 # ---- nn.functional ---------------------------------------------------------------------------------------------------
+
 
 @program(real(2, 8, grad=True), real(16, 8, grad=True), real(16, grad=True), real(4, 16, grad=True))
 def perceptron(x, w, b, v):
@@ -235,7 +380,14 @@ def convolution(x, w, b):
     y = F.conv2d(x, w, b, padding=1)
     y = F.max_pool2d(F.relu(y), 2)
     z, where = F.max_pool2d(y, 2, return_indices=True)
-    return F.adaptive_avg_pool2d(y, 1).flatten(1), z, where, F.interpolate(y, scale_factor=2.0), F.pad(y, (1, 1)), F.avg_pool2d(x, 2)
+    return (
+        F.adaptive_avg_pool2d(y, 1).flatten(1),
+        z,
+        where,
+        F.interpolate(y, scale_factor=2.0),
+        F.pad(y, (1, 1)),
+        F.avg_pool2d(x, 2),
+    )
 
 
 @program(real(4, 3, 5), real(3, grad=True), real(3, grad=True), real(3), lambda: torch.rand(3) + 1)
@@ -246,30 +398,65 @@ def batch_norm(x, w, b, mean, var):
 
 @program(real(2, 6, grad=True), real(6, grad=True), real(6))
 def norms(x, w, b):
-    return (F.layer_norm(x, (6,), w, b), F.group_norm(x, 3, w, b), F.rms_norm(x, (6,), w), F.normalize(x, dim=1), F.softmax(x, dim=1),
-            F.log_softmax(x, -1), F.instance_norm(x[None]))
+    return (
+        F.layer_norm(x, (6,), w, b),
+        F.group_norm(x, 3, w, b),
+        F.rms_norm(x, (6,), w),
+        F.normalize(x, dim=1),
+        F.softmax(x, dim=1),
+        F.log_softmax(x, -1),
+        F.instance_norm(x[None]),
+    )
 
 
 @program(real(2, 4, 5, 8, grad=True), real(2, 4, 5, 8), real(2, 4, 5, 8))
 def attention(q, k, v):
     mask = torch.ones(5, 5, dtype=torch.bool).tril()
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    return F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, v, is_causal=True), \
-        scores.masked_fill(~mask, float("-inf")).softmax(-1) @ v
+    return (
+        F.scaled_dot_product_attention(q, k, v),
+        F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        scores.masked_fill(~mask, float("-inf")).softmax(-1) @ v,
+    )
 
 
 @program(whole(2, 3, high=10), real(10, 4, grad=True), real(6, 10, grad=True))
 def losses(i, table, logits):
     e = F.embedding(i, table)
-    return (F.cross_entropy(logits, i.flatten()), F.nll_loss(F.log_softmax(logits, 1), i.flatten()), F.mse_loss(e, e * 2), F.l1_loss(e, e + 1),
-            F.binary_cross_entropy_with_logits(logits, torch.zeros_like(logits)), F.smooth_l1_loss(e, e * 3), F.one_hot(i, 10),
-            F.kl_div(F.log_softmax(logits, 1), F.softmax(logits, 1), reduction="batchmean"), F.cosine_similarity(e, e + 1, dim=-1))
+    return (
+        F.cross_entropy(logits, i.flatten()),
+        F.nll_loss(F.log_softmax(logits, 1), i.flatten()),
+        F.mse_loss(e, e * 2),
+        F.l1_loss(e, e + 1),
+        F.binary_cross_entropy_with_logits(logits, torch.zeros_like(logits)),
+        F.smooth_l1_loss(e, e * 3),
+        F.one_hot(i, 10),
+        F.kl_div(F.log_softmax(logits, 1), F.softmax(logits, 1), reduction="batchmean"),
+        F.cosine_similarity(e, e + 1, dim=-1),
+    )
 
 
 @program(real(3, 4, grad=True))
 def activations(x):
-    return [f(x) for f in (F.relu, F.gelu, F.silu, F.elu, F.leaky_relu, F.softplus, F.tanh, F.sigmoid, F.hardtanh, F.mish, F.selu,
-                           F.logsigmoid, F.softsign, F.hardswish)] + [F.glu(x), F.relu(x * 1, inplace=True), F.threshold(x, 0.1, 20)]
+    return [
+        f(x)
+        for f in (
+            F.relu,
+            F.gelu,
+            F.silu,
+            F.elu,
+            F.leaky_relu,
+            F.softplus,
+            F.tanh,
+            F.sigmoid,
+            F.hardtanh,
+            F.mish,
+            F.selu,
+            F.logsigmoid,
+            F.softsign,
+            F.hardswish,
+        )
+    ] + [F.glu(x), F.relu(x * 1, inplace=True), F.threshold(x, 0.1, 20)]
 
 
 @program(real(2, 3, 4, grad=True), real(8, 4), real(8, 2), real(8), real(8))
@@ -280,6 +467,7 @@ def recurrent(x, w_ih, w_hh, b_ih, b_hh):
 
 
 # ---- gradients, state ------------------------------------------------------------------------------------------------
+
 
 @program(real(3, 4, grad=True), real(3, 4))
 def no_grad_blocks(p, x):
@@ -302,6 +490,7 @@ def decorated(p):
     @torch.no_grad()
     def inner(x):
         return x * 2
+
     return inner(p) + p
 
 
@@ -353,9 +542,16 @@ def data_attribute(p):
 
 @program(real(3, 4))
 def random_numbers(x):
-    torch.rand(3)   # unused, but it moves the generator
-    return F.dropout(x, 0.5, training=True), torch.rand(3, 4) + x, torch.randn_like(x), torch.randint(0, 5, (3,)), x.clone().normal_(), \
-        torch.bernoulli(torch.full((3,), 0.5)), torch.randperm(4)
+    torch.rand(3)  # unused, but it moves the generator
+    return (
+        F.dropout(x, 0.5, training=True),
+        torch.rand(3, 4) + x,
+        torch.randn_like(x),
+        torch.randint(0, 5, (3,)),
+        x.clone().normal_(),
+        torch.bernoulli(torch.full((3,), 0.5)),
+        torch.randperm(4),
+    )
 
 
 @program(real(3, 4, grad=True))
@@ -373,7 +569,14 @@ def operators_of_torch_ops(x):
 @program(real(4, 4))
 def linear_algebra(x):
     y = x @ x.T + 4 * torch.eye(4)
-    return torch.linalg.solve(y, x), torch.linalg.inv(y), torch.linalg.det(y), torch.linalg.cholesky(y), torch.trace(y), torch.linalg.eigvalsh(y)
+    return (
+        torch.linalg.solve(y, x),
+        torch.linalg.inv(y),
+        torch.linalg.det(y),
+        torch.linalg.cholesky(y),
+        torch.trace(y),
+        torch.linalg.eigvalsh(y),
+    )
 
 
 @program(real(3, 4), real(3, 4))
@@ -399,7 +602,17 @@ def long_chain(x):
 
 @program(lambda: torch.randn(4, 3).T, lambda: torch.randn(1, 4).expand(3, 4), lambda: torch.randn(8)[::2])
 def odd_strides(x, y, z):
-    return x + y, x * 2, y.contiguous(), x.reshape(-1), z + x, x.clone(), torch.empty_like(y).zero_(), y.sum(0), x.to(memory_format=torch.contiguous_format)
+    return (
+        x + y,
+        x * 2,
+        y.contiguous(),
+        x.reshape(-1),
+        z + x,
+        x.clone(),
+        torch.empty_like(y).zero_(),
+        y.sum(0),
+        x.to(memory_format=torch.contiguous_format),
+    )
 
 
 @program(lambda: torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last), real(5, 3, 1, 1))
@@ -418,4 +631,9 @@ def parameters(p, x):
 
 @program(real(3, 1), real(4))
 def broadcasting(x, y):
-    return x + y, torch.broadcast_to(y, (3, 4)), torch.atleast_2d(y), torch.broadcast_shapes(x.shape, y.shape) == (3, 4) and x * y
+    return (
+        x + y,
+        torch.broadcast_to(y, (3, 4)),
+        torch.atleast_2d(y),
+        torch.broadcast_shapes(x.shape, y.shape) == (3, 4) and x * y,
+    )

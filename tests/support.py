@@ -24,7 +24,18 @@ import torch
 import framelift
 from portrait import Portrait, difference, portrait, without_addresses
 
-__all__ = ["Counts", "Outcome", "World", "check", "compiled", "counts", "global_state", "run_call", "same_outcome", "without_frames"]
+__all__ = [
+    "Counts",
+    "Outcome",
+    "World",
+    "check",
+    "compiled",
+    "counts",
+    "global_state",
+    "run_call",
+    "same_outcome",
+    "without_frames",
+]
 
 
 @dataclasses.dataclass
@@ -61,9 +72,9 @@ class Counts:
 class Outcome:
     """One call: what came out, and the world after it."""
 
-    kind: str                    # "returned" or "raised"
-    words: str                   # the exception in words
-    line: str                    # the innermost line of the program, or IN_GRAPH
+    kind: str  # "returned" or "raised"
+    words: str  # the exception in words
+    line: str  # the innermost line of the program, or IN_GRAPH
     error: type[BaseException] | None
     after: Portrait
     surroundings: tuple[Any, ...]
@@ -78,10 +89,22 @@ IN_GRAPH = "in the graph"
 _ABSENT = type("Absent", (), {"__repr__": lambda self: "(absent)"})()
 
 
-def check(fn: Any, *args: Any, kwargs: dict[str, Any] | None = None, calls: int = 2, graphs: int | None = 1,
-          breaks: int | None = 0, captures: int | None = None, fullgraph: bool | None = None, backend: Any = "eager",
-          mutate: Callable[[int, World], None] | None = None, state: Sequence[tuple[Any, str]] = (),
-          raises: type[BaseException] | None = None, exact: bool | None = None, **options: Any) -> Any:
+def check(
+    fn: Any,
+    *args: Any,
+    kwargs: dict[str, Any] | None = None,
+    calls: int = 2,
+    graphs: int | None = 1,
+    breaks: int | None = 0,
+    captures: int | None = None,
+    fullgraph: bool | None = None,
+    backend: Any = "eager",
+    mutate: Callable[[int, World], None] | None = None,
+    state: Sequence[tuple[Any, str]] = (),
+    raises: type[BaseException] | None = None,
+    exact: bool | None = None,
+    **options: Any,
+) -> Any:
     """Run `fn` eagerly and captured on equal worlds, `calls` times, and compare all there is to compare.
 
     `mutate(i, world)` runs before call number i (from 1 on), in each run on its own world.
@@ -100,13 +123,22 @@ def check(fn: Any, *args: Any, kwargs: dict[str, Any] | None = None, calls: int 
         expected = [o for o, _ in _run(template, saved, calls, mutate, exact, lambda f: f)]
         framelift.reset()
         start = counts()
-        actual = _run(template, saved, calls, mutate, exact, lambda f: compiled(f, backend=backend, fullgraph=fullgraph, **options))
+        actual = _run(
+            template,
+            saved,
+            calls,
+            mutate,
+            exact,
+            lambda f: compiled(f, backend=backend, fullgraph=fullgraph, **options),
+        )
     finally:
         _install(template, saved)
     for number, (want, (got, _)) in enumerate(zip(expected, actual)):
         _compare(want, got, number)
         if raises is not None:
-            assert want.error is not None and issubclass(want.error, raises), f"call {number}: {want.kind} {want.detail}"
+            assert want.error is not None and issubclass(want.error, raises), (
+                f"call {number}: {want.kind} {want.detail}"
+            )
     _count(start, counts(), graphs, breaks, captures)
     return actual[-1][1]
 
@@ -122,8 +154,9 @@ def counts() -> Counts:
     return Counts(stats["graphs"], stats["captures"], dict(stats["breaks"]), stats["loaded"])
 
 
-def run_call(call: Callable[[], Any], roots: Callable[[], Any], exact: bool = True,
-             own: Callable[[Any], bool] = lambda _: False) -> tuple[Outcome, Any]:
+def run_call(
+    call: Callable[[], Any], roots: Callable[[], Any], exact: bool = True, own: Callable[[Any], bool] = lambda _: False
+) -> tuple[Outcome, Any]:
     """Call, and portray the result or exception together with the world after it."""
     result: Any = None
     kind, words, line = "returned", "", ""
@@ -133,7 +166,7 @@ def run_call(call: Callable[[], Any], roots: Callable[[], Any], exact: bool = Tr
         kind, words, line, result = "raised", without_addresses(f"{type(error).__name__}: {error}"), _line(error), error
         without_frames(error)
     # One portrait of both, so that identity between results and arguments is part of it.
-    shown = (result.args if kind == "raised" else result)
+    shown = result.args if kind == "raised" else result
     after = portrait((shown, roots()), exact=exact, own=own)
     error = type(result) if kind == "raised" else None
     return Outcome(kind, words, line, error, after, global_state()), result
@@ -153,7 +186,11 @@ def without_frames(error: BaseException | None, instead: types.TracebackType | N
             seen.add(id(one))
             if one.__traceback__ is not None:
                 one.__traceback__ = instead
-            waiting += [one.__context__, one.__cause__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ())]
+            waiting += [
+                one.__context__,
+                one.__cause__,
+                *(one.exceptions if isinstance(one, BaseExceptionGroup) else ()),
+            ]
 
 
 def global_state() -> tuple[Any, ...]:
@@ -163,15 +200,26 @@ def global_state() -> tuple[Any, ...]:
         ("python random state", random.getstate()),
         ("grad mode", torch.is_grad_enabled()),
         ("inference mode", torch.is_inference_mode_enabled()),
-        ("autocast", torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()),
+        (
+            "autocast",
+            torch.is_autocast_enabled("cpu"),
+            torch.get_autocast_dtype("cpu"),
+            torch.is_autocast_cache_enabled(),
+        ),
         ("default dtype", torch.get_default_dtype()),
-        ("deterministic", torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
+        (
+            "deterministic",
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
         ("function modes", torch._C._len_torch_function_stack()),
         ("dispatch modes", torch._C._len_torch_dispatch_stack()),
     )
 
 
-def _run(template: World, saved: Any, calls: int, mutate: Any, exact: bool, wrap: Callable[[Any], Any]) -> list[tuple[Outcome, Any]]:
+def _run(
+    template: World, saved: Any, calls: int, mutate: Any, exact: bool, wrap: Callable[[Any], Any]
+) -> list[tuple[Outcome, Any]]:
     world = _install(template, saved)
     target = wrap(world.fn)
     torch.manual_seed(0)
@@ -269,8 +317,7 @@ _NOT_PROGRAM = ("/framelift/", "<framelift", "/torch/", "tests/support.py", "tes
 
 def _compare(want: Outcome, got: Outcome, number: int) -> None:
     where = f"call {number}"
-    assert same_outcome(want, got), \
-        f"{where}: eager {want.kind} {want.detail}, captured {got.kind} {got.detail}"
+    assert same_outcome(want, got), f"{where}: eager {want.kind} {want.detail}, captured {got.kind} {got.detail}"
     found = difference(want.after, got.after)
     assert found is None, f"{where}: eager and captured differ: {found}"
     for a, b in zip(want.surroundings, got.surroundings):
@@ -279,6 +326,10 @@ def _compare(want: Outcome, got: Outcome, number: int) -> None:
 
 def _count(before: Counts, after: Counts, graphs: int | None, breaks: int | None, captures: int | None) -> None:
     new = {k: v - before.breaks.get(k, 0) for k, v in after.breaks.items() if v != before.breaks.get(k, 0)}
-    seen = {"graphs": after.graphs - before.graphs, "breaks": sum(new.values()), "captures": after.captures - before.captures}
+    seen = {
+        "graphs": after.graphs - before.graphs,
+        "breaks": sum(new.values()),
+        "captures": after.captures - before.captures,
+    }
     for name, want in (("graphs", graphs), ("breaks", breaks), ("captures", captures)):
         assert want is None or seen[name] == want, f"{seen[name]} {name}, expected {want} (breaks: {new or 'none'})"

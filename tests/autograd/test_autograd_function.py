@@ -25,8 +25,9 @@ class Scaled(torch.autograd.Function):
         return grad * x.cos() * ctx.scale * 3, None
 
 
-def grads_agree(fn: Any, *shapes: tuple[int, ...], backend: str = "eager", graphs: int = 1, calls: int = 2,
-                change: Any = None) -> Any:
+def grads_agree(
+    fn: Any, *shapes: tuple[int, ...], backend: str = "eager", graphs: int = 1, calls: int = 2, change: Any = None
+) -> Any:
     """Values and gradients of `fn` on fresh leaves, plain and captured."""
     framelift.reset()
     compiled = framelift.compile(fn, backend=backend, fullgraph=True)
@@ -47,7 +48,9 @@ def grads_agree(fn: Any, *shapes: tuple[int, ...], backend: str = "eager", graph
         for want, got in zip(*rows):
             torch.testing.assert_close(got, want)
         assert [type(o) for o in rows[0][0]] == [type(o) for o in rows[1][0]]
-        assert [getattr(o, "requires_grad", None) for o in rows[0][0]] == [getattr(o, "requires_grad", None) for o in rows[1][0]]
+        assert [getattr(o, "requires_grad", None) for o in rows[0][0]] == [
+            getattr(o, "requires_grad", None) for o in rows[1][0]
+        ]
     assert framelift.stats()["graphs"] - before == graphs
 
 
@@ -87,6 +90,7 @@ class ReadsGlobal(torch.autograd.Function):
 def test_what_the_backward_reads_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(call: int) -> None:
         monkeypatch.setattr("test_autograd_function.FACTOR", 5.0)
+
     grads_agree(lambda x: ReadsGlobal.apply(x).sum(), (3,), graphs=2, change=change)
 
 
@@ -94,7 +98,7 @@ class Pair(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor, flag: bool) -> Any:
         big = x.exp()
-        ctx.big = big                      # an intermediate, kept without save_for_backward
+        ctx.big = big  # an intermediate, kept without save_for_backward
         ctx.save_for_backward(y, x + 1)
         where = x.argmax()
         ctx.mark_non_differentiable(where)
@@ -169,6 +173,7 @@ def test_dirty_argument(backend: str) -> None:
         z = Doubled.apply(y)
         assert z is y
         return z + y
+
     grads_agree(fn, (3,), backend=backend)
 
 
@@ -283,7 +288,9 @@ def test_too_few_gradients() -> None:
         def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
             return g
 
-    out = framelift.compile(lambda x: Few.apply(x, True), backend="eager", fullgraph=True)(torch.randn(3, requires_grad=True))
+    out = framelift.compile(lambda x: Few.apply(x, True), backend="eager", fullgraph=True)(
+        torch.randn(3, requires_grad=True)
+    )
     with pytest.raises(RuntimeError, match="incorrect number of gradients"):
         out.sum().backward()
 

@@ -43,11 +43,15 @@ def _train(optimizer: Any, backend: str | None, detached: bool, clip: bool = Fal
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("optimizer", [lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: torch.optim.AdamW(p, lr=0.1)])
+@pytest.mark.parametrize(
+    "optimizer", [lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: torch.optim.AdamW(p, lr=0.1)]
+)
 def test_a_training_step_is_one_graph(optimizer: Any, backend: str) -> None:
     before = framelift.stats()["graphs"]
     got = _train(optimizer, backend, detached=True)
-    assert framelift.stats()["graphs"] - before == 3   # the optimizer's state is made in the first, the batch differs in the last
+    assert (
+        framelift.stats()["graphs"] - before == 3
+    )  # the optimizer's state is made in the first, the batch differs in the last
     torch.testing.assert_close(got, _train(optimizer, None, detached=True), rtol=1e-4, atol=1e-5)
 
 
@@ -77,9 +81,10 @@ def test_gradients_are_added_up(backend: str) -> None:
         for twice in (False, True, False):
             before = p.grad
             found.append(call(p, q, torch.full((2, 3), 3.0), twice))
-            assert before is None or p.grad is before                    # in place
+            assert before is None or p.grad is before  # in place
         assert p.grad.untyped_storage().data_ptr() != q.grad.untyped_storage().data_ptr()
         return found, p.grad, q.grad
+
     torch.testing.assert_close(run(framelift.compile(step, backend=backend, fullgraph=True)), run(step))
 
 
@@ -96,8 +101,8 @@ def test_layout_of_gradients_is_the_parameters() -> None:
 def _second(w, x):
     w = w.detach().requires_grad_()
     y = (x @ w).tanh().sum()
-    g, = torch.autograd.grad(y, w, create_graph=True)
-    h, = torch.autograd.grad(g.pow(2).sum(), w)
+    (g,) = torch.autograd.grad(y, w, create_graph=True)
+    (h,) = torch.autograd.grad(g.pow(2).sum(), w)
     return g.detach(), h
 
 
@@ -139,7 +144,9 @@ def test_leaves_made_inside(fn: Any, backend: str) -> None:
     torch.testing.assert_close(got, want)
     for one, other in zip(*(out if isinstance(out, tuple) else (out,) for out in (got, want))):
         if isinstance(one, torch.Tensor):
-            assert type(one) is type(other) and one.requires_grad == other.requires_grad and one.is_leaf == other.is_leaf
+            assert (
+                type(one) is type(other) and one.requires_grad == other.requires_grad and one.is_leaf == other.is_leaf
+            )
             if other.requires_grad and not other.is_leaf:
                 one.sum().backward()
 
@@ -184,7 +191,7 @@ def test_hooks_elsewhere_do_not_matter() -> None:
     before = framelift.stats()["captures"]
     for _ in range(3):
         compiled(torch.ones(2), other)
-    assert framelift.stats()["captures"] - before == 2   # p.grad is None, then a tensor
+    assert framelift.stats()["captures"] - before == 2  # p.grad is None, then a tensor
 
 
 def test_histories_from_outside_are_plain_pythons() -> None:
@@ -230,7 +237,7 @@ def test_what_is_not_captured_falls_back() -> None:
 def test_a_backward_that_is_differentiated_outside(backend: str) -> None:
     def first(x):
         y = x.sin().exp()
-        g, = torch.autograd.grad(y.sum(), x, create_graph=True)
+        (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
         return g
 
     x = torch.rand(3, requires_grad=True)
@@ -241,7 +248,7 @@ def test_a_backward_that_is_differentiated_outside(backend: str) -> None:
 def test_a_gradient_penalty_is_one_graph_where_torch_runs_it() -> None:
     def penalty(x, w):
         y = torch.tanh(x @ w).sum()
-        g, = torch.autograd.grad(y, x, create_graph=True)
+        (g,) = torch.autograd.grad(y, x, create_graph=True)
         return y + (g.norm() - 1) ** 2, g
 
     found = []
@@ -327,6 +334,7 @@ def test_kinds_of_histories(fn: Any, backend: str) -> None:
         if out.requires_grad:
             out.backward()
         return out.detach(), P.grad
+
     torch.testing.assert_close(run(framelift.compile(fn, backend=backend, fullgraph=True)), run(fn))
 
 
@@ -337,7 +345,9 @@ def test_a_backward_behind_a_break_with_values_on_the_stack() -> None:
         return loss.detach()
 
     def nested(p, x):
-        return (x, x * 1)[bool(framelift.graph_break())].pow(2) + torch.cond(p.sum() > 0, lambda t: t * 2, lambda t: t - x, (x,))
+        return (x, x * 1)[bool(framelift.graph_break())].pow(2) + torch.cond(
+            p.sum() > 0, lambda t: t * 2, lambda t: t - x, (x,)
+        )
 
     found = []
     for run in (lambda f: f, lambda f: framelift.compile(f, backend="eager")):
@@ -348,7 +358,14 @@ def test_a_backward_behind_a_break_with_values_on_the_stack() -> None:
 
 def test_names_of_placeholders_are_names() -> None:
     from framelift.graph.fx.placeholder_names import identifier
-    assert [identifier(text) for text in ("self.layers[0]", "(0)", "0", "", "...")] == ["self_layers_0", "value_0", "value_0", "", ""]
+
+    assert [identifier(text) for text in ("self.layers[0]", "(0)", "0", "", "...")] == [
+        "self_layers_0",
+        "value_0",
+        "value_0",
+        "",
+        "",
+    ]
 
 
 def test_what_cannot_be_differentiated_says_why_itself() -> None:

@@ -21,8 +21,10 @@ class Removed(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> Any:
         first = self.inner.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
-        with self.inner.register_forward_hook(lambda module, args, out: out * 3), \
-                self.inner.register_forward_hook(lambda module, args, kwargs, out: out - 2, with_kwargs=True, prepend=True):
+        with (
+            self.inner.register_forward_hook(lambda module, args, out: out * 3),
+            self.inner.register_forward_hook(lambda module, args, kwargs, out: out - 2, with_kwargs=True, prepend=True),
+        ):
             y = self.inner(x)
         first.remove()
         return y
@@ -87,7 +89,7 @@ def test_hooks_of_one_call_are_captured_once(model: type[Removed]) -> None:
 
 def test_a_hook_that_stays_has_its_own_number() -> None:
     assert both(Kept, 4, after=lambda model: model.inner._forward_hooks.clear()) == 1
-    assert both(Kept, 3) == 3   # another table of hooks at each call
+    assert both(Kept, 3) == 3  # another table of hooks at each call
 
 
 def test_a_program_that_looks_at_the_number_gets_it() -> None:
@@ -101,6 +103,7 @@ def test_a_number_that_is_a_key_already() -> None:
     def f(x: torch.Tensor) -> Any:
         layer.register_forward_hook(lambda module, args, out: out + 1)
         return layer(x)
+
     run = framelift.compile(f, backend="eager")
     try:
         for i in (9, 8, 6, 7, 5, 10):
@@ -156,6 +159,7 @@ def test_what_a_compiler_registers_is_not_counted() -> None:
             y = layer(x)
         y.register_hook(lambda grad: grad * 2)
         return y, f"{text}{handle.id}"
+
     run = framelift.compile(f, backend="aot_eager")
     for text in ("a", "bb", "ccc"):
         start = RemovableHandle.next_id
@@ -179,8 +183,9 @@ def test_a_hook_that_another_thread_registers_meanwhile_is_kept(lives: bool) -> 
         done.wait(60)
         if not lives:
             thread.join()
-        torch.ones(1, requires_grad=True).register_hook(lambda grad: grad)   # the compiler's own
+        torch.ones(1, requires_grad=True).register_hook(lambda grad: grad)  # the compiler's own
         return graph_module
+
     framelift.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
     layer.register_forward_hook(lambda module, args, out: out * 3)
     leave.set()

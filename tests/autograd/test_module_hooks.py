@@ -50,17 +50,26 @@ def steps(make: Callable[[], Any], backend: str | None, needs_grad: bool = True,
 
 
 def same(left: Sequence[Any], right: Sequence[Any]) -> bool:
-    return len(left) == len(right) and all(a is b or torch.allclose(torch.as_tensor(a), torch.as_tensor(b), atol=1e-6) for a, b in zip(left, right))
+    return len(left) == len(right) and all(
+        a is b or torch.allclose(torch.as_tensor(a), torch.as_tensor(b), atol=1e-6) for a, b in zip(left, right)
+    )
 
 
 PURE: dict[str, list[tuple[int, str, Callable[..., Any]]]] = {
     "the gradient of the argument": [(1, FULL, lambda module, given, above: (given[0] * 2,))],
     "both gradients": [(1, FULL, lambda module, given, above: (given[0] + above[0] * 3,))],
     "before": [(1, PRE, lambda module, above: (above[0] * 5,))],
-    "several": [(1, PRE, lambda module, above: (above[0] * 5,)), (1, PRE, lambda module, above: (above[0] - 1,)),
-                (1, FULL, lambda module, given, above: (given[0] + above[0],)), (1, FULL, lambda module, given, above: [given[0].clamp(min=0)])],
+    "several": [
+        (1, PRE, lambda module, above: (above[0] * 5,)),
+        (1, PRE, lambda module, above: (above[0] - 1,)),
+        (1, FULL, lambda module, given, above: (given[0] + above[0],)),
+        (1, FULL, lambda module, given, above: [given[0].clamp(min=0)]),
+    ],
     "nothing": [(1, FULL, lambda module, given, above: None), (2, PRE, lambda module, above: None)],
-    "a tensor from around": [(2, FULL, lambda module, given, above: (given[0] * FACTOR,)), (0, PRE, lambda module, above: (above[0] * FACTOR,))],
+    "a tensor from around": [
+        (2, FULL, lambda module, given, above: (given[0] * FACTOR,)),
+        (0, PRE, lambda module, above: (above[0] * FACTOR,)),
+    ],
 }
 
 
@@ -79,7 +88,10 @@ def note(module: Any, given: Any, above: Any) -> None:
 
 LEFT: dict[str, tuple[list[tuple[int, str, Callable[..., Any]]], bool]] = {
     "a hook with an effect": ([(1, FULL, note)], True),
-    "a hook that looks at its module": ([(2, FULL, lambda module, given, above: (given[0] * module.weight.mean(),))], True),
+    "a hook that looks at its module": (
+        [(2, FULL, lambda module, given, above: (given[0] * module.weight.mean(),))],
+        True,
+    ),
     "a value taken": ([(1, FULL, lambda module, given, above: (given[0] * above[0].sum().item(),))], True),
     "an argument without a gradient": ([(0, FULL, note)], False),
 }
@@ -154,14 +166,16 @@ class Once(torch.nn.Module):
 
     class Named(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> Any:
-            return {"y": x.cos()}   # hooks are not called for what is in it
+            return {"y": x.cos()}  # hooks are not called for what is in it
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         times, y = self.pair(3, x)
         return self.named(y)["y"] * times
 
 
-@pytest.mark.parametrize(("model", "backend"), itertools.product([Between, Leaking, Checkpointed, Once], ["eager", "aot_eager"]))
+@pytest.mark.parametrize(
+    ("model", "backend"), itertools.product([Between, Leaking, Checkpointed, Once], ["eager", "aot_eager"])
+)
 def test_around_hooked_modules(model: type[torch.nn.Module], backend: str) -> None:
     wanted = steps(model, None)
     framelift.reset()
@@ -176,10 +190,12 @@ def test_a_backward_inside() -> None:
             loss = net(x).square().sum()
             loss.backward()
             return loss.detach()
+
         call = framelift.compile(step, backend="eager") if compiled else step
         torch.manual_seed(1)
         found = [call(torch.randn(2, 4)) for _ in range(3)]
         return [*found, *(p.grad for p in net.parameters() if p.grad is not None)]
+
     assert same(run(True), run(False))
 
 
@@ -192,6 +208,7 @@ def test_hooks_of_all_modules_and_hooks_that_come_and_go() -> None:
             x = torch.ones(2, 4, requires_grad=True)
             call(x).sum().backward()
             return x.grad
+
         found.append(gradient())
         handle = net.layers[1].register_full_backward_hook(lambda module, given, above: (given[0] * 2,))
         found.append(gradient())
@@ -205,6 +222,7 @@ def test_hooks_of_all_modules_and_hooks_that_come_and_go() -> None:
         with torch.no_grad():
             found.append(call(torch.ones(2, 4)))
         return [*found, gradient()]
+
     assert same(run(True), run(False))
 
 
@@ -213,6 +231,7 @@ def test_a_value_taken_in_the_hook_of_a_tensor() -> None:
         y = x * 2
         y.register_hook(lambda grad: SEEN.append(grad.sum().item()))
         return y * 3
+
     x = torch.ones(2, requires_grad=True)
     framelift.reset()
     framelift.compile(f, backend="eager")(x).sum().backward()
@@ -227,8 +246,9 @@ def test_recorded_hooks_are_not_captured_again_when_they_run() -> None:
         y = layer(x)
         y.register_hook(lambda grad: grad.clamp(-0.5, 0.5))
         layer.weight.register_hook(lambda grad: grad * 0.5)
-        y.sum().backward()   # left to plain Python, for there are hooks on leaves
+        y.sum().backward()  # left to plain Python, for there are hooks on leaves
         return y.detach()
+
     framelift.reset()
     run = framelift.compile(step, backend="eager")
     run(torch.ones(3, 4))

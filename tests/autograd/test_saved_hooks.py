@@ -51,6 +51,7 @@ def quantized(x, w):
     def pack(t):
         scale = t.abs().max() / 127
         return {"data": (t / scale).round().to(torch.int8), "scale": scale}
+
     with saved_tensors_hooks(pack, lambda p: p["data"].float() * p["scale"]):
         return (x @ w).sin().exp()
 
@@ -168,14 +169,38 @@ def written_after_it_was_saved(x, w):
 
 
 def layers(x, w):
-    with saved_tensors_hooks(lambda t: t * 2 if t.is_floating_point() else t, lambda t: t / 2 if t.is_floating_point() else t):
+    with saved_tensors_hooks(
+        lambda t: t * 2 if t.is_floating_point() else t, lambda t: t / 2 if t.is_floating_point() else t
+    ):
         y = F.layer_norm(F.linear(x, w), (3,)).softmax(-1)
         y = F.scaled_dot_product_attention(y[None], y[None], y[None]).squeeze(0)
         return F.max_pool1d(F.gelu(y), 3).relu() + F.cross_entropy(y, torch.tensor([0, 2]))
 
 
-WHOLE = [ordinary, not_inverse, on_cpu, narrower, quantized, in_an_object, parameters_as_they_are, by_identity, by_number, by_what_it_is, global_number, tensor_around,
-         tensor_written_meanwhile, nested, in_a_loop, by_hand, left_by_an_exception, nothing_to_save, backward_inside, backward_behind, written_after_it_was_saved, layers]
+WHOLE = [
+    ordinary,
+    not_inverse,
+    on_cpu,
+    narrower,
+    quantized,
+    in_an_object,
+    parameters_as_they_are,
+    by_identity,
+    by_number,
+    by_what_it_is,
+    global_number,
+    tensor_around,
+    tensor_written_meanwhile,
+    nested,
+    in_a_loop,
+    by_hand,
+    left_by_an_exception,
+    nothing_to_save,
+    backward_inside,
+    backward_behind,
+    written_after_it_was_saved,
+    layers,
+]
 
 
 # ---- entered and left in plain Python
@@ -249,7 +274,18 @@ def under_autocast(x, w):
     return y.float() * x
 
 
-PLAIN = [by_identity_of_a_result, variable_set_meanwhile, variable_set_afterwards, counted, random, decided_by_values, broken_inside, broken_behind, hook_that_raises, under_autocast]
+PLAIN = [
+    by_identity_of_a_result,
+    variable_set_meanwhile,
+    variable_set_afterwards,
+    counted,
+    random,
+    decided_by_values,
+    broken_inside,
+    broken_behind,
+    hook_that_raises,
+    under_autocast,
+]
 
 
 def calls(f, count=3):
@@ -326,7 +362,7 @@ def test_a_second_backward():
         y = run(x, w).sum()
         y.backward(retain_graph=True)
         y.backward()
-        gradient, = torch.autograd.grad(run(x, w).sum(), x, create_graph=True)
+        (gradient,) = torch.autograd.grad(run(x, w).sum(), x, create_graph=True)
         return x.grad, gradient, torch.autograd.grad(gradient.sum(), x)
 
     torch.testing.assert_close(again(compiled(f)), again(f))

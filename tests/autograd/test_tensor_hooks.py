@@ -40,6 +40,7 @@ def test_on_a_result(backend: str) -> None:
         z = y.sin()
         z.register_hook(lambda grad: None)
         return z * 3
+
     agree(fn, backend)
 
 
@@ -51,6 +52,7 @@ def test_on_an_input(backend: str) -> None:
         x.register_hook(hook)
         x.register_hook(lambda grad: grad * 2)
         return x.sin()
+
     agree(fn, backend)
 
 
@@ -60,6 +62,7 @@ def test_a_hook_on_an_input_may_have_effects() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         x.register_hook(lambda grad: seen.append(1))
         return x * 2
+
     x = torch.ones(3, requires_grad=True)
     out = framelift.compile(fn, backend="eager", fullgraph=True)(x)
     assert seen == []
@@ -73,6 +76,7 @@ def test_after_the_gradient_is_there() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         x.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf.grad.sum().item()))
         return x * 2
+
     x = torch.ones(3, requires_grad=True)
     framelift.compile(fn, backend="eager", fullgraph=True)(x).sum().backward()
     assert seen == [6.0]
@@ -80,6 +84,7 @@ def test_after_the_gradient_is_there() -> None:
     def inside(x: torch.Tensor) -> None:
         x.register_post_accumulate_grad_hook(lambda leaf: seen.append(1.0))
         (x * 3).sum().backward()
+
     framelift.compile(inside, backend="eager")(x := torch.ones(2, requires_grad=True))
     assert seen == [6.0, 1.0] and x.grad.tolist() == [3.0, 3.0]
 
@@ -91,6 +96,7 @@ def test_a_hook_on_a_result_may_not() -> None:
         y = x * 2
         y.register_hook(lambda grad: seen.append(1))
         return y
+
     with pytest.raises(framelift.exc.Unsupported):
         framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(3, requires_grad=True))
     x = torch.ones(3, requires_grad=True)
@@ -101,6 +107,7 @@ def test_a_hook_on_a_result_may_not() -> None:
 def test_the_handle_is_not_captured() -> None:
     def fn(x: torch.Tensor) -> Any:
         return x * 2, x.register_hook(lambda grad: grad)
+
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(framelift.exc.Unsupported):
         framelift.compile(fn, backend="eager", fullgraph=True)(x)

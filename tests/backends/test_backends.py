@@ -39,12 +39,25 @@ def make(name: str) -> tuple[Any, list[torch.Tensor]]:
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in _RANDOM])
 def test_programs_through_aot_eager(name: str) -> None:
     if name == "recurrent" and torch.__version__ < "2.13":
-        pytest.skip("under torch 2.11 aot_eager gave torch.lstm's states one dimension too many; the cause is not established")
+        pytest.skip(
+            "under torch 2.11 aot_eager gave torch.lstm's states one dimension too many; the cause is not established"
+        )
     check(name, "aot_eager")
 
 
-@pytest.mark.parametrize("name", ["perceptron", "view_then_write", "input_mutation", "batch_norm", "no_grad_blocks", "autocast_cpu",
-                                  "multiple_results", "write_gives_history"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "perceptron",
+        "view_then_write",
+        "input_mutation",
+        "batch_norm",
+        "no_grad_blocks",
+        "autocast_cpu",
+        "multiple_results",
+        "write_gives_history",
+    ],
+)
 def test_programs_through_inductor(name: str) -> None:
     check(name, "inductor")
 
@@ -93,7 +106,9 @@ def test_training_steps(backend: str) -> None:
     optimizers = [torch.optim.SGD(p, lr=0.1) for p in (mine, theirs)]
     curve = []
     for _ in range(5):
-        for optimizer, run in zip(optimizers, (lambda: compiled(*finished.inputs)[0], lambda: loss(data, goal, *theirs))):
+        for optimizer, run in zip(
+            optimizers, (lambda: compiled(*finished.inputs)[0], lambda: loss(data, goal, *theirs))
+        ):
             optimizer.zero_grad()
             value = run()
             value.backward()
@@ -108,6 +123,7 @@ def test_mutated_aliases() -> None:
     def function(a, b):
         a.add_(1)
         return b * 2
+
     base, same = torch.zeros(4), torch.zeros(4)
     finished = record(function, base[:3], base[1:])
     assert finished.shared == ((0, 1),) and finished.mutated
@@ -160,6 +176,7 @@ def test_failures_are_wrapped() -> None:
     def broken(graph_module, example_inputs):
         torch.set_default_dtype(torch.float64)
         raise ZeroDivisionError("no")
+
     with pytest.raises(BackendCompilerFailed, match="(?s)broken.*ZeroDivisionError: no") as caught:
         compile_graph(broken, finished.graph_module, finished.inputs)
     assert isinstance(caught.value.__cause__, ZeroDivisionError) and torch.get_default_dtype() is torch.float32
@@ -194,9 +211,15 @@ def test_a_backend_that_changes_the_interpreters_settings() -> None:
     assert framelift.stats()["captures"] == 1
 
 
-@pytest.mark.parametrize(("asked", "text"), [
-    ({"mode": "typo"}, "Unrecognized mode=typo"), ({"options": {"epilog_fusion": True}}, "did you mean 'epilogue_fusion'"),
-    ({"options": {"epilogue_fusion": 3}}, "is of type bool, not int"), ({"options": {"nonsense": 1}}, "no option 'nonsense'")])
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ({"mode": "typo"}, "Unrecognized mode=typo"),
+        ({"options": {"epilog_fusion": True}}, "did you mean 'epilogue_fusion'"),
+        ({"options": {"epilogue_fusion": 3}}, "is of type bool, not int"),
+        ({"options": {"nonsense": 1}}, "no option 'nonsense'"),
+    ],
+)
 def test_what_inductor_does_not_know_is_refused_at_once(asked: dict[str, Any], text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         lookup("inductor", **asked)
@@ -210,6 +233,7 @@ def test_options_are_spelled_as_torch_compile_spells_them() -> None:
 def test_graphs_that_a_compiler_cannot_do_are_left_to_plain_python() -> None:
     """An operator whose meaning for fakes asks for values: capturing knows its result, a compiler that traces it does not."""
     from torch._subclasses.fake_tensor import DataDependentOutputException
+
     graphs = []
 
     def backend(graph: Any, inputs: Any) -> Any:
@@ -226,6 +250,7 @@ def test_graphs_that_a_compiler_cannot_do_are_left_to_plain_python() -> None:
 
     def f(x: torch.Tensor) -> torch.Tensor:
         return part(other(x))
+
     x = torch.ones(3)
     framelift.reset()
     assert torch.equal(framelift.compile(f, backend=backend)(x), f(x)) and len(graphs) == 1
@@ -242,6 +267,7 @@ def test_what_a_program_declared_to_be_one_node_is_its_own_affair() -> None:
 
     def inside(x: torch.Tensor) -> torch.Tensor:
         return x + 1
+
     framelift.allow_in_graph(inside)
     with pytest.raises(framelift.exc.BackendCompilerFailed):
         framelift.compile(lambda x: inside(x), backend=backend)(torch.ones(2))
@@ -261,7 +287,9 @@ def test_a_backward_that_cannot_be_but_is_not_asked_for(backend: str) -> None:
     framelift.reset()
     got = framelift.compile(f, backend=backend)(ours)
     torch.testing.assert_close(got, f(theirs))
-    assert torch.equal(ours, theirs) and any("the backend cannot compile" in reason for reason in framelift.stats()["breaks"])
+    assert torch.equal(ours, theirs) and any(
+        "the backend cannot compile" in reason for reason in framelift.stats()["breaks"]
+    )
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         got.sum().backward()
 
@@ -270,6 +298,7 @@ def test_workers_for_triton_start_only_where_there_may_be_kernels(monkeypatch):
     from torch._inductor import async_compile
 
     from framelift.backends import builtin
+
     started: list[int] = []
     monkeypatch.setattr(async_compile, "maybe_warm_pool", lambda: started.append(1), raising=False)
     builtin._start_workers([torch.ones(1), 3])

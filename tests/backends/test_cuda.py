@@ -63,7 +63,9 @@ def test_a_training_step(mode: str) -> None:
         close(b, a)
 
 
-@pytest.mark.parametrize("how", [{"mode": "reduce-overhead"}, {"backend": "cudagraphs"}, {"mode": "max-autotune-no-cudagraphs"}])
+@pytest.mark.parametrize(
+    "how", [{"mode": "reduce-overhead"}, {"backend": "cudagraphs"}, {"mode": "max-autotune-no-cudagraphs"}]
+)
 def test_graphs_of_the_device(how: dict[str, str]) -> None:
     model = net().eval()
     compiled = framelift.compile(model, fullgraph=True, **how)
@@ -117,7 +119,13 @@ def test_where_a_tensor_lives_is_guarded() -> None:
 def test_moving_between_devices() -> None:
     def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         there = x.cuda()
-        return there + 1, there.cpu() + 1, torch.zeros(3, device="cuda"), x.to("cuda:0", torch.float16), torch.arange(3, device=there.device)
+        return (
+            there + 1,
+            there.cpu() + 1,
+            torch.zeros(3, device="cuda"),
+            x.to("cuda:0", torch.float16),
+            torch.arange(3, device=there.device),
+        )
 
     check(f, torch.ones(3))
 
@@ -186,13 +194,18 @@ def test_memory_is_given_back() -> None:
 
 
 if triton is not None:
+
     @triton.jit
     def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
         places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         inside = places < n
-        tl.store(out_ptr + places, tl.load(x_ptr + places, mask=inside) + tl.load(y_ptr + places, mask=inside), mask=inside)
+        tl.store(
+            out_ptr + places, tl.load(x_ptr + places, mask=inside) + tl.load(y_ptr + places, mask=inside), mask=inside
+        )
 
-    tuned_kernel = triton.autotune(configs=[triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])(add_kernel)
+    tuned_kernel = triton.autotune(configs=[triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])(
+        add_kernel
+    )
 
     class Added(torch.autograd.Function):
         @staticmethod
@@ -233,7 +246,7 @@ def test_kernels_of_the_program(name: str, backend: str) -> None:
         other = y.clone()
         close(compiled(x, y), fn(x, other))
         close(y, other)
-    assert framelift.stats()["graphs"] == 2   # the second for sizes that change
+    assert framelift.stats()["graphs"] == 2  # the second for sizes that change
 
 
 @pytest.mark.skipif(triton is None, reason="needs Triton")
@@ -258,6 +271,7 @@ def test_kernels_that_are_tuned(backend: str) -> None:
 
 def test_parameters_have_static_addresses() -> None:
     import torch._dynamo.utils as utils
+
     trees = pytest.importorskip("torch._inductor.cudagraph_trees")
     trees.reset_cudagraph_trees()
     utils.counters.clear()
@@ -274,7 +288,7 @@ def test_parameters_have_static_addresses() -> None:
     manager = trees.get_container(torch.cuda.current_device()).tree_manager
     recorded = [node for nodes in manager.roots.values() for node in nodes]
     assert len(recorded) == 1
-    assert len(recorded[0].static_input_idxs) >= 4   # two weights, two biases
+    assert len(recorded[0].static_input_idxs) >= 4  # two weights, two biases
     assert utils.counters["inductor"]["cudagraph_skips"] == 0
     assert framelift.stats()["captures"] == 1
 

@@ -29,7 +29,15 @@ def written_and_returned(p: list[torch.Tensor], q: torch.Tensor) -> Any:
     p[4].index_add_(0, ROWS, q[:2])
     sum_ = torch._foreach_add([p[5]], [q])[0]
     p[5].copy_(sum_)
-    return p[0].clone(), p[1].detach().clone(), p[2].view(3, 1).clone(), p[3].clone()[1:], p[4].to(torch.float32, copy=True), sum_, p[5]
+    return (
+        p[0].clone(),
+        p[1].detach().clone(),
+        p[2].view(3, 1).clone(),
+        p[3].clone()[1:],
+        p[4].to(torch.float32, copy=True),
+        sum_,
+        p[5],
+    )
 
 
 def copied_twice(p: list[torch.Tensor], q: torch.Tensor) -> Any:
@@ -50,10 +58,13 @@ def test_copies_have_their_own_memory(program: Any) -> None:
     def world() -> list[torch.Tensor]:
         torch.manual_seed(0)
         return [torch.randn(3) for _ in range(6)]
+
     ours, theirs, q = world(), world(), torch.full((3,), 3.0)
     for _ in range(2):
         given, wanted = tree_leaves(compiled(ours, q)), tree_leaves(program(theirs, q))
-        if program is written_and_returned or hasattr(torch._inductor.custom_graph_pass, "CustomInferenceAwareGraphPass"):
+        if program is written_and_returned or hasattr(
+            torch._inductor.custom_graph_pass, "CustomInferenceAwareGraphPass"
+        ):
             assert _parts(given, ours) == _parts(wanted, theirs)
         torch.testing.assert_close([*given, *ours], [*wanted, *theirs])
         assert [tensor.shape for tensor in given] == [tensor.shape for tensor in wanted]
@@ -68,6 +79,7 @@ def test_a_foreach_optimizer_and_copies_of_its_parameters() -> None:
         def step() -> list[torch.Tensor]:
             optimizer.step()
             return [parameter.detach().clone() for parameter in parameters]
+
         step = wrap(step)
         kept = []
         for i in range(3):
@@ -75,6 +87,7 @@ def test_a_foreach_optimizer_and_copies_of_its_parameters() -> None:
                 parameter.grad = torch.full((3,), float(i + 1))
             kept.append(step())
         return kept
+
     ours, theirs = run(lambda f: framelift.compile(f, backend="inductor")), run(lambda f: f)
     torch.testing.assert_close(ours, theirs)
     assert all(type(tensor) is torch.Tensor for row in ours for tensor in row)
@@ -82,10 +95,14 @@ def test_a_foreach_optimizer_and_copies_of_its_parameters() -> None:
 
 def test_loops_of_a_graph() -> None:
     """Shapes are static, and what depends on values has a symbol."""
+
     def program(x: torch.Tensor) -> Any:
-        return (while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (torch.tensor(0), x)),
-                scan(lambda carry, row: (carry + row, carry * row), torch.zeros(3), x),
-                torch_map(lambda row, y: row * y, x, torch.ones(3)))
+        return (
+            while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (torch.tensor(0), x)),
+            scan(lambda carry, row: (carry + row, carry * row), torch.zeros(3), x),
+            torch_map(lambda row, y: row * y, x, torch.ones(3)),
+        )
+
     compiled = framelift.compile(program, backend="inductor", fullgraph=True)
     x = torch.randn(4, 3)
     torch.testing.assert_close(compiled(x), program(x))
@@ -94,10 +111,20 @@ def test_loops_of_a_graph() -> None:
 @pytest.mark.parametrize("with_body", [False, True])
 def test_what_a_compiler_takes_apart_by_values_runs_plainly(with_body: bool) -> None:
     """Groups of rows, whose sizes are in a tensor: compilers make one product of each group."""
+
     def program(x: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
         made = torch._grouped_mm(x, weights, offs=ends)
-        return torch_map(lambda row, one: row * one, made, torch.ones(16, dtype=torch.bfloat16)) if with_body else made.relu()
-    world = torch.randn(8, 16, dtype=torch.bfloat16), torch.randn(2, 16, 16, dtype=torch.bfloat16), torch.tensor([3, 8], dtype=torch.int32)
+        return (
+            torch_map(lambda row, one: row * one, made, torch.ones(16, dtype=torch.bfloat16))
+            if with_body
+            else made.relu()
+        )
+
+    world = (
+        torch.randn(8, 16, dtype=torch.bfloat16),
+        torch.randn(2, 16, 16, dtype=torch.bfloat16),
+        torch.tensor([3, 8], dtype=torch.int32),
+    )
     compiled = framelift.compile(program, backend="aot_eager")
     for _ in range(2):
         torch.testing.assert_close(compiled(*world), program(*world))
@@ -107,8 +134,14 @@ def test_shapes_given_to_compilers_are_static_unless_they_change() -> None:
     shapes: list[Any] = []
 
     def note(graph_module: Any, example_inputs: Any) -> Any:
-        shapes.append([str(getattr(node.meta["val"], "shape", node.meta["val"])) for node in graph_module.graph.find_nodes(op="placeholder")])
+        shapes.append(
+            [
+                str(getattr(node.meta["val"], "shape", node.meta["val"]))
+                for node in graph_module.graph.find_nodes(op="placeholder")
+            ]
+        )
         return graph_module.forward
+
     compiled = framelift.compile(lambda x, y: x @ y, backend=framelift.aot_autograd(fw_compiler=note))
     for rows in (3, 5, 6):
         compiled(torch.randn(rows, 4), torch.randn(4, 5))
@@ -123,6 +156,7 @@ def test_fakes_are_made_for_compilers_that_ask() -> None:
     def note(graph_module: Any, example_inputs: Any) -> Any:
         made.append(torch._guards.TracingContext.get()._fake_mode)
         return graph_module.forward
+
     compiled = framelift.compile(lambda x: torch.func.grad(torch.sin)(x), backend=note)
     x = torch.tensor(0.5)
     torch.testing.assert_close(torch.func.grad(compiled)(x), -torch.sin(x))

@@ -100,5 +100,6 @@ def test_checks_in_parallel_loops_raise(names) -> None:
 def test_where_inductor_is_built_otherwise_its_kernels_get_one_thread(monkeypatch) -> None:
     from framelift.backends import raising_kernels
     from torch._inductor.codegen import cpp
+
     monkeypatch.delattr(cpp, "KernelGroup")
     assert raising_kernels.install.__wrapped__() == {"cpp.threads": 1}

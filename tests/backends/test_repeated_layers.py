@@ -42,10 +42,15 @@ class Stack(nn.Module):
 
 def folding(graphs: list[torch.fx.GraphModule]) -> Any:
     """The backend aot_eager, for which layers are folded as they are for Inductor."""
+
     def backend(graph_module: torch.fx.GraphModule, example_inputs: Any) -> Any:
         from torch._functorch.aot_autograd import aot_module_simplified
+
         graphs.append(builtin._own(graph_module, example_inputs, folds_layers=True))
-        return aot_module_simplified(graphs[-1], list(example_inputs), fw_compiler=builtin.boxed, bw_compiler=builtin.boxed)
+        return aot_module_simplified(
+            graphs[-1], list(example_inputs), fw_compiler=builtin.boxed, bw_compiler=builtin.boxed
+        )
+
     return backend
 
 
@@ -56,7 +61,7 @@ def calls(graph_module: torch.fx.GraphModule) -> int:
 def run(model: nn.Module, x: torch.Tensor, setting: str = "auto", dynamic: bool | None = None) -> int:
     """Compare a step of training and a call without gradients with eager; how many calls of a layer the first graph has."""
     graphs: list[torch.fx.GraphModule] = []
-    x.requires_grad_()   # as the input of a later layer does: the first one is equal to the others
+    x.requires_grad_()  # as the input of a later layer does: the first one is equal to the others
     with config.patch(repeated_layers=setting):
         compiled = framelift.compile(model, backend=folding(graphs), dynamic=dynamic)
         wanted, given = model(x), compiled(x)
@@ -76,12 +81,18 @@ def test_equal_layers_are_one_subgraph(dynamic):
     assert run(Stack([Block() for _ in range(4)]), torch.rand(3, 8), dynamic=dynamic) in (3, 4)
 
 
-@pytest.mark.parametrize("setting, count, folded", [("auto", 2, False), ("always", 2, True), ("off", 5, False), ("auto", 3, True)])
+@pytest.mark.parametrize(
+    "setting, count, folded", [("auto", 2, False), ("always", 2, True), ("off", 5, False), ("auto", 3, True)]
+)
 def test_how_many_layers_it_takes(setting, count, folded):
     assert (run(Stack([Block() for _ in range(count)]), torch.rand(3, 8), setting) > 0) == folded
 
 
-@pytest.mark.parametrize("extra", [lambda h: h.add_(1), nn.BatchNorm1d(16), lambda h: h * torch.rand(()).round()], ids=["writes", "statistics", "draws"])
+@pytest.mark.parametrize(
+    "extra",
+    [lambda h: h.add_(1), nn.BatchNorm1d(16), lambda h: h * torch.rand(()).round()],
+    ids=["writes", "statistics", "draws"],
+)
 def test_what_writes_or_draws_is_left_alone(extra):
     graphs: list[torch.fx.GraphModule] = []
     with config.patch(repeated_layers="auto"):
@@ -108,6 +119,7 @@ def test_the_captured_graph_stays_as_it_is():
         with config.patch(repeated_layers="auto"):
             builtin._own(graph_module, example_inputs, folds_layers=True)
         return graph_module.forward
+
     x = torch.rand(3, 8)
     assert torch.equal(framelift.compile(model, backend=backend)(x), model(x))
     assert calls(kept[0]) == 0
@@ -116,19 +128,24 @@ def test_the_captured_graph_stays_as_it_is():
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_a_layer_is_asked_once_whether_it_writes(dynamic):
     from torch._higher_order_ops.invoke_subgraph import InvokeSubgraphHOP
+
     asked: list[int] = []
     ask = InvokeSubgraphHOP.gen_schema
 
     def counting(self: Any, subgraph: Any, identifier: Any, *operands: Any) -> Any:
         asked.append(len(operands))
         return ask(self, subgraph, identifier, *operands)
+
     counts = []
     for count in (4, 8):
         asked.clear()
         InvokeSubgraphHOP.gen_schema = counting
         try:
             with builtin.one_schema_per_layer():
-                assert run(Stack([Block() for _ in range(count)]), torch.rand(3, 8), dynamic=dynamic) in (count - 1, count)
+                assert run(Stack([Block() for _ in range(count)]), torch.rand(3, 8), dynamic=dynamic) in (
+                    count - 1,
+                    count,
+                )
         finally:
             InvokeSubgraphHOP.gen_schema = ask
         counts.append(len(asked))
@@ -140,17 +157,23 @@ def test_a_layer_is_asked_once_whether_it_writes(dynamic):
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_inductor_compiles_a_layer_once(dynamic):
     from torch._inductor.graph import GraphLowering
+
     made: list[str] = []
     begin = GraphLowering.__init__
 
     def beginning(self: Any, *args: Any, **kwargs: Any) -> None:
         made.append(type(self).__name__)
         begin(self, *args, **kwargs)
+
     model, x = Stack([Block() for _ in range(5)]), torch.rand(3, 8, requires_grad=True)
     GraphLowering.__init__ = beginning
     try:
         # A graph that is found on disk is not lowered.
-        with config.patch(repeated_layers="auto"), torch._inductor.config.patch(force_disable_caches=True), torch.no_grad():
+        with (
+            config.patch(repeated_layers="auto"),
+            torch._inductor.config.patch(force_disable_caches=True),
+            torch.no_grad(),
+        ):
             assert torch.allclose(framelift.compile(model, dynamic=dynamic)(x), model(x), atol=1e-5)
         assert made.count("SubgraphLowering") == 1
     finally:
@@ -161,7 +184,10 @@ def test_inductor_compiles_a_layer_once(dynamic):
         x.grad = None
         model.zero_grad()
         framelift.compile(model, dynamic=dynamic)(x).sum().backward()
-    assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(wanted, [x.grad, *(parameter.grad for parameter in model.parameters())]))
+    assert all(
+        torch.allclose(a, b, atol=1e-4)
+        for a, b in zip(wanted, [x.grad, *(parameter.grad for parameter in model.parameters())])
+    )
 
 
 def test_layers_that_cannot_be_one_subgraph_are_compiled_one_by_one(monkeypatch):
@@ -172,6 +198,7 @@ def test_layers_that_cannot_be_one_subgraph_are_compiled_one_by_one(monkeypatch)
         if lowered[-1]:
             raise NotImplementedError("such layers")
         return graph_module.forward
+
     monkeypatch.setattr(builtin, "lower", lower)
     model, x = Stack([Block() for _ in range(4)]), torch.rand(3, 8)
     with config.patch(repeated_layers="auto"):
@@ -197,9 +224,12 @@ def test_attention_without_dropout_draws_nothing(dropout, folded):
     graphs: list[torch.fx.GraphModule] = []
 
     def backend(graph_module: torch.fx.GraphModule, example_inputs: Any) -> Any:
-        for node in graph_module.graph.find_nodes(op="call_function", target=nn.functional.scaled_dot_product_attention):
-            node.meta["effect"] = True   # as with kernels for CUDA
+        for node in graph_module.graph.find_nodes(
+            op="call_function", target=nn.functional.scaled_dot_product_attention
+        ):
+            node.meta["effect"] = True  # as with kernels for CUDA
         return folding(graphs)(graph_module, example_inputs)
+
     model, x = Stack([Attention(dropout) for _ in range(4)]), torch.rand(3, 8)
     model.blocks[0].into.weight.requires_grad_()
     with config.patch(repeated_layers="auto"), torch.no_grad():
@@ -210,6 +240,7 @@ def test_attention_without_dropout_draws_nothing(dropout, folded):
 
 class PostNorm(nn.Module):
     """A layer that ends with its norm."""
+
     def __init__(self) -> None:
         super().__init__()
         self.up, self.down, self.norm = nn.Linear(8, 16), nn.Linear(16, 8), nn.LayerNorm(8)
@@ -220,14 +251,20 @@ class PostNorm(nn.Module):
 
 class PreNorm(PostNorm):
     """A layer that begins with its norm."""
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.down(self.up(self.norm(x)).relu() * 0.5).cos().sin().exp()
 
 
-@pytest.mark.parametrize("kind, grad, handed", [(PostNorm, False, 1), (PostNorm, True, 1), (PreNorm, False, 2), (PreNorm, True, 1)])
+@pytest.mark.parametrize(
+    "kind, grad, handed", [(PostNorm, False, 1), (PostNorm, True, 1), (PreNorm, False, 2), (PreNorm, True, 1)]
+)
 def test_layers_begin_where_kernels_end(kind, grad, handed):
     """What is added and what is normed stay one kernel; for a backward least is handed on.  All layers are equal ones."""
-    model, x = nn.Sequential(nn.LayerNorm(8), *(kind() for _ in range(4)), nn.LayerNorm(8)), torch.rand(3, 8).add(1).neg()
+    model, x = (
+        nn.Sequential(nn.LayerNorm(8), *(kind() for _ in range(4)), nn.LayerNorm(8)),
+        torch.rand(3, 8).add(1).neg(),
+    )
     graphs: list[torch.fx.GraphModule] = []
     with torch.set_grad_enabled(grad):
         torch.testing.assert_close(framelift.compile(model, backend=folding(graphs))(x), model(x))

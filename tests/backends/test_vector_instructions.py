@@ -28,11 +28,15 @@ def sets(*works: bool) -> list[Instructions]:
     return [Instructions(name, one) for name, one in zip(("amx_tile", "avx512 avx512_vnni", "avx512", "avx2"), works)]
 
 
-@pytest.mark.parametrize("works, best", [((True, True, True, True), 1), ((True, False, True, True), 2), ((True, False, False, False), None)])
+@pytest.mark.parametrize(
+    "works, best", [((True, True, True, True), 1), ((True, False, True, True), 2), ((True, False, False, False), None)]
+)
 def test_the_best_one_that_works(works, best, monkeypatch):
     monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
     known = sets(*works)
-    module = types.SimpleNamespace(x86_isa_checker=lambda: ["avx2", "avx512", "avx512_vnni"], supported_vec_isa_list=known)
+    module = types.SimpleNamespace(
+        x86_isa_checker=lambda: ["avx2", "avx512", "avx512_vnni"], supported_vec_isa_list=known
+    )
     valid = _best_first(lambda: [one for one in known[1:] if one.works], module)
     assert valid() == ([] if best is None else [known[best]]) == valid()
     assert [one.tried for one in known] == [0, *(int(best is None or place <= best) for place in (1, 2, 3))]

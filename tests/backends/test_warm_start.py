@@ -296,7 +296,7 @@ def test_what_is_damaged_or_another_graph_is_compiled(folder):
     others = {what: results.pop(what) for what in ("sizes", "settings", "torch's settings", "threads", "caches off")}
     assert len(results) == 15
     for what, (loaded, _, (later, counts)) in results.items():
-        assert loaded == (what.endswith("generated")), what   # the code is a part of the entry
+        assert loaded == (what.endswith("generated")), what  # the code is a part of the entry
         assert later and counts == hits, what
     assert "autograd_cache_hit" not in others.pop("caches off")[1]
     for what, (loaded, counts) in others.items():

@@ -53,6 +53,7 @@ class Below(type, metaclass=Above):
 def _derived(*bases: type, meta: Any = None) -> Callable[[], Any]:
     def make() -> Any:
         return (meta or type(bases[0]) if bases else meta or type)("W", bases, {"k": 8})
+
     return make
 
 
@@ -62,6 +63,7 @@ def _inherited() -> Any:
 
     class W(Base):
         pass
+
     return W
 
 
@@ -72,12 +74,14 @@ def _overriding() -> Any:
         @classmethod
         def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return super().__torch_function__(func, types, args, kwargs or {})
+
     return W
 
 
 def _enumeration() -> Any:
     class W(enum.Enum):
         A = 1
+
     W.k = 8  # type: ignore[attr-defined]
     return W
 
@@ -85,6 +89,7 @@ def _enumeration() -> Any:
 def _named() -> Any:
     class W(typing.NamedTuple):
         a: int = 3
+
     W.k = 8  # type: ignore[attr-defined]
     return W
 
@@ -93,6 +98,7 @@ def _data() -> Any:
     @dataclasses.dataclass
     class W:
         k: int = 8
+
     return W
 
 
@@ -101,12 +107,14 @@ def _generic() -> Any:
 
     class W(typing.Generic[kind]):
         k = 8
+
     return W
 
 
 def _protocol() -> Any:
     class W(typing.Protocol):
         k = 8
+
     return W
 
 
@@ -114,15 +122,34 @@ def _on(cls: Any) -> Callable[[], Any]:
     def make() -> Any:
         cls.k = 8
         return cls
+
     return make
 
 
 KINDS: dict[str, Callable[[], Any]] = {
-    "object": _derived(), "tensor": _derived(torch.Tensor), "inherited": _inherited, "overriding": _overriding,
-    "parameter": _derived(torch.nn.Parameter), "structure": _derived(ctypes.Structure), "abstract": _derived(meta=abc.ABCMeta),
-    "enum": _enumeration, "named tuple": _named, "dataclass": _data, "generic": _generic, "protocol": _protocol,
-    "metaclass": _derived(meta=Plain), "__getattr__": _derived(meta=Asked), "__getattribute__": _derived(meta=Asking),
-    "__setattr__": _derived(meta=Writing), "metaclass of a metaclass": _derived(meta=Below), "module": _derived(torch.nn.Module),
-    "error": _derived(ValueError), "int": _derived(int), "dict": _derived(dict), "function": _derived(torch.autograd.Function),
-    "on Tensor": _on(torch.Tensor), "on Parameter": _on(torch.nn.Parameter), "on Module": _on(torch.nn.Module),
+    "object": _derived(),
+    "tensor": _derived(torch.Tensor),
+    "inherited": _inherited,
+    "overriding": _overriding,
+    "parameter": _derived(torch.nn.Parameter),
+    "structure": _derived(ctypes.Structure),
+    "abstract": _derived(meta=abc.ABCMeta),
+    "enum": _enumeration,
+    "named tuple": _named,
+    "dataclass": _data,
+    "generic": _generic,
+    "protocol": _protocol,
+    "metaclass": _derived(meta=Plain),
+    "__getattr__": _derived(meta=Asked),
+    "__getattribute__": _derived(meta=Asking),
+    "__setattr__": _derived(meta=Writing),
+    "metaclass of a metaclass": _derived(meta=Below),
+    "module": _derived(torch.nn.Module),
+    "error": _derived(ValueError),
+    "int": _derived(int),
+    "dict": _derived(dict),
+    "function": _derived(torch.autograd.Function),
+    "on Tensor": _on(torch.Tensor),
+    "on Parameter": _on(torch.nn.Parameter),
+    "on Module": _on(torch.nn.Module),
 }

@@ -12,8 +12,11 @@ import framelift
 __all__ = ["in_fresh_worlds"]
 
 
-def in_fresh_worlds(make: Callable[[], tuple[Callable[..., Any], Sequence[Callable[[], Any]]]], *, whole: bool = False) -> None:
+def in_fresh_worlds(
+    make: Callable[[], tuple[Callable[..., Any], Sequence[Callable[[], Any]]]], *, whole: bool = False
+) -> None:
     """`make` gives a program of one tensor and changes of its world.  `whole`: without any break."""
+
     def run(wrap: Callable[[Any], Any]) -> list[Any]:
         program, changes = make()
         target = wrap(program)

@@ -24,6 +24,7 @@ def _family():
 
     class Last(Middle):
         pass
+
     return Base, Middle, Other, Last
 
 
@@ -32,8 +33,16 @@ QUESTIONS = {
     "issubclass in map": lambda base, middle, other, last: list(map(issubclass, [last, middle], [other, base])),
     "of a class made inside": lambda base, middle, other, last: issubclass(type("Inside", (last,), {}), other),
     "mro": lambda base, middle, other, last: [cls.__name__ for cls in last.__mro__],
-    "mro()": lambda base, middle, other, last: ([cls.__name__ for cls in last.mro()], len(type.mro(base)), [cls.__name__ for cls in type("Inside", (last,), {}).mro()], int.mro()[1] is object, len(list(map(type.mro, [last, other])))),
-    "mro() of an object's class": lambda base, middle, other, last: [cls.__name__ for cls in type(last()).mro() if "said" in vars(cls)],
+    "mro()": lambda base, middle, other, last: (
+        [cls.__name__ for cls in last.mro()],
+        len(type.mro(base)),
+        [cls.__name__ for cls in type("Inside", (last,), {}).mro()],
+        int.mro()[1] is object,
+        len(list(map(type.mro, [last, other]))),
+    ),
+    "mro() of an object's class": lambda base, middle, other, last: [
+        cls.__name__ for cls in type(last()).mro() if "said" in vars(cls)
+    ],
     "bases": lambda base, middle, other, last: [cls.__name__ for cls in last.__bases__],
     "base": lambda base, middle, other, last: last.__base__.__name__,
     "getmro": lambda base, middle, other, last: [cls.__name__ for cls in inspect.getmro(last)],
@@ -56,6 +65,7 @@ def test_bases_that_change(question, change):
 
         def f(x):
             return x + 1, ask(*family)
+
         target, rows = wrap(f), []
         for number in range(4):
             if number == 2:
@@ -69,6 +79,7 @@ def test_the_class_that_super_begins_at():
     """It is in a cell, which may be given another class."""
     seen = []
     for wrap in (lambda f: f, lambda f: framelift.compile(f, backend="eager")):
+
         class Base:
             def said(self):
                 return "base"
@@ -81,10 +92,12 @@ def test_the_class_that_super_begins_at():
             def said(self):
                 found = super()
                 return found.said(), super().said()
+
         made = Last()
 
         def f(x):
             return x + 1, made.said()
+
         target, rows = wrap(f), []
         for cls in (Last, Middle, Last):
             Last.said.__closure__[0].cell_contents = cls
@@ -97,6 +110,7 @@ def test_a_mapping_is_subscripted_by_its_class():
     class Keys:
         def keys(self):
             return ["a", "b"]
+
     made = Keys()
     made.__getitem__ = lambda key: "the instance's own"
 
@@ -106,6 +120,7 @@ def test_a_mapping_is_subscripted_by_its_class():
         except TypeError as error:
             found = str(error)
         return x + 1, found
+
     target = framelift.compile(f, backend="eager")
     assert target(torch.ones(1))[1] == f(torch.ones(1))[1]
     Keys.__getitem__ = lambda self, key: key * 2

@@ -12,6 +12,7 @@ import framelift
 def _plain():
     def called(a=1):
         return a
+
     return called
 
 
@@ -47,8 +48,21 @@ def _operation():
     return torch.ops.aten.relu.default
 
 
-@pytest.mark.parametrize("make", [_plain, _cached, _partial, _static, _class_method, lambda: _OwnProperty(len), lambda: _OwnStatic(len), _compiled,
-                                  lambda: torch.jit.trace(torch.relu, torch.ones(1)), _operation])
+@pytest.mark.parametrize(
+    "make",
+    [
+        _plain,
+        _cached,
+        _partial,
+        _static,
+        _class_method,
+        lambda: _OwnProperty(len),
+        lambda: _OwnStatic(len),
+        _compiled,
+        lambda: torch.jit.trace(torch.relu, torch.ones(1)),
+        _operation,
+    ],
+)
 def test_attributes(make):
     def run(compile_it):
         kept, seen = make(), []
@@ -100,6 +114,7 @@ def _method():
     class Own:
         def called(self, a, *, k=1):
             return a, k
+
     return Own().called, Own.called
 
 
@@ -107,12 +122,14 @@ def _maker():
     class Own:
         def __init__(self, a, *, k=1):
             pass
+
     return Own, Own.__init__
 
 
 def _function():
     def called(a, *, k=1):
         return a, k
+
     return called, called
 
 
@@ -243,6 +260,14 @@ def test_the_keywords_of_a_partial_are_its_own():
             if number == 2:
                 outer.keywords["more"] = 5
             found = target(torch.ones(2))
-            rows.append((found[1] is outer.keywords, dict(found[1]), *found[2:-1], dict(made.keywords), found[-1] is holding.args))
+            rows.append(
+                (
+                    found[1] is outer.keywords,
+                    dict(found[1]),
+                    *found[2:-1],
+                    dict(made.keywords),
+                    found[-1] is holding.args,
+                )
+            )
         seen.append(rows)
     assert seen[0] == seen[1]

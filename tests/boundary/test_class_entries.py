@@ -33,14 +33,27 @@ def _worlds() -> Any:
 
     class Whole(Abstract):
         def method(self) -> None: ...
+
     return Base, Derived, Abstract, Whole
 
 
 def test_each_class_has_its_own() -> None:
     def program(x: Any, base: Any, derived: Any, abstract: Any, whole: Any) -> Any:
-        found = [sorted(cls.__annotations__) for cls in (base, derived)], derived.__annotations__ is derived.__annotations__
+        found = (
+            [sorted(cls.__annotations__) for cls in (base, derived)],
+            derived.__annotations__ is derived.__annotations__,
+        )
         has = [hasattr(cls, "__abstractmethods__") for cls in (base, int, type, abstract, whole)]
-        return x + 1, found, has, abstract.__abstractmethods__, whole.__abstractmethods__, getattr(int, "__annotations__", None), derived().__annotations__
+        return (
+            x + 1,
+            found,
+            has,
+            abstract.__abstractmethods__,
+            whole.__abstractmethods__,
+            getattr(int, "__annotations__", None),
+            derived().__annotations__,
+        )
+
     compiled = framelift.compile(program, backend="eager", fullgraph=True)
     plain, captured = _worlds(), _worlds()
     for _ in range(2):
@@ -55,6 +68,7 @@ def test_methods_that_become_abstract() -> None:
 
     class Plain:
         pass
+
     compiled = framelift.compile(program, backend="eager", fullgraph=True)
     assert torch.equal(compiled(X, Plain), X)
     Plain.__abstractmethods__ = frozenset({"f"})  # type: ignore[attr-defined]
@@ -76,7 +90,11 @@ class Sized:
 
 
 def test_protocols() -> None:
-    check(lambda x, one: (x + isinstance(one, HasSize), isinstance(3, HasSize), isinstance(3, typing.SupportsInt)), X, Sized())
+    check(
+        lambda x, one: (x + isinstance(one, HasSize), isinstance(3, HasSize), isinstance(3, typing.SupportsInt)),
+        X,
+        Sized(),
+    )
 
 
 def test_nobody_asks_a_module_for_names_of_its_own() -> None:
@@ -86,6 +104,7 @@ def test_nobody_asks_a_module_for_names_of_its_own() -> None:
     def answer(name: str) -> int:
         asked.append(name)
         return len(name)
+
     module.__getattr__ = answer  # type: ignore[method-assign]
     module.known = 1
     compiled = framelift.compile(lambda x: x + module.known + module.other, backend="eager", fullgraph=True)
@@ -99,7 +118,10 @@ def test_an_entry_that_a_base_has_too() -> None:
 
     class Derived(Base):
         v = 1
-    compiled = framelift.compile(lambda x: (x + Derived.__dict__.get("v", 5), "v" in vars(Derived)), backend="eager", fullgraph=True)
+
+    compiled = framelift.compile(
+        lambda x: (x + Derived.__dict__.get("v", 5), "v" in vars(Derived)), backend="eager", fullgraph=True
+    )
     assert compiled(X)[1]
     del Derived.v
     assert not compiled(X)[1] and torch.equal(compiled(X)[0], X + 5)
@@ -109,14 +131,19 @@ def test_an_entry_that_a_base_has_too() -> None:
     assert not compiled(X)[1]
 
 
-@pytest.mark.parametrize("rows", [
-    [range(0, 3, 2), range(0, 4, 2), range(0), range(2, 2)],
-    [frozenset([1]), frozenset([True]), frozenset([0.0]), frozenset([-0.0])],
-    [frozenset([(1,)]), frozenset([(True,)]), frozenset([(1.0,)])],
-])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [range(0, 3, 2), range(0, 4, 2), range(0), range(2, 2)],
+        [frozenset([1]), frozenset([True]), frozenset([0.0]), frozenset([-0.0])],
+        [frozenset([(1,)]), frozenset([(True,)]), frozenset([(1.0,)])],
+    ],
+)
 def test_equal_values_that_differ(rows: list[Any]) -> None:
     held: list[Any] = [None]
-    compiled = framelift.compile(lambda x: (x + 1, repr(held[0]), getattr(held[0], "stop", None)), backend="eager", fullgraph=True)
+    compiled = framelift.compile(
+        lambda x: (x + 1, repr(held[0]), getattr(held[0], "stop", None)), backend="eager", fullgraph=True
+    )
     for value in (*rows, *reversed(rows)):
         held[0] = value
         assert compiled(X)[1:] == (repr(value), getattr(value, "stop", None))

@@ -50,7 +50,7 @@ def _scale(value: Any) -> Any:
 def _derived(cls: Any) -> Any:
     try:
         return types.new_class("Derived", (cls,))
-    except TypeError:   # an enumeration is final
+    except TypeError:  # an enumeration is final
         return cls
 
 
@@ -72,6 +72,7 @@ READS: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
 def _set(value: Any) -> Callable[[Any], None]:
     def change(cls: Any) -> None:
         cls.k = value() if callable(value) else value
+
     return change
 
 
@@ -84,8 +85,11 @@ def _append(cls: Any) -> None:
 
 
 CHANGES: dict[str, list[Callable[[Any], None]]] = {
-    "set": [_set(4)], "deleted": [_delete, _set(4), _delete], "list": [_set(lambda: [1, 2]), _append],
-    "tensor": [_set(lambda: torch.full((3,), 6.0)), _set(4)], "static": [_set(lambda: staticmethod(lambda: 9)), _set(4)],
+    "set": [_set(4)],
+    "deleted": [_delete, _set(4), _delete],
+    "list": [_set(lambda: [1, 2]), _append],
+    "tensor": [_set(lambda: torch.full((3,), 6.0)), _set(4)],
+    "static": [_set(lambda: staticmethod(lambda: 9)), _set(4)],
     "class method": [_set(lambda: classmethod(lambda cls: 10))],
 }
 
@@ -95,8 +99,10 @@ def test_reads(kind: str) -> None:
     for read, make_program in READS.items():
         for change, changes in CHANGES.items():
             framelift.reset()
-            found = [_seen(KINDS[kind], make_program, changes, wrap)
-                     for wrap in (lambda f: f, lambda f: framelift.compile(f, backend="eager"))]
+            found = [
+                _seen(KINDS[kind], make_program, changes, wrap)
+                for wrap in (lambda f: f, lambda f: framelift.compile(f, backend="eager"))
+            ]
             assert found[0] == found[1], (read, change)
 
 
@@ -116,6 +122,7 @@ def _counts(W: Any) -> Any:
     def program(x: Any) -> Any:
         W.n += 1
         return x + W.n
+
     return program
 
 
@@ -125,6 +132,7 @@ def _counts_and_raises(W: Any) -> Any:
     def program(x: Any) -> Any:
         W.n += 1
         raise ValueError("no")
+
     return program
 
 
@@ -138,6 +146,7 @@ def _counts_and_handles(W: Any) -> Any:
         except ValueError:
             W.n += 10
         return x * W.n
+
     return program
 
 
@@ -145,6 +154,7 @@ def _adds(W: Any) -> Any:
     def program(x: Any) -> Any:
         W.fresh = 5
         return x * W.fresh
+
     return program
 
 
@@ -152,6 +162,7 @@ def _sets_tensor(W: Any) -> Any:
     def program(x: Any) -> Any:
         W.t = x + 1
         return W.t * 2
+
     return program
 
 
@@ -161,6 +172,7 @@ def _changes_tensor(W: Any) -> Any:
     def program(x: Any) -> Any:
         W.t.add_(1)
         return x * W.t
+
     return program
 
 
@@ -173,6 +185,7 @@ def _deletes(W: Any) -> Any:
         else:
             W.n = 1
         return x * (3 if hasattr(W, "n") else 5)
+
     return program
 
 
@@ -181,6 +194,7 @@ def _sets_and_deletes(W: Any) -> Any:
         setattr(W, "n", 1)
         delattr(W, "n")
         return x + (1 if hasattr(W, "n") else 2)
+
     return program
 
 
@@ -188,6 +202,7 @@ def _deletes_nothing(W: Any) -> Any:
     def program(x: Any) -> Any:
         del W.missing
         return x
+
     return program
 
 
@@ -197,6 +212,7 @@ def _appends(W: Any) -> Any:
     def program(x: Any) -> Any:
         W.entries.append(1)
         return x * len(W.entries)
+
     return program
 
 
@@ -208,6 +224,7 @@ def _renames(W: Any) -> Any:
         W.__name__ = W.__name__ + "x"
         W.__doc__ = W.__name__
         return x * len(W.__doc__) + len(W.__qualname__) + len(W.__module__)
+
     return program
 
 
@@ -218,6 +235,7 @@ def _of_derived(W: Any) -> Any:
     def program(x: Any) -> Any:
         derived.n = derived.n + 1
         return x * derived.n * W.n
+
     return program
 
 
@@ -229,9 +247,11 @@ def _of_inner(W: Any) -> Any:
     def program(x: Any) -> Any:
         class Inner(W):  # type: ignore[misc]
             pass
+
         before = Inner.n
         W.n = W.n + 1
         return x * Inner.n + before
+
     return program
 
 
@@ -242,18 +262,36 @@ def _special(W: Any) -> Any:
     def program(x: Any) -> Any:
         W.__len__ = lambda self: 3
         return x * 2
+
     return program
 
 
-WRITES = (_counts, _counts_and_raises, _counts_and_handles, _adds, _sets_tensor, _changes_tensor, _deletes, _sets_and_deletes,
-          _deletes_nothing, _appends, _renames, _of_derived, _of_inner, _special)
+WRITES = (
+    _counts,
+    _counts_and_raises,
+    _counts_and_handles,
+    _adds,
+    _sets_tensor,
+    _changes_tensor,
+    _deletes,
+    _sets_and_deletes,
+    _deletes_nothing,
+    _appends,
+    _renames,
+    _of_derived,
+    _of_inner,
+    _special,
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_writes(kind: str) -> None:
     for make_program in WRITES:
         framelift.reset()
-        found = [_done(KINDS[kind], make_program, wrap) for wrap in (lambda f: f, lambda f: framelift.compile(f, backend="eager"))]
+        found = [
+            _done(KINDS[kind], make_program, wrap)
+            for wrap in (lambda f: f, lambda f: framelift.compile(f, backend="eager"))
+        ]
         assert found[0] == found[1], make_program.__name__
 
 
@@ -310,7 +348,9 @@ def test_an_inner_class_finds_what_its_bases_get_later() -> None:
     def program(x: Any) -> Any:
         class Inner(A, B):
             pass
+
         return x * Inner.k + (10 if hasattr(Inner, "other") else 0)
+
     compiled = framelift.compile(program, backend="eager")
     assert compiled(X).tolist() == [3, 3, 3]
     A.k = 4  # type: ignore[attr-defined]
@@ -326,10 +366,12 @@ def test_instances_see_what_their_class_is_given_inside() -> None:
     def program(x: Any) -> Any:
         class Inner(W):
             pass
+
         one = Inner()
         before = one.k
         Inner.k = 5
         return x * before + one.k
+
     compiled = framelift.compile(program, backend="eager")
     for _ in range(2):
         assert compiled(X).tolist() == program(X).tolist() == [7, 7, 7]
@@ -352,11 +394,14 @@ def test_cells_read_as_attributes() -> None:
         def root(x: Any) -> Any:
             def inner() -> Any:
                 return k
+
             cell = inner.__closure__[0]  # type: ignore[index]
             before = len(cell.cell_contents)
             cell.cell_contents = [*cell.cell_contents, 1]
             return x * before + len(k)
+
         return root, lambda: k
+
     plain, seen = outer([1])
     captured, now = outer([1])
     compiled = framelift.compile(captured, backend="eager")

@@ -68,10 +68,25 @@ class Slots:
 
 
 MAKERS = {
-    "tuple": lambda: Row((1, 2)), "empty tuple": Row, "named tuple": lambda: Named(1, 2), "frozenset": lambda: Frozen([1]), "list with slots": lambda: Numbers([1]),
-    "dict with slots": lambda: Table(k=1), "str": lambda: Text("t"), "int": lambda: Whole(4), "fraction": lambda: Ratio(1, 2), "decimal": lambda: Exact("1.5"),
-    "namespace": lambda: Names(z=1), "set": lambda: Many([1]), "deque": lambda: Queue([1]), "exception": lambda: Trouble("t"), "slots": Slots,
-    "function": lambda: lambda: 1, "tensor": lambda: torch.ones(2), "parameter": lambda: torch.nn.Parameter(torch.ones(2))}
+    "tuple": lambda: Row((1, 2)),
+    "empty tuple": Row,
+    "named tuple": lambda: Named(1, 2),
+    "frozenset": lambda: Frozen([1]),
+    "list with slots": lambda: Numbers([1]),
+    "dict with slots": lambda: Table(k=1),
+    "str": lambda: Text("t"),
+    "int": lambda: Whole(4),
+    "fraction": lambda: Ratio(1, 2),
+    "decimal": lambda: Exact("1.5"),
+    "namespace": lambda: Names(z=1),
+    "set": lambda: Many([1]),
+    "deque": lambda: Queue([1]),
+    "exception": lambda: Trouble("t"),
+    "slots": Slots,
+    "function": lambda: lambda: 1,
+    "tensor": lambda: torch.ones(2),
+    "parameter": lambda: torch.nn.Parameter(torch.ones(2)),
+}
 
 
 def _run(make, compiled):
@@ -97,7 +112,9 @@ def _run(make, compiled):
     for step in range(4):
         result, told, same = run(torch.full((2,), float(step)))
         new = getattr(kept, "new", None)
-        seen.append((result.tolist(), told, same is kept, kept.a, new if new is None else new.tolist(), hasattr(kept, "gone")))
+        seen.append(
+            (result.tolist(), told, same is kept, kept.a, new if new is None else new.tolist(), hasattr(kept, "gone"))
+        )
         kept.a = step * 10
     return seen
 
@@ -155,7 +172,11 @@ class Guarded(tuple):
     size = property(lambda self: vars(self).get("size", 0) * 2)
 
 
-@pytest.mark.parametrize("make", [lambda: Guarded((1, 2)), lambda: type("Listed", (list,), {"size": Guarded.size})([1])], ids=["tuple", "list"])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Guarded((1, 2)), lambda: type("Listed", (list,), {"size": Guarded.size})([1])],
+    ids=["tuple", "list"],
+)
 def test_an_entry_behind_a_property_is_written_to_the_dictionary(make):
     kept = make()
 

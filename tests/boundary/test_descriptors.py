@@ -83,6 +83,7 @@ def made_inside(x: Any) -> Any:
         @classmethod
         def made(cls) -> Any:
             return super().made()
+
     try:
         return x + Last().own, Last.made(), Last().made(), Last.chained, Inner.static()
     except TypeError:
@@ -111,18 +112,22 @@ def test_programs(program: Any) -> None:
 
 def test_a_metaclass_with_an_order_of_its_own() -> None:
     """`mro` is called with a class that is none yet: such a statement runs in plain Python, and what it raises there is what is seen."""
+
     def program(x: Any) -> Any:
         class Meta(type):
             def mro(cls) -> Any:
                 cls.__dict__["told"]()
                 return super().mro()
+
         try:
+
             class Made(metaclass=Meta):
                 def told() -> None:
                     pass
         except TypeError:
             return x - 1
         return x + len(Made.__mro__)
+
     assert torch.equal(framelift.compile(program, backend="eager")(X), program(X))
     with pytest.raises(framelift.exc.Unsupported, match="mro"):
         framelift.compile(program, backend="eager", fullgraph=True)(X)
@@ -174,13 +179,33 @@ class OfAskedMeta(metaclass=AskedMeta):
 
 def asked_at_each_read(one: Any, two: Any, three: Any, x: Any) -> Any:
     three.value = 4
-    return (x + 1, one.value, one.value, object.__getattribute__(one, "value"), one.value, two.value, two.method(), two.method(), Asked.method(two),
-            super(AskedTwice, two).method(), two.method(), three.value, object.__getattribute__(three, "value"), three.value)
+    return (
+        x + 1,
+        one.value,
+        one.value,
+        object.__getattribute__(one, "value"),
+        one.value,
+        two.value,
+        two.method(),
+        two.method(),
+        Asked.method(two),
+        super(AskedTwice, two).method(),
+        two.method(),
+        three.value,
+        object.__getattribute__(three, "value"),
+        three.value,
+    )
 
 
 def asked_of_a_metaclass(x: Any) -> Any:
-    return x + 1, OfAskedMeta.constant, OfAskedMeta.constant, type.__getattribute__(OfAskedMeta, "constant"), OfAskedMeta.constant, [
-        OfAskedMeta.read() for _ in range(2)]
+    return (
+        x + 1,
+        OfAskedMeta.constant,
+        OfAskedMeta.constant,
+        type.__getattribute__(OfAskedMeta, "constant"),
+        OfAskedMeta.constant,
+        [OfAskedMeta.read() for _ in range(2)],
+    )
 
 
 def test_code_that_is_asked_at_each_read() -> None:
@@ -219,14 +244,26 @@ def _copied(x: torch.Tensor, obj: Any) -> Any:
 @pytest.mark.parametrize("program", [_read, _write, _delete, _copied])
 def test_a_class_that_becomes_one_of_data_descriptors(program: Any) -> None:
     written: list[Any] = []
-    names = {"__set__": lambda self, obj, value: written.append(value), "__delete__": lambda self, obj: written.append("deleted"),
-             "__get__": lambda self, obj, owner=None: 7.5}
+    names = {
+        "__set__": lambda self, obj, value: written.append(value),
+        "__delete__": lambda self, obj: written.append("deleted"),
+        "__get__": lambda self, obj, owner=None: 7.5,
+    }
     rows = []
     framelift.reset()
     for run in (program, framelift.compile(program, backend="eager")):
         row: list[Any] = []
         written.clear()
-        for change in ((), ("__set__",), (), ("__delete__",), ("__set__", "__delete__"), ("__get__",), ("__get__", "__set__"), ()):
+        for change in (
+            (),
+            ("__set__",),
+            (),
+            ("__delete__",),
+            ("__set__", "__delete__"),
+            ("__get__",),
+            ("__get__", "__set__"),
+            (),
+        ):
             for name in names:
                 if name in vars(_Changing):
                     delattr(_Changing, name)

@@ -34,21 +34,61 @@ def _make() -> Any:
 
     def function(a: int) -> int:
         return a
-    return types.SimpleNamespace(Base=Base, Thing=Thing, Row=Row, Tensor=Tensor, module=module, function=function, thing=Thing(), row=Row(),
-                                 tensor=X.as_subclass(Tensor))
+
+    return types.SimpleNamespace(
+        Base=Base,
+        Thing=Thing,
+        Row=Row,
+        Tensor=Tensor,
+        module=module,
+        function=function,
+        thing=Thing(),
+        row=Row(),
+        tensor=X.as_subclass(Tensor),
+    )
 
 
 RAISING = {
-    "class attribute": "w.Thing.missing", "class index": "w.Thing[0]", "attribute": "w.thing.missing", "made inside": "w.Thing().missing",
-    "index": "w.thing[0]", "item": "w.thing.__class__()[0]", "call": "w.thing()", "addition": "w.thing + 1", "comparison": "w.thing < w.thing",
-    "length": "len(w.thing)", "iteration": "iter(w.thing)", "unpacking": "[*w.thing]", "keywords": "dict(**w.thing)", "number": "int(w.thing)",
-    "arguments": "w.Thing(1)", "by a base": "w.Thing.__mro__[1][0]", "by bases": "w.Thing.__bases__[0].missing", "slot": "w.thing.slot",
-    "property": "setattr(w.thing, 'fixed', 1)", "delete": "delattr(w.thing, 'slot')", "module": "w.module.missing",
-    "function": "w.function()", "keyword": "w.function(b=1)", "container": "w.row.missing", "container called": "w.row()",
-    "container added": "w.row + 1", "tensor attribute": "w.tensor.missing", "tensor called": "w.tensor()", "join": "','.join([w.thing])",
-    "format": "format(w.thing, 'd')", "as index": "[1, 2][w.thing]", "with": "w.thing.__enter__", "bool context": "w.Thing.__len__",
-    "hash": "{w.row: 1}", "super": "super(w.Thing, w.thing).missing", "object": "object.__getattribute__(w.thing, 'missing')",
-    "type": "type.__getattribute__(w.Thing, 'missing')", "abstract": "isinstance(1, w.thing)", "next": "next(w.thing)", "await": "w.thing.__await__()",
+    "class attribute": "w.Thing.missing",
+    "class index": "w.Thing[0]",
+    "attribute": "w.thing.missing",
+    "made inside": "w.Thing().missing",
+    "index": "w.thing[0]",
+    "item": "w.thing.__class__()[0]",
+    "call": "w.thing()",
+    "addition": "w.thing + 1",
+    "comparison": "w.thing < w.thing",
+    "length": "len(w.thing)",
+    "iteration": "iter(w.thing)",
+    "unpacking": "[*w.thing]",
+    "keywords": "dict(**w.thing)",
+    "number": "int(w.thing)",
+    "arguments": "w.Thing(1)",
+    "by a base": "w.Thing.__mro__[1][0]",
+    "by bases": "w.Thing.__bases__[0].missing",
+    "slot": "w.thing.slot",
+    "property": "setattr(w.thing, 'fixed', 1)",
+    "delete": "delattr(w.thing, 'slot')",
+    "module": "w.module.missing",
+    "function": "w.function()",
+    "keyword": "w.function(b=1)",
+    "container": "w.row.missing",
+    "container called": "w.row()",
+    "container added": "w.row + 1",
+    "tensor attribute": "w.tensor.missing",
+    "tensor called": "w.tensor()",
+    "join": "','.join([w.thing])",
+    "format": "format(w.thing, 'd')",
+    "as index": "[1, 2][w.thing]",
+    "with": "w.thing.__enter__",
+    "bool context": "w.Thing.__len__",
+    "hash": "{w.row: 1}",
+    "super": "super(w.Thing, w.thing).missing",
+    "object": "object.__getattribute__(w.thing, 'missing')",
+    "type": "type.__getattribute__(w.Thing, 'missing')",
+    "abstract": "isinstance(1, w.thing)",
+    "next": "next(w.thing)",
+    "await": "w.thing.__await__()",
 }
 
 
@@ -56,7 +96,10 @@ RAISING = {
 @pytest.mark.parametrize("seen", ["str(e)", "e.args", "f'{e}'"])
 def test_what_an_error_names_may_be_renamed(how: str, seen: str) -> None:
     scope: dict[str, Any] = {}
-    exec(f"def program(x, w):\n    try:\n        r = {RAISING[how]}\n    except Exception as e:\n        r = {seen}\n    return x + 1, r", scope)
+    exec(
+        f"def program(x, w):\n    try:\n        r = {RAISING[how]}\n    except Exception as e:\n        r = {seen}\n    return x + 1, r",
+        scope,
+    )
 
     w, captured = _make(), compiled(scope["program"])
     for number in range(3):

@@ -49,6 +49,7 @@ def test_an_attribute_given_later_to_a_container(make: Any) -> None:
 
     def f(x: torch.Tensor) -> Any:
         return x + 1, (hasattr(box, "k"), dict(vars(box)))
+
     compiled = framelift.compile(f, backend="eager")
     assert compiled(X)[1] == (False, {})
     box.k = 5
@@ -63,27 +64,41 @@ def test_a_function_attribute_through_a_bound_method() -> None:
     class Own:
         def method(self) -> int:
             return 1
+
     bound = Own().method
 
     def f(x: torch.Tensor) -> Any:
         return x + 1, (dict(vars(bound)), bound.__name__)
+
     compiled = framelift.compile(f, backend="eager")
     assert compiled(X)[1] == ({}, "method")
-    Own.method.extra = 4   # type: ignore[attr-defined]
+    Own.method.extra = 4  # type: ignore[attr-defined]
     assert compiled(X)[1] == ({"extra": 4}, "method")
     Own.method.__name__ = "renamed"
     assert compiled(X)[1] == ({"extra": 4}, "renamed")
 
 
-@pytest.mark.parametrize("ask", [
-    lambda m: m.__defaults__, vars, lambda m: type(m).__name__, lambda m: isinstance(m, types.BuiltinFunctionType),
-    lambda m: isinstance(m, collections.abc.Hashable), lambda m: ("%s" % (m,))[:9], lambda m: f"{m}"[:9], lambda m: m(2), lambda m: m.__name__])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda m: m.__defaults__,
+        vars,
+        lambda m: type(m).__name__,
+        lambda m: isinstance(m, types.BuiltinFunctionType),
+        lambda m: isinstance(m, collections.abc.Hashable),
+        lambda m: ("%s" % (m,))[:9],
+        lambda m: f"{m}"[:9],
+        lambda m: m(2),
+        lambda m: m.__name__,
+    ],
+)
 def test_a_bound_method_of_a_list_that_grows(ask: Any) -> None:
     data = [1, 2]
     count = data.count
 
     def f(x: torch.Tensor) -> Any:
         return x + 1, ask(count)
+
     compiled = framelift.compile(f, backend="eager")
     for _ in range(3):
         assert eager(compiled) == eager(f)
@@ -93,29 +108,51 @@ def test_a_bound_method_of_a_list_that_grows(ask: Any) -> None:
 ABSTRACT = tuple(getattr(collections.abc, name) for name in collections.abc.__all__)
 
 
-@pytest.mark.parametrize("value", [
-    memoryview(b"ab"), array.array("i", [1]), ctypes.c_int(3), iter({1: 2}), time.gmtime(0), torch.ones(2).untyped_storage(), object, {1, 2}, {"p": 1}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        memoryview(b"ab"),
+        array.array("i", [1]),
+        ctypes.c_int(3),
+        iter({1: 2}),
+        time.gmtime(0),
+        torch.ones(2).untyped_storage(),
+        object,
+        {1, 2},
+        {"p": 1},
+    ],
+)
 def test_abstract_classes_of_what_is_only_a_placeholder(value: Any) -> None:
     def f(x: torch.Tensor, given: Any) -> Any:
         return x + 1, [isinstance(given, cls) for cls in ABSTRACT]
+
     same(f, value)
 
 
-class Pair(tuple):   # type: ignore[type-arg]
+class Pair(tuple):  # type: ignore[type-arg]
     pass
 
 
-class Counted(dict):   # type: ignore[type-arg]
+class Counted(dict):  # type: ignore[type-arg]
     def items(self) -> Any:
         return [("own", 1)]
 
 
-@pytest.mark.parametrize("make", [
-    lambda n: collections.Counter(p=n), lambda n: collections.defaultdict(int, p=n), lambda n: Pair((n, 1)), lambda n: collections.OrderedDict(p=[n]),
-    lambda n: Counted(p=n), lambda n: {"p": Pair((n, Pair((n,))))}])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: collections.Counter(p=n),
+        lambda n: collections.defaultdict(int, p=n),
+        lambda n: Pair((n, 1)),
+        lambda n: collections.OrderedDict(p=[n]),
+        lambda n: Counted(p=n),
+        lambda n: {"p": Pair((n, Pair((n,))))},
+    ],
+)
 def test_json_of_numbers_that_change(make: Any) -> None:
     def f(x: torch.Tensor, given: Any) -> Any:
         return x + 1, json.dumps(given)
+
     compiled = framelift.compile(f, backend="eager")
     for number in (1, 2, 3, 4):
         assert compiled(X, make(number))[1] == f(X, make(number))[1]
@@ -131,6 +168,7 @@ def test_the_attributes_of_a_thread_local_object() -> None:
 
     def f(x: torch.Tensor) -> Any:
         return x + 1, (dict(vars(local)), "k" in local.__dict__)
+
     compiled = framelift.compile(f, backend="eager")
     assert compiled(X)[1] == ({}, False)
     local.k = 5
@@ -146,4 +184,5 @@ def test_an_iterator_that_comes_with_an_exception() -> None:
         for _ in view:
             y = y + 1
         return y, 1
+
     assert same(f)[0] is ValueError

@@ -83,6 +83,7 @@ def ordered(x: Any) -> Any:
 
         def __eq__(self, other: Any) -> Any:
             return self.number == other.number
+
     return x + 1, Made(1) >= Made(0), Made(1) <= Made(0), Made.__ge__.__name__
 
 
@@ -148,6 +149,7 @@ def test_an_entry_beside_a_slot() -> None:
         SLOTTED.other = 1
         SLOTTED.__dict__["other"] = 2
         return x + SLOTTED.other, SLOTTED.__dict__["other"]
+
     compiled = framelift.compile(program, backend="eager")
     got = compiled(X)
     assert torch.equal(got[0], X + 1) and got[1] == 2
@@ -187,6 +189,7 @@ def test_what_a_generator_is_called() -> None:
     def program(x: Any) -> Any:
         counting.__name__ = "other"
         return x + 1, counting().__name__, counting.__name__
+
     check(program, X, graphs=None, breaks=None, state=[(counting, "__name__")])
 
 
@@ -200,4 +203,5 @@ def test_attributes_that_stay_as_they_are() -> None:
                 except (TypeError, AttributeError) as error:
                     said.append((type(error), str(error)))
         return x + 1, said
+
     check(program, X)

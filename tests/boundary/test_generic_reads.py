@@ -20,6 +20,7 @@ from support import check
 
 def make() -> types.SimpleNamespace:
     """Fresh classes and objects whose `k` is 2."""
+
     class Own:
         k = 2
 
@@ -43,8 +44,17 @@ def make() -> types.SimpleNamespace:
     tensor = torch.ones(2)
     for one in (function, module, tensor):
         one.k = 2  # type: ignore[attr-defined]
-    return types.SimpleNamespace(Own=Own, Below=Below, Row=Row, row=Row((1,)), Table=Table, table=Table(a=1), function=function,
-                                 module=module, tensor=tensor)
+    return types.SimpleNamespace(
+        Own=Own,
+        Below=Below,
+        Row=Row,
+        row=Row((1,)),
+        Table=Table,
+        table=Table(a=1),
+        function=function,
+        module=module,
+        tensor=tensor,
+    )
 
 
 READS: dict[str, tuple[str, Any]] = {
@@ -111,11 +121,22 @@ def test_super_over_fields_of_c_code() -> None:
 
     obj = Below()
     obj.k = 2
-    check(program, torch.ones(2), datetime.datetime(2020, 1, 2), obj, calls=3, mutate=change, graphs=None, breaks=None, captures=None)
+    check(
+        program,
+        torch.ones(2),
+        datetime.datetime(2020, 1, 2),
+        obj,
+        calls=3,
+        mutate=change,
+        graphs=None,
+        breaks=None,
+        captures=None,
+    )
 
 
 def test_the_length_of_a_deque_is_its_own() -> None:
     """Guards ask neither `__len__` nor `__getitem__` of a subclass."""
+
     class Odd(collections.deque):
         def __len__(self) -> int:
             return 2
@@ -137,9 +158,18 @@ class Pair(ctypes.Structure):
     k = 2
 
 
-UNKNOWN = {"structure": lambda: Pair(1), "array": lambda: array.array("d", [1.0]), "stream": io.StringIO, "numpy array": lambda: numpy.arange(3)}
-GENERIC = {"read": lambda o, name: object.__getattribute__(o, name), "write": lambda o, name: object.__setattr__(o, name, 5),
-           "delete": lambda o, name: object.__delattr__(o, name), "super": lambda o, name: super(type(o), o).__getattribute__(name)}
+UNKNOWN = {
+    "structure": lambda: Pair(1),
+    "array": lambda: array.array("d", [1.0]),
+    "stream": io.StringIO,
+    "numpy array": lambda: numpy.arange(3),
+}
+GENERIC = {
+    "read": lambda o, name: object.__getattribute__(o, name),
+    "write": lambda o, name: object.__setattr__(o, name, 5),
+    "delete": lambda o, name: object.__delattr__(o, name),
+    "super": lambda o, name: super(type(o), o).__getattribute__(name),
+}
 
 
 @pytest.mark.parametrize("use", GENERIC)
@@ -147,6 +177,7 @@ GENERIC = {"read": lambda o, name: object.__getattribute__(o, name), "write": la
 @pytest.mark.parametrize("name", ["k", "typecode", "ndim"])
 def test_generic_uses_of_an_object_of_an_unknown_type(kind: str, use: str, name: str) -> None:
     """What is found on its placeholder says nothing about the object."""
+
     def program(x: Any, o: Any) -> Any:
         try:
             found = GENERIC[use](o, name)
@@ -170,11 +201,11 @@ class Sub(torch.Tensor):
 @pytest.mark.parametrize("cls", [torch.Tensor, Sub, torch.nn.Parameter])
 def test_an_attribute_of_a_tensor_hides_a_method(cls: type) -> None:
     tensor = cls(torch.ones(2)) if cls is torch.nn.Parameter else torch.ones(2).as_subclass(cls)
-    program = lambda x, t: x + t.sigmoid()   # noqa: E731
+    program = lambda x, t: x + t.sigmoid()  # noqa: E731
     compiled = framelift.compile(program, backend="eager")
     x = torch.ones(2)
     plain = compiled(x, tensor)
-    tensor.sigmoid = lambda: 7   # type: ignore[method-assign]
+    tensor.sigmoid = lambda: 7  # type: ignore[method-assign]
     assert torch.equal(compiled(x, tensor), x + 7)
     del tensor.sigmoid
     assert torch.equal(compiled(x, tensor), plain)

@@ -164,20 +164,27 @@ def _tell(program: Callable[..., Any]) -> str:
         return f"{type(error).__name__}: {error} after {error.__context__!r}"
 
 
-@pytest.mark.parametrize("program", [
-    lambda x: (x * falls.odd * falls.odd, falls.size, hasattr(falls, "odd")),
-    lambda x: x * raises.odd,
-    lambda x: (x * getattr(raises, "odd", 3), hasattr(raises, "odd")),
-    lambda x: (x * described.plain, described.data, described.plain),
-    lambda x: (x * slot.a, slot.b),
-    lambda x: x * refuses.q,
-    lambda x: (x * Made.odd, Made.odd, hasattr(Made, "size")),
-    lambda x: x * net.odd,
-    lambda x: x * getattr(net, "odd", 5),
-    lambda x: x * tensor.odd,
-    lambda x: [getattr(one, "odd", None) for one in (falls, raises, Made)],
-    _chain, _slot, _deleted, _put_on, _inside,
-])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: (x * falls.odd * falls.odd, falls.size, hasattr(falls, "odd")),
+        lambda x: x * raises.odd,
+        lambda x: (x * getattr(raises, "odd", 3), hasattr(raises, "odd")),
+        lambda x: (x * described.plain, described.data, described.plain),
+        lambda x: (x * slot.a, slot.b),
+        lambda x: x * refuses.q,
+        lambda x: (x * Made.odd, Made.odd, hasattr(Made, "size")),
+        lambda x: x * net.odd,
+        lambda x: x * getattr(net, "odd", 5),
+        lambda x: x * tensor.odd,
+        lambda x: [getattr(one, "odd", None) for one in (falls, raises, Made)],
+        _chain,
+        _slot,
+        _deleted,
+        _put_on,
+        _inside,
+    ],
+)
 def test_reads_fall_back(program: Callable[..., Any]) -> None:
     framelift.reset()
     want = [_tell(program) for _ in range(3)]
@@ -188,9 +195,12 @@ def test_reads_fall_back(program: Callable[..., Any]) -> None:
 def test_a_module_with_getattr() -> None:
     framelift.reset()
     module = types.ModuleType("answering")
-    exec("def __getattr__(name):\n    if name == 'none':\n        raise AttributeError(name)\n    return 4", vars(module))
+    exec(
+        "def __getattr__(name):\n    if name == 'none':\n        raise AttributeError(name)\n    return 4", vars(module)
+    )
 
     def program(x: torch.Tensor) -> Any:
         return x * module.some, hasattr(module, "none")
+
     want = repr(program(torch.ones(2)))
     assert repr(framelift.compile(program, backend="eager")(torch.ones(2))) == want

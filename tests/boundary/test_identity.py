@@ -16,7 +16,7 @@ X = torch.ones(3)
 
 
 def _big() -> int:
-    return int("1000")      # another object at each call
+    return int("1000")  # another object at each call
 
 
 BIG, OTHER = _big(), _big()
@@ -54,6 +54,7 @@ def _by_hash(x: Any, a: Any, b: Any) -> Any:
 def _turns(*pairs: tuple[Any, Any]) -> Any:
     def change(i: int, world: World) -> None:
         world.args[1:] = pairs[i % len(pairs)]
+
     return change
 
 
@@ -62,8 +63,9 @@ PAIRS = ((BIG, "x"), (BIG, "x")[:1] + ("x",))
 
 
 @pytest.mark.parametrize("ask", [_same, _different, _by_operator, _by_address])
-@pytest.mark.parametrize("one, two", [(BIG, OTHER), TEXTS, PAIRS, (float("1.5"), float("1.5"))],
-                         ids=["int", "str", "tuple", "float"])
+@pytest.mark.parametrize(
+    "one, two", [(BIG, OTHER), TEXTS, PAIRS, (float("1.5"), float("1.5"))], ids=["int", "str", "tuple", "float"]
+)
 def test_equal_values_are_one_object_or_two(ask: Any, one: Any, two: Any) -> None:
     assert one is not two
     alike, unlike = (one, one), (one, two)
@@ -86,11 +88,22 @@ def test_a_nan_in_a_tuple() -> None:
     def f(x: Any, a: Any, b: Any) -> Any:
         return x + 1 if a[0] in b else x - 1
 
-    check(f, X, (NAN, 1), (NAN, 2), mutate=_turns(((NAN, 1), (NAN, 2)), ((NAN, 1), (OTHER_NAN, 2))), calls=4, graphs=2, captures=2)
+    check(
+        f,
+        X,
+        (NAN, 1),
+        (NAN, 2),
+        mutate=_turns(((NAN, 1), (NAN, 2)), ((NAN, 1), (OTHER_NAN, 2))),
+        calls=4,
+        graphs=2,
+        captures=2,
+    )
 
 
 def test_a_nan_nobody_asks_about() -> None:
-    check(lambda x, a: x + 1, X, NAN, mutate=lambda i, world: world.args.__setitem__(1, float("nan")), calls=3, captures=1)
+    check(
+        lambda x, a: x + 1, X, NAN, mutate=lambda i, world: world.args.__setitem__(1, float("nan")), calls=3, captures=1
+    )
 
 
 def test_a_constant_of_the_code() -> None:
@@ -101,7 +114,14 @@ def test_a_constant_of_the_code() -> None:
         return 123456
 
     own = next(c for c in limit.__code__.co_consts if c == 123456)
-    check(f, X, own, mutate=lambda i, world: world.args.__setitem__(1, int("123456") if i % 2 else own), calls=3, graphs=None)
+    check(
+        f,
+        X,
+        own,
+        mutate=lambda i, world: world.args.__setitem__(1, int("123456") if i % 2 else own),
+        calls=3,
+        graphs=None,
+    )
     check(f, X, int("123456"), mutate=lambda i, world: world.args.__setitem__(1, own), calls=2, graphs=2, captures=2)
 
 
@@ -119,7 +139,15 @@ def test_symbolic_numbers() -> None:
 
 
 def test_unequal_values_are_not_asked() -> None:
-    check(_same, X, "one", "two!", mutate=lambda i, world: world.args.__setitem__(1, "".join(["o", "ne"])), calls=3, captures=1)
+    check(
+        _same,
+        X,
+        "one",
+        "two!",
+        mutate=lambda i, world: world.args.__setitem__(1, "".join(["o", "ne"])),
+        calls=3,
+        captures=1,
+    )
 
 
 def test_copies_do_not_tell_addresses() -> None:
@@ -143,6 +171,7 @@ def test_equal_tuples_are_as_many_objects_as_they_were() -> None:
     def pattern(found):
         tuples = [part for part in found[0] if type(part) is tuple] + found[0][4] + [found[0][5][0]]
         return [[a is b for a in tuples] for b in tuples], repr(found[0])
+
     run = framelift.compile(f, backend="eager", fullgraph=True)
     for _ in range(2):
         assert pattern(run(torch.ones(3), "word")) == pattern(f(torch.ones(3), "word"))

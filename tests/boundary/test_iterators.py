@@ -125,9 +125,13 @@ def clear_and_fill(x: Any, numbers: Any, it: Any) -> Any:
     return x + 1, found
 
 
-@pytest.mark.parametrize("make", [iter, reversed, lambda numbers: zip(numbers, numbers)], ids=["iter", "reversed", "zip"])
+@pytest.mark.parametrize(
+    "make", [iter, reversed, lambda numbers: zip(numbers, numbers)], ids=["iter", "reversed", "zip"]
+)
 @pytest.mark.parametrize("kind", [list, bytearray])
-@pytest.mark.parametrize("program", [step_and_pop, step_and_clear, pop_and_ask, clear_and_fill], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "program", [step_and_pop, step_and_clear, pop_and_ask, clear_and_fill], ids=lambda f: f.__name__
+)
 def test_a_sequence_that_became_shorter(program: Any, kind: Any, make: Any) -> None:
     """A place beyond the end is a place, which setting an iterator would cut; and one over a sequence that is empty has not ended."""
     for before in range(3):
@@ -138,7 +142,13 @@ def test_a_sequence_that_became_shorter(program: Any, kind: Any, make: Any) -> N
             it = make(numbers)
             for _ in range(before):
                 next(it)
-            worlds.append([(run(X, numbers, it)[1], list(numbers), portrait(it)) for _ in range(3) if numbers or program is pop_and_ask])
+            worlds.append(
+                [
+                    (run(X, numbers, it)[1], list(numbers), portrait(it))
+                    for _ in range(3)
+                    if numbers or program is pop_and_ask
+                ]
+            )
         for want, got in zip(*worlds, strict=True):
             assert want[:2] == got[:2]
             found = difference(want[2], got[2])
@@ -179,17 +189,34 @@ def test_generators_and_unwatched_functions_break() -> None:
     def program(x: Any, it: Any) -> Any:
         return x + 1, next(it)
 
-    for make in (lambda: enumerate(v for v in NUMBERS), lambda: map(abs, [-1, -2]), lambda: itertools.chain(v for v in NUMBERS)):
+    for make in (
+        lambda: enumerate(v for v in NUMBERS),
+        lambda: map(abs, [-1, -2]),
+        lambda: itertools.chain(v for v in NUMBERS),
+    ):
         framelift.reset()
         captured = framelift.compile(program, backend="eager")
         it, plain = make(), make()
         assert [captured(X, it)[1] for _ in range(2)] == [program(X, plain)[1] for _ in range(2)]
 
 
-@pytest.mark.parametrize("make", [lambda: iter([]), lambda: iter([1]), lambda: reversed([1, 2]), lambda: iter("ab"), lambda: iter((1,)), lambda: iter(b"a"),
-                                  lambda: iter(bytearray(b"a")), lambda: reversed((1, 2)), lambda: iter(range(2))])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: iter([]),
+        lambda: iter([1]),
+        lambda: reversed([1, 2]),
+        lambda: iter("ab"),
+        lambda: iter((1,)),
+        lambda: iter(b"a"),
+        lambda: iter(bytearray(b"a")),
+        lambda: reversed((1, 2)),
+        lambda: iter(range(2)),
+    ],
+)
 def test_an_iterator_made_inside_that_has_ended(make) -> None:
     """It is one that has ended, of its own type."""
+
     def f(x):
         ended, fresh = make(), make()
         for _ in ended:

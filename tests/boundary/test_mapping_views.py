@@ -13,8 +13,11 @@ import framelift
 X = torch.ones(3)
 
 
-@pytest.mark.parametrize("make", [dict.keys, dict.values, dict.items, types.MappingProxyType, lambda d: collections.OrderedDict(d).items()],
-                         ids=["keys", "values", "items", "proxy", "ordered items"])
+@pytest.mark.parametrize(
+    "make",
+    [dict.keys, dict.values, dict.items, types.MappingProxyType, lambda d: collections.OrderedDict(d).items()],
+    ids=["keys", "values", "items", "proxy", "ordered items"],
+)
 def test_views_of_dictionaries_come_in(make) -> None:
     def f(x, view):
         found = [v for v in view]
@@ -31,7 +34,12 @@ def test_views_of_dictionaries_come_in(make) -> None:
 
 def test_a_proxy_is_read_by_key_and_its_tensors_are_inputs() -> None:
     def f(x, settings):
-        return x * settings["scale"] + settings["bias"], settings.get("no", 3), "bias" in settings, dict(settings) == {**settings}
+        return (
+            x * settings["scale"] + settings["bias"],
+            settings.get("no", 3),
+            "bias" in settings,
+            dict(settings) == {**settings},
+        )
 
     compiled = framelift.compile(f, backend="eager", fullgraph=True)
     for scale in (1.5, 2.0):
@@ -64,9 +72,14 @@ def test_a_view_of_an_objects_own_dictionary() -> None:
         o.n = 7
         return x + sum(view) + before
 
-    for step in (lambda run: run(f, lambda o: (o, vars(o).values())), lambda run: run(g, lambda o: (vars(o).values(), o))):
+    for step in (
+        lambda run: run(f, lambda o: (o, vars(o).values())),
+        lambda run: run(g, lambda o: (vars(o).values(), o)),
+    ):
+
         def run(function, arguments):
             compiled, o, other = framelift.compile(function, backend="eager"), Thing(), Thing()
             for _ in range(2):
                 assert torch.equal(compiled(X, *arguments(o)), function(X, *arguments(other)))
+
         step(run)

@@ -36,9 +36,21 @@ class SetOnly:
         LOG.append(value)
 
 
-HELD = {"data": Data(), "non-data": NonData(), "set-only": SetOnly(), "property": property(lambda cls: (cls.__name__, 5)),
-        "settable": property(lambda cls: 5, lambda cls, value: LOG.append(value)), "int": 7, "function": lambda cls, k=1: k, "builtin": len, "class": dict,
-        "static": staticmethod(len), "cached": functools.lru_cache(lambda cls: 4), "partial": functools.partialmethod(max, "a"), "C method": str.upper}
+HELD = {
+    "data": Data(),
+    "non-data": NonData(),
+    "set-only": SetOnly(),
+    "property": property(lambda cls: (cls.__name__, 5)),
+    "settable": property(lambda cls: 5, lambda cls, value: LOG.append(value)),
+    "int": 7,
+    "function": lambda cls, k=1: k,
+    "builtin": len,
+    "class": dict,
+    "static": staticmethod(len),
+    "cached": functools.lru_cache(lambda cls: 4),
+    "partial": functools.partialmethod(max, "a"),
+    "C method": str.upper,
+}
 
 Made: Any = None
 
@@ -98,7 +110,9 @@ def test_what_a_metaclass_holds(then: str, own: bool) -> None:
     for program in (read, asked, written, called):
         for first in ("int", "property", then):
             framelift.reset()
-            assert outcomes(framelift.compile(program, backend="eager"), own, first, then) == outcomes(program, own, first, then), (program, first)
+            assert outcomes(framelift.compile(program, backend="eager"), own, first, then) == outcomes(
+                program, own, first, then
+            ), (program, first)
 
 
 class Asking(type):
@@ -140,11 +154,13 @@ def test_classes_made_by_calling_a_metaclass() -> None:
 
         class Derived(made):  # type: ignore[misc, valid-type]
             pass
+
         return x + made.two, repr(made), repr(Derived), type(Derived) is _Meta, isinstance(Derived(), made)
+
     check(program, X)
 
 
-KIND = typing.TypeVar("KIND")   # on CPython 3.12 it looks at the frame that makes it
+KIND = typing.TypeVar("KIND")  # on CPython 3.12 it looks at the frame that makes it
 
 
 def test_bases_that_are_no_classes() -> None:
@@ -158,10 +174,21 @@ def test_bases_that_are_no_classes() -> None:
 
         class Ints(list[int]):
             pass
+
         box = Box[int](3)
-        return (x + box.held, Box.__parameters__ == (KIND,), len(Box.__orig_bases__), Odd.one, Odd(a=1)["a"], len(Odd.__orig_bases__),
-                Ints.__bases__, Ints((1, 2)) + [3], Ints.__orig_bases__)
-    known = None if sys.version_info >= (3, 12) else 0   # there a type variable is an object of C code
+        return (
+            x + box.held,
+            Box.__parameters__ == (KIND,),
+            len(Box.__orig_bases__),
+            Odd.one,
+            Odd(a=1)["a"],
+            len(Odd.__orig_bases__),
+            Ints.__bases__,
+            Ints((1, 2)) + [3],
+            Ints.__orig_bases__,
+        )
+
+    known = None if sys.version_info >= (3, 12) else 0  # there a type variable is an object of C code
     check(program, X, graphs=None if known is None else 1, breaks=known)
 
 
@@ -182,11 +209,21 @@ def test_modules_of_classes_made_by_calls() -> None:
 
         class Base(metaclass=Under):
             pass
+
         plain = type("Plain", (), {"y": 1})
         space: dict[str, Any] = {"__name__": "elsewhere"}
         exec("made = type('Made', (), {})", space)
-        made = [plain, New("A", (), {}), Init("B", (), {"z": 1}), Init("C", (Base,), {}), type("D", (Base,), {}), type.__new__(Init, "E", (Base,), {}), space["made"]]
+        made = [
+            plain,
+            New("A", (), {}),
+            Init("B", (), {"z": 1}),
+            Init("C", (Base,), {}),
+            type("D", (Base,), {}),
+            type.__new__(Init, "E", (Base,), {}),
+            space["made"],
+        ]
         return x, [(cls.__module__, type(cls).__name__) for cls in made], seen, list(vars(plain)), repr(plain)
+
     check(program, X, graphs=None)
 
 
@@ -200,6 +237,7 @@ def test_an_init_that_returns_something() -> None:
             Odd("A", (), {})
         except TypeError as error:
             return x + 1, str(error)
+
     check(program, X)
 
 
@@ -220,7 +258,18 @@ def test_an_init_of_a_metaclass_changes_the_new_class() -> None:
 
         class Inner(Base, key=2):
             y = 1
-        return x + Inner.y, Inner.__doc__, Inner.more, Inner.seen, Inner.made, Base.__doc__, Inner.__module__, type(Inner) is Documented
+
+        return (
+            x + Inner.y,
+            Inner.__doc__,
+            Inner.more,
+            Inner.seen,
+            Inner.made,
+            Base.__doc__,
+            Inner.__module__,
+            type(Inner) is Documented,
+        )
+
     check(program, X)
 
 
@@ -234,6 +283,7 @@ def test_classes_that_stay_as_they_are() -> None:
                 except TypeError as error:
                     said.append(str(error))
         return x, said, type[int](3)
+
     check(program, X, graphs=None)
 
 
@@ -271,7 +321,15 @@ class Wide(Table):
 
 def test_what_super_finds_is_not_what_the_class_has() -> None:
     def program(x: Any) -> Any:
-        return x + 1, [Wide.made() for _ in range(3)], Wide.kind, Wide.size(), Wide.plain(None), [super(Wide, Wide).made(), Wide.made()]  # type: ignore[arg-type]
+        return (
+            x + 1,
+            [Wide.made() for _ in range(3)],
+            Wide.kind,
+            Wide.size(),
+            Wide.plain(None),
+            [super(Wide, Wide).made(), Wide.made()],
+        )  # type: ignore[arg-type]
+
     check(program, X)
 
 
@@ -283,6 +341,7 @@ def test_a_classmethod_of_no_callable() -> None:
             bound()  # type: ignore[operator]
         except TypeError as error:
             return x + 1, str(error)
+
     check(program, X, graphs=None, breaks=None)
 
 
@@ -307,4 +366,5 @@ def test_an_instance_of_a_class_made_inside_by_a_metaclass_that_calls_up():
     def f(x):
         found = type("Inside", (Made,), {})(8).value
         return x + 1, found
+
     check(f, torch.ones(2), captures=None)

@@ -43,8 +43,7 @@ def _world() -> types.SimpleNamespace:
 
     class Abstract(abc.ABC):
         @abc.abstractmethod
-        def go(self):
-            ...
+        def go(self): ...
 
     class Choice(enum.Enum):
         pass
@@ -63,6 +62,7 @@ def _world() -> types.SimpleNamespace:
 
     class Failure(Exception):
         pass
+
     return types.SimpleNamespace(**locals())
 
 
@@ -81,18 +81,21 @@ def _by_statement(w, x):
 
     class Second(First):
         pass
+
     return x * First.weight, _names(w.Plain), _names(First), _names(Second)
 
 
 def _by_a_hook(w, x):
     class Made(w.Hooked):
         pass
+
     return x + 1, _names(w.Hooked), list(w.Hooked.names)
 
 
 def _by_a_metaclass(w, x):
     class Made(w.WithMeta):
         pass
+
     return x + 1, _names(w.WithMeta), list(w.Meta.names)
 
 
@@ -100,6 +103,7 @@ def _of_an_abstract_class(w, x):
     class Made(w.Abstract):
         def go(self):
             return 2
+
     return x * Made().go(), _names(w.Abstract), isinstance(Made(), w.Abstract), issubclass(int, w.Abstract)
 
 
@@ -107,6 +111,7 @@ def _registered(w, x):
     class Made(w.Abstract):
         def go(self):
             return 2
+
     Made.register(int)
     return x + 1, isinstance(3, Made), isinstance(3, w.Abstract), issubclass(str, w.Abstract), _names(w.Abstract)
 
@@ -115,6 +120,7 @@ def _dataclass(w, x):
     @dataclasses.dataclass
     class Made(w.Plain):
         a: int = 2
+
     return x * Made().a, _names(w.Plain)
 
 
@@ -127,18 +133,21 @@ def _choice(w, x):
     class Made(w.Choice):
         ONE = 1
         TWO = 2
+
     return x * Made.TWO.value, _names(w.Choice)
 
 
 def _tensor(w, x):
     class Made(w.Tensor):
         weight = 2
+
     return x * Made.weight, _names(w.Tensor)
 
 
 def _structure(w, x):
     class Made(w.Structure):
         _fields_ = [("a", ctypes.c_int)]
+
     return x * Made(3).a, _names(w.Structure)
 
 
@@ -146,18 +155,21 @@ def _module(w, x):
     class Made(w.Module):
         def forward(self, x):
             return x * 2
+
     return Made()(x), _names(w.Module)
 
 
 def _generic(w, x):
     class Made(w.Generic[int]):
         weight = 2
+
     return x * Made.weight, _names(w.Generic)
 
 
 def _exception(w, x):
     class Made(w.Failure):
         pass
+
     try:
         raise Made("said")
     except w.Failure as error:
@@ -168,6 +180,7 @@ def _exception(w, x):
 def _nobody_reads_it_again(w, x):
     class Made(w.Plain):
         weight = 2
+
     y = x * Made.weight
     sys.getsizeof(w.Plain)
     return y + 1, _names(w.Plain)
@@ -183,6 +196,7 @@ def _only_an_instance(w, x):
 def _changed_between(w, x):
     class Made(w.Plain):
         pass
+
     made = Made()
     w.Plain.said = 5
     found = [made.said, Made.said]
@@ -194,6 +208,7 @@ def _changed_between(w, x):
 def _given_other_bases(w, x):
     class Made(w.Plain):
         pass
+
     Made.__bases__ = (w.Old,)
     return x + 1, Made.__mro__[1].__name__, _names(w.Plain), _names(w.Old)
 
@@ -201,6 +216,7 @@ def _given_other_bases(w, x):
 def _walked(w, x):
     class Made(w.Old):
         pass
+
     found, waiting = [], [w.Plain]
     while waiting:
         cls = waiting.pop()
@@ -212,6 +228,7 @@ def _walked(w, x):
 def _raises(w, x):
     class Made(w.Plain):
         pass
+
     raise w.Failure(str(_names(w.Plain)))
 
 
@@ -224,12 +241,32 @@ def _rows(program, wrap):
             rows.append([part.tolist() if type(part) is torch.Tensor else part for part in found])
         except world.Failure as error:
             rows.append(str(error))
-        gc.collect()   # the class of this call
+        gc.collect()  # the class of this call
     return rows
 
 
-PROGRAMS = [_by_call, _by_statement, _by_a_hook, _by_a_metaclass, _of_an_abstract_class, _registered, _dataclass, _by_new_class, _choice, _tensor,
-            _structure, _module, _generic, _exception, _nobody_reads_it_again, _only_an_instance, _changed_between, _given_other_bases, _walked, _raises]
+PROGRAMS = [
+    _by_call,
+    _by_statement,
+    _by_a_hook,
+    _by_a_metaclass,
+    _of_an_abstract_class,
+    _registered,
+    _dataclass,
+    _by_new_class,
+    _choice,
+    _tensor,
+    _structure,
+    _module,
+    _generic,
+    _exception,
+    _nobody_reads_it_again,
+    _only_an_instance,
+    _changed_between,
+    _given_other_bases,
+    _walked,
+    _raises,
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
@@ -253,11 +290,13 @@ def test_classes_made_inside_pass_changes_on() -> None:
 
         class Second(First):
             pass
+
         made = Second()
         found = [Second.weight, made.weight]
         First.weight = 3
         First.__len__ = lambda self: 4
         return x * Second.weight, [*found, Second.weight, made.weight, len(made)]
+
     given = framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(2))
     assert given[1] == [2, 2, 3, 3, 4] and given[0].tolist() == [3.0, 3.0]
 
@@ -265,6 +304,7 @@ def test_classes_made_inside_pass_changes_on() -> None:
 def test_other_threads_do_not_see_what_is_rehearsed() -> None:
     class Plain:
         pass
+
     seen, over = set(), threading.Event()
 
     def look() -> None:
@@ -274,6 +314,7 @@ def test_other_threads_do_not_see_what_is_rehearsed() -> None:
     def f(x):
         made = [type("Made", (Plain,), {"weight": i}) for i in range(200)]
         return x * sum(one.weight for one in made)
+
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     thread = threading.Thread(target=look)

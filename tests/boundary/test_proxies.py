@@ -38,7 +38,12 @@ def tree(x: Any) -> Any:
     leaf.parent.parent.value += 4
     leaf.parent.parent.name = "root"
     del leaf.parent.value
-    return x * root.value + leaf.parent.parent.scaled(), root.name, hasattr(leaf.parent, "value"), leaf.parent.parent is leaf.parent.parent
+    return (
+        x * root.value + leaf.parent.parent.scaled(),
+        root.name,
+        hasattr(leaf.parent, "value"),
+        leaf.parent.parent is leaf.parent.parent,
+    )
 
 
 def test_tree() -> None:
@@ -48,6 +53,7 @@ def test_tree() -> None:
 def test_what_the_class_holds_is_guarded() -> None:
     def change(number: int, world: World) -> None:
         Node.scale = number + 2
+
     check(tree, X, calls=3, captures=None, graphs=None, mutate=change, state=[(Node, "scale")])
 
 
@@ -73,7 +79,13 @@ def let_go(x: Any) -> Any:
 def kinds(x: Any) -> Any:
     node = Node(1)
     proxy = weakref.proxy(node)
-    return x, type(proxy) is weakref.ProxyType, isinstance(proxy, Node), proxy.__class__ is Node, weakref.proxy(node) is proxy
+    return (
+        x,
+        type(proxy) is weakref.ProxyType,
+        isinstance(proxy, Node),
+        proxy.__class__ is Node,
+        weakref.proxy(node) is proxy,
+    )
 
 
 @pytest.mark.parametrize("fn", [dead, let_go, kinds], ids=lambda fn: fn.__name__)

@@ -99,8 +99,16 @@ def test_dataclass_helpers() -> None:
 
 # ---- identity -------------------------------------------------------------------------------------------------------
 
+
 def identities(x: Any, pair: Pair) -> Any:
-    return x + (id(x) == id(pair.left)), id(pair), {id(pair): 1}[id(pair)], hash(type(pair)) == hash(Pair), hash(x), id(pair.right)
+    return (
+        x + (id(x) == id(pair.left)),
+        id(pair),
+        {id(pair): 1}[id(pair)],
+        hash(type(pair)) == hash(Pair),
+        hash(x),
+        id(pair.right),
+    )
 
 
 def test_identities_of_external_objects_are_the_real_ones() -> None:
@@ -125,6 +133,7 @@ def test_an_address_inside_does_not_leave() -> None:
 
 # ---- caches and odd callables ---------------------------------------------------------------------------------------
 
+
 def own_cache(x: Any) -> Any:
     calls = []
 
@@ -132,6 +141,7 @@ def own_cache(x: Any) -> Any:
     def double(k: int) -> int:
         calls.append(k)
         return 2 * k
+
     total = sum(double(k) for k in (1, 2, 1, 3))
     return x + total, calls, tuple(double.cache_info())
 
@@ -199,6 +209,7 @@ def test_the_attributes_of_a_metaclass() -> None:
 
 # ---- results --------------------------------------------------------------------------------------------------------
 
+
 def captured_result(program: Any, *args: Any) -> Any:
     framelift.reset()
     return framelift.compile(program, backend="eager", fullgraph=True)(*args)
@@ -219,12 +230,18 @@ def class_inside(x: Any) -> Any:
 
         def next(self) -> Any:
             return __class__, self.k + self.step
+
     return Counter(x + 1)
 
 
 def test_classes_made_inside_are_made_again() -> None:
     one, other = captured_result(named_inside, X)
-    assert type(one) is type(other) and type(one).__name__ == "Point" and other.b == 7 and torch.equal(one._replace(b=3).a, X + 1)
+    assert (
+        type(one) is type(other)
+        and type(one).__name__ == "Point"
+        and other.b == 7
+        and torch.equal(one._replace(b=3).a, X + 1)
+    )
     counter = captured_result(class_inside, X)
     cls, value = counter.next()
     assert cls is type(counter) and cls.__qualname__ == "class_inside.<locals>.Counter" and torch.equal(value, X + 4)
@@ -233,8 +250,14 @@ def test_classes_made_inside_are_made_again() -> None:
 def iterators_out(x: Any) -> Any:
     count, walked = itertools.count(3), iter([1, 2, 3])
     next(count), next(walked)
-    return (count, itertools.compress([x, x + 1, x + 2], [1, 0, 1]), itertools.chain(walked, [5]),
-            itertools.islice(itertools.cycle([1, 2]), 3), itertools.product([1], [2, 3]), itertools.zip_longest([1], [2, 3], fillvalue=0))
+    return (
+        count,
+        itertools.compress([x, x + 1, x + 2], [1, 0, 1]),
+        itertools.chain(walked, [5]),
+        itertools.islice(itertools.cycle([1, 2]), 3),
+        itertools.product([1], [2, 3]),
+        itertools.zip_longest([1], [2, 3], fillvalue=0),
+    )
 
 
 def test_iterators_of_itertools_leave() -> None:
@@ -252,7 +275,15 @@ def exhausting(x: Any, it: Any) -> Any:
     return x + sum(it)
 
 
-@pytest.mark.parametrize("make", [lambda: iter([1, 2, 3, 4, 5]), lambda: iter((1, 2, 3, 4, 5)), lambda: iter(range(1, 6)), lambda: reversed([1, 2, 3, 4])])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: iter([1, 2, 3, 4, 5]),
+        lambda: iter((1, 2, 3, 4, 5)),
+        lambda: iter(range(1, 6)),
+        lambda: reversed([1, 2, 3, 4]),
+    ],
+)
 @pytest.mark.parametrize("program", [iterators_in, exhausting])
 def test_iterators_that_come_in_go_on_outside(make: Any, program: Any) -> None:
     framelift.reset()
@@ -269,11 +300,18 @@ def exhausted_ones(x: Any, one: Any, other: Any) -> Any:
 
 def test_exhausted_iterators_are_told_from_those_of_empty_lists() -> None:
     """An exhausted one tells of an empty list that is made when it is asked: two such lists may even lie at one address."""
+
     def ended() -> Any:
         it = iter([1])
         return list(it) and it
+
     captured = framelift.compile(exhausted_ones, backend="eager", fullgraph=True)
-    for make in (lambda: (ended(), ended()), lambda: (iter(grown), ended()), lambda: (ended(), iter(grown)), lambda: (iter(grown), iter(grown))):
+    for make in (
+        lambda: (ended(), ended()),
+        lambda: (iter(grown), ended()),
+        lambda: (ended(), iter(grown)),
+        lambda: (iter(grown), iter(grown)),
+    ):
         grown: list[int] = []
         plain, watched = make(), make()
         assert str(exhausted_ones(X, *plain)) == str(captured(X, *watched))
@@ -282,6 +320,7 @@ def test_exhausted_iterators_are_told_from_those_of_empty_lists() -> None:
 
 
 # ---- texts, spreads, deletes -----------------------------------------------------------------------------------------
+
 
 class Plain:
     pass
@@ -360,6 +399,7 @@ def test_typed_dictionaries() -> None:
 
 # ---- sets of objects ------------------------------------------------------------------------------------------------
 
+
 class Held:
     def __init__(self, k: int) -> None:
         self.k = k
@@ -396,6 +436,7 @@ def test_sets_of_tensors() -> None:
 def renamed_generators(x: Any) -> Any:
     def numbers() -> Any:
         yield 1
+
     numbers.__name__, numbers.__qualname__ = "other", "the.other"
     made = numbers()
     return x + next(made), made.__name__, made.__qualname__
@@ -514,6 +555,7 @@ def test_a_class_with_a_metaclass_is_made_inside_from_its_first_hook_on() -> Non
     def program(x: Any, k: int) -> Any:
         class Local(Hooked, base=k):
             pass
+
         return x + Local.base, len(Local), len(type("Sub", (Hooked,), {}, base=k + 1)), Hooked.base
 
     check(program, torch.ones(2), 4)
@@ -525,17 +567,20 @@ class Replaced:
 
 def test_pickling_of_a_class_that_captured_code_put_into_its_module() -> None:
     """The pickler and its opposite find classes by name, and would find the one before."""
+
     def program(x: Any) -> Any:
         global Replaced
         before = Replaced
 
         class Replaced:  # type: ignore[no-redef]
             kind = "new"
+
         Replaced.__qualname__ = "Replaced"
         made = pickle.loads(pickle.dumps(Replaced()))
         kind, same = made.kind, type(made) is Replaced
         Replaced = before  # type: ignore[misc]
         return x + 1, kind, same
+
     framelift.reset()
     assert framelift.compile(program, backend="eager")(torch.ones(1))[1:] == program(torch.ones(1))[1:] == ("new", True)
 
@@ -557,7 +602,15 @@ def test_what_is_said_of_missing_attributes() -> None:
     def program(thing: Any, x: Any) -> Any:
         thing.held = 1
         del thing.held
-        changes = (lambda: thing.held, lambda: thing.empty, lambda: thing.nothing, lambda: setattr(thing, "nothing", 1),
-                   lambda: setattr(thing, "method", 1), lambda: delattr(thing, "held"), lambda: TwoPlaces().empty)
+        changes = (
+            lambda: thing.held,
+            lambda: thing.empty,
+            lambda: thing.nothing,
+            lambda: setattr(thing, "nothing", 1),
+            lambda: setattr(thing, "method", 1),
+            lambda: delattr(thing, "held"),
+            lambda: TwoPlaces().empty,
+        )
         return x + 1, [said(change) for change in changes]
+
     check(program, TwoPlaces(), torch.ones(1))

@@ -26,6 +26,7 @@ X = torch.ones(3)
 
 # ---- random ---------------------------------------------------------------------------------------------------------
 
+
 def seeded(x: Any) -> Any:
     random.seed(3)
     return x * random.random() + random.randint(1, 5)
@@ -55,7 +56,11 @@ def test_a_state_given_inside_is_the_one_left_behind_even_if_it_was_there_before
     state = random.getstate()
     random.random()
     drawn = random.getstate()
-    for function, start, args in ((seeded_only, state, (X,)), (set_only, state, (X, state)), (seeded_and_drawn, drawn, (X,))):
+    for function, start, args in (
+        (seeded_only, state, (X,)),
+        (set_only, state, (X, state)),
+        (seeded_and_drawn, drawn, (X,)),
+    ):
         framelift.reset()
         captured = framelift.compile(function, backend="eager", fullgraph=True)
         for before in (start, random.Random(5).getstate(), start, random.Random(6).getstate()):
@@ -98,6 +103,7 @@ def test_a_generator_that_comes_in_goes_on_outside() -> None:
 
 
 # ---- decimal --------------------------------------------------------------------------------------------------------
+
 
 def decimals(x: Any, price: decimal.Decimal) -> Any:
     with decimal.localcontext() as context:
@@ -160,6 +166,7 @@ def test_a_context_variable_stays_set() -> None:
     def run(function: Any) -> Any:
         NAMED.set(1)
         return [function(X), function(X), NAMED.get()]
+
     framelift.reset()
     want, got = run(setting), run(framelift.compile(setting, backend="eager", fullgraph=True))
     assert want[2] == got[2] == 3 and torch.equal(want[1], got[1])
@@ -167,6 +174,7 @@ def test_a_context_variable_stays_set() -> None:
 
 
 # ---- frames ---------------------------------------------------------------------------------------------------------
+
 
 def make_looking() -> Any:
     k = [3]
@@ -177,6 +185,7 @@ def make_looking() -> Any:
         exec("b = a + len(k)")
         c = eval("a + k[0]")
         return x + found["a"] + len(found["k"]) + c, sorted(found), sys._getframe().f_code.co_name, found["k"] is k
+
     return looking
 
 
@@ -187,6 +196,7 @@ def test_locals_exec_and_eval_in_the_calling_frame() -> None:
 def generator_parts(x: Any) -> Any:
     def numbers() -> Any:
         yield 1
+
     made = numbers()
     return x + 1, made.gi_code is numbers.__code__, made.gi_frame.f_code.co_name, next(made)
 
@@ -205,6 +215,7 @@ def test_twins_do_not_show() -> None:
 
 
 # ---- weak references and the collector ------------------------------------------------------------------------------
+
 
 class Thing:
     pass
@@ -257,6 +268,7 @@ def dropped(x: Any) -> Any:
         made = weakref.ref(thing)
         del thing
         return made, made()
+
     made, found = ref_of(Thing())
     return x + (found is None)
 
@@ -353,6 +365,7 @@ def test_a_bound_method_of_a_list_writes_to_that_list() -> None:
 
 # ---- text -----------------------------------------------------------------------------------------------------------
 
+
 def printing(x: Any) -> Any:
     file = io.StringIO()
     print("a", 1, sep="-", file=file)
@@ -403,7 +416,7 @@ def quietly(x: Any) -> Any:
 
 
 def test_filters_of_warnings_are_put_back(monkeypatch: Any) -> None:
-    monkeypatch.setattr(warnings, "_showwarnmsg_impl", print)   # pytest's own is a list that grows
+    monkeypatch.setattr(warnings, "_showwarnmsg_impl", print)  # pytest's own is a list that grows
     before = list(warnings.filters)
     check(quietly, X)
     assert warnings.filters == before

@@ -35,6 +35,7 @@ def counter_in_steps() -> Any:
         for n, _ in zip(numbers, range(3)):
             x = x + n
         return x + next(numbers)
+
     return program, [_nothing, lambda: next(numbers), _nothing]
 
 
@@ -44,22 +45,31 @@ def counter_kept() -> Any:
     def program(x: Any) -> Any:
         owner.last = next(owner.ids)
         return x + owner.last * 2
+
     return program, [_nothing] * 3
 
 
 def moments() -> Any:
     utc = datetime.timezone.utc
-    at = types.SimpleNamespace(day=datetime.date(2020, 1, 2), span=datetime.timedelta(3), time=datetime.datetime(2020, 2, 3, 4, tzinfo=utc))
+    at = types.SimpleNamespace(
+        day=datetime.date(2020, 1, 2), span=datetime.timedelta(3), time=datetime.datetime(2020, 2, 3, 4, tzinfo=utc)
+    )
 
     def program(x: Any) -> Any:
         later = at.day + at.span
         return x + later.day + at.time.hour + at.span.days + (at.day < later) + len(at.day.isoformat())
-    return program, [lambda: setattr(at, "day", datetime.date(2020, 1, 9)), lambda: setattr(at, "time", at.time.replace(hour=7))]
+
+    return program, [
+        lambda: setattr(at, "day", datetime.date(2020, 1, 9)),
+        lambda: setattr(at, "time", at.time.replace(hour=7)),
+    ]
 
 
 def matches() -> Any:
     at = types.SimpleNamespace(found=re.match("a(b)", "abc"))
-    return lambda x: x + len(at.found.string) + at.found.end(1), [lambda: setattr(at, "found", re.match("(a)b", "abcd"))]
+    return lambda x: x + len(at.found.string) + at.found.end(1), [
+        lambda: setattr(at, "found", re.match("(a)b", "abcd"))
+    ]
 
 
 class Number(int):
@@ -84,14 +94,31 @@ def over_values() -> Any:
     at = types.SimpleNamespace(n=number(3, 1), s=Text("abc"), f=Fraction(2.5))
 
     def program(x: Any) -> Any:
-        return x + (at.n + 1) + at.n.twice() + len(at.s) + {"abc": 5}.get(at.s, 0) + at.f * 2 + [1, 2, 3, 4, 5][at.n] + (at.s + "d").count("d")
-    return program, [lambda: setattr(at, "n", number(4, 1)), lambda: setattr(at.n, "more", 8), lambda: setattr(at, "s", Text("abcd")),
-                     lambda: setattr(at, "f", Fraction(-0.0))]
+        return (
+            x
+            + (at.n + 1)
+            + at.n.twice()
+            + len(at.s)
+            + {"abc": 5}.get(at.s, 0)
+            + at.f * 2
+            + [1, 2, 3, 4, 5][at.n]
+            + (at.s + "d").count("d")
+        )
+
+    return program, [
+        lambda: setattr(at, "n", number(4, 1)),
+        lambda: setattr(at.n, "more", 8),
+        lambda: setattr(at, "s", Text("abcd")),
+        lambda: setattr(at, "f", Fraction(-0.0)),
+    ]
 
 
 def slices() -> Any:
     at = types.SimpleNamespace(of=slice(types.SimpleNamespace(n=1), None))
-    return lambda x: x + at.of.start.n, [lambda: setattr(at.of.start, "n", 5), lambda: setattr(at, "of", slice(types.SimpleNamespace(n=2), 1))]
+    return lambda x: x + at.of.start.n, [
+        lambda: setattr(at.of.start, "n", 5),
+        lambda: setattr(at, "of", slice(types.SimpleNamespace(n=2), 1)),
+    ]
 
 
 def dispatch() -> Any:
@@ -114,10 +141,16 @@ def dispatch() -> Any:
 
     owner = Owner()
     return lambda x: x + kind(3) + kind("a") * 10 + kind(True) * 100 + owner.kind(1) * 1000 + owner.kind("a") * 10000, [
-        lambda: kind.register(str, lambda of: 7), lambda: kind.register(bool, lambda of: 5)]
+        lambda: kind.register(str, lambda of: 7),
+        lambda: kind.register(bool, lambda of: 5),
+    ]
 
 
-@pytest.mark.parametrize("make", [counter, counter_in_steps, counter_kept, moments, matches, over_values, slices, dispatch], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "make",
+    [counter, counter_in_steps, counter_kept, moments, matches, over_values, slices, dispatch],
+    ids=lambda f: f.__name__,
+)
 def test_values_from_outside(make: Any) -> None:
     in_fresh_worlds(make, whole=True)
 
@@ -143,7 +176,12 @@ def test_many_values_with_a_symbolic_one_among_them() -> None:
     def program(x: Any) -> Any:
         counts["a"] += 1
         numbers[3:] = [*numbers[3:], counts["a"]]
-        return x + counts["a"], [*range(40), counts["a"]], {key: counts["a"] for key in range(40)}, tuple([*range(40), counts["a"]])
+        return (
+            x + counts["a"],
+            [*range(40), counts["a"]],
+            {key: counts["a"] for key in range(40)},
+            tuple([*range(40), counts["a"]]),
+        )
 
     captured = framelift.compile(program, backend="eager", fullgraph=True)
     for turn in range(3, 7):
@@ -164,7 +202,9 @@ def test_many_values_with_an_address_among_them() -> None:
 
 def test_what_the_interpreter_says_of_itself() -> None:
     def f(x):
-        return x + sys.float_info.max_exp + sys.flags.optimize + sys.hash_info.width + sys.int_info[0] + sys.version_info.major, sys.float_info
+        return x + sys.float_info.max_exp + sys.flags.optimize + sys.hash_info.width + sys.int_info[
+            0
+        ] + sys.version_info.major, sys.float_info
 
     assert check(f, torch.ones(1))[1] is sys.float_info
 

@@ -59,7 +59,7 @@ class Fixed(pydantic.BaseModel, frozen=True):
     @pydantic.computed_field
     @property
     def square(self) -> int:
-        return self.n ** 2
+        return self.n**2
 
 
 def grow(number: int, world: World) -> None:
@@ -90,7 +90,10 @@ ATTRS: dict[str, tuple[Callable[..., Any], Callable[[], Any]]] = {
     "written": (write, lambda: Tight(2, [1])),
     "made inside": (lambda x, m: (x + 1, Tight(m.n, [x])), lambda: Tight(2)),
     "evolved": (lambda x, m: x * attrs.evolve(m, n=m.n + 5).n, lambda: Tight(2)),
-    "as a dictionary": (lambda x, m: (x + 1, attrs.asdict(m), attrs.astuple(m), len(attrs.fields(type(m)))), lambda: Tight(2, [4])),
+    "as a dictionary": (
+        lambda x, m: (x + 1, attrs.asdict(m), attrs.astuple(m), len(attrs.fields(type(m)))),
+        lambda: Tight(2, [4]),
+    ),
     "compared and shown": (lambda x, m: (x + 1, m == Tight(3, [1, 1]), repr(m)), lambda: Tight(2, [1])),
     "copied": (lambda x, m: (x + 1, copy.copy(m), copy.deepcopy(m)), lambda: Tight(2, [1])),
     "frozen": (lambda x, m: (x * m.n, Frozen(m.n, x).held, {m: 1}.get(Frozen(3))), lambda: Frozen(3)),
@@ -125,11 +128,35 @@ def test_pydantic_nested() -> None:
         world.args[1].inner.n += number
         world.args[1].held = torch.full((2,), float(number))
 
-    check(lambda x, m: (x * m.held.sum() + m.twice, m.inner), torch.ones(2), Outer(held=torch.ones(2), inner=Inner(n=2)), calls=4, mutate=change, graphs=None)
+    check(
+        lambda x, m: (x * m.held.sum() + m.twice, m.inner),
+        torch.ones(2),
+        Outer(held=torch.ones(2), inner=Inner(n=2)),
+        calls=4,
+        mutate=change,
+        graphs=None,
+    )
 
 
-@pytest.mark.parametrize("fn", [lambda x, m: (x * Inner(n=m.n).n, Inner(n="3")), lambda x, m: x + Inner(n="no").n, lambda x, m: (x + 1, m.model_dump(), m.model_dump_json()), refused],
-                         ids=["made inside", "refused", "written out", "frozen"])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, m: (x * Inner(n=m.n).n, Inner(n="3")),
+        lambda x, m: x + Inner(n="no").n,
+        lambda x, m: (x + 1, m.model_dump(), m.model_dump_json()),
+        refused,
+    ],
+    ids=["made inside", "refused", "written out", "frozen"],
+)
 def test_pydantic_core_breaks(fn: Callable[..., Any]) -> None:
     """Validation is pydantic_core's, whose code nobody watches: plain Python, and right."""
-    check(fn, torch.ones(2), Fixed(n=5) if fn is refused else Inner(n=4), calls=3, mutate=grow, graphs=None, breaks=None, fullgraph=False)
+    check(
+        fn,
+        torch.ones(2),
+        Fixed(n=5) if fn is refused else Inner(n=4),
+        calls=3,
+        mutate=grow,
+        graphs=None,
+        breaks=None,
+        fullgraph=False,
+    )

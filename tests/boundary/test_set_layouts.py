@@ -36,7 +36,10 @@ def histories() -> list[Any]:
     rows = []
     for seed in range(12):
         draw = random.Random(seed)
-        steps = [(draw.choice(("add", "add", "add", "discard", "pop")), draw.randrange(40)) for _ in range(draw.randrange(4, 60))]
+        steps = [
+            (draw.choice(("add", "add", "add", "discard", "pop")), draw.randrange(40))
+            for _ in range(draw.randrange(4, 60))
+        ]
 
         def make(steps: Any = steps) -> set[int]:
             made: set[int] = set()
@@ -46,6 +49,7 @@ def histories() -> list[Any]:
                 else:
                     getattr(made, kind)(number)
             return made
+
         rows.append(make)
     return rows
 

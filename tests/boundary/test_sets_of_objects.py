@@ -93,7 +93,16 @@ def test_grows_outside() -> None:
     def grow(number: int, world: World) -> None:
         world.args[2].add(world.args[1][number])
 
-    check(lambda x, made, held: (x * len(held), made[3] in held), torch.ones(1), *objects(), calls=5, mutate=grow, graphs=None, breaks=None, fullgraph=False)
+    check(
+        lambda x, made, held: (x * len(held), made[3] in held),
+        torch.ones(1),
+        *objects(),
+        calls=5,
+        mutate=grow,
+        graphs=None,
+        breaks=None,
+        fullgraph=False,
+    )
 
 
 def test_no_text_of_the_objects_is_asked_for() -> None:

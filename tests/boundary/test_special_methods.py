@@ -57,6 +57,7 @@ def _told(ask: Callable[[Any], Any], made: type) -> Callable[[Any], Any]:
             return x + ask(made().holding(x.shape[0]))
         except TypeError as error:
             return x - 1, str(error)
+
     return program
 
 
@@ -68,10 +69,21 @@ def _compare(program: Callable[[Any], Any], *sizes: int) -> None:
 
 
 ASKED: dict[str, Callable[[Any], Any]] = {
-    "hash": hash, "dict": lambda one: len({one: 1}), "set": lambda one: len({one, one}), "index": lambda one: [0, 1, 2, 3, 4, 5, 6, 7][one],
-    "slice": lambda one: len([0, 1, 2, 3, 4, 5][:one]), "times": lambda one: len([0] * one), "range": lambda one: len(range(one)),
-    "int": int, "float": float, "sqrt": math.sqrt, "bin": lambda one: len(bin(one)), "text": lambda one: len("%d" % one),
-    "hint": operator.length_hint, "operator": operator.index, "called": lambda one: one.__index__(),
+    "hash": hash,
+    "dict": lambda one: len({one: 1}),
+    "set": lambda one: len({one, one}),
+    "index": lambda one: [0, 1, 2, 3, 4, 5, 6, 7][one],
+    "slice": lambda one: len([0, 1, 2, 3, 4, 5][:one]),
+    "times": lambda one: len([0] * one),
+    "range": lambda one: len(range(one)),
+    "int": int,
+    "float": float,
+    "sqrt": math.sqrt,
+    "bin": lambda one: len(bin(one)),
+    "text": lambda one: len("%d" % one),
+    "hint": operator.length_hint,
+    "operator": operator.index,
+    "called": lambda one: one.__index__(),
 }
 
 
@@ -98,6 +110,7 @@ def test_numbers_that_are_drawn() -> None:
             return x + hash(Drawn()) + len({Drawn()}) + float(Drawn())
         except TypeError:
             return x - 1
+
     compiled = framelift.compile(program, backend="eager")
     for seed in range(4):
         random.seed(seed)
@@ -108,8 +121,10 @@ def test_numbers_that_are_drawn() -> None:
 
 def test_a_number_that_equals_what_was_calculated_from_it() -> None:
     """Once both are known to be equal, each could stand for the other: lines that calculate one from itself must not come of it."""
+
     def program(x: Any, number: Any) -> Any:
         return x + 1, int(float(number)) == number, int(number * 1.0) + number
+
     compiled = framelift.compile(program, backend="eager", dynamic=True, fullgraph=True)
-    for number in (3, 5, -7, 2 ** 53 + 1, 0):
+    for number in (3, 5, -7, 2**53 + 1, 0):
         assert compiled(torch.ones(2), number)[1:] == program(torch.ones(2), number)[1:]

@@ -192,15 +192,34 @@ def subclass(box: Any) -> None:
 
 
 def descriptor(box: Any) -> None:
-    type(box).one = property(lambda self: Table(z=1), lambda self, value: None, lambda self: None)   # type: ignore[attr-defined]
+    type(box).one = property(lambda self: Table(z=1), lambda self, value: None, lambda self: None)  # type: ignore[attr-defined]
 
 
 def class_entry(box: Any) -> None:
-    type(box).one = Table(z=1)   # type: ignore[attr-defined]
+    type(box).one = Table(z=1)  # type: ignore[attr-defined]
 
 
-PROGRAMS = [branch, negated, several, chosen, kept, loop, read_after, attributes_after, identity_after, write_after, write_elsewhere, write_before,
-            attribute_written, replaced, deleted, given_away, through_vars, of_the_class, missing]
+PROGRAMS = [
+    branch,
+    negated,
+    several,
+    chosen,
+    kept,
+    loop,
+    read_after,
+    attributes_after,
+    identity_after,
+    write_after,
+    write_elsewhere,
+    write_before,
+    attribute_written,
+    replaced,
+    deleted,
+    given_away,
+    through_vars,
+    of_the_class,
+    missing,
+]
 CHANGES = [fill, fill_two, empty, name_it, hide, join, part, other_kind, nothing, subclass, descriptor, class_entry]
 
 
@@ -209,9 +228,16 @@ def outcome(function: Callable[..., Any], box: Any) -> Any:
         result = function(torch.ones(2), box)
     except Exception as error:
         return type(error), str(error)
-    parts = [(name, type(one).__name__, list(one) if one is not None else None, sorted(getattr(one, "__dict__", {})))
-             for name, one in sorted(vars(box).items())]
-    return float(result[0].sum()), result[1], parts, [box.__dict__["one"] is box.__dict__.get(name) for name in ("two", "same")]
+    parts = [
+        (name, type(one).__name__, list(one) if one is not None else None, sorted(getattr(one, "__dict__", {})))
+        for name, one in sorted(vars(box).items())
+    ]
+    return (
+        float(result[0].sum()),
+        result[1],
+        parts,
+        [box.__dict__["one"] is box.__dict__.get(name) for name in ("two", "same")],
+    )
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
@@ -219,12 +245,13 @@ def outcome(function: Callable[..., Any], box: Any) -> Any:
 def test_a_change_between_calls(program: Callable[[Any], Any], change: Callable[[Any], None]) -> None:
     def f(x: torch.Tensor, box: Any) -> Any:
         return x + 1, program(box)
+
     run = framelift.compile(f, backend="eager")
     boxes = [type("Own", (Box,), {"shared": Table()})() for _ in range(2)]
     for step in (None, None, change, None, fill):
         for box in boxes:
             if step is not None:
-                with contextlib.suppress(AttributeError, TypeError):   # a change before it may have left nothing to fill
+                with contextlib.suppress(AttributeError, TypeError):  # a change before it may have left nothing to fill
                     step(box)
         assert outcome(f, boxes[0]) == outcome(run, boxes[1])
 
@@ -233,6 +260,7 @@ def test_a_change_between_calls(program: Callable[[Any], Any], change: Callable[
 def test_reads_that_are_not_the_dictionary_entry(cls: Any) -> None:
     def f(x: torch.Tensor, box: Any) -> Any:
         return x + 1, (1 if box.two else 2, 1 if getattr(box, "double", None) else 2)
+
     box = cls()
     box.__dict__["double"] = Table()
     assert outcome(framelift.compile(f, backend="eager"), box) == outcome(f, box)
@@ -240,10 +268,11 @@ def test_reads_that_are_not_the_dictionary_entry(cls: Any) -> None:
 
 def test_a_module_of_the_program() -> None:
     space = types.ModuleType("space")
-    space.hooks = Table()   # type: ignore[attr-defined]
+    space.hooks = Table()  # type: ignore[attr-defined]
 
     def f(x: torch.Tensor) -> Any:
         return x + (1 if space.hooks else 2)
+
     run = framelift.compile(f, backend="eager")
     for change in (lambda: None, lambda: space.hooks.update(a=1), lambda: space.hooks.clear()):
         change()
@@ -255,7 +284,7 @@ def test_attributes_that_nobody_reads_are_not_guarded() -> None:
     run = framelift.compile(model, backend="eager")
     run(torch.ones(2))
     before = counts()
-    model._forward_hooks.note = 1   # type: ignore[attr-defined]
+    model._forward_hooks.note = 1  # type: ignore[attr-defined]
     run(torch.ones(2))
     assert counts() == before
     model.register_forward_hook(lambda module, given, result: result + 1)
@@ -269,6 +298,7 @@ def test_a_hook_registered_inside() -> None:
         between = model(x)
         handle.remove()
         return before, between, model(x)
+
     model = torch.nn.Linear(2, 2)
     expected = f(copy.deepcopy(model), torch.ones(2))
     run = framelift.compile(f, backend="eager")

@@ -19,17 +19,37 @@ import torch
 import framelift
 
 OBJECTS = {
-    "array": lambda: array.array("B", [97, 98, 99]), "memoryview": lambda: memoryview(b"abc"), "stream": lambda: io.BytesIO(b"abc"),
-    "tee": lambda: itertools.tee([1, 2, 3])[0], "lock": threading.Lock, "dictionary keyed by objects": lambda: {object(): 1},
+    "array": lambda: array.array("B", [97, 98, 99]),
+    "memoryview": lambda: memoryview(b"abc"),
+    "stream": lambda: io.BytesIO(b"abc"),
+    "tee": lambda: itertools.tee([1, 2, 3])[0],
+    "lock": threading.Lock,
+    "dictionary keyed by objects": lambda: {object(): 1},
 }
 USES = {
-    "callable": callable, "copy": lambda v: type(copy.copy(v)).__name__, "hexlify": binascii.hexlify, "unpack": lambda v: struct.unpack("3B", v),
-    "unpack_from": lambda v: struct.unpack_from("B", v, 1), "from_bytes": lambda v: int.from_bytes(v, "big"), "ord": ord, "get": lambda v: dict.get(v, 1),
-    "append": lambda v: list.append(v, 4), "isinstance": lambda v: isinstance(v, (array.array, dict)), "stream of it": lambda v: io.BytesIO(v).read(),
-    "found in bytes": lambda v: b"xabc".find(v), "joined": lambda v: b"-".join(v), "added to a bytearray": lambda v: bytearray(b"x").replace(b"x", v),
-    "matched": lambda v: _PATTERN.match(v).span(), "hashed": lambda v: _hash(v), "of a struct": lambda v: struct.Struct("3B").unpack(v),
-    "sorted in place": lambda v: list.sort(v), "decimal": lambda v: decimal.Decimal(v), "replaced": lambda v: _PATTERN.sub(b"x", v),
-    "partial": lambda v: functools.partial(len, v).args[0] is v, "error": lambda v: KeyError(v).args[0] is v, "deque": lambda v: len(collections.deque((v,))),
+    "callable": callable,
+    "copy": lambda v: type(copy.copy(v)).__name__,
+    "hexlify": binascii.hexlify,
+    "unpack": lambda v: struct.unpack("3B", v),
+    "unpack_from": lambda v: struct.unpack_from("B", v, 1),
+    "from_bytes": lambda v: int.from_bytes(v, "big"),
+    "ord": ord,
+    "get": lambda v: dict.get(v, 1),
+    "append": lambda v: list.append(v, 4),
+    "isinstance": lambda v: isinstance(v, (array.array, dict)),
+    "stream of it": lambda v: io.BytesIO(v).read(),
+    "found in bytes": lambda v: b"xabc".find(v),
+    "joined": lambda v: b"-".join(v),
+    "added to a bytearray": lambda v: bytearray(b"x").replace(b"x", v),
+    "matched": lambda v: _PATTERN.match(v).span(),
+    "hashed": lambda v: _hash(v),
+    "of a struct": lambda v: struct.Struct("3B").unpack(v),
+    "sorted in place": lambda v: list.sort(v),
+    "decimal": lambda v: decimal.Decimal(v),
+    "replaced": lambda v: _PATTERN.sub(b"x", v),
+    "partial": lambda v: functools.partial(len, v).args[0] is v,
+    "error": lambda v: KeyError(v).args[0] is v,
+    "deque": lambda v: len(collections.deque((v,))),
 }
 
 
@@ -51,6 +71,7 @@ def test_what_c_code_says_of_it(use, kind, monkeypatch):
         except (TypeError, AttributeError, ValueError) as error:
             found = type(error).__name__, str(error)
         return x + 1, found
+
     seen = []
     for wrap in (lambda g: g, lambda g: framelift.compile(g, backend="eager")):
         monkeypatch.setitem(globals(), "HELD", OBJECTS[kind]())

@@ -42,6 +42,7 @@ def same_objects(program: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) 
 
 # ---- walks over sets, which follow from addresses -------------------------------------------------------------------
 
+
 def _things() -> list[tuple[Any, ...]]:
     """Calls with three objects whose addresses stand in different orders."""
     things = sorted((Thing(n) for n in range(1, 7)), key=id)
@@ -77,6 +78,7 @@ def assigned_to_slice(x: Any, *things: Any) -> Any:
 def delegated_to(x: Any, *things: Any) -> Any:
     def walk() -> Any:
         yield from set(things)
+
     return x + next(walk()).n
 
 
@@ -120,9 +122,27 @@ def hash_of_tuple(x: Any, *things: Any) -> Any:
     return x + functools.partial(hash, (1, (things[0],)))() % 97
 
 
-@pytest.mark.parametrize("program", [
-    unpacked, unpacked_with_rest, spread_in_call, added_to_list, assigned_to_slice, delegated_to, inside_another, walked_by_a_callback, of_tuples,
-    of_frozen_sets, of_methods, of_references, of_a_subclass, hash_of_method, hash_of_tuple], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [
+        unpacked,
+        unpacked_with_rest,
+        spread_in_call,
+        added_to_list,
+        assigned_to_slice,
+        delegated_to,
+        inside_another,
+        walked_by_a_callback,
+        of_tuples,
+        of_frozen_sets,
+        of_methods,
+        of_references,
+        of_a_subclass,
+        hash_of_method,
+        hash_of_tuple,
+    ],
+    ids=lambda f: f.__name__,
+)
 def test_order_follows_addresses(program: Any) -> None:
     same_objects(program, _things())
 
@@ -155,6 +175,7 @@ def test_walks_are_native_again() -> None:
 
 # ---- operations whose result nobody needs ---------------------------------------------------------------------------
 
+
 def test_unused_operations_still_raise() -> None:
     def program(x: Any, i: Any) -> int:
         torch.index_select(x, 0, i)
@@ -168,6 +189,7 @@ def test_unused_operations_still_raise() -> None:
 
 # ---- what C code asks classes for -----------------------------------------------------------------------------------
 
+
 def registered_class() -> Any:
     class Abstract(abc.ABC):
         pass
@@ -179,7 +201,10 @@ def registered_class() -> Any:
         pass
 
     one = Concrete()
-    return lambda x: x + isinstance(one, Abstract) + issubclass(Concrete, Abstract), [lambda: Abstract.register(Middle), lambda: Middle.register(Concrete)]
+    return lambda x: x + isinstance(one, Abstract) + issubclass(Concrete, Abstract), [
+        lambda: Abstract.register(Middle),
+        lambda: Middle.register(Concrete),
+    ]
 
 
 def registered_sequence() -> Any:
@@ -200,6 +225,7 @@ def registered_sequence() -> Any:
                 return x + second
             case _:
                 return x
+
     return program, [lambda: collections.abc.Sequence.register(Pair)]
 
 
@@ -222,6 +248,7 @@ def mapping_with_its_own_get() -> Any:
                 return x + found
             case _:
                 return x
+
     return program, [lambda: setattr(table, "get", lambda key, default=None: 7)]
 
 
@@ -234,12 +261,16 @@ def pattern_over_an_unknown_type() -> Any:
                 return x + first
             case _:
                 return x
+
     return program, [lambda: numbers.insert(0, 5.0)]
 
 
 def recursion_limit() -> Any:
     before = sys.getrecursionlimit()
-    return lambda x: x + sys.getrecursionlimit(), [lambda: sys.setrecursionlimit(before + 1), lambda: sys.setrecursionlimit(before)]
+    return lambda x: x + sys.getrecursionlimit(), [
+        lambda: sys.setrecursionlimit(before + 1),
+        lambda: sys.setrecursionlimit(before),
+    ]
 
 
 def raised_class() -> Any:
@@ -251,6 +282,7 @@ def raised_class() -> Any:
             raise Trouble
         except Trouble as error:
             return x + len(error.args)
+
     return program, [lambda: setattr(Trouble, "__init__", lambda self: Exception.__init__(self, 1, 2))]
 
 
@@ -263,8 +295,14 @@ def instances_made_by_c() -> Any:
             self.parts = parts
 
     def program(x: Any) -> Any:
-        made = [*map(Item, [1]), *itertools.starmap(Item, [(1, 2)]), functools.reduce(Item, [1, 2]), collections.defaultdict(Item)[1]]
+        made = [
+            *map(Item, [1]),
+            *itertools.starmap(Item, [(1, 2)]),
+            functools.reduce(Item, [1, 2]),
+            collections.defaultdict(Item)[1],
+        ]
         return x + sum(1 if item else 2 for item in made)
+
     return program, [lambda: setattr(Base, "__bool__", lambda self: False)]
 
 
@@ -277,11 +315,25 @@ def metaclass_that_grows() -> Any:
 
     one = object()
     return lambda x: x + isinstance(one, Kind) + (10 if Kind else 20), [
-        lambda: setattr(Meta, "__instancecheck__", lambda cls, value: True), lambda: setattr(Meta, "__bool__", lambda cls: False)]
+        lambda: setattr(Meta, "__instancecheck__", lambda cls, value: True),
+        lambda: setattr(Meta, "__bool__", lambda cls: False),
+    ]
 
 
-@pytest.mark.parametrize("make", [raised_class, instances_made_by_c, metaclass_that_grows, registered_class, registered_sequence, mapping_with_its_own_get, pattern_over_an_unknown_type, recursion_limit],
-                         ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "make",
+    [
+        raised_class,
+        instances_made_by_c,
+        metaclass_that_grows,
+        registered_class,
+        registered_sequence,
+        mapping_with_its_own_get,
+        pattern_over_an_unknown_type,
+        recursion_limit,
+    ],
+    ids=lambda f: f.__name__,
+)
 def test_classes_answer_as_they_do_now(make: Any) -> None:
     in_fresh_worlds(make)
 
@@ -300,12 +352,18 @@ def _special(method: Callable[[Any, list[int]], Any], use: Callable[[Any], int])
     return lambda x: x + use(holder), [lambda: numbers.append(7), lambda: setattr(holder, "n", 9)]
 
 
-@pytest.mark.parametrize("make", [
-    lambda: _special(lambda h, l: ("__len__", l.__len__), len),
-    lambda: _special(lambda h, l: ("__len__", functools.partial(getattr, h, "n")), len),
-    lambda: _special(lambda h, l: ("__getitem__", object.__getattribute__), lambda h: h["n"]),
-    lambda: _special(lambda h, l: ("__bool__", types.MethodType(lambda of: len(of) > 2, l)), lambda h: 1 if h else 2),
-], ids=["bound", "partial", "object", "method"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: _special(lambda h, l: ("__len__", l.__len__), len),
+        lambda: _special(lambda h, l: ("__len__", functools.partial(getattr, h, "n")), len),
+        lambda: _special(lambda h, l: ("__getitem__", object.__getattribute__), lambda h: h["n"]),
+        lambda: _special(
+            lambda h, l: ("__bool__", types.MethodType(lambda of: len(of) > 2, l)), lambda h: 1 if h else 2
+        ),
+    ],
+    ids=["bound", "partial", "object", "method"],
+)
 def test_special_methods_that_are_no_functions(make: Any) -> None:
     in_fresh_worlds(make)
 
@@ -318,6 +376,7 @@ def factory_that_reads() -> Any:
         found = table[1]
         del table[1]
         return x + found
+
     return program, [lambda: setattr(thing, "n", 5)]
 
 
@@ -326,6 +385,7 @@ def test_factories_of_missing_keys() -> None:
 
 
 # ---- functions declared to be one node --------------------------------------------------------------------------------
+
 
 class _Options:
     scale = 2.0
@@ -372,9 +432,15 @@ def test_what_a_function_of_one_node_reads_is_guarded(mark, backend):
 
     def f(x):
         return inside(x) + 1
+
     fast, x = framelift.compile(f, backend=backend, fullgraph=True), torch.ones(2)
     try:
-        for change in (lambda: None, lambda: None, lambda: setattr(OPTIONS, "scale", 5.0), lambda: SHIFTS.__setitem__(0, 4.0)):
+        for change in (
+            lambda: None,
+            lambda: None,
+            lambda: setattr(OPTIONS, "scale", 5.0),
+            lambda: SHIFTS.__setitem__(0, 4.0),
+        ):
             change()
             got = fast(x)
             assert torch.equal(got, x * OPTIONS.scale * 3.0 + SHIFTS[0] + 1)
@@ -399,6 +465,7 @@ def test_what_captured_code_changes_before_a_function_of_one_node_reads_it():
     def f(x, value):
         OPTIONS.scale = value
         return inside(x)
+
     fast = framelift.compile(f, backend="aot_eager")
     try:
         for value in (1.0, 2.0, 2.0):
@@ -417,6 +484,7 @@ def _changing_a_cell():
         nonlocal k
         k = value
         return inside(x)
+
     framelift.allow_in_graph(inside)
     return f
 

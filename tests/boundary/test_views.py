@@ -50,21 +50,61 @@ def _updated(d: Any) -> Any:
 
 
 ASKED: dict[str, Callable[[Any], Any]] = {
-    "[]": lambda d: d["a"], "get": lambda d: d.get("a"), "in": lambda d: "a" in d, "len": lambda d: len(d), "bool": lambda d: bool(d),
-    "dict.get": lambda d: dict.get(d, "a"), "dict.__getitem__": lambda d: dict.__getitem__(d, "a"), "dict.__len__": lambda d: dict.__len__(d),
-    "dict.items": lambda d: sum(v for _, v in dict.items(d)), "dict.keys": lambda d: len(list(dict.keys(d))), "dict.copy": lambda d: len(dict.copy(d)),
-    "dict.__contains__": lambda d: dict.__contains__(d, "a"), "dict.values": lambda d: sum(dict.values(d)), "fromkeys": lambda d: len(dict.fromkeys(d)),
-    "dict()": lambda d: len(dict(d)), "**": lambda d: len({**d, "z": 1}), "|": lambda d: len(d | {}), "r|": lambda d: len({} | d),
-    "==": lambda d: {"a": 1, "k0": 0} == d, "!=": lambda d: d != {}, "list": lambda d: len(list(d)), "set": lambda d: len(set(d)),
-    "__class__": lambda d: d.__class__ is dict, "type": lambda d: type(d) is dict, "isinstance": lambda d: isinstance(d, dict),
-    "call": lambda d: (lambda **k: len(k))(**d), "f-string": lambda d: len(f"{d}"), "str": lambda d: len(str(d)), "tuple": lambda d: len((*d,)),
-    "pop": lambda d: d.pop("a"), "setdefault": lambda d: d.setdefault("z", 3), "in keys": lambda d: "a" in d.keys(), "bound": lambda d: sum(map(d.get, ["a"])),
-    "itemgetter": lambda d: operator.itemgetter("a")(d), "format_map": lambda d: len("{a}".format_map(d)), "%": lambda d: len("%(a)s" % d),
-    "ChainMap": lambda d: collections.ChainMap(d)["a"], "OrderedDict": lambda d: len(collections.OrderedDict(d)), "json": lambda d: len(json.dumps(d)),
-    "copy": lambda d: len(copy.copy(d)), "deepcopy": lambda d: len(copy.deepcopy(d)), "proxy": lambda d: len(types.MappingProxyType(d)),
-    "namespace": lambda d: types.SimpleNamespace(**d).a, "zip": lambda d: len(list(zip(d, d))), "Counter": lambda d: sum(collections.Counter(d).values()),
-    "sorted": lambda d: len(sorted(d)), "reversed": lambda d: len(list(reversed(d))), "join": lambda d: len(",".join(d)), "match": _matched, "update": _extended,
-    "|=": _or_in_place, "clear": _cleared, "popitem": lambda d: d.popitem()[1], "dict.update": _updated, "dict.__eq__": lambda d: dict.__eq__(d, {}) is True,
+    "[]": lambda d: d["a"],
+    "get": lambda d: d.get("a"),
+    "in": lambda d: "a" in d,
+    "len": lambda d: len(d),
+    "bool": lambda d: bool(d),
+    "dict.get": lambda d: dict.get(d, "a"),
+    "dict.__getitem__": lambda d: dict.__getitem__(d, "a"),
+    "dict.__len__": lambda d: dict.__len__(d),
+    "dict.items": lambda d: sum(v for _, v in dict.items(d)),
+    "dict.keys": lambda d: len(list(dict.keys(d))),
+    "dict.copy": lambda d: len(dict.copy(d)),
+    "dict.__contains__": lambda d: dict.__contains__(d, "a"),
+    "dict.values": lambda d: sum(dict.values(d)),
+    "fromkeys": lambda d: len(dict.fromkeys(d)),
+    "dict()": lambda d: len(dict(d)),
+    "**": lambda d: len({**d, "z": 1}),
+    "|": lambda d: len(d | {}),
+    "r|": lambda d: len({} | d),
+    "==": lambda d: {"a": 1, "k0": 0} == d,
+    "!=": lambda d: d != {},
+    "list": lambda d: len(list(d)),
+    "set": lambda d: len(set(d)),
+    "__class__": lambda d: d.__class__ is dict,
+    "type": lambda d: type(d) is dict,
+    "isinstance": lambda d: isinstance(d, dict),
+    "call": lambda d: (lambda **k: len(k))(**d),
+    "f-string": lambda d: len(f"{d}"),
+    "str": lambda d: len(str(d)),
+    "tuple": lambda d: len((*d,)),
+    "pop": lambda d: d.pop("a"),
+    "setdefault": lambda d: d.setdefault("z", 3),
+    "in keys": lambda d: "a" in d.keys(),
+    "bound": lambda d: sum(map(d.get, ["a"])),
+    "itemgetter": lambda d: operator.itemgetter("a")(d),
+    "format_map": lambda d: len("{a}".format_map(d)),
+    "%": lambda d: len("%(a)s" % d),
+    "ChainMap": lambda d: collections.ChainMap(d)["a"],
+    "OrderedDict": lambda d: len(collections.OrderedDict(d)),
+    "json": lambda d: len(json.dumps(d)),
+    "copy": lambda d: len(copy.copy(d)),
+    "deepcopy": lambda d: len(copy.deepcopy(d)),
+    "proxy": lambda d: len(types.MappingProxyType(d)),
+    "namespace": lambda d: types.SimpleNamespace(**d).a,
+    "zip": lambda d: len(list(zip(d, d))),
+    "Counter": lambda d: sum(collections.Counter(d).values()),
+    "sorted": lambda d: len(sorted(d)),
+    "reversed": lambda d: len(list(reversed(d))),
+    "join": lambda d: len(",".join(d)),
+    "match": _matched,
+    "update": _extended,
+    "|=": _or_in_place,
+    "clear": _cleared,
+    "popitem": lambda d: d.popitem()[1],
+    "dict.update": _updated,
+    "dict.__eq__": lambda d: dict.__eq__(d, {}) is True,
 }
 
 
@@ -162,22 +202,79 @@ def _missing(d: Any) -> Any:
 
 
 ASKED_OF_LISTS: dict[str, Callable[[Any], Any]] = {
-    "len": lambda d: len(d), "len arithmetic": lambda d: (len(d) - 1) * 2 + max(len(d), 3), "[0]": lambda d: d[0], "[-1]": lambda d: d[-1], "[len-1]": lambda d: d[len(d) - 1],
-    "[:]": lambda d: len(d[1:]), "bool": lambda d: 3 if d else 4, "not": lambda d: not d, "missing": _missing, "in": lambda d: 1 in d, "sum": lambda d: sum(d), "max": lambda d: max(d),
-    "for": lambda d: [v * 2 for v in d][-1], "+": lambda d: len(d + [1]), "r+": lambda d: len([1] + d), "+=": _extended_by, "*": lambda d: len(d * 2) + len(3 * d),
-    "==": lambda d: d == [0, 1], "r==": lambda d: [0, 1] == d, "<": lambda d: [0, 5] < d, "!=": lambda d: (0, 1) != d, "list.__eq__": lambda d: list.__eq__([0], d) is True,
-    "bound eq": lambda d: [0].__eq__(d) is True, "bound add": lambda d: len([0].__add__(d)), "list.__add__": lambda d: len(list.__add__([0], d)), "concat": lambda d: len(operator.concat([1], d)),
-    "list.append": lambda d: (list.append(d, 5), len(d))[1], "list.__len__": lambda d: list.__len__(d), "list.__getitem__": lambda d: list.__getitem__(d, 0), "d.__len__": lambda d: d.__len__(),
-    "iadd": lambda d: len(operator.iadd([1], d)), "type": lambda d: type(d) is list, "isinstance": lambda d: isinstance(d, list), "class": lambda d: d.__class__ is list, "in place": _in_place,
-    "append": _grown, "append and walk": _grown_and_walked, "walk and append": _grown_after, "sort": _sorted_in_place, "match": _matched_list, "unpack": _unpacked,
-    "repr": lambda d: len(repr(d)) + len(f"{d}") + len("%s" % d), "join": lambda d: len(",".join(map(str, d))), "copy": lambda d: len(copy.copy(d)), "deepcopy": lambda d: len(copy.deepcopy(d)),
-    "json": lambda d: len(json.dumps([d, {"d": d}])), "tuple": lambda d: len(tuple(d)) + len(list(d)) + len(set(d)) + len(dict.fromkeys(d)), "enumerate": lambda d: sum(i * v for i, v in enumerate(d)),
-    "zip": lambda d: len(list(zip(d, d))), "reversed": lambda d: next(reversed(d)), "iter": lambda d: next(iter(d)), "sorted": lambda d: sorted(d, reverse=True)[0], "count": lambda d: d.count(1) + d.index(0),
-    "bytes": lambda d: len(bytes(d)) + len(bytearray(d)), "deque": lambda d: collections.deque(d)[-1], "reduce": lambda d: functools.reduce(operator.add, d), "call": lambda d: (lambda *a: len(a))(*d),
-    "tensor": lambda d: torch.tensor(d).sum(), "index": lambda d: torch.arange(20)[d].sum(), "size": lambda d: torch.ones(len(d)).sum(), "view": lambda d: torch.zeros(1, 1).reshape(1, *[1 for _ in d]).dim(),
-    "nested": lambda d: [d, d][0] is d, "key": lambda d: {len(d): 1}[len(d)], "range": lambda d: sum(range(len(d))), "map": lambda d: sum(map(d.__getitem__, [0])), "bisect": lambda d: bisect.bisect(d, 1),
-    "full": lambda d: torch.full((2,), 1).new_ones(d[-1:] or [1]).sum(), "stack": lambda d: torch.stack([torch.tensor(v) for v in d]).sum(), "pickle": lambda d: len(pickle.loads(pickle.dumps(d))),
-    "setitem": lambda d: (d.__setitem__(0, 5), d[0] + d[-1])[1], "clear": lambda d: (d.clear(), len(d))[1], "del": lambda d: (d.__delitem__(0), len(d))[1], "all": lambda d: all(d) + any(d) * 2,
+    "len": lambda d: len(d),
+    "len arithmetic": lambda d: (len(d) - 1) * 2 + max(len(d), 3),
+    "[0]": lambda d: d[0],
+    "[-1]": lambda d: d[-1],
+    "[len-1]": lambda d: d[len(d) - 1],
+    "[:]": lambda d: len(d[1:]),
+    "bool": lambda d: 3 if d else 4,
+    "not": lambda d: not d,
+    "missing": _missing,
+    "in": lambda d: 1 in d,
+    "sum": lambda d: sum(d),
+    "max": lambda d: max(d),
+    "for": lambda d: [v * 2 for v in d][-1],
+    "+": lambda d: len(d + [1]),
+    "r+": lambda d: len([1] + d),
+    "+=": _extended_by,
+    "*": lambda d: len(d * 2) + len(3 * d),
+    "==": lambda d: d == [0, 1],
+    "r==": lambda d: [0, 1] == d,
+    "<": lambda d: [0, 5] < d,
+    "!=": lambda d: (0, 1) != d,
+    "list.__eq__": lambda d: list.__eq__([0], d) is True,
+    "bound eq": lambda d: [0].__eq__(d) is True,
+    "bound add": lambda d: len([0].__add__(d)),
+    "list.__add__": lambda d: len(list.__add__([0], d)),
+    "concat": lambda d: len(operator.concat([1], d)),
+    "list.append": lambda d: (list.append(d, 5), len(d))[1],
+    "list.__len__": lambda d: list.__len__(d),
+    "list.__getitem__": lambda d: list.__getitem__(d, 0),
+    "d.__len__": lambda d: d.__len__(),
+    "iadd": lambda d: len(operator.iadd([1], d)),
+    "type": lambda d: type(d) is list,
+    "isinstance": lambda d: isinstance(d, list),
+    "class": lambda d: d.__class__ is list,
+    "in place": _in_place,
+    "append": _grown,
+    "append and walk": _grown_and_walked,
+    "walk and append": _grown_after,
+    "sort": _sorted_in_place,
+    "match": _matched_list,
+    "unpack": _unpacked,
+    "repr": lambda d: len(repr(d)) + len(f"{d}") + len("%s" % d),
+    "join": lambda d: len(",".join(map(str, d))),
+    "copy": lambda d: len(copy.copy(d)),
+    "deepcopy": lambda d: len(copy.deepcopy(d)),
+    "json": lambda d: len(json.dumps([d, {"d": d}])),
+    "tuple": lambda d: len(tuple(d)) + len(list(d)) + len(set(d)) + len(dict.fromkeys(d)),
+    "enumerate": lambda d: sum(i * v for i, v in enumerate(d)),
+    "zip": lambda d: len(list(zip(d, d))),
+    "reversed": lambda d: next(reversed(d)),
+    "iter": lambda d: next(iter(d)),
+    "sorted": lambda d: sorted(d, reverse=True)[0],
+    "count": lambda d: d.count(1) + d.index(0),
+    "bytes": lambda d: len(bytes(d)) + len(bytearray(d)),
+    "deque": lambda d: collections.deque(d)[-1],
+    "reduce": lambda d: functools.reduce(operator.add, d),
+    "call": lambda d: (lambda *a: len(a))(*d),
+    "tensor": lambda d: torch.tensor(d).sum(),
+    "index": lambda d: torch.arange(20)[d].sum(),
+    "size": lambda d: torch.ones(len(d)).sum(),
+    "view": lambda d: torch.zeros(1, 1).reshape(1, *[1 for _ in d]).dim(),
+    "nested": lambda d: [d, d][0] is d,
+    "key": lambda d: {len(d): 1}[len(d)],
+    "range": lambda d: sum(range(len(d))),
+    "map": lambda d: sum(map(d.__getitem__, [0])),
+    "bisect": lambda d: bisect.bisect(d, 1),
+    "full": lambda d: torch.full((2,), 1).new_ones(d[-1:] or [1]).sum(),
+    "stack": lambda d: torch.stack([torch.tensor(v) for v in d]).sum(),
+    "pickle": lambda d: len(pickle.loads(pickle.dumps(d))),
+    "setitem": lambda d: (d.__setitem__(0, 5), d[0] + d[-1])[1],
+    "clear": lambda d: (d.clear(), len(d))[1],
+    "del": lambda d: (d.__delitem__(0), len(d))[1],
+    "all": lambda d: all(d) + any(d) * 2,
 }
 
 
@@ -315,7 +412,20 @@ def _changed(x: Any, d: Any) -> Any:
     return x * d["a"], same is d, [*d], d == {"a": 2}, d.copy() is d
 
 
-LEFT = [_held_get, _held_items, _held_method_of_whole, _held_iterator, _in_loop, _written, _stored, _stored_outside, _nested, _updated_before, _partial, _changed]
+LEFT = [
+    _held_get,
+    _held_items,
+    _held_method_of_whole,
+    _held_iterator,
+    _in_loop,
+    _written,
+    _stored,
+    _stored_outside,
+    _nested,
+    _updated_before,
+    _partial,
+    _changed,
+]
 
 
 @pytest.mark.parametrize("program", LEFT)
@@ -371,7 +481,9 @@ def _list_of_results(x: Any, d: Any) -> Any:
     return y, d[-1] is x, d[-2] is y
 
 
-@pytest.mark.parametrize("program", [_list_held, _list_walked, _list_iterator, _list_stored, _list_in_itself, _list_of_results])
+@pytest.mark.parametrize(
+    "program", [_list_held, _list_walked, _list_iterator, _list_stored, _list_in_itself, _list_of_results]
+)
 def test_what_is_taken_from_a_list_that_grows_is_its_own(program: Callable[..., Any]) -> None:
     compiled = framelift.compile(program, backend="eager")
     for i in (1, 2, 3, 5):
@@ -489,7 +601,13 @@ def test_a_dictionary_that_may_be_an_objects_attributes() -> None:
             for run in (function, compiled):
                 o = Held()
                 table = o.__dict__ if same else {"n": 1}
-                worlds.append((run(torch.ones(1), o, table).item() if function is f else run(torch.ones(1), table, o).item(), o.n, table["n"]))
+                worlds.append(
+                    (
+                        run(torch.ones(1), o, table).item() if function is f else run(torch.ones(1), table, o).item(),
+                        o.n,
+                        table["n"],
+                    )
+                )
             assert worlds[0] == worlds[1], (function.__name__, same, worlds)
 
 
@@ -524,7 +642,12 @@ HELD = {str(i): i for i in range(5000)}
 
 def test_a_view_inside_of_what_c_code_goes_through() -> None:
     """Its entries are not in its memory."""
-    check(lambda x: (x + 1, len(json.dumps([HELD])), len(json.dumps({"a": (HELD, 1)}))), torch.ones(2), graphs=None, breaks=None)
+    check(
+        lambda x: (x + 1, len(json.dumps([HELD])), len(json.dumps({"a": (HELD, 1)}))),
+        torch.ones(2),
+        graphs=None,
+        breaks=None,
+    )
 
 
 def test_what_has_no_hash_is_no_key_of_an_instance() -> None:
@@ -544,13 +667,27 @@ def test_what_has_no_hash_is_no_key_of_an_instance() -> None:
 
 #: what CPython says of a container by the name of its class, or by the flags and methods of the class
 SAYINGS = {
-    "hash": lambda c: hash(c), "attribute": lambda c: c.nope, "iterator": lambda c: next(c), "add": lambda c: c + 1, "added": lambda c: 1 + c,
-    "less": lambda c: c < 1, "index": lambda c: c["zz"], "fraction": lambda c: c[1.5], "call": lambda c: c(),
-    "names": lambda c: dir(c), "hashable": lambda c: isinstance(c, collections.abc.Hashable), "sequence": lambda c: isinstance(c, collections.abc.Sequence)}
+    "hash": lambda c: hash(c),
+    "attribute": lambda c: c.nope,
+    "iterator": lambda c: next(c),
+    "add": lambda c: c + 1,
+    "added": lambda c: 1 + c,
+    "less": lambda c: c < 1,
+    "index": lambda c: c["zz"],
+    "fraction": lambda c: c[1.5],
+    "call": lambda c: c(),
+    "names": lambda c: dir(c),
+    "hashable": lambda c: isinstance(c, collections.abc.Hashable),
+    "sequence": lambda c: isinstance(c, collections.abc.Sequence),
+}
 
 
 @pytest.mark.parametrize("saying", list(SAYINGS))
-@pytest.mark.parametrize("make", [lambda: [1, 2], lambda: collections.deque([1, 2]), lambda: {1, 2}, lambda: {"a": 1}], ids=["list", "deque", "set", "dict"])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: [1, 2], lambda: collections.deque([1, 2]), lambda: {1, 2}, lambda: {"a": 1}],
+    ids=["list", "deque", "set", "dict"],
+)
 def test_views_are_called_what_they_stand_for(make, saying):
     container, ask = make(), SAYINGS[saying]
 

@@ -101,8 +101,21 @@ def test_a_tensor_met_by_two_paths_is_one_stand_in() -> None:
     check(f, box, X, graphs=None, captures=2, mutate=lambda i, w: setattr(w.args[0], "value", w.args[1].clone()))
 
 
-@pytest.mark.parametrize("container", [[1, 2], {"a": 1, "b": 2}, {1, 2}, (1, [2]), collections.deque([1, 2]), collections.OrderedDict(a=1),
-                                       collections.defaultdict(list, a=[1]), Pair(1, [2]), bytearray(b"ab")], ids=lambda c: type(c).__name__)
+@pytest.mark.parametrize(
+    "container",
+    [
+        [1, 2],
+        {"a": 1, "b": 2},
+        {1, 2},
+        (1, [2]),
+        collections.deque([1, 2]),
+        collections.OrderedDict(a=1),
+        collections.defaultdict(list, a=[1]),
+        Pair(1, [2]),
+        bytearray(b"ab"),
+    ],
+    ids=lambda c: type(c).__name__,
+)
 def test_containers_become_shadows(container) -> None:
     def f(x, c):
         return x + len(c), c, type(c)
@@ -129,7 +142,7 @@ def test_handles_are_read_attribute_by_attribute() -> None:
     box.unread = 1
 
     def change(i: int, world: World) -> None:
-        world.args[1].unread = i          # not read, so not guarded
+        world.args[1].unread = i  # not read, so not guarded
         if i == 2:
             world.args[1].value = 4
 
@@ -215,6 +228,7 @@ def test_functions_closures_defaults_and_partials() -> None:
     def make(k):
         def inner(x, scale=[2]):
             return x * scale[0] + k
+
         return inner
 
     inner = make(3)
@@ -273,7 +287,9 @@ def test_self_referential_containers_end() -> None:
 
 def test_module_globals_are_read_and_written() -> None:
     module = types.ModuleType("made_here")
-    exec("import torch\nCOUNT = 0\ndef f(x):\n    global COUNT\n    COUNT += 1\n    return x + COUNT\n", module.__dict__)
+    exec(
+        "import torch\nCOUNT = 0\ndef f(x):\n    global COUNT\n    COUNT += 1\n    return x + COUNT\n", module.__dict__
+    )
     compiled = framelift.compile(module.f, backend="eager", fullgraph=True)
     for expected in (1, 2, 3):
         assert torch.equal(compiled(X), X + expected)
@@ -319,6 +335,7 @@ def test_a_class_statement_inside_leaves_the_globals_alone() -> None:
 
             def go(self, y):
                 return y * self.leaked_name
+
         return Inside().go(x)
 
     check(f, X)
@@ -382,7 +399,7 @@ def test_a_large_table_is_read_key_by_key() -> None:
 
     compiled = framelift.compile(f, backend="eager", fullgraph=True)
     assert torch.equal(compiled(X, table, 7)[0], X + 19)
-    table[8] = 0                                   # not read: not guarded
+    table[8] = 0  # not read: not guarded
     assert torch.equal(compiled(X, table, 7)[0], X + 19) and len(compiled.entries) == 1
     table[7] = 1
     assert torch.equal(compiled(X, table, 7)[0], X + 6)
@@ -412,8 +429,13 @@ def test_dictionaries_keyed_by_objects() -> None:
         if number == 1:
             table[second] = want_table[second] = 7
         assert compiled(table, more) == f(want_table, want_more)
-        assert table == want_table and [id(k) for k in more if isinstance(k, torch.Tensor)] == [id(k) for k in want_more if isinstance(k, torch.Tensor)]
-        assert all(torch.equal(more[k], want_more[k]) for k in (x, y)) and more[torch.float32, Key] == want_more[torch.float32, Key]
+        assert table == want_table and [id(k) for k in more if isinstance(k, torch.Tensor)] == [
+            id(k) for k in want_more if isinstance(k, torch.Tensor)
+        ]
+        assert (
+            all(torch.equal(more[k], want_more[k]) for k in (x, y))
+            and more[torch.float32, Key] == want_more[torch.float32, Key]
+        )
     assert not framelift.stats()["breaks"]
 
 

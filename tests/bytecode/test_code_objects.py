@@ -78,6 +78,7 @@ def driven(x: Any) -> Any:
 
     async def main() -> Any:
         return await wait() + await wait()
+
     steps = main().__await__()
     seen = [steps.send(None), steps.send(10)]
     try:
@@ -91,6 +92,7 @@ def driven_generator(x: Any) -> Any:
     async def numbers() -> Any:
         yield 1
         yield 2
+
     walk = numbers()
     found = []
     for step in (walk.asend(None), anext(walk), walk.aclose()):
@@ -101,7 +103,9 @@ def driven_generator(x: Any) -> Any:
     return x + 1, found
 
 
-@pytest.mark.parametrize("program", [tree, changed_tree, bad_tree, code, alias, told_its_alias, refused, driven, driven_generator])
+@pytest.mark.parametrize(
+    "program", [tree, changed_tree, bad_tree, code, alias, told_its_alias, refused, driven, driven_generator]
+)
 def test_programs(program: Any) -> None:
     check(program, X)
 
@@ -109,6 +113,7 @@ def test_programs(program: Any) -> None:
 def test_a_tree_from_outside_breaks() -> None:
     def program(x: Any) -> Any:
         return x + eval(compile(ast.Expression(OUTSIDE.body[0].value), "<tree>", "eval"))
+
     assert torch.equal(framelift.compile(program, backend="eager")(X), X + 2)
 
 
@@ -118,6 +123,7 @@ def test_fields_of_nodes_are_facts() -> None:
             return x + ast.Constant(3).value
         except (AttributeError, TypeError):
             return x - 1
+
     compiled = framelift.compile(program, backend="eager")
     assert torch.equal(compiled(X), X + 3)
     before = ast.Constant._fields
@@ -154,6 +160,7 @@ def test_no_builtins() -> None:
             return x + eval("a + len(a)", {"__builtins__": {}}, {"a": 2})
         except NameError as error:
             return x + eval("a + 1", {"__builtins__": {}}, {"a": 2}), str(error)
+
     check(program, X)
 
 
@@ -169,7 +176,13 @@ def code_with_locals(x: Any) -> Any:
     try:
         eval(EXPRESSION, space, {})
     except NameError as error:
-        return x + first + second, str(error), names, eval(compile("[a for _ in range(2)]", "e", "eval"), space, {}), eval(compile("7", "e", "eval"), space, {})
+        return (
+            x + first + second,
+            str(error),
+            names,
+            eval(compile("[a for _ in range(2)]", "e", "eval"), space, {}),
+            eval(compile("7", "e", "eval"), space, {}),
+        )
 
 
 def test_code_with_locals() -> None:
@@ -188,6 +201,7 @@ def test_lines_of_a_dialogue_show_their_values(run: Any, capsys: Any) -> None:
     def program(x: Any) -> Any:
         run(LINE, {}, {})
         return x + 1
+
     framelift.reset()
     captured = framelift.compile(program, backend="eager")
     for _ in range(2):

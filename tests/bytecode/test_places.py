@@ -20,7 +20,8 @@ def offset_of(function: types.FunctionType, opname: str, nth: int = 0) -> int:
 
 
 def grüße(x):
-    été = "ä" * 3; y = x.sum() + len(été)   # noqa: E702  columns after non-ASCII text
+    été = "ä" * 3
+    y = x.sum() + len(été)  # noqa: E702  columns after non-ASCII text
     return y
 
 
@@ -36,7 +37,7 @@ def test_the_expression_of_an_instruction() -> None:
     place = place_of(grüße.__code__, offset_of(grüße, "BINARY_OP"))
     assert expression(place) == "x.sum() + len(été)"
     line, carets = caret(place).splitlines()
-    assert line[carets.index("^"):carets.rindex("^") + 1] == "x.sum() + len(été)"
+    assert line[carets.index("^") : carets.rindex("^") + 1] == "x.sum() + len(été)"
 
 
 def test_equal_code_in_two_files_has_two_places() -> None:
@@ -62,7 +63,9 @@ def test_an_interrupt_says_where_and_whence() -> None:
         framelift.compile(branch, backend="eager", fullgraph=True)(X)
     text = str(caught.value)
     assert "    if z > 0:\n       ^^^^^\n" in text
-    assert "sum gave a float32 tensor of shape () at " in text and "z = (y * 2).sum()\n          ^^^^^^^^^^^^^\n" in text
+    assert (
+        "sum gave a float32 tensor of shape () at " in text and "z = (y * 2).sum()\n          ^^^^^^^^^^^^^\n" in text
+    )
     assert "x, a float32 tensor of shape (2, 3), is an input" in text
     assert "docs/reasons/tensor-bool.md" in text
     assert "/framelift/" not in text.replace("tests/", "").split("the value comes from")[0].replace(__file__, "")

@@ -50,6 +50,7 @@ def forbidden(x: Any) -> Any:
     sys.modules["colorsys"] = None  # type: ignore[assignment]
     try:
         import colorsys
+
         return x + len(colorsys.__name__)
     except ImportError:
         return x + 2
@@ -63,6 +64,7 @@ def another(x: Any) -> Any:
     try:
         import colorsys
         from colorsys import z  # type: ignore[attr-defined]
+
         return x + colorsys.z + z  # type: ignore[attr-defined]
     finally:
         sys.modules["colorsys"] = old
@@ -78,9 +80,11 @@ def test_a_module_that_appears() -> None:
     def program(x: Any) -> Any:
         try:
             import no_such_module
+
             return x + no_such_module.v
         except ImportError:
             return x + 2
+
     framelift.reset()
     captured = compiled(program, fullgraph=True)
     try:
@@ -100,6 +104,7 @@ def test_a_built_in_that_appears() -> None:
             return x + surprise  # type: ignore[name-defined]  # noqa: F821
         except NameError:
             return x + 2
+
     framelift.reset()
     captured = compiled(program, fullgraph=True)
     assert captured(X).item() == 2

@@ -51,11 +51,16 @@ def test_every_probed_opcode_has_a_program() -> None:
 
 
 def test_every_probe_is_reached() -> None:
-    absent = {"load_from_dict_or_deref", "load_from_dict_or_globals", "load_super_attr"} if sys.version_info < (3, 12) else {
-        "load_classderef"}
+    absent = (
+        {"load_from_dict_or_deref", "load_from_dict_or_globals", "load_super_attr"}
+        if sys.version_info < (3, 12)
+        else {"load_classderef"}
+    )
     for probe in twin.PROBES:
+
         def touch(*_: Any, probe: str = probe, **__: Any) -> None:
             raise Touched(probe)
+
         assert _reached(probe, touch) != (probe in absent), probe
 
 
@@ -86,8 +91,22 @@ def test_rules_use_declared_probes_only() -> None:
     assert asked <= set(twin.PROBES)
 
 
-@pytest.mark.parametrize("name", ["calls", "closures", "comprehensions", "decorators", "attributes", "generators", "async",
-                                  "with", "match", "class_bodies", "exceptions"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "calls",
+        "closures",
+        "comprehensions",
+        "decorators",
+        "attributes",
+        "generators",
+        "async",
+        "with",
+        "match",
+        "class_bodies",
+        "exceptions",
+    ],
+)
 def test_positional_twins_through_the_python_call_probe(name: str) -> None:
     assert run_positional(name) == plain_outcome(name)
 
@@ -95,6 +114,7 @@ def test_positional_twins_through_the_python_call_probe(name: str) -> None:
 def _parameters(a: int, /, b: int, *args: int, c: int = 3, **kwargs: int) -> tuple[Any, ...]:
     def use() -> Any:
         return kwargs
+
     return a, b, args, c, use()
 
 
@@ -192,28 +212,39 @@ def test_the_checker_sees_defects() -> None:
     code = next(c for c in checker.with_nested(compiled("exceptions")) if c.co_name == "risky")
     table = current()
     number = dis.opmap["LOAD_GLOBAL"]
-    wrong = (*table.rules[:number], lambda w, arg: w.probe["load_global"] + w.probe["call"], *table.rules[number + 1:])
+    wrong = (*table.rules[:number], lambda w, arg: w.probe["load_global"] + w.probe["call"], *table.rules[number + 1 :])
     assert any("stack effect" in text for text in checker.check_structure(code, replace(table, rules=wrong)))
     assert checker.check_structure(code, replace(table, rules=wrong)) != checker.check_structure(code) == []
 
 
 @pytest.mark.parametrize("package", ["asyncio", "collections", "unittest", "json"])
 def test_library_package(package: str) -> None:
-    found = [(code.co_qualname, text) for code in checker.library_code(Path(os.__file__).parent / package)
-             for text in checker.check_round_trip(code) + checker.check_structure(code)]
+    found = [
+        (code.co_qualname, text)
+        for code in checker.library_code(Path(os.__file__).parent / package)
+        for text in checker.check_round_trip(code) + checker.check_structure(code)
+    ]
     assert found == []
 
 
 def test_library_tests_behave_the_same() -> None:
-    done = subprocess.run([sys.executable, str(TOOL), "behaviour", "test_list", "test_patma", "test_generators", "test_super"],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, str(TOOL), "behaviour", "test_list", "test_patma", "test_generators", "test_super"],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout
 
 
 def _interpreter(version: tuple[int, int]) -> str | None:
     dotted = ".".join(map(str, version))
-    candidates = [*glob.glob(os.path.expanduser(f"~/.pyenv/versions/{dotted}.*/bin/python")), shutil.which(f"python{dotted}")]
-    return next((c for c in candidates if c and subprocess.run([c, "-c", ""], capture_output=True).returncode == 0), None)
+    candidates = [
+        *glob.glob(os.path.expanduser(f"~/.pyenv/versions/{dotted}.*/bin/python")),
+        shutil.which(f"python{dotted}"),
+    ]
+    return next(
+        (c for c in candidates if c and subprocess.run([c, "-c", ""], capture_output=True).returncode == 0), None
+    )
 
 
 @pytest.mark.parametrize("version", [v for v in VERSIONS if v != sys.version_info[:2]])

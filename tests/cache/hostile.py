@@ -110,8 +110,16 @@ def _junk(rng: random.Random, place: Place) -> bytes:
 
 
 CONTENTS: dict[str, Kind] = {
-    "flipped": _flipped, "cut": _cut, "longer": _longer, "overwritten": _overwritten, "swapped": _swapped,
-    "grafted": _grafted, "other version": _other_version, "forged": _forged, "moved": _moved, "junk": _junk,
+    "flipped": _flipped,
+    "cut": _cut,
+    "longer": _longer,
+    "overwritten": _overwritten,
+    "swapped": _swapped,
+    "grafted": _grafted,
+    "other version": _other_version,
+    "forged": _forged,
+    "moved": _moved,
+    "junk": _junk,
 }
 
 
@@ -138,7 +146,11 @@ def _link_to_another(rng: random.Random, place: Place, path: Path) -> None:
 
 #: what is no plain file of its own
 TRICKS: dict[str, Callable[[random.Random, Place, Path], None]] = {
-    "link": _link, "folder": _folder, "pipe": _pipe, "large": _large, "hard link": _link_to_another,
+    "link": _link,
+    "folder": _folder,
+    "pipe": _pipe,
+    "large": _large,
+    "hard link": _link_to_another,
 }
 KINDS = (*CONTENTS, *CONTENTS, *CONTENTS, *TRICKS)
 NAMES = ("f" * 32, "0", "..", " ", "a b", "\n", "ä", "%s", "-rf", "x" * 200, "key", "../../key".replace("/", "_"))

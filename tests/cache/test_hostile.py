@@ -22,8 +22,9 @@ def records() -> list[bytes]:
 
 
 @pytest.mark.parametrize("kind", sorted(set(hostile.KINDS)))
-def test_a_hostile_file_is_not_used(kind: str, records: list[bytes], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hostile_file_is_not_used(
+    kind: str, records: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hostile, "KINDS", (kind,))
     with config.patch(cache=True, cache_dir=str(tmp_path)):
         place = hostile.make_place(tmp_path, records)

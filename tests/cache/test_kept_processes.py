@@ -33,5 +33,5 @@ def test_later_processes_rehearse_nothing(tmp_path: Path) -> None:
         assert outcome(process)["not_kept"] == {}
     assert outcome(start(folder)) == {"captures": 0, "loaded": 2, "not_kept": {}}
     files = [path for path in folder.rglob("*") if path.is_file()]
-    assert {path.suffix for path in files} == {"", ".capture"}     # nothing is left behind
+    assert {path.suffix for path in files} == {"", ".capture"}  # nothing is left behind
     assert [stat.S_IMODE(path.stat().st_mode) for path in files if path.name == "key"] == [0o600]

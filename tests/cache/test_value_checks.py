@@ -34,7 +34,13 @@ def test_values() -> None:
 
 def test_what_follows_from_values() -> None:
     x = torch.ones(2)
-    for ids, loaded in (([3, 3, 1], False), ([3, 3, 1], True), ([1, 3, 3], True), ([1, 2, 3], False), ([3, 1, 2], True)):
+    for ids, loaded in (
+        ([3, 3, 1], False),
+        ([3, 3, 1], True),
+        ([1, 3, 3], True),
+        ([1, 2, 3], False),
+        ([3, 1, 2], True),
+    ):
         check(by_result, x, torch.tensor(ids), loaded=loaded)
 
 

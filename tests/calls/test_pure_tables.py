@@ -93,8 +93,12 @@ def reachable(path: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]
 
 def test_the_library_is_classified() -> None:
     seen: set[int] = set()
-    found = [row for name in LIBRARY for key, value in vars(importlib.import_module(name)).items()
-             for row in reachable(f"{name}.{key}", value, seen)]
+    found = [
+        row
+        for name in LIBRARY
+        for key, value in vars(importlib.import_module(name)).items()
+        for row in reachable(f"{name}.{key}", value, seen)
+    ]
     silent = [path for path, value in found if not verdict(value) and id(value) not in SUBSTITUTES]
     assert len(found) > 2000 and not silent, f"no table judges these: {' '.join(silent)}"
 
@@ -102,8 +106,13 @@ def test_the_library_is_classified() -> None:
 @pytest.mark.parametrize("version", [v for v in VERSIONS if v != sys.version_info[:2]])
 def test_the_library_of_other_versions_is_classified(version: tuple[int, int]) -> None:
     dotted = ".".join(map(str, version))
-    candidates = [*glob.glob(os.path.expanduser(f"~/.pyenv/versions/{dotted}.*/bin/python")), shutil.which(f"python{dotted}")]
-    python = next((c for c in candidates if c and subprocess.run([c, "-c", ""], capture_output=True).returncode == 0), None)
+    candidates = [
+        *glob.glob(os.path.expanduser(f"~/.pyenv/versions/{dotted}.*/bin/python")),
+        shutil.which(f"python{dotted}"),
+    ]
+    python = next(
+        (c for c in candidates if c and subprocess.run([c, "-c", ""], capture_output=True).returncode == 0), None
+    )
     if python is None:
         pytest.skip(f"no CPython {dotted} here")
     script = Path(__file__).parents[1] / "bytecode" / "twin_support" / "tables.py"
@@ -116,7 +125,7 @@ def test_denied_modules_are_denied(name: str) -> None:
     allowed = {"allocate_lock", "fspath", "struct_time", "is_tracked", "is_finalized"}
     for path, value in c_callables(importlib.import_module(name)):
         if isinstance(value, type) or path.split(".")[0] in allowed or "." in path:
-            continue   # classes made in Python, such as errors, may be made anywhere
+            continue  # classes made in Python, such as errors, may be made anywhere
         assert verdict(value) not in ALLOWED, path
 
 
@@ -146,25 +155,90 @@ def test_every_judged_callable_has_a_judge() -> None:
     assert judged == set(JUDGES)
 
 
-@pytest.mark.parametrize("callable_", [
-    time.time, time.perf_counter, random.random, random.Random().random, open, os.getpid, os.getcwd, id, input, print, hash, eval,
-    sys._getframe, sys.getrefcount, datetime.datetime.now, datetime.date.today, decimal.getcontext, decimal.Decimal,
-    threading.local, weakref.proxy, operator.methodcaller("x"), functools.partial(time.time),
-    torch.Generator, torch._C._set_grad_enabled, torch._C._has_torch_function, object.__getattribute__, type.__call__,
-    [].__sizeof__, object().__hash__, len.__call__, list.__subclasses__, "x".__class__.__mro__[1].__dir__,
-], ids=named)
+@pytest.mark.parametrize(
+    "callable_",
+    [
+        time.time,
+        time.perf_counter,
+        random.random,
+        random.Random().random,
+        open,
+        os.getpid,
+        os.getcwd,
+        id,
+        input,
+        print,
+        hash,
+        eval,
+        sys._getframe,
+        sys.getrefcount,
+        datetime.datetime.now,
+        datetime.date.today,
+        decimal.getcontext,
+        decimal.Decimal,
+        threading.local,
+        weakref.proxy,
+        operator.methodcaller("x"),
+        functools.partial(time.time),
+        torch.Generator,
+        torch._C._set_grad_enabled,
+        torch._C._has_torch_function,
+        object.__getattribute__,
+        type.__call__,
+        [].__sizeof__,
+        object().__hash__,
+        len.__call__,
+        list.__subclasses__,
+        "x".__class__.__mro__[1].__dir__,
+    ],
+    ids=named,
+)
 def test_impure_callables_are_denied(callable_: Any) -> None:
     assert verdict(callable_) in DENIALS
 
 
-@pytest.mark.parametrize("callable_", [
-    len, isinstance, sorted, [].append, list.append, {}.get, "".join, (1).bit_length, dict.fromkeys, int.from_bytes, str.maketrans,
-    itertools.chain, itertools.chain.from_iterable, operator.add, operator.itemgetter(0), functools.reduce, re.compile("a").match,
-    re.compile("a").fullmatch, re.match("a", "a").group, ValueError, collections.deque, collections.deque().popleft, object.__new__,
-    datetime.date, datetime.timedelta, (x for x in ()).send, torch.Size, torch.Size([1]).numel, torch.device, torch.finfo,
-    torch.is_grad_enabled, torch.get_default_dtype, torch._C._get_tracing_state, torch._C._log_api_usage_once,
-    lambda: 0, [].__len__,
-], ids=named)
+@pytest.mark.parametrize(
+    "callable_",
+    [
+        len,
+        isinstance,
+        sorted,
+        [].append,
+        list.append,
+        {}.get,
+        "".join,
+        (1).bit_length,
+        dict.fromkeys,
+        int.from_bytes,
+        str.maketrans,
+        itertools.chain,
+        itertools.chain.from_iterable,
+        operator.add,
+        operator.itemgetter(0),
+        functools.reduce,
+        re.compile("a").match,
+        re.compile("a").fullmatch,
+        re.match("a", "a").group,
+        ValueError,
+        collections.deque,
+        collections.deque().popleft,
+        object.__new__,
+        datetime.date,
+        datetime.timedelta,
+        (x for x in ()).send,
+        torch.Size,
+        torch.Size([1]).numel,
+        torch.device,
+        torch.finfo,
+        torch.is_grad_enabled,
+        torch.get_default_dtype,
+        torch._C._get_tracing_state,
+        torch._C._log_api_usage_once,
+        lambda: 0,
+        [].__len__,
+    ],
+    ids=named,
+)
 def test_pure_callables_are_allowed(callable_: Any) -> None:
     assert verdict(callable_) == "pure"
 
@@ -183,24 +257,46 @@ class OwnDict(dict):
 
 
 class Plain:
-    keys = property(lambda self: (lambda: ()))
+    keys = property(lambda self: lambda: ())
 
 
-@pytest.mark.parametrize(("callable_", "args", "word"), [
-    (dict, (), "pure"), (dict, ({},), "pure"), (dict, (zip("a", "b"),), "pure"), (dict, (Plain(),), "internals"),
-    ({}.update, ({},), "pure"), (dict.update, ({}, Plain()), "internals"),
-    (OwnDict, ({},), "pure"), (OwnDict, (Plain(),), "internals"),
-    (collections.defaultdict, (list,), "pure"), (collections.defaultdict, (time.time,), "callback"),
-    (collections.OrderedDict, (Plain(),), "internals"), (types.SimpleNamespace, (), "pure"),
-    ("{} {a:>{w}}".format, (1,), "text"), ("{0.real}".format, (1,), "attributes"), ("{:{0.x}}".format, (1,), "attributes"),
-    (str.format_map, ("{a.b}", {}), "attributes"), ("{".format, (), "text"),
-    (functools.partial, (len,), "pure"), (functools.partial, (functools.partial(len),), "pure"),
-    (weakref.ref, (Plain(),), "pure"), (weakref.ref, (Plain(), print), "effect"),
-    (operator.ior, ({}, Plain()), "internals"), (operator.ior, (1, 2), "pure"), (operator.ior, ({}, {}), "pure"),
-    (bisect.insort, ([], Plain()), "pure"), (bisect.insort, (Plain(), 1), "internals"),
-    (operator.itemgetter(0), ([1],), "pure"),
-    (OwnList, ((),), "pure"), (Local, (), "threads"), (torch.nn.Linear, (2, 2), "pure"), (len, ([],), "pure"),
-], ids=named)
+@pytest.mark.parametrize(
+    ("callable_", "args", "word"),
+    [
+        (dict, (), "pure"),
+        (dict, ({},), "pure"),
+        (dict, (zip("a", "b"),), "pure"),
+        (dict, (Plain(),), "internals"),
+        ({}.update, ({},), "pure"),
+        (dict.update, ({}, Plain()), "internals"),
+        (OwnDict, ({},), "pure"),
+        (OwnDict, (Plain(),), "internals"),
+        (collections.defaultdict, (list,), "pure"),
+        (collections.defaultdict, (time.time,), "callback"),
+        (collections.OrderedDict, (Plain(),), "internals"),
+        (types.SimpleNamespace, (), "pure"),
+        ("{} {a:>{w}}".format, (1,), "text"),
+        ("{0.real}".format, (1,), "attributes"),
+        ("{:{0.x}}".format, (1,), "attributes"),
+        (str.format_map, ("{a.b}", {}), "attributes"),
+        ("{".format, (), "text"),
+        (functools.partial, (len,), "pure"),
+        (functools.partial, (functools.partial(len),), "pure"),
+        (weakref.ref, (Plain(),), "pure"),
+        (weakref.ref, (Plain(), print), "effect"),
+        (operator.ior, ({}, Plain()), "internals"),
+        (operator.ior, (1, 2), "pure"),
+        (operator.ior, ({}, {}), "pure"),
+        (bisect.insort, ([], Plain()), "pure"),
+        (bisect.insort, (Plain(), 1), "internals"),
+        (operator.itemgetter(0), ([1],), "pure"),
+        (OwnList, ((),), "pure"),
+        (Local, (), "threads"),
+        (torch.nn.Linear, (2, 2), "pure"),
+        (len, ([],), "pure"),
+    ],
+    ids=named,
+)
 def test_arguments_decide(callable_: Any, args: tuple[Any, ...], word: str) -> None:
     assert verdict(callable_, args, {}) == word
 
@@ -233,14 +329,18 @@ def test_constants_of_torch_exist() -> None:
     """A renamed helper would fall out of the tables without a word."""
     names = {path for paths in torch_helpers.STATE.values() for path in paths}
     missing = [path for path in sorted(names) if pure_table.found(path) is None]
-    elsewhere = {"torch._C._cuda_get_cudnn_benchmark_limit"}   # torch built with CUDA has it
+    elsewhere = {"torch._C._cuda_get_cudnn_benchmark_limit"}  # torch built with CUDA has it
     if torch.__version__ < "2.13":
         elsewhere.add("torch._C._get_cudnn_depthwise_kernel")
     assert not set(missing) - elsewhere
 
 
 def test_text_with_an_address_is_seen() -> None:
-    assert _core.shows_address(repr([Plain()])) and _core.shows_address(b"%a" % Plain()) and _core.shows_address(str(len.__call__))
+    assert (
+        _core.shows_address(repr([Plain()]))
+        and _core.shows_address(b"%a" % Plain())
+        and _core.shows_address(str(len.__call__))
+    )
     assert not _core.shows_address(repr({"a": 1})) and not _core.shows_address(3)
 
 
@@ -278,25 +378,100 @@ class Rich(Bare):
 
 
 for _name, _result in {
-        "len": 2, "index": 1, "int": 1, "float": 1.5, "complex": 1j, "bool": True, "iter": lambda: iter([1, 2]), "getitem": 1,
-        "contains": True, "hash": 7, "bytes": b"b", "next": 1, "reversed": lambda: iter([2, 1]), "round": 1, "floor": 1, "ceil": 1,
-        "trunc": 1, "abs": 1, "neg": 1, "invert": 1, "call": 1, "length_hint": 2, "fspath": "p", "setitem": None, "delitem": None,
-        "add": 1, "radd": 1, "iadd": 1, "mul": 1, "rmul": 1, "mod": 1, "sub": 1, "or": 1, "ror": 1, "eq": True,
-        "lt": True, "le": True,
+    "len": 2,
+    "index": 1,
+    "int": 1,
+    "float": 1.5,
+    "complex": 1j,
+    "bool": True,
+    "iter": lambda: iter([1, 2]),
+    "getitem": 1,
+    "contains": True,
+    "hash": 7,
+    "bytes": b"b",
+    "next": 1,
+    "reversed": lambda: iter([2, 1]),
+    "round": 1,
+    "floor": 1,
+    "ceil": 1,
+    "trunc": 1,
+    "abs": 1,
+    "neg": 1,
+    "invert": 1,
+    "call": 1,
+    "length_hint": 2,
+    "fspath": "p",
+    "setitem": None,
+    "delitem": None,
+    "add": 1,
+    "radd": 1,
+    "iadd": 1,
+    "mul": 1,
+    "rmul": 1,
+    "mod": 1,
+    "sub": 1,
+    "or": 1,
+    "ror": 1,
+    "eq": True,
+    "lt": True,
+    "le": True,
 }.items():
     setattr(Rich, f"__{_name}__", _answers(_result))
 
 #: one object of each kind of safe type that Python can show
 SAMPLES: tuple[Any, ...] = (
-    1, True, 1.5, 1j, "ab", b"ab", range(3), None, slice(1, 2), [1, 2], (1, 2), {1, 2}, frozenset([1]), bytearray(b"ab"), {"a": 1},
-    {"a": 1}.keys(), {"a": 1}.items(), types.MappingProxyType({"a": 1}), types.SimpleNamespace(a=1), iter([1]), iter({1: 1}),
-    enumerate([1]), zip([1]), map(abs, [1]), filter(None, [1]), reversed((1, 2)), (x for x in (1, 2)), ValueError("a"),
-    OSError(1, "x"), ExceptionGroup("g", [ValueError()]), object(), collections.deque([1]), collections.defaultdict(list),
-    collections.OrderedDict(a=1), operator.itemgetter(0), functools.cmp_to_key(lambda a, b: 0), re.compile("a"), re.match("a", "a"),
+    1,
+    True,
+    1.5,
+    1j,
+    "ab",
+    b"ab",
+    range(3),
+    None,
+    slice(1, 2),
+    [1, 2],
+    (1, 2),
+    {1, 2},
+    frozenset([1]),
+    bytearray(b"ab"),
+    {"a": 1},
+    {"a": 1}.keys(),
+    {"a": 1}.items(),
+    types.MappingProxyType({"a": 1}),
+    types.SimpleNamespace(a=1),
+    iter([1]),
+    iter({1: 1}),
+    enumerate([1]),
+    zip([1]),
+    map(abs, [1]),
+    filter(None, [1]),
+    reversed((1, 2)),
+    (x for x in (1, 2)),
+    ValueError("a"),
+    OSError(1, "x"),
+    ExceptionGroup("g", [ValueError()]),
+    object(),
+    collections.deque([1]),
+    collections.defaultdict(list),
+    collections.OrderedDict(a=1),
+    operator.itemgetter(0),
+    functools.cmp_to_key(lambda a, b: 0),
+    re.compile("a"),
+    re.match("a", "a"),
     datetime.date(2020, 1, 1),
-    datetime.datetime(2020, 1, 1), datetime.timedelta(1), decimal.Decimal("1.5"), list[int], int | str, itertools.count(),
-    itertools.chain([1]), itertools.accumulate([1]), torch.Size([1]), torch.device("cpu"), torch.float32,
-    torch.finfo(torch.float32))
+    datetime.datetime(2020, 1, 1),
+    datetime.timedelta(1),
+    decimal.Decimal("1.5"),
+    list[int],
+    int | str,
+    itertools.count(),
+    itertools.chain([1]),
+    itertools.accumulate([1]),
+    torch.Size([1]),
+    torch.device("cpu"),
+    torch.float32,
+    torch.finfo(torch.float32),
+)
 
 
 def _pure_calls() -> Iterator[tuple[str, Any]]:
@@ -320,7 +495,15 @@ def test_pure_callables_read_no_attributes_of_handles() -> None:
     found = collections.defaultdict(set)
     for name, callable_ in _pure_calls():
         for probe in (Bare(), Rich()):
-            for args in ((probe,), (probe, probe), (1, probe), ("a", probe), ([probe, probe],), ({"a": probe},), ([2, 1], probe)):
+            for args in (
+                (probe,),
+                (probe, probe),
+                (1, probe),
+                ("a", probe),
+                ([probe, probe],),
+                ({"a": probe},),
+                ([2, 1], probe),
+            ):
                 Bare.reads.clear()
                 with contextlib.suppress(BaseException):
                     callable_(*args)

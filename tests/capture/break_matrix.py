@@ -269,7 +269,7 @@ BLOCKS = {
         return x""",
 }
 
-_HEAD = '''
+_HEAD = """
 class Box:
     def __init__(self):
         self.lock = threading.Lock()
@@ -319,19 +319,22 @@ def finish(x, log, box, out):
     return x
 
 def program(x, log, box, out):
-'''
+"""
 
 
 def _filled(text: str, statement: str) -> str:
     lines = []
     for line in text.splitlines():
         if line.strip() == "BREAK":
-            indent = line[:len(line) - len(line.lstrip())]
+            indent = line[: len(line) - len(line.lstrip())]
             lines += [indent + part for part in statement.splitlines()]
         else:
             lines.append(line)
     return "\n".join(lines) + "\n"
 
 
-PROGRAMS = {(kind, block): _filled(_HEAD, statement) + textwrap.indent(_filled(textwrap.dedent(body), statement), "    ")
-            for kind, statement in KINDS.items() for block, body in BLOCKS.items()}
+PROGRAMS = {
+    (kind, block): _filled(_HEAD, statement) + textwrap.indent(_filled(textwrap.dedent(body), statement), "    ")
+    for kind, statement in KINDS.items()
+    for block, body in BLOCKS.items()
+}

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-os.environ["FRAMELIFT_STRICT"] = "0"   # a capture that ran out of memory may be left to plain Python, with a warning
+os.environ["FRAMELIFT_STRICT"] = "0"  # a capture that ran out of memory may be left to plain Python, with a warning
 
 import torch  # noqa: E402
 
@@ -61,7 +61,7 @@ def broken(x: torch.Tensor) -> Any:
     total = 0
     for i in range(2):
         total = total + i
-        print("", end="")   # a graph break in a loop
+        print("", end="")  # a graph break in a loop
         x = x + total
     return x
 
@@ -158,7 +158,7 @@ def main() -> None:
     first, step = [*map(int, numbers), 1, 1][:2] if numbers else (1, 1)
     fail = FailNew()
     function, call = PROGRAMS[program]()
-    call(framelift.compile(function, backend="eager"))   # tables that are filled once
+    call(framelift.compile(function, backend="eager"))  # tables that are filled once
     outcomes: collections.Counter[str] = collections.Counter()
     for n in range(first, first + 20000 * step, step):
         print(n, file=sys.stderr, flush=True)

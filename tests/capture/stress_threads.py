@@ -26,7 +26,7 @@ import torch
 
 import framelift
 
-HANGS = 60   # seconds without a finished call
+HANGS = 60  # seconds without a finished call
 
 
 class Box:
@@ -77,8 +77,15 @@ def trained(x: torch.Tensor, k: int) -> torch.Tensor:
     return leaf.grad
 
 
-
-PROGRAMS: tuple[Callable[[torch.Tensor, int], torch.Tensor], ...] = (plain, looped, broken, generated, with_object, regions, trained)
+PROGRAMS: tuple[Callable[[torch.Tensor, int], torch.Tensor], ...] = (
+    plain,
+    looped,
+    broken,
+    generated,
+    with_object,
+    regions,
+    trained,
+)
 
 
 class Stress:
@@ -139,7 +146,7 @@ class Stress:
                     gc.collect()
                 elif what < 0.985:
                     self.fork(rng)
-            except BaseException:   # noqa: BLE001  any exception is wrong here
+            except BaseException:  # noqa: BLE001  any exception is wrong here
                 self.wrong.append(traceback.format_exc())
 
     def watch(self) -> None:
@@ -169,7 +176,10 @@ def main() -> int:
         thread.join()
     for text in stress.wrong:
         print(text)
-    print(f"{stress.calls} calls in {options.threads} threads, {stress.children} children, {len(stress.wrong)} wrong", flush=True)
+    print(
+        f"{stress.calls} calls in {options.threads} threads, {stress.children} children, {len(stress.wrong)} wrong",
+        flush=True,
+    )
     return 1 if stress.wrong else 0
 
 

@@ -24,7 +24,10 @@ def test_reasons_are_given_once() -> None:
 def rehearsals(monkeypatch: pytest.MonkeyPatch, function: Any, calls: list[tuple[Any, ...]]) -> list[list[str]]:
     """For each call, why it was rehearsed again."""
     found: list[list[str]] = []
-    rows = tuple(row._replace(again=lambda tries, first, row=row: found[-1].append(row.because) or row.again(tries, first)) for row in REHEARSED)
+    rows = tuple(
+        row._replace(again=lambda tries, first, row=row: found[-1].append(row.because) or row.again(tries, first))
+        for row in REHEARSED
+    )
     monkeypatch.setattr(attempts, "REHEARSED", rows)
     compiled = framelift.compile(function, backend="eager")
     for args in calls:

@@ -31,6 +31,7 @@ class Counting:
         def run(*inputs: Any) -> Any:
             self.runs += 1
             return graph_module.forward(*inputs)
+
         return run
 
 
@@ -61,9 +62,11 @@ def test_entries_of_other_sizes_are_exchanged_one_by_one():
     backend = Counting()
     f = framelift.compile(lambda x: (x * x.shape[0]).sum(), backend=backend, background="manual")
     xs = [torch.rand(n) for n in (4, 5, 6)]
+
     def same() -> bool:
         return all(torch.allclose(f(x), (x * x.shape[0]).sum()) for x in xs)
-    assert same() and len(f.entries) == 2 and backend.graphs == 0   # one for 4, one for all others
+
+    assert same() and len(f.entries) == 2 and backend.graphs == 0  # one for 4, one for all others
     f.wait()
     assert same() and same() and len(f.entries) == 2 and backend.graphs == 2
     assert [entry.info.relations is None for entry in f.entries] == [False, True]
@@ -107,6 +110,7 @@ def test_frames_around_a_break_are_exchanged():
         y = x.sin()
         framelift.graph_break()
         return y.cos()
+
     f = framelift.compile(program, backend=backend, background="manual")
     x = torch.rand(3)
     assert torch.equal(f(x), program(x)) and framelift.stats()["compiling"] >= 2
@@ -126,6 +130,7 @@ def test_effects_and_random_numbers_happen_once():
             self.calls += 1
             self.total += x
             return torch.dropout(x, 0.5, True)
+
     plain, model = Model(), Model()
     f = framelift.compile(model, backend=Counting(), background="manual")
     x = torch.ones(3)
@@ -150,7 +155,7 @@ def test_a_failure_of_the_backend_is_raised_by_the_next_call():
     x = torch.ones(2)
     assert torch.equal(f(x), x + 1)
     f.wait()
-    for _ in range(2):   # and from then on as without a background
+    for _ in range(2):  # and from then on as without a background
         with pytest.raises(BackendCompilerFailed, match="no such luck"):
             f(x)
 
@@ -185,13 +190,15 @@ def test_config_stance_and_option_ask_for_a_background():
         off(x)
     assert framelift.wait(f) and f.entries[0].info.interim is not None and off.entries[0].info.interim is None
     by_option = framelift.compile(lambda x: x + 1, backend=Counting(), options={"background": "manual"})
-    with pytest.raises(BackendCompilerFailed, match="options"):   # the backend takes none, and gets none of framelift's own
+    with pytest.raises(
+        BackendCompilerFailed, match="options"
+    ):  # the backend takes none, and gets none of framelift's own
         framelift.compile(lambda x: x + 1, backend=Counting(), options={"other": 1})(x)
     by_option(x)
     assert by_option.entries[0].info.interim is not None
     with pytest.raises(ValueError, match="background"):
         framelift.compile(lambda x: x, background="maybe")
-    with framelift.set_stance("background"):   # a backend that keeps nothing on disk is waited for
+    with framelift.set_stance("background"):  # a backend that keeps nothing on disk is waited for
         backend = Counting()
         framelift.compile(lambda x: x + 1, backend=backend)(x)
         assert backend.graphs == 1
@@ -206,6 +213,7 @@ def test_many_threads_see_one_exchange():
 
     def calls() -> None:
         wrong.extend(i for i in range(200) if not torch.equal(f(x), x.sin() + 1))
+
     threads = [threading.Thread(target=calls) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -218,6 +226,7 @@ def test_many_threads_see_one_exchange():
 def test_nothing_of_the_first_call_is_kept_alive():
     import gc
     import weakref
+
     f = framelift.compile(lambda x: x + 1, backend=Counting(), background="manual")
     x = torch.ones(2)
     gone = weakref.ref(x)
@@ -304,7 +313,13 @@ PROGRAM = textwrap.dedent("""
 
 
 def run(program: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", program, *arguments], env={**os.environ, **variables}, capture_output=True, text=True, timeout=900)
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
 
 
 @pytest.mark.slow
@@ -314,7 +329,10 @@ def test_inductor_compiles_in_another_process(tmp_path):
     for name, (wrong, caches) in json.loads(done.stdout.strip().splitlines()[-1]).items():
         assert wrong == 0, name
         assert caches.get("autograd_cache_hit", 0) >= 1, (name, caches)
-        assert not [kind for kind in caches if "miss" in kind or "bypass" in kind], (name, caches)   # nothing is compiled in this process
+        assert not [kind for kind in caches if "miss" in kind or "bypass" in kind], (
+            name,
+            caches,
+        )  # nothing is compiled in this process
 
 
 ENDING = textwrap.dedent("""

@@ -49,7 +49,11 @@ def _run(made: types.ModuleType, function) -> tuple[object, ...]:
         try:
             rows.append(_shown(function(x, log, box, out)))
         except Exception as error:
-            lines = [(row.name, row.lineno) for row in traceback.extract_tb(error.__traceback__) if row.filename.startswith("/programs/")]
+            lines = [
+                (row.name, row.lineno)
+                for row in traceback.extract_tb(error.__traceback__)
+                if row.filename.startswith("/programs/")
+            ]
             rows.append((type(error), str(error), lines))
         log.append("call")
         assert torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
@@ -72,8 +76,14 @@ def test_every_kind_of_break_in_every_block(block: str) -> None:
 
 
 def test_the_table_in_the_docs_has_every_kind_and_block() -> None:
-    rows = [line.strip("| ").split(" | ") for line in (Path(__file__).parents[2] / "docs" / "breaks.md").read_text().splitlines() if line.startswith("| ")]
-    assert rows[0] == ["block", *KINDS] and [row[0] for row in rows[1:]] == list(BLOCKS), "run python tools/break_table.py"
+    rows = [
+        line.strip("| ").split(" | ")
+        for line in (Path(__file__).parents[2] / "docs" / "breaks.md").read_text().splitlines()
+        if line.startswith("| ")
+    ]
+    assert rows[0] == ["block", *KINDS] and [row[0] for row in rows[1:]] == list(BLOCKS), (
+        "run python tools/break_table.py"
+    )
 
 
 def test_both_sides_of_a_break_are_captured() -> None:
@@ -177,6 +187,7 @@ def test_nothing_of_a_broken_frame_is_kept() -> None:
 
 def test_waiting_generators_do_not_run_after_a_rehearsal() -> None:
     """A generator of an abandoned rehearsal must not clean up: its `finally` would act on the real objects."""
+
     class Box:
         closed = 0
 

@@ -78,6 +78,7 @@ def of_the_function_around(x):
             return a
         except NameError as error:
             return _said(error)
+
     found = inner()
     a = x + 1
     return found, inner(), a
@@ -96,6 +97,7 @@ def in_a_class_body(x):
             z = e
         except NameError as error:
             z = _said(error)
+
     return Body.z, x, get
 
 
@@ -141,14 +143,28 @@ def with_super(x):
     return Child().value(x)
 
 
-@pytest.mark.parametrize("f", (deleted_before, read_by_the_broken_instruction, deleted_twice, not_yet_bound, of_the_function_around, in_a_class_body,
-                               bound_again, all_locals, with_super), ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f",
+    (
+        deleted_before,
+        read_by_the_broken_instruction,
+        deleted_twice,
+        not_yet_bound,
+        of_the_function_around,
+        in_a_class_body,
+        bound_again,
+        all_locals,
+        with_super,
+    ),
+    ids=lambda f: f.__name__,
+)
 def test_a_variable_with_a_cell_behind_a_break(f) -> None:
     check(f, torch.ones(3), graphs=None, breaks=None, calls=3)
 
 
 def test_a_caught_exception_that_a_function_made_in_the_handler_holds():
     """Behind the break its cell comes from outside; the end of the handler gives it a value and deletes it."""
+
     def f(x):
         try:
             raise KeyError(3)
@@ -156,6 +172,7 @@ def test_a_caught_exception_that_a_function_made_in_the_handler_holds():
             held = lambda: error  # noqa: E731
             out = off(held())
         return x + 1, str(out)
+
     check(f, torch.ones(2), graphs=None, breaks=None, fullgraph=False)
 
 
@@ -175,4 +192,5 @@ def test_a_cell_from_outside_that_is_written_and_deleted():
 
     def f(x):
         return x + 1, once(), n
+
     check(f, torch.ones(2), captures=None)

@@ -34,7 +34,10 @@ def in_a_loop(x):
 def _row(count: int) -> Callable[..., Any]:
     lines = [f"    x = x + off({i % 3})" for i in range(count)]
     namespace: dict[str, Any] = {"off": off}
-    exec(compile("\n".join(["def in_a_row(x):", *lines, "    return x"]), "/programs/row.py", "exec", dont_inherit=True), namespace)
+    exec(
+        compile("\n".join(["def in_a_row(x):", *lines, "    return x"]), "/programs/row.py", "exec", dont_inherit=True),
+        namespace,
+    )
     return namespace["in_a_row"]
 
 

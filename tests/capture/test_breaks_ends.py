@@ -125,8 +125,18 @@ def bound_in_another_order(x: Any) -> Any:
     return x + 1
 
 
-PROGRAMS = (loop_left, loop_left_by_an_exception, loop_returned_from, loop_to_its_end, generator_deleted, generator_replaced, object_replaced, held_by_a_list,
-            kept_to_the_end, bound_in_another_order)
+PROGRAMS = (
+    loop_left,
+    loop_left_by_an_exception,
+    loop_returned_from,
+    loop_to_its_end,
+    generator_deleted,
+    generator_replaced,
+    object_replaced,
+    held_by_a_list,
+    kept_to_the_end,
+    bound_in_another_order,
+)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
@@ -157,6 +167,10 @@ def test_arguments_that_are_let_go_of() -> None:
 
     flow = Flow(program.__code__)
     call = next(op for op in flow.ops if op.name == "CALL")
-    names = resume_code(flow, Point(call.unit, ("value",) * flow.shapes[call.unit].depth, ("b", "c"), False)).code.co_varnames
-    gone = let_go(flow, resume_code(flow, Point(call.unit, ("value",) * flow.shapes[call.unit].depth, ("b", "c"), False)))
+    names = resume_code(
+        flow, Point(call.unit, ("value",) * flow.shapes[call.unit].depth, ("b", "c"), False)
+    ).code.co_varnames
+    gone = let_go(
+        flow, resume_code(flow, Point(call.unit, ("value",) * flow.shapes[call.unit].depth, ("b", "c"), False))
+    )
     assert {names[i] for i in gone} >= {".0", "b"} and "c" not in {names[i] for i in gone}

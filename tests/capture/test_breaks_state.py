@@ -50,6 +50,7 @@ def test_nothing_is_handled_behind_a_handler_with_a_break() -> None:
 
 def test_objects_die_with_the_exception_of_a_failed_operation(monkeypatch) -> None:
     """Nothing that capturing raised keeps the frame's objects: their finalisers run when they would."""
+
     class Thing:
         def __del__(self):
             log.append("dead")
@@ -77,6 +78,7 @@ def test_objects_die_with_the_exception_of_a_failed_operation(monkeypatch) -> No
 @pytest.mark.parametrize("way", ["except", "finally", "loop"])
 def test_objects_die_with_the_exception_of_a_plain_part(way, monkeypatch) -> None:
     """The frame that raised it is in its traceback, and handed it over: it must not hold it."""
+
     class Thing:
         def __del__(self):
             log.append("dead")
@@ -122,6 +124,7 @@ def test_objects_die_with_the_exception_of_a_plain_part(way, monkeypatch) -> Non
 
 def test_objects_die_when_a_capture_is_over(monkeypatch) -> None:
     """Views of the program's containers know their rehearsal, and it knows them: it lets go when it is closed."""
+
     class Thing:
         def __del__(self):
             log.append("dead")
@@ -211,7 +214,17 @@ def _lets_go(x, log):
     return x + 1
 
 
-@pytest.mark.parametrize("f", [_keeps_an_object, _keeps_in_a_list, _keeps_a_popped_one, _keeps_a_generator, _keeps_a_generator_of_another, _lets_go])
+@pytest.mark.parametrize(
+    "f",
+    [
+        _keeps_an_object,
+        _keeps_in_a_list,
+        _keeps_a_popped_one,
+        _keeps_a_generator,
+        _keeps_a_generator_of_another,
+        _lets_go,
+    ],
+)
 def test_locals_live_until_the_frame_ends(f) -> None:
     """Also those that nothing reads behind a break."""
     for call in (f, framelift.compile(f, backend="eager")):
@@ -241,6 +254,7 @@ def test_a_compiled_graph_that_fails_where_eager_does_not_raises_its_error() -> 
     def failing(gm, inputs):
         def run(*args):
             raise RuntimeError("not today")
+
         return run
 
     compiled = framelift.compile(lambda x: x + 1, backend=failing)
@@ -261,6 +275,7 @@ def test_an_error_of_the_program_is_told_by_plain_python_alone() -> None:
 
 def test_an_entry_that_is_not_for_a_call_leaves_torch_alone() -> None:
     """The number of rounds is symbolic: that another one begins is found inside the entry, whose grad mode is then not the call's."""
+
     def f(x, log, n):
         while True:
             n += 1
@@ -294,7 +309,11 @@ def _nested(n: int) -> str:
 
 def _callers(n: int) -> str:
     callers = "".join(f"def f{i}(x):\n    return g(x + {i}) * 2\n" for i in range(n))
-    return f"def g(x):\n    x = x + 1\n    off(0)\n    return x * 2\n{callers}def f(x):\n" + "".join(f"    x = f{i}(x)\n" for i in range(n)) + "    return x\n"
+    return (
+        f"def g(x):\n    x = x + 1\n    off(0)\n    return x * 2\n{callers}def f(x):\n"
+        + "".join(f"    x = f{i}(x)\n" for i in range(n))
+        + "    return x\n"
+    )
 
 
 def _in_a_loop(n: int) -> str:
@@ -313,7 +332,9 @@ def test_rehearsals_are_linear_in_the_number_of_breaks(text, monkeypatch) -> Non
         x = torch.ones(2)
         assert torch.equal(framelift.compile(f, backend="eager")(x), f(x))
         found[n] = len(count)
-    assert all(found[2 * n] - found[n] <= 6 * n for n in (1, 2, 4, 8)), found   # a break costs at most two rehearsals in each of caller, callee and below
+    assert all(found[2 * n] - found[n] <= 6 * n for n in (1, 2, 4, 8)), (
+        found
+    )  # a break costs at most two rehearsals in each of caller, callee and below
     assert found[16] <= 2 * found[8], found
 
 
@@ -423,7 +444,9 @@ def test_attributes_of_functions_made_before_a_break_are_read_at_each_call() -> 
     check(_attributes_that_change, torch.ones(2), 2, graphs=None, breaks=None, calls=6, mutate=other)
 
 
-@pytest.mark.parametrize("f", [_local, _default, _in_cells, _in_containers, _in_objects, _of_a_callee, _with_attributes])
+@pytest.mark.parametrize(
+    "f", [_local, _default, _in_cells, _in_containers, _in_objects, _of_a_callee, _with_attributes]
+)
 def test_functions_made_before_a_break_are_told_by_their_code(f) -> None:
     """They are others at each call: what goes on behind the break is captured once all the same."""
     check(f, torch.ones(2), graphs=None, breaks=1, captures=2, calls=4)
@@ -445,11 +468,12 @@ def test_what_dies_with_each_call_is_not_captured_for_ever(monkeypatch) -> None:
     with pytest.warns(UserWarning, match="compiled 5 times"):
         for _ in range(20):
             assert compiled(torch.ones(1)).item() == 2
-    assert framelift.stats()["captures"] - before <= 7   # the frame, five times what goes on, and `inner` on its own
+    assert framelift.stats()["captures"] - before <= 7  # the frame, five times what goes on, and `inner` on its own
 
 
 def test_what_is_only_handed_on_is_not_guarded() -> None:
     """Which of the conditions are one tensor, and what they are like, is no concern of the parts that do not look at them."""
+
     def f(x, a, b, c):
         x = x + 1
         if a:
@@ -517,11 +541,14 @@ def test_what_is_only_kept_is_not_guarded() -> None:
     before = framelift.stats()["captures"]
     for _ in range(6):
         compiled(torch.ones(2))
-    assert framelift.stats()["captures"] - before == 8   # the frame, what puts it into its variable for each kind, the rest once
+    assert (
+        framelift.stats()["captures"] - before == 8
+    )  # the frame, what puts it into its variable for each kind, the rest once
 
 
 def test_attributes_of_an_object_have_one_truth() -> None:
     """Also where a method of its dictionary lies on the stack at a break."""
+
     def f(x, thing):
         thing.__dict__.update(n=off(7))
         x = x + thing.n
@@ -603,6 +630,7 @@ def test_containers_that_are_being_built_at_a_break(limit, monkeypatch) -> None:
 
 def test_an_attribute_load_that_breaks_loads_its_own_attribute() -> None:
     """Whatever the number of its name: no bit of it says "method" where method loads are another opcode."""
+
     class Box:
         pass
 
@@ -631,6 +659,7 @@ def test_an_attribute_load_that_breaks_loads_its_own_attribute() -> None:
 
 def test_an_exception_from_outside_raised_inside_a_context_that_breaks() -> None:
     """It has a traceback only where it is raised for real: nothing is handed over behind that."""
+
     class Quiet:
         def __enter__(self):
             return self
@@ -729,6 +758,7 @@ def _kept_by_a_callee(x, log):
         except _Trouble as second:
             kept = second
         return off(n) if kept else n
+
     for n in _waiting(log):
         log.append(callee(n))
         break
@@ -737,7 +767,9 @@ def _kept_by_a_callee(x, log):
     return x + 1
 
 
-@pytest.mark.parametrize("f", (_bound_by_the_handler, _kept_by_a_variable, _kept_by_a_callee), ids=lambda f: f.__name__[1:])
+@pytest.mark.parametrize(
+    "f", (_bound_by_the_handler, _kept_by_a_variable, _kept_by_a_callee), ids=lambda f: f.__name__[1:]
+)
 def test_iterators_die_with_their_loop_where_exceptions_were_raised(f, monkeypatch) -> None:
     """Neither a frame that is stopped nor one that an exception keeps holds on to what the capture was given."""
     monkeypatch.setattr(gc, "collect", lambda *args: 0)

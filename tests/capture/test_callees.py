@@ -26,14 +26,16 @@ def test_callees_of_a_broken_frame_are_captured() -> None:
             return helper(y)
         return y
 
-    check(f, X, graphs=2, breaks=1, captures=None)   # before the branch, and behind it
+    check(f, X, graphs=2, breaks=1, captures=None)  # before the branch, and behind it
 
 
 def test_functions_that_share_a_code_object_do_not_share_their_cells() -> None:
     """The callee's entries are kept by code; each call makes a new closure over another value."""
+
     def f(x, k):
         def inner(y):
             return y * k
+
         y = inner(x)
         return y if y.sum() > -1e9 else inner(y)
 
@@ -111,6 +113,7 @@ def test_a_graph_that_fails_is_left_to_plain_python() -> None:
 
 def test_tracing_tools_are_not_part_of_the_program() -> None:
     import sys
+
     lines = []
 
     def tracer(frame, event, arg):
@@ -136,7 +139,7 @@ def test_tracing_tools_are_not_part_of_the_program() -> None:
 def test_a_profiler_in_c_stays() -> None:
     """Python's own way to put one back would call it as a Python function."""
     framelift.reset()
-    f = lambda x: helper(x) * 2   # noqa: E731
+    f = lambda x: helper(x) * 2  # noqa: E731
     compiled = framelift.compile(f, backend="eager")
     profile = cProfile.Profile()
     profile.enable()
@@ -153,7 +156,7 @@ def test_compilers_at_work_behind_a_break_are_not_captured() -> None:
     def f(x):
         y = x * 2
         y.retain_grad()
-        y.sum().backward(retain_graph=True)   # the graph's way back is compiled here
+        y.sum().backward(retain_graph=True)  # the graph's way back is compiled here
         return y.grad
 
     framelift.reset()

@@ -156,7 +156,9 @@ def test_a_coroutine_that_nobody_awaits_says_so_once() -> None:
             warnings.simplefilter("always")
             assert torch.equal(compiled(X), X + 1)
             gc.collect()
-        assert [str(w.message) for w in told if "never awaited" in str(w.message)] == ["coroutine '_scaled' was never awaited"]
+        assert [str(w.message) for w in told if "never awaited" in str(w.message)] == [
+            "coroutine '_scaled' was never awaited"
+        ]
 
 
 def test_a_coroutine_as_result() -> None:

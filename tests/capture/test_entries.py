@@ -21,6 +21,7 @@ def counting() -> tuple[list[Any], Any]:
     def backend(graph_module: Any, example_inputs: Any) -> Any:
         graphs.append(graph_module)
         return graph_module.forward
+
     return graphs, backend
 
 
@@ -85,7 +86,7 @@ def test_the_entry_that_served_an_instance_is_only_a_hint() -> None:
     for round_ in range(4):
         for holder in holders:
             assert compiled(holder, torch.zeros(1)).item() == len(holder.kind)
-        for holder in holders:   # what each was served by last is wrong now
+        for holder in holders:  # what each was served by last is wrong now
             holder.kind = {"a": "bb", "bb": "ccc", "ccc": "a"}[holder.kind]
     assert len(graphs) == 3
 
@@ -104,11 +105,14 @@ def test_the_look_of_a_call_is_only_a_hint() -> None:
         for by in (1, 2):
             state["by"] = by
             for size in (2, 3):
-                for kind in ("one", "".join(["t", "wo"])):   # a text that is equal and not the same
+                for kind in ("one", "".join(["t", "wo"])):  # a text that is equal and not the same
                     for grad in (True, False):
                         with torch.set_grad_enabled(grad):
                             args = [torch.ones(size)], {"a": [[torch.ones(size + 1)]]}
-                            assert compiled(args[0], kind=kind, deep=args[1]).item() == f(args[0], kind=kind, deep=args[1]).item()
+                            assert (
+                                compiled(args[0], kind=kind, deep=args[1]).item()
+                                == f(args[0], kind=kind, deep=args[1]).item()
+                            )
         if round_ == 0:
             first = len(graphs)
     assert len(graphs) == first
@@ -121,8 +125,8 @@ def test_entries_go_with_what_they_name() -> None:
         return x + len(cls.text)
 
     compiled = framelift.compile(f, backend=backend, fullgraph=True)
-    with config.patch(recompile_limit=2, verify_guards=False):   # verifying keeps what guards name alive
-        for n in range(6):   # each class is gone before the next comes
+    with config.patch(recompile_limit=2, verify_guards=False):  # verifying keeps what guards name alive
+        for n in range(6):  # each class is gone before the next comes
             cls = type("Local", (), {"text": "k" * n})
             assert compiled(torch.zeros(1), cls).item() == n
             del cls
@@ -158,7 +162,10 @@ def test_each_cause_has_a_limit_of_its_own() -> None:
     assert len(graphs) == 5
     told = [str(one.message) for one in caught if "recompile_limit" in str(one.message)]
     assert len(told) == 2 and "because of kind" in told[0] and "because of other" in told[1]
-    assert [(one.origin, one.old, one.new) for one in compiled.recompiles()[:2]] == [("kind", "''", "'k'"), ("kind", "'k'", "'kk'")]
+    assert [(one.origin, one.old, one.new) for one in compiled.recompiles()[:2]] == [
+        ("kind", "''", "'k'"),
+        ("kind", "'k'", "'kk'"),
+    ]
 
 
 def test_recompiles_say_what_was_done() -> None:

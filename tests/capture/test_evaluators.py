@@ -30,7 +30,10 @@ def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Any:
         pytest.skip("no C compiler")
     made = tmp_path_factory.mktemp("native") / f"evaluator{sysconfig.get_config_var('EXT_SUFFIX')}"
     source = Path(__file__).parent / "native" / "evaluator.c"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", f"-I{sysconfig.get_path('include')}", str(source), "-o", str(made)], check=True)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O1", f"-I{sysconfig.get_path('include')}", str(source), "-o", str(made)],
+        check=True,
+    )
     spec = importlib.util.spec_from_file_location("evaluator", made)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -50,7 +53,7 @@ def inner(i: int) -> int:
 
 
 class Step:
-    def __radd__(self, other: int) -> int:   # started by C code: no probe is between the instruction and this frame
+    def __radd__(self, other: int) -> int:  # started by C code: no probe is between the instruction and this frame
         CALLS[0] += 1
         return other + FACTOR
 
@@ -77,7 +80,7 @@ def checked(program: Callable[..., Any], n: int = 20) -> None:
     global FACTOR
     compiled = framelift.compile(program, backend="eager", dynamic=False)
     x = torch.ones(2)
-    for FACTOR in (2, 3, 2):   # noqa: B007
+    for FACTOR in (2, 3, 2):  # noqa: B007
         for _ in range(2):
             CALLS[0] = 0
             wanted, calls = program(x, n), CALLS[0]
@@ -87,7 +90,12 @@ def checked(program: Callable[..., Any], n: int = 20) -> None:
 
 
 #: what the other does, in words: (i)nstall with a chain, install (o)nly CPython's behind it, (u)ninstall
-STEPS = {"i": lambda e: e.install(True), "o": lambda e: e.install(False), "u": lambda e: e.uninstall(), "-": lambda e: None}
+STEPS = {
+    "i": lambda e: e.install(True),
+    "o": lambda e: e.install(False),
+    "u": lambda e: e.uninstall(),
+    "-": lambda e: None,
+}
 
 
 @pytest.mark.parametrize("order", ["".join(p) for p in itertools.product("iou-", repeat=3)])
@@ -100,16 +108,24 @@ def test_orders_around_captures(order: str, evaluator: Any) -> None:
 
 @pytest.mark.parametrize("order", ["".join(p) for p in itertools.product("iou", repeat=2)])
 @pytest.mark.parametrize("program", [by_calls, by_special_methods])
-def test_steps_in_the_midst_of_a_capture(order: str, program: Any, evaluator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_in_the_midst_of_a_capture(
+    order: str, program: Any, evaluator: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are taken by framelift's own code here, which is where another thread would run as well."""
     from framelift.boundary import gateway
+
     steps = iter(order)
     let_in = gateway.let_in
 
     def stepping(*args: Any, **kwargs: Any) -> Any:
         STEPS[next(steps, "-")](evaluator)
         return let_in(*args, **kwargs)
-    for module in [m for m in list(sys.modules.values()) if m and m.__name__.startswith("framelift") and getattr(m, "let_in", None) is let_in]:
+
+    for module in [
+        m
+        for m in list(sys.modules.values())
+        if m and m.__name__.startswith("framelift") and getattr(m, "let_in", None) is let_in
+    ]:
         monkeypatch.setattr(module, "let_in", stepping)
     checked(program, 5)
 
@@ -191,6 +207,7 @@ def test_inside_a_function_that_torchdynamo_compiled() -> None:
 
     def f(x: torch.Tensor) -> torch.Tensor:
         return inner_function(x + 1) + 1
+
     compiled = torch.compile(f, backend="eager")
     for _ in range(3):
         assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 7.0))

@@ -58,7 +58,12 @@ def of_a_class(x: Any) -> Any:
 
 
 def made(x: Any) -> Any:
-    return x + 1, ExceptionGroup("new", [ValueError(3), KeyError("z")]), BaseExceptionGroup("b", [KeyboardInterrupt(2)]), BaseExceptionGroup("b", [ValueError(2)])
+    return (
+        x + 1,
+        ExceptionGroup("new", [ValueError(3), KeyError("z")]),
+        BaseExceptionGroup("b", [KeyboardInterrupt(2)]),
+        BaseExceptionGroup("b", [ValueError(2)]),
+    )
 
 
 def made_of_one_that_knows_it(x: Any) -> Any:
@@ -81,7 +86,9 @@ def nested(x: Any) -> Any:
 STATE = [(globals(), name) for name in ("GROUP", "CODED", "COUNT")]
 
 
-@pytest.mark.parametrize("program", [split_by_raising, looked_at, handed_out, of_a_class, made, made_of_one_that_knows_it, nested])
+@pytest.mark.parametrize(
+    "program", [split_by_raising, looked_at, handed_out, of_a_class, made, made_of_one_that_knows_it, nested]
+)
 def test_groups(program: Any) -> None:
     check(program, X, state=STATE)
 

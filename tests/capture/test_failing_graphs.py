@@ -94,7 +94,20 @@ def written_through_data(x: Any, i: Any) -> Any:
     return TABLE[i] + x
 
 
-PROGRAMS = (caught, written_before, written_through_data, written_after, half_written, seen_through_a_view, drawn_before, drawn_after, with_effects, with_effects_and_numbers, in_a_finally, in_a_block)
+PROGRAMS = (
+    caught,
+    written_before,
+    written_through_data,
+    written_after,
+    half_written,
+    seen_through_a_view,
+    drawn_before,
+    drawn_after,
+    with_effects,
+    with_effects_and_numbers,
+    in_a_finally,
+    in_a_block,
+)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -115,7 +128,7 @@ def test_a_graph_that_fails_is_plain_python(program: Any, backend: str) -> None:
 
     with framelift.config.patch(strict=True):
         wanted, got = run(program), run(framelift.compile(program, backend=backend))
-    if backend == "aot_eager":   # writes once, whatever the program does
+    if backend == "aot_eager":  # writes once, whatever the program does
         wanted, got = ([(*row[:2], *row[3:]) for row in rows] for rows in (wanted, got))
     assert got == wanted
 
@@ -132,7 +145,7 @@ def test_a_block_that_a_break_is_in_is_left_when_the_graph_behind_fails() -> Non
     def program(x: Any, w: Any) -> Any:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             off(1)
-            t = w @ torch.eye(3)    # the wide type is not autocast's: only the real operation fails
+            t = w @ torch.eye(3)  # the wide type is not autocast's: only the real operation fails
         x += 1
         return t
 
@@ -160,6 +173,7 @@ def test_a_block_behind_a_break_is_left_though_nothing_can_be_taken_back() -> No
 
 def test_a_history_that_was_changed_is_not_taken_back() -> None:
     """The error leaves the graph as it is: the input is another one by now."""
+
     def program(x: Any, i: Any) -> Any:
         x.mul_(2)
         return TABLE[i] + x
@@ -173,10 +187,14 @@ def test_a_history_that_was_changed_is_not_taken_back() -> None:
         assert x.tolist() == [6.0, 6.0]
 
 
-@pytest.mark.parametrize("large", [10 ** 20, 1e300])
-@pytest.mark.parametrize("act", [lambda x, n: x.add_(n), lambda x, n: x.fill_(n), lambda x, n: x.__setitem__(0, n), lambda x, n: x.mul_(n * n)])
+@pytest.mark.parametrize("large", [10**20, 1e300])
+@pytest.mark.parametrize(
+    "act",
+    [lambda x, n: x.add_(n), lambda x, n: x.fill_(n), lambda x, n: x.__setitem__(0, n), lambda x, n: x.mul_(n * n)],
+)
 def test_a_number_too_large_for_torch_fails_as_in_plain_python(act: Any, large: Any) -> None:
     """A write came before, and an effect between the two."""
+
     def program(x: Any, y: Any, n: Any) -> Any:
         y.add_(1)
         LOG.append("between")
@@ -219,8 +237,11 @@ def test_handlers_are_seen() -> None:
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_attention_draws_only_with_dropout(dropout: float) -> None:
     """Without dropout there is nothing to take back, so nothing is kept before each call; with it the numbers are plain Python's."""
+
     def f(q, k, v):
-        torch.nn.functional.scaled_dot_product_attention(k, q, v, dropout_p=dropout)   # nobody uses it: it may have drawn
+        torch.nn.functional.scaled_dot_product_attention(
+            k, q, v, dropout_p=dropout
+        )  # nobody uses it: it may have drawn
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=dropout) + torch.rand(4) * dropout
 
     given = [torch.rand(1, 2, 3, 4) for _ in range(3)]
@@ -242,18 +263,23 @@ def test_attention_draws_only_with_dropout(dropout: float) -> None:
 
 # -- a compiled graph that fails where the graph itself does not ---------------------------------------------------------------------------
 
+
 def broken(graph_module: Any, inputs: Any) -> Any:
     """A backend whose graphs fail at once."""
+
     def run(*args: Any) -> Any:
         raise ValueError("broken")
+
     return run
 
 
 def broken_at_the_end(graph_module: Any, inputs: Any) -> Any:
     """A backend whose graphs do everything, and then fail."""
+
     def run(*args: Any) -> Any:
         graph_module(*args)
         raise ValueError("broken")
+
     return run
 
 
@@ -275,7 +301,15 @@ def with_an_assertion(x: Any, i: Any) -> Any:
     return TABLE[i] + x
 
 
-FAILING = (with_effects, with_effects_and_numbers, written_through_data, in_a_finally, with_settings, of_sizes, with_an_assertion)
+FAILING = (
+    with_effects,
+    with_effects_and_numbers,
+    written_through_data,
+    in_a_finally,
+    with_settings,
+    of_sizes,
+    with_an_assertion,
+)
 
 
 @pytest.mark.parametrize("backend", [broken, broken_at_the_end], ids=lambda b: b.__name__)
@@ -314,12 +348,14 @@ def test_an_operator_of_the_program_may_fail_whatever_its_name() -> None:
         if x.numel() and bool((x > 1).any()):
             raise ValueError("too large")
         return x.clone()
+
     library.impl("sum", refuse, "CPU")
     library.impl("sum", lambda x: torch.empty_like(x), "Meta")
 
     def f(x: torch.Tensor) -> torch.Tensor:
         x.add_(1)
         return torch.ops.framelift_named_alike.sum(x)
+
     check(f, torch.zeros(3))
     compiled = framelift.compile(f, backend="eager")
     compiled(torch.zeros(3))
@@ -346,7 +382,12 @@ def test_a_call_of_a_graph_shows_its_failures_and_nothing_else() -> None:
     call = _core.GraphCall(graph, failed)
     first, second, gone = ValueError("first"), TypeError("second"), KeyboardInterrupt()
     assert call(1, 2) == (1, 2) and call(*range(9)) == tuple(range(9)) and not seen
-    for given, leaves, context in (((first,), first, None), ((first, second), second, first), ((first, first), first, None), ((gone,), gone, None)):
+    for given, leaves, context in (
+        ((first,), first, None),
+        ((first, second), second, first),
+        ((first, first), first, None),
+        ((gone,), gone, None),
+    ):
         seen.clear()
         with pytest.raises(BaseException) as caught:
             call(*given)

@@ -23,7 +23,9 @@ def preloaded(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(library)
 
 
-@pytest.mark.parametrize("program,step", [("plain", 3), ("objects", 5), ("broken", 13), ("generators", 5), ("failing", 7), ("module", 11)])
+@pytest.mark.parametrize(
+    "program,step", [("plain", 3), ("objects", 5), ("broken", 13), ("generators", 5), ("failing", 7), ("module", 11)]
+)
 def test_failing_allocations(preloaded: str, program: str, step: int) -> None:
     """Every `step`-th allocation of a capture and its call; failing_memory.py runs them all."""
     environment = {**os.environ, "LD_PRELOAD": preloaded, "PYTHONWARNINGS": "ignore"}

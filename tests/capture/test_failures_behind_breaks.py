@@ -104,6 +104,7 @@ def with_cells(x: torch.Tensor) -> Any:
     def more() -> int:
         amount.append(len(amount))
         return 2
+
     with Block():
         x = x.cos()
         print(end="")
@@ -172,7 +173,10 @@ def test_handlers_of_the_frame_see_it() -> None:
     assert result.tolist() == [5, 5, 5] and said
     framelift.reset()
     LOG.clear()
-    assert framelift.compile(swallowed, backend=Backend(ValueError("cannot")))(torch.ones(3)) == ((3,), "BackendCompilerFailed")
+    assert framelift.compile(swallowed, backend=Backend(ValueError("cannot")))(torch.ones(3)) == (
+        (3,),
+        "BackendCompilerFailed",
+    )
 
 
 def test_the_traceback_names_the_line() -> None:
@@ -242,8 +246,17 @@ def within_another_finally(x: torch.Tensor) -> Any:
 
 
 @pytest.mark.parametrize("error", [ValueError("cannot"), KeyboardInterrupt()])
-@pytest.mark.parametrize("program", [returns_a_call, returns_a_call_of_two_blocks, leaves_a_loop, next_round,
-                                     returns_a_call_finally, within_another_finally])
+@pytest.mark.parametrize(
+    "program",
+    [
+        returns_a_call,
+        returns_a_call_of_two_blocks,
+        leaves_a_loop,
+        next_round,
+        returns_a_call_finally,
+        within_another_finally,
+    ],
+)
 def test_blocks_end_that_were_about_to_end(program: Callable[..., Any], error: BaseException) -> None:
     """The part behind the break is the end of the block itself, which the block's own handler does not cover."""
     framelift.reset()
@@ -265,5 +278,8 @@ def swallowed_at_the_end(x: torch.Tensor) -> Any:
 def test_what_follows_a_block_that_swallows_has_its_variables() -> None:
     framelift.reset()
     LOG.clear()
-    assert framelift.compile(swallowed_at_the_end, backend=Backend(ValueError("cannot")))(torch.ones(2)).tolist() == [7, 7]
+    assert framelift.compile(swallowed_at_the_end, backend=Backend(ValueError("cannot")))(torch.ones(2)).tolist() == [
+        7,
+        7,
+    ]
     assert LOG == ["begins", "BackendCompilerFailed"]

@@ -90,7 +90,11 @@ def remembered(drivers: list[Driver]) -> list[str]:
     """The stores that have code of this file among their keys or items."""
     found = [name for name, store in stores() if any(map(is_ours, list(store)))]
     for driver in drivers:
-        found += [f"Driver.{name}" for name, value in vars(driver).items() if isinstance(value, CONTAINERS) and any(map(is_ours, list(value)))]
+        found += [
+            f"Driver.{name}"
+            for name, value in vars(driver).items()
+            if isinstance(value, CONTAINERS) and any(map(is_ours, list(value)))
+        ]
     return sorted(set(found))
 
 
@@ -133,7 +137,7 @@ def test_sizes_are_constants_again_after_a_reset() -> None:
     compiled = framelift.compile(lambda x: x * 2, backend="eager")
     for size in (2, 3, 4, 5):
         compiled(torch.ones(size))
-    assert compiled.report().captures == 2   # the second for all sizes
+    assert compiled.report().captures == 2  # the second for all sizes
     framelift.reset()
     compiled(torch.ones(2))
     assert compiled.miss.seen[compiled.function.__code__].changing == {}

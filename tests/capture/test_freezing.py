@@ -46,7 +46,9 @@ def test_state_is_held_by_the_graph_and_told_by_its_identity(dynamic: bool) -> N
             torch.testing.assert_close(compiled(X), net(X))
         held = backend.graphs[0]
         assert len(list(held.parameters())) == 2 and len(list(held.buffers())) == 1
-        assert not any("weight" in node.name or "scale" in node.name for node in held.graph.find_nodes(op="placeholder"))
+        assert not any(
+            "weight" in node.name or "scale" in node.name for node in held.graph.find_nodes(op="placeholder")
+        )
         net.scale = torch.full((4,), 3.0)
         torch.testing.assert_close(compiled(X), net(X))
         net.layer.weight = nn.Parameter(torch.zeros(4, 3))

@@ -20,6 +20,7 @@ X = torch.arange(4.0) + 1
 def made(scale: Any, offset: Any = 1) -> Any:
     def inner(t: torch.Tensor, more: Any = offset) -> torch.Tensor:
         return t * scale + more
+
     return inner
 
 
@@ -29,6 +30,7 @@ def wrapped(scale: Any) -> Any:
     @functools.wraps(function)
     def inner(t: torch.Tensor) -> torch.Tensor:
         return function(t) + 1
+
     return inner
 
 
@@ -42,7 +44,7 @@ class Holder:
         self.function = function
 
 
-TOP_LEVEL = (lambda t: t * 2).__code__   # not made inside a function
+TOP_LEVEL = (lambda t: t * 2).__code__  # not made inside a function
 
 
 def call(x: torch.Tensor, f: Any) -> torch.Tensor:
@@ -105,6 +107,7 @@ def decorated_inside(x: torch.Tensor) -> torch.Tensor:
     @torch.compiler.disable
     def inner(t: torch.Tensor) -> torch.Tensor:
         return t.sin()
+
     return inner(x * 2) * 2
 
 
@@ -112,11 +115,14 @@ def disabled_by_framelift(x: torch.Tensor) -> torch.Tensor:
     @framelift.disable
     def inner(t: torch.Tensor) -> torch.Tensor:
         return t.sin()
+
     return inner(x * 2) * 2
 
 
-@pytest.mark.parametrize("program, captures, graphs", [
-    (disabled_inside, 3, 1), (disabled_closure, 3, 1), (decorated_inside, 3, 2), (disabled_by_framelift, 3, 2)])
+@pytest.mark.parametrize(
+    "program, captures, graphs",
+    [(disabled_inside, 3, 1), (disabled_closure, 3, 1), (decorated_inside, 3, 2), (disabled_by_framelift, 3, 2)],
+)
 def test_a_function_disabled_inside(program: Any, captures: int, graphs: int) -> None:
     """One part up to the decorator, one up to the call, one behind it: of these, each is captured once."""
     assert _graphs_of(program, lambda: (X,)) == (captures, graphs)
@@ -138,10 +144,10 @@ def test_functions_that_take_turns_in_a_global_or_a_cell() -> None:
     for _ in range(12):
         assert torch.equal(function(X), X * 2 + 1)
         inner = made(2)
-    assert framelift.stats()["captures"] == 1   # reached from the function, as from an argument
+    assert framelift.stats()["captures"] == 1  # reached from the function, as from an argument
 
     def reads_a_global(x: torch.Tensor) -> torch.Tensor:
-        return REPLACED(x)   # type: ignore[name-defined, no-any-return]  # noqa: F821
+        return REPLACED(x)  # type: ignore[name-defined, no-any-return]  # noqa: F821
 
     framelift.reset()
     function = compiled(reads_a_global)
@@ -176,11 +182,29 @@ def _with_mark(decorator: Any, function: Any) -> Any:
 
 
 FUNCTIONS: list[Callable[[], Any]] = [
-    lambda: made(2), lambda: made(3), lambda: made(torch.full((4,), 2.0)), lambda: made(2, 5), lambda: _other_code(2), lambda: SPECIAL,
-    lambda: wrapped(2), lambda: wrapped(4), lambda: _another_default(made(2), 7), lambda: _another_default(made(2), 9), lambda: _another_name(made(2)),
-    lambda: noted(made(2), note=3), lambda: noted(made(2), note=4), lambda: noted(made(2), _note=3), lambda: framelift.disable(made(2)),
-    lambda: framelift.disable(made(3)), lambda: torch.compiler.disable(made(2)), lambda: torch.compiler.disable(made(3)),
-    lambda: framelift.allow_in_graph(made(3)), lambda: framelift.allow_in_graph(made(4)), lambda: made(2), lambda: SPECIAL]
+    lambda: made(2),
+    lambda: made(3),
+    lambda: made(torch.full((4,), 2.0)),
+    lambda: made(2, 5),
+    lambda: _other_code(2),
+    lambda: SPECIAL,
+    lambda: wrapped(2),
+    lambda: wrapped(4),
+    lambda: _another_default(made(2), 7),
+    lambda: _another_default(made(2), 9),
+    lambda: _another_name(made(2)),
+    lambda: noted(made(2), note=3),
+    lambda: noted(made(2), note=4),
+    lambda: noted(made(2), _note=3),
+    lambda: framelift.disable(made(2)),
+    lambda: framelift.disable(made(3)),
+    lambda: torch.compiler.disable(made(2)),
+    lambda: torch.compiler.disable(made(3)),
+    lambda: framelift.allow_in_graph(made(3)),
+    lambda: framelift.allow_in_graph(made(4)),
+    lambda: made(2),
+    lambda: SPECIAL,
+]
 
 QUESTIONS: dict[str, Any] = {
     "call": call,
@@ -208,7 +232,8 @@ def test_another_function_at_the_place(name: str, place: str) -> None:
     program, put = {
         "argument": (ask, lambda f: f),
         "dictionary": (lambda x, table: ask(x, table["f"]), lambda f: {"f": f}),
-        "attribute": (lambda x, holder: ask(x, holder.function), Holder)}[place]
+        "attribute": (lambda x, holder: ask(x, holder.function), Holder),
+    }[place]
     function = compiled(program)
     for make in FUNCTIONS:
         f = make()
@@ -242,7 +267,7 @@ def test_two_places_may_hold_one_function() -> None:
 def test_attributes_written_to_a_fresh_function() -> None:
     def program(x: torch.Tensor, f: Any) -> torch.Tensor:
         f.count = getattr(f, "count", 0) + 1
-        return x * f.count   # type: ignore[no-any-return]
+        return x * f.count  # type: ignore[no-any-return]
 
     function = compiled(program)
     for start in (None, None, 4, 5, None):
@@ -255,14 +280,22 @@ def test_attributes_written_to_a_fresh_function() -> None:
 def test_a_mark_put_on_another_function_of_the_code(decorator: Any) -> None:
     """Marks that are kept by identity, outside of the function: a marked function is one node, with what its own cells hold."""
     function = compiled(call)
-    for f in (made(2), made(2), _with_mark(decorator, made(3)), _with_mark(decorator, made(5)), made(2), _with_mark(decorator, made(2))):
+    for f in (
+        made(2),
+        made(2),
+        _with_mark(decorator, made(3)),
+        _with_mark(decorator, made(5)),
+        made(2),
+        _with_mark(decorator, made(2)),
+    ):
         assert torch.equal(function(X, f), f(X) * 2)
 
 
 def test_functions_of_torch_that_share_their_code() -> None:
     """torch makes the pooling functions by one factory; each is an operation of its own."""
+
     def program(x: torch.Tensor, f: Any) -> torch.Tensor:
-        return f(x, 2)   # type: ignore[no-any-return]
+        return f(x, 2)  # type: ignore[no-any-return]
 
     assert F.max_pool2d.__code__ is F.adaptive_max_pool2d.__code__
     function = compiled(program)
@@ -275,7 +308,7 @@ def test_functions_of_torch_that_share_their_code() -> None:
 def test_a_graph_that_keeps_a_function_is_for_that_function() -> None:
     @framelift.nonstrict_trace
     def applied(t: torch.Tensor, f: Any) -> torch.Tensor:
-        return f(t)   # type: ignore[no-any-return]
+        return f(t)  # type: ignore[no-any-return]
 
     function = compiled(lambda x, f: applied(x, f) + 1)
     for f in (made(2), made(3), made(2), made(5)):

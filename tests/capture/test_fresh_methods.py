@@ -53,6 +53,7 @@ def manager(k: int) -> Any:
     @contextlib.contextmanager
     def inner() -> Any:
         yield k
+
     return inner
 
 
@@ -132,12 +133,20 @@ def other() -> Any:
             return t - 1
 
         of_class = looking = reading = method
+
     return Made()
 
 
 PAIRS: list[Callable[[], tuple[Any, Any]]] = [
-    lambda: (made := fresh(), made), lambda: (made := fresh(), made), lambda: (fresh(3), fresh()), lambda: (SPECIAL, SPECIAL),
-    lambda: (made := other(), made), lambda: (fresh(7), SPECIAL), lambda: (SPECIAL, fresh()), lambda: (fresh(), SPECIAL)]
+    lambda: (made := fresh(), made),
+    lambda: (made := fresh(), made),
+    lambda: (fresh(3), fresh()),
+    lambda: (SPECIAL, SPECIAL),
+    lambda: (made := other(), made),
+    lambda: (fresh(7), SPECIAL),
+    lambda: (SPECIAL, fresh()),
+    lambda: (fresh(), SPECIAL),
+]
 
 
 @pytest.mark.parametrize("bound", ["method", "of_class", "reading", "looking"])
@@ -174,9 +183,11 @@ def test_a_receiver_that_leaves_is_the_one_of_the_call() -> None:
 
 def test_managers_of_torch_and_of_the_program_share_the_code_of_their_factory() -> None:
     """contextlib and torch make functions by one factory; some of torch's have handlers."""
+
     def both(return_indices: int) -> Any:
         return torch._jit_internal.boolean_dispatch(
-            "return_indices", 2, False, lambda t, n, **_: t + n, lambda t, n, **_: t * return_indices, "module", "name")
+            "return_indices", 2, False, lambda t, n, **_: t + n, lambda t, n, **_: t * return_indices, "module", "name"
+        )
 
     program = lambda x, f: f(x, 2)  # noqa: E731
     function = compiled(program)

@@ -86,6 +86,7 @@ def test_seeded_inside():
     def f(x, g):
         g.manual_seed(5)
         return x + torch.randn(2, 3, generator=g)
+
     _alike(f, _seeded)
 
 
@@ -94,6 +95,7 @@ def test_made_inside():
         g = torch.Generator().manual_seed(5)
         h = torch.Generator("cpu")
         return x + torch.rand(2, 3, generator=g) + torch.rand(2, 3, generator=h)
+
     _alike(f, lambda: None)
 
 
@@ -141,6 +143,7 @@ def test_seed_of_the_process_then_numbers():
     def f(x, _):
         torch.manual_seed(3)
         return x + torch.rand(2, 3)
+
     _alike(f, lambda: None)
 
 
@@ -149,6 +152,7 @@ def test_seed_of_the_process_after_numbers():
         y = torch.rand(2, 3)
         torch.manual_seed(3)
         return x + y
+
     _alike(f, lambda: None)
 
 
@@ -157,6 +161,7 @@ def test_seed_between_numbers_breaks():
         y = torch.rand(2, 3)
         torch.manual_seed(3)
         return x + y + torch.rand(2, 3)
+
     _alike(f, lambda: None, graphs=2, fullgraph=False)
 
 
@@ -166,6 +171,7 @@ def test_state_taken_and_set():
         y = torch.rand(2, 3)
         torch.set_rng_state(state)
         return x + y
+
     _alike(f, lambda: None)
 
 
@@ -175,6 +181,7 @@ def test_numbers_after_a_state_was_set_break():
         y = torch.rand(2, 3)
         torch.set_rng_state(state)
         return x + y - torch.rand(2, 3)
+
     _alike(f, lambda: None, graphs=2, fullgraph=False)
 
 
@@ -184,6 +191,7 @@ def test_state_of_a_generator():
         y = torch.rand(2, 3, generator=g)
         g.set_state(state)
         return x + y
+
     _alike(f, _seeded)
 
 
@@ -199,7 +207,9 @@ def test_state_handed_out():
 
 
 def test_state_looked_into_breaks():
-    _alike(lambda x, _: x + torch.get_rng_state().sum() % 7 + torch.rand(2, 3), lambda: None, graphs=None, fullgraph=False)
+    _alike(
+        lambda x, _: x + torch.get_rng_state().sum() % 7 + torch.rand(2, 3), lambda: None, graphs=None, fullgraph=False
+    )
 
 
 def test_state_from_outside_breaks():
@@ -208,6 +218,7 @@ def test_state_from_outside_breaks():
     def f(x, _):
         torch.set_rng_state(state)
         return x + torch.rand(2, 3)
+
     _alike(f, lambda: None, graphs=None, fullgraph=False)
 
 
@@ -219,6 +230,7 @@ def test_fork(seed):
                 torch.manual_seed(seed)
             y = x + torch.rand(2, 3)
         return y * 2
+
     _alike(f, lambda: None)
 
 
@@ -229,6 +241,7 @@ def test_forks_in_one_another():
             with torch.random.fork_rng():
                 torch.manual_seed(2)
                 return x + torch.rand(2, 3)
+
     _alike(f, lambda: None)
 
 
@@ -237,6 +250,7 @@ def test_numbers_after_a_fork():
         with torch.random.fork_rng():
             y = x + torch.rand(2, 3)
         return y + torch.rand(2, 3)
+
     _alike(f, lambda: None, graphs=2, fullgraph=False)
 
 
@@ -248,6 +262,7 @@ def test_break_inside_a_fork():
             framelift.graph_break()
             y = y + torch.rand(2, 3)
         return y + torch.rand(2, 3)
+
     _alike(f, lambda: None, graphs=None, fullgraph=False)
 
 
@@ -285,6 +300,7 @@ def test_effects_stay_with_their_numbers():
     def f(x, g):
         seen.append(len(seen))
         return x + torch.rand(2, 3, generator=g)
+
     _alike(f, _seeded, graphs=None)
     assert len(seen) == 6
 
@@ -296,6 +312,7 @@ def test_dropout_after_a_seed():
 def test_inside_a_body_of_an_operator():
     def f(x, g):
         return torch.utils.checkpoint.checkpoint(lambda y: y + torch.rand(2, 3, generator=g), x, use_reentrant=False)
+
     _alike(f, _seeded, graphs=None, fullgraph=False)
 
 
@@ -307,6 +324,7 @@ def test_threads_share_a_capture():
     def work(seed):
         generator = torch.Generator().manual_seed(seed)
         results[seed] = [fast(x, generator) for _ in range(20)]
+
     threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
     for thread in threads:
         thread.start()
@@ -320,8 +338,12 @@ def test_threads_share_a_capture():
 def test_no_generator_is_the_default_one_also_where_sizes_are_symbolic() -> None:
     def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         n = x.shape[0]
-        return (x + torch.randn((n, 3), generator=None, dtype=x.dtype), torch.randperm(n, generator=None),
-                torch.rand(x.shape, generator=None), torch.randint(3, x.shape, generator=None))
+        return (
+            x + torch.randn((n, 3), generator=None, dtype=x.dtype),
+            torch.randperm(n, generator=None),
+            torch.rand(x.shape, generator=None),
+            torch.randint(3, x.shape, generator=None),
+        )
 
     compiled = framelift.compile(f, backend="eager", fullgraph=True)
     for size in (2, 3, 4, 5):
@@ -339,6 +361,7 @@ def test_a_copy_of_the_graph_draws_from_the_same_generator():
 
     def copying(graph_module, _inputs):
         return copy.deepcopy(graph_module).forward
+
     _alike(_uniform, _seeded, backend=copying)
 
 
@@ -361,5 +384,6 @@ def test_not_exported():
     class Model(nn.Module):
         def forward(self, x):
             return f(x)
+
     with pytest.raises(Exception, match="Generator"):
         framelift.export.export(Model(), (torch.zeros(3),), strict=True)

@@ -49,6 +49,7 @@ def test_model_and_callable_die(backend: str) -> None:
 
 def test_classes_of_the_program_die() -> None:
     """What is remembered of a class is forgotten with it, and with it all that its functions see."""
+
     def used() -> weakref.ref:
         class Local:
             def __init__(self, n):
@@ -100,6 +101,7 @@ def test_function_dies_with_its_closure() -> None:
 
         def f(x):
             return x + held.count
+
         return f, held
 
     f, held = make()
@@ -112,6 +114,7 @@ def test_function_dies_with_its_closure() -> None:
 
 def test_nothing_of_a_rehearsal_is_reachable_from_user_objects() -> None:
     """Walk everything reachable from the user's objects: no stand-in (meta tensor), no twin code, no framelift object."""
+
     def helper(x, n=2):
         return x * n
 

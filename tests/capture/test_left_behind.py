@@ -33,7 +33,12 @@ FAILING: dict[str, Callable[[torch.Tensor], Any]] = {
 
 def _transforms() -> tuple[Any, ...]:
     hooks = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
-    return torch._C._functorch.peek_interpreter_stack(), forward_ad._current_level, torch._C._is_fwd_grad_enabled(), hooks
+    return (
+        torch._C._functorch.peek_interpreter_stack(),
+        forward_ad._current_level,
+        torch._C._is_fwd_grad_enabled(),
+        hooks,
+    )
 
 
 @pytest.mark.parametrize("name", FAILING)
@@ -51,18 +56,27 @@ def test_a_transform_that_fails_on_data_is_left(name: str) -> None:
 
 
 @pytest.mark.parametrize("inside", (True, False))
-@pytest.mark.parametrize("differentiate", (
-    lambda x: torch.func.vjp(torch.sin, x)[1](x)[0], lambda x: torch.func.grad(lambda y: y.sin().sum())(x), lambda x: torch.func.jvp(torch.sin, (x,), (x,))))
+@pytest.mark.parametrize(
+    "differentiate",
+    (
+        lambda x: torch.func.vjp(torch.sin, x)[1](x)[0],
+        lambda x: torch.func.grad(lambda y: y.sin().sum())(x),
+        lambda x: torch.func.jvp(torch.sin, (x,), (x,)),
+    ),
+)
 def test_differentiating_in_inference_mode(differentiate: Any, inside: bool) -> None:
     """Torch suspends the mode for the length of the transform, so its results are no inference tensors."""
+
     def step(x: torch.Tensor) -> Any:
         with torch.inference_mode(inside):
             result = differentiate(x)
         return result, x * 2
+
     check(step, torch.randn(3, requires_grad=True), graphs=None, breaks=None)
 
     def around(x: torch.Tensor) -> Any:
         return differentiate(x)
+
     with torch.inference_mode(inside):
         check(around, torch.randn(3), graphs=None, breaks=None)
     assert not torch.is_inference_mode_enabled()
@@ -71,7 +85,11 @@ def test_differentiating_in_inference_mode(differentiate: Any, inside: bool) -> 
 def test_levels_of_forward_mode_that_stay_open() -> None:
     entered = framelift.compile(forward_ad.enter_dual_level, backend="eager")
     left = framelift.compile(forward_ad.exit_dual_level, backend="eager")
-    for enter, leave in ((entered, left), (entered, forward_ad.exit_dual_level), (forward_ad.enter_dual_level, left)) * 2:
+    for enter, leave in (
+        (entered, left),
+        (entered, forward_ad.exit_dual_level),
+        (forward_ad.enter_dual_level, left),
+    ) * 2:
         level = enter()
         assert (level, forward_ad._current_level) == (0, 0)
         leave()
@@ -82,6 +100,7 @@ def test_kernels_of_attention_where_the_graph_fails() -> None:
     def run(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
             return torch.nn.functional.scaled_dot_product_attention(x, x, x) + TABLE[i]
+
     fast, before = framelift.compile(run, backend="eager"), _kernels()
     for index in ([0, 1], [0, 9], [3, 1]):
         given = torch.ones(1, 2, 2), torch.tensor(index)
@@ -95,7 +114,12 @@ def test_kernels_of_attention_where_the_graph_fails() -> None:
 
 def _kernels() -> tuple[Any, ...]:
     cuda = torch.backends.cuda
-    return cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(), torch._C._get_sdp_priority_order()
+    return (
+        cuda.flash_sdp_enabled(),
+        cuda.mem_efficient_sdp_enabled(),
+        cuda.math_sdp_enabled(),
+        torch._C._get_sdp_priority_order(),
+    )
 
 
 def _named(x: torch.Tensor) -> Any:
@@ -122,7 +146,7 @@ def test_profiler_ranges_are_whole_objects() -> None:
     result = framelift.compile(_named, backend="eager")(torch.ones(2))
     assert result[1:3] == ("inside", None)
     assert vars(result[3]).keys() == vars(record_function("")).keys()
-    with result[3]:   # it may be entered for real
+    with result[3]:  # it may be entered for real
         pass
 
 
@@ -140,6 +164,7 @@ def test_profiler_ranges_entered_and_left_in_different_calls() -> None:
     def leave(region: Any, x: torch.Tensor) -> torch.Tensor:
         region.__exit__(None, None, None)
         return x + 1
+
     fast_enter, fast_leave = framelift.compile(enter, backend="eager"), framelift.compile(leave, backend="eager")
     for first, second in ((enter, fast_leave), (fast_enter, leave), (fast_enter, fast_leave)):
         region = record_function("both")
@@ -149,9 +174,11 @@ def test_profiler_ranges_entered_and_left_in_different_calls() -> None:
 
 def test_parameters_of_lazy_modules_made_in_inference_mode() -> None:
     """They are inference tensors, as all that is made in that mode."""
+
     def run(module: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
         with torch.inference_mode():
             return module(x)
+
     for call in (run, framelift.compile(run, backend="eager")):
         module = torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.LazyBatchNorm1d())
         for _ in range(2):

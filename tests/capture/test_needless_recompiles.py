@@ -37,6 +37,7 @@ def captures_of(call: Callable[[], Any], change: Callable[[], Any], times: int =
 
 # ---- entries that appear on a class -----------------------------------------------------------------------------------
 
+
 def _plain() -> Any:
     class Config:
         def __init__(self) -> None:
@@ -47,6 +48,7 @@ def _plain() -> Any:
 
         def __hash__(self) -> int:
             return 1
+
     return Config()
 
 
@@ -54,6 +56,7 @@ def _data() -> Any:
     @dataclasses.dataclass
     class Config:
         scale: int = 2
+
     return Config()
 
 
@@ -66,6 +69,7 @@ def _abstract() -> Any:
 
     class Config(Base):
         def method(self) -> None: ...
+
     return Config()
 
 
@@ -75,12 +79,14 @@ def _slotted() -> Any:
 
         def __init__(self) -> None:
             self.scale = 2
+
     return Config()
 
 
 def _listed() -> Any:
     class Config(list):
         scale = 2
+
     return Config([1])
 
 
@@ -91,6 +97,7 @@ def _cached() -> Any:
         @functools.cached_property
         def other(self) -> int:
             return 3
+
     return Config()
 
 
@@ -100,7 +107,7 @@ class HasScale(typing.Protocol):
 
 
 def _reduced(obj: Any) -> None:
-    obj.__reduce_ex__(4)    # what pickle asks: leaves __slotnames__ on the class
+    obj.__reduce_ex__(4)  # what pickle asks: leaves __slotnames__ on the class
 
 
 POKES: dict[str, Callable[[Any], Any]] = {
@@ -138,7 +145,9 @@ def test_what_appears_on_a_class_and_is_not_read(make: Callable[[], Any], progra
     assert captures_of(lambda: function(X, obj), lambda: POKES[poke](obj)) == 1
 
 
-@pytest.mark.parametrize("name, value", [("__bool__", lambda self: False), ("__len__", lambda self: 0), ("__bool__", 5)])
+@pytest.mark.parametrize(
+    "name, value", [("__bool__", lambda self: False), ("__len__", lambda self: 0), ("__bool__", 5)]
+)
 def test_a_special_method_that_appears_is_seen(name: str, value: Any) -> None:
     class Config:
         scale = 2
@@ -172,11 +181,11 @@ def test_a_special_method_taken_away_by_none() -> None:
 
     function, config = compiled(program), Config()
     assert torch.equal(function(X, config), X * 2)
-    Config.__bool__ = lambda self: False   # type: ignore[attr-defined]
+    Config.__bool__ = lambda self: False  # type: ignore[attr-defined]
     assert torch.equal(function(X, config), X * 3)
-    Base.__len__ = None   # type: ignore[assignment]
+    Base.__len__ = None  # type: ignore[assignment]
     assert torch.equal(function(X, config), X * 3)
-    del Config.__bool__   # type: ignore[attr-defined]
+    del Config.__bool__  # type: ignore[attr-defined]
     with pytest.raises(TypeError):
         function(X, config)
 
@@ -198,7 +207,7 @@ class Settings:
 def test_a_model_that_is_saved_copied_and_loaded() -> None:
     for cls in (Model, Settings):
         if "__slotnames__" in vars(cls):
-            del cls.__slotnames__   # type: ignore[attr-defined]
+            del cls.__slotnames__  # type: ignore[attr-defined]
     model = Model()
     function = framelift.compile(model, backend="eager")
 
@@ -242,7 +251,12 @@ def test_of_several_captures_the_closest_gives_the_reason() -> None:
     finally:
         FACTOR = 2
     assert [(one.kind, one.new) for one in function.recompiles()] == [
-        ("state", ""), ("EQ", "3"), ("state", ""), ("TENSOR", "size (4,)"), ("TENSOR", "dtype torch.float64")]
+        ("state", ""),
+        ("EQ", "3"),
+        ("state", ""),
+        ("TENSOR", "size (4,)"),
+        ("TENSOR", "dtype torch.float64"),
+    ]
 
 
 def test_a_limit_is_not_evaded_by_a_reason_that_another_capture_gives() -> None:
@@ -275,6 +289,7 @@ def test_reason_of_a_capture_whose_objects_died() -> None:
     def make() -> Any:
         class Config:
             scale = 2
+
         return Config()
 
     framelift.reset()
@@ -313,7 +328,10 @@ GRAPH_VALUES: dict[str, tuple[Callable[[Any, torch.Tensor], Any], Callable[[], l
     "masked_select": (lambda v, t: torch.masked_select(t, v) * 2, _masks),
     "nonzero": (lambda v, t: v.nonzero(), _masks),
     "where": (lambda v, t: torch.where(v)[0] + 1, _masks),
-    "edges": (lambda v, t: v[:, v[0] != v[1]], lambda: [torch.tensor([[0, 1, 2, k % 3], [0, 2, k % 4, 1]]) for k in range(10)]),
+    "edges": (
+        lambda v, t: v[:, v[0] != v[1]],
+        lambda: [torch.tensor([[0, 1, 2, k % 3], [0, 2, k % 4, 1]]) for k in range(10)],
+    ),
     "unique": (lambda v, t: v.unique(), _pairs),
     "repeat_interleave": (lambda v, t: torch.repeat_interleave(t[:2], v), _pairs),
     "split": (lambda v, t: t.split(v.tolist()), _pairs),
@@ -321,7 +339,7 @@ GRAPH_VALUES: dict[str, tuple[Callable[[Any, torch.Tensor], Any], Callable[[], l
     "sum of a list": (lambda v, t: t * sum(v.tolist()), _pairs),
     "arange": (lambda v, t: torch.arange(v.max().item()), _pairs),
     "zeros": (lambda v, t: torch.zeros(v.item(), 3) + 1, _counting),
-    "slice": (lambda v, t: t[:v.item()] * 2, _counting),
+    "slice": (lambda v, t: t[: v.item()] * 2, _counting),
     "index": (lambda v, t: t[v.argmax().item()], lambda: [torch.arange(12).roll(k) for k in range(11)]),
     "pad": (lambda v, t: torch.nn.functional.pad(t, (0, v.item())), _counting),
     "check": (lambda v, t: (torch._check(v.item() >= 0), t * v.item())[1], _counting),
@@ -350,7 +368,11 @@ def test_values_are_guessed_twice_at_most(name: str) -> None:
     for value in values():
         assert _same(function(value, T12), program(value, T12))
     code = program.__code__
-    whole = [note for note in function.miss.record.notes if note.line == code.co_firstlineno and note.stop is None and note.resumed is None]
+    whole = [
+        note
+        for note in function.miss.record.notes
+        if note.line == code.co_firstlineno and note.stop is None and note.resumed is None
+    ]
     assert len(whole) <= 2
 
 
@@ -388,6 +410,7 @@ def test_an_error_of_a_value_is_the_programs_own() -> None:
 
 # ---- the form of a call -----------------------------------------------------------------------------------------------------
 
+
 class WithTargets(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -418,6 +441,7 @@ def test_the_form_of_a_call_below_a_decorator() -> None:
         @functools.wraps(function)
         def wrapper(*a: Any, **k: Any) -> Any:
             return function(*a, **k)
+
         return wrapper
 
     @decorated

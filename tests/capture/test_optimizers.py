@@ -11,7 +11,17 @@ import framelift
 from support import check
 
 WHOLE: dict[str, dict[str, Any]] = {
-    "SGD": {"lr": 0.1}, "Adagrad": {}, "RMSprop": {}, "Adadelta": {}, "Rprop": {}, "Adam": {}, "AdamW": {}, "Adamax": {}, "NAdam": {}, "ASGD": {}}
+    "SGD": {"lr": 0.1},
+    "Adagrad": {},
+    "RMSprop": {},
+    "Adadelta": {},
+    "Rprop": {},
+    "Adam": {},
+    "AdamW": {},
+    "Adamax": {},
+    "NAdam": {},
+    "ASGD": {},
+}
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {**options, "foreach": foreach}) for name, options in WHOLE.items() for foreach in (False, True)),
     ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
@@ -19,7 +29,9 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("RMSprop", {"momentum": 0.5, "centered": True}),
     ("Adam", {"lr": torch.tensor(0.01), "foreach": False}),
     ("Adam", {"fused": True}),
-    ("ASGD", {"lr": 0.1, "t0": 2.0, "weight_decay": 0.1, "foreach": False}), ("ASGD", {"lr": 0.1, "t0": 2.0, "maximize": True, "foreach": True})]
+    ("ASGD", {"lr": 0.1, "t0": 2.0, "weight_decay": 0.1, "foreach": False}),
+    ("ASGD", {"lr": 0.1, "t0": 2.0, "maximize": True, "foreach": True}),
+]
 BROKEN = [("RAdam", {}), ("Adafactor", {})]
 
 
@@ -126,18 +138,26 @@ def test_a_tensor_to_the_power_of_each() -> None:
     check(lambda x, y: torch._foreach_pow(y, x), 2.0, [torch.tensor(3.4), torch.rand(3)])
 
 
-@pytest.mark.parametrize("name, options", [*((name, {**options, "foreach": foreach}) for name, options in WHOLE.items() for foreach in (False, True)),
-                                           *((name, {"lr": 0.1, "fused": True}) for name in ("SGD", "Adam", "AdamW", "Adagrad")),
-                                           *(("Muon", {}),) * hasattr(torch.optim, "Muon")], ids=str)
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        *((name, {**options, "foreach": foreach}) for name, options in WHOLE.items() for foreach in (False, True)),
+        *((name, {"lr": 0.1, "fused": True}) for name in ("SGD", "Adam", "AdamW", "Adagrad")),
+        *(("Muon", {}),) * hasattr(torch.optim, "Muon"),
+    ],
+    ids=str,
+)
 def test_a_schedule_does_not_make_a_step_be_captured_again(name: str, options: dict[str, Any]) -> None:
     def made() -> tuple[list[torch.nn.Parameter], Any, Any]:
         parameters, optimizer = _made(name, options)
         return parameters, optimizer, torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+
     (ours, captured, one), (theirs, plain, other) = made(), made()
 
     def both(optimizer: Any, schedule: Any) -> None:
         optimizer.step()
         schedule.step()
+
     framelift.reset()
     step = framelift.compile(both, backend="eager", fullgraph=True)
     for _ in range(5):
@@ -164,22 +184,29 @@ SCHEDULES: dict[str, Any] = {
     "OneCycleLR": lambda o: _schedules.OneCycleLR(o, 0.1, total_steps=40),
     "CyclicLR": lambda o: _schedules.CyclicLR(o, 0.01, 0.1, step_size_up=4, cycle_momentum=False),
     "CosineAnnealingWarmRestarts": lambda o: _schedules.CosineAnnealingWarmRestarts(o, 4),
-    "SequentialLR": lambda o: _schedules.SequentialLR(o, [_schedules.ConstantLR(o, 0.1, total_iters=3), _schedules.ExponentialLR(o, 0.9)], milestones=[4]),
-    "ChainedScheduler": lambda o: _schedules.ChainedScheduler([_schedules.ConstantLR(o, 0.1, total_iters=3), _schedules.ExponentialLR(o, 0.9)]),
+    "SequentialLR": lambda o: _schedules.SequentialLR(
+        o, [_schedules.ConstantLR(o, 0.1, total_iters=3), _schedules.ExponentialLR(o, 0.9)], milestones=[4]
+    ),
+    "ChainedScheduler": lambda o: _schedules.ChainedScheduler(
+        [_schedules.ConstantLR(o, 0.1, total_iters=3), _schedules.ExponentialLR(o, 0.9)]
+    ),
 }
 
 
 def _scheduled(name: str, schedule: str, options: dict[str, Any], inside: bool, backend: str) -> list[int]:
     """Steps with a schedule, plain and captured; the captures of each step."""
+
     def made() -> tuple[list[torch.nn.Parameter], Any, Any]:
         parameters, optimizer = _made(name, options)
         return parameters, optimizer, SCHEDULES[schedule](optimizer)
+
     (ours, captured, one), (theirs, plain, other) = made(), made()
 
     def step(optimizer: Any, schedule: Any) -> None:
         optimizer.step()
         if inside:
             schedule.step()
+
     framelift.reset()
     compiled, counts = framelift.compile(step, backend=backend, fullgraph=True), []
     for _ in range(11):

@@ -47,14 +47,33 @@ def shown(value: Any) -> Any:
         return [shown(part) for part in value]
     if isinstance(value, BaseException):
         parts = value.exceptions if isinstance(value, BaseExceptionGroup) else ()
-        return [type(value), value.args if not parts else shown(parts), names(value), shown(value.__context__), shown(value.__cause__),
-                sorted(vars(value)), value.__suppress_context__]
-    return value.tolist() if isinstance(value, torch.Tensor) else value if isinstance(value, (bool, int, float, str, type, type(None))) else id(value)
+        return [
+            type(value),
+            value.args if not parts else shown(parts),
+            names(value),
+            shown(value.__context__),
+            shown(value.__cause__),
+            sorted(vars(value)),
+            value.__suppress_context__,
+        ]
+    return (
+        value.tolist()
+        if isinstance(value, torch.Tensor)
+        else value
+        if isinstance(value, (bool, int, float, str, type, type(None)))
+        else id(value)
+    )
 
 
 def split(error: Any, x: Any) -> Any:
     match, rest = error.split(lambda one: isinstance(one, ValueError) and one.args[0] > 1)
-    return x + len(match.exceptions), match, rest, match.__traceback__ is error.__traceback__, match.__context__ is error.__context__
+    return (
+        x + len(match.exceptions),
+        match,
+        rest,
+        match.__traceback__ is error.__traceback__,
+        match.__context__ is error.__context__,
+    )
 
 
 def attributes(error: Any, x: Any) -> Any:
@@ -74,12 +93,16 @@ def forgotten(error: Any, x: Any) -> Any:
     return x + 1
 
 
-@pytest.mark.parametrize("fn, errors", [
-    (split, [group(1, 2, 3), group(1, 2, 3), group(2, 1)]),
-    (attributes, [raised(Mine(1)), raised(Mine(1)), raised(Mine(1), KeyError()), Mine(1), raised(Mine(2))]),
-    (taken_over, [raised(Mine(1)), raised(Mine(1)), Mine(1)]),
-    (forgotten, [raised(Mine(1)), raised(Mine(1)), Mine(1)]),
-], ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    "fn, errors",
+    [
+        (split, [group(1, 2, 3), group(1, 2, 3), group(2, 1)]),
+        (attributes, [raised(Mine(1)), raised(Mine(1)), raised(Mine(1), KeyError()), Mine(1), raised(Mine(2))]),
+        (taken_over, [raised(Mine(1)), raised(Mine(1)), Mine(1)]),
+        (forgotten, [raised(Mine(1)), raised(Mine(1)), Mine(1)]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
 def test_whole(fn: Callable[..., Any], errors: list[Any]) -> None:
     framelift.reset()
     captured = compiled(fn, fullgraph=True)
@@ -154,6 +177,7 @@ class Slotted(Exception):
 
 def test_an_exception_with_slots_is_no_placeholder():
     """Behind a break it is the exception being handled, which nothing can stand for."""
+
     @framelift.disable
     def off(error):
         return error.number
@@ -166,5 +190,6 @@ def test_an_exception_with_slots_is_no_placeholder():
         except Slotted as caught:
             out = off(caught)
         return x * out
+
     target = compiled(f)
     assert [target(X).tolist() for _ in range(2)] == [f(X).tolist()] * 2

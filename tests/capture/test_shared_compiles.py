@@ -45,6 +45,7 @@ class Block(torch.nn.Module):
 def scaled_by(factor: Any) -> Callable[[torch.Tensor], torch.Tensor]:
     def scaled(x: torch.Tensor) -> torch.Tensor:
         return x * factor
+
     return scaled
 
 
@@ -90,7 +91,9 @@ def test_equal_blocks_are_compiled_once_and_once_more_for_other_sizes(make: Any,
     for rows, compiles in ((2, 1), (3, 2), (5, 2), (7, 2)):
         for block in blocks:
             x = torch.randn(rows, 4)
-            assert torch.equal(block(x), eager_of(block).forward(x) if make is not blocks_by_method else Block.forward(block, x))
+            assert torch.equal(
+                block(x), eager_of(block).forward(x) if make is not blocks_by_method else Block.forward(block, x)
+            )
         assert backend.compiles == compiles * (2 if breaks else 1)
 
 
@@ -112,8 +115,18 @@ def test_training_of_equal_blocks_is_compiled_once() -> None:
             assert torch.allclose(got.grad, expected.grad)
 
 
-@pytest.mark.parametrize("make", [lambda: plain, lambda: scaled_by(3), lambda: (lambda x: x * 2), lambda: functools.partial(plain), Block,
-                                  lambda: Block().forward, lambda: torch.sin])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: plain,
+        lambda: scaled_by(3),
+        lambda: lambda x: x * 2,
+        lambda: functools.partial(plain),
+        Block,
+        lambda: Block().forward,
+        lambda: torch.sin,
+    ],
+)
 def test_compiling_the_same_again_and_again(make: Callable[[], Any]) -> None:
     backend = Counting()
     for _ in range(4):
@@ -140,7 +153,7 @@ def test_closures_differ_in_what_they_hold() -> None:
             assert torch.equal(framelift.compile(scaled_by(factor), backend=backend)(X), X * factor)
     weight = torch.nn.Parameter(torch.ones(4))
     assert torch.equal(framelift.compile(scaled_by(weight), backend=backend)(X), X * weight)
-    assert backend.compiles == 4   # a number, one that changes, a float, a parameter
+    assert backend.compiles == 4  # a number, one that changes, a float, a parameter
 
 
 def test_what_a_module_holds_is_guarded() -> None:
@@ -215,15 +228,15 @@ def test_inductor_compiles_equal_graphs_once() -> None:
 
 
 def test_graphs_that_are_not_equal() -> None:
-    assert compiles_of([Tagged("a", 2.0), Tagged("b", 3.0)]) == 2                        # a constant
+    assert compiles_of([Tagged("a", 2.0), Tagged("b", 3.0)]) == 2  # a constant
     assert compiles_of([Tagged("a", 0.0), Tagged("b", -0.0)]) == 2
     frozen = Tagged("b").requires_grad_(False)
-    assert compiles_of([Tagged("a"), frozen]) == 2                                       # no gradient
+    assert compiles_of([Tagged("a"), frozen]) == 2  # no gradient
     half = Tagged("b").double()
     assert compiles_of([Tagged("a")]) == compiles_of([half], x=X.double()) == 1
     tied = Tagged("b")
     tied.layer.weight.data = tied.layer.weight.data.t()
-    assert compiles_of([Tagged("a"), tied]) == 2                                         # other strides
+    assert compiles_of([Tagged("a"), tied]) == 2  # other strides
 
 
 def test_torchs_state_is_part_of_a_graph() -> None:
@@ -260,12 +273,12 @@ def test_other_backends_are_asked_for_each_capture() -> None:
     for number in range(3):
         framelift.compile(Tagged(str(number)), backend=backend)(X)
     assert backend.compiles == 3
-    backend.reuses_equal_graphs = True   # type: ignore[attr-defined]
+    backend.reuses_equal_graphs = True  # type: ignore[attr-defined]
     framelift.reset()
     kept = [framelift.compile(Tagged(str(number)), backend=backend) for number in range(3)]
     for one in kept:
         one(X)
-    assert backend.compiles == 6   # it gives back a method of the graph, which is no function of its own
+    assert backend.compiles == 6  # it gives back a method of the graph, which is no function of its own
 
 
 def test_a_report_names_equal_graphs() -> None:
@@ -282,9 +295,15 @@ def test_a_report_names_equal_graphs() -> None:
 def test_other_settings_are_other_captures() -> None:
     backend = Counting()
     other = Counting()
-    for settings in ({"backend": backend}, {"backend": backend, "fullgraph": True}, {"backend": backend, "dynamic": True},
-                     {"backend": backend, "isolate_recompiles": True}, {"backend": backend, "recompile_limit": 3},
-                     {"backend": backend, "guard_filter_fn": lambda guards: [True for _ in guards]}, {"backend": other}):
+    for settings in (
+        {"backend": backend},
+        {"backend": backend, "fullgraph": True},
+        {"backend": backend, "dynamic": True},
+        {"backend": backend, "isolate_recompiles": True},
+        {"backend": backend, "recompile_limit": 3},
+        {"backend": backend, "guard_filter_fn": lambda guards: [True for _ in guards]},
+        {"backend": other},
+    ):
         assert torch.equal(framelift.compile(plain, **settings)(X), plain(X))
     assert backend.compiles == 6 and other.compiles == 1
 
@@ -326,6 +345,7 @@ def test_it_goes_with_the_class_the_function_and_the_backend() -> None:
         class Local(torch.nn.Module):
             def forward(self, x: torch.Tensor) -> torch.Tensor:
                 return x + 1
+
         scope: dict[str, Any] = {}
         exec("def made(x):\n    return x + 2\n", scope)
         module = Local()
@@ -351,6 +371,7 @@ def test_tensors_of_a_graph_are_not_kept() -> None:
 
         def f(x: torch.Tensor) -> torch.Tensor:
             return x + table.sum()
+
         framelift.compile(f, backend="eager")(X)
         return weakref.ref(table)
 

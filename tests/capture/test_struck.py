@@ -52,8 +52,14 @@ class Handler:
         handler(signum, frame)
 
 
-HANDLERS = {"function": handler, "spread": spread_handler, "object": Handler(), "method": Handler().method,
-            "partial": functools.partial(lambda extra, signum, frame: handler(signum, frame), 1), "lambda": lambda n, f: handler(n, f)}
+HANDLERS = {
+    "function": handler,
+    "spread": spread_handler,
+    "object": Handler(),
+    "method": Handler().method,
+    "partial": functools.partial(lambda extra, signum, frame: handler(signum, frame), 1),
+    "lambda": lambda n, f: handler(n, f),
+}
 
 
 @contextlib.contextmanager
@@ -79,9 +85,9 @@ def long_loop_caught(x: torch.Tensor) -> torch.Tensor:
     try:
         for i in range(100_000_000):
             n += i
-    except Exception:   # noqa: BLE001
+    except Exception:  # noqa: BLE001
         return x * 0
-    except BaseException:   # noqa: BLE001
+    except BaseException:  # noqa: BLE001
         return x - 1
     return x * n
 
@@ -127,7 +133,7 @@ def test_a_handler_ends_a_rehearsal(program: Any, by: str) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.15)
         with pytest.raises(Struck):
             framelift.compile(program, backend="eager")(torch.ones(2))
-        assert SEEN == [signal.SIGALRM]   # once, and for real
+        assert SEEN == [signal.SIGALRM]  # once, and for real
     assert_clean()
 
 
@@ -148,6 +154,7 @@ def test_an_exception_of_another_thread_ends_a_rehearsal(program: Any, kind: typ
     def strike() -> None:
         time.sleep(0.15)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(target), ctypes.py_object(kind))
+
     thread = threading.Thread(target=strike)
     thread.start()
     with pytest.raises(kind):
@@ -164,6 +171,7 @@ def test_a_handler_that_returns_runs_for_real() -> None:
         for i in range(3_000_00):
             n += i % 7
         return x * n
+
     with handled(lambda *_: ticks.append(1)):
         signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
         compiled = framelift.compile(f, backend="eager", fullgraph=True)
@@ -172,7 +180,7 @@ def test_a_handler_that_returns_runs_for_real() -> None:
         assert torch.equal(got, f(torch.ones(2)))
         count = len(ticks)
         compiled(torch.ones(2))
-        assert len(ticks) == count > 0   # no handler's effect is part of the program
+        assert len(ticks) == count > 0  # no handler's effect is part of the program
 
 
 def test_exceptions_of_c_functions_without_words_are_the_programs() -> None:
@@ -184,6 +192,7 @@ def test_exceptions_of_c_functions_without_words_are_the_programs() -> None:
                 total += next(walk)
             except StopIteration:
                 return x * total
+
     compiled = framelift.compile(f, backend="eager", fullgraph=True)
     assert torch.equal(compiled(torch.ones(2), [1, 2, 3]), torch.full((2,), 6.0))
 
@@ -198,6 +207,7 @@ def test_a_handler_strikes_a_backend(wrap: bool) -> None:
                 raise RuntimeError("compiling failed") from error
             raise
         return graph_module
+
     with handled(handler):
         with pytest.raises(Struck):
             framelift.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
@@ -214,7 +224,9 @@ def test_a_handler_strikes_an_entry(writes: bool) -> None:
             if strikes[0]:
                 signal.raise_signal(signal.SIGALRM)
             return graph_module(*inputs)
+
         return run
+
     log: list[int] = []
 
     def f(x: torch.Tensor) -> torch.Tensor:
@@ -222,6 +234,7 @@ def test_a_handler_strikes_an_entry(writes: bool) -> None:
         if writes:
             x.add_(1)
         return x * 2
+
     compiled = framelift.compile(f, backend=backend)
     compiled(torch.ones(2))
     with handled(handler):
@@ -251,7 +264,7 @@ def test_random_strikes_are_never_lost_or_replaced(monkeypatch: pytest.MonkeyPat
         at[:] = traceback.format_stack(frame)[-9:]
         raise kinds[n % 3]
 
-    monkeypatch.setattr(logging.getLogger("torch"), "propagate", False)   # to pytest's handlers
+    monkeypatch.setattr(logging.getLogger("torch"), "propagate", False)  # to pytest's handlers
     monkeypatch.setattr(logging.getLogger("torch.__trace"), "handlers", [])
     monkeypatch.setattr(sys, "unraisablehook", lambda found: dropped.append(found.exc_type in kinds))
     with handled(strike):
@@ -261,7 +274,10 @@ def test_random_strikes_are_never_lost_or_replaced(monkeypatch: pytest.MonkeyPat
             got = None
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.0005 * (n % 30 + 1))
-                framelift.compile(lambda x, k: torch.nn.functional.gelu(x * k) + x.sum(), backend="aot_eager" if n % 3 == 0 else "eager")(torch.ones(3), n)
+                framelift.compile(
+                    lambda x, k: torch.nn.functional.gelu(x * k) + x.sum(),
+                    backend="aot_eager" if n % 3 == 0 else "eager",
+                )(torch.ones(3), n)
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except (Stop, Struck) as error:
                 got = error
@@ -308,7 +324,7 @@ def test_a_context_manager_struck_as_it_begins_is_gone_with_the_call() -> None:
 
     @contextlib.contextmanager
     def struck() -> Any:
-        return map(_thread.interrupt_main, [signal.SIGALRM])   # C code: Python looks for signals in `__enter__`
+        return map(_thread.interrupt_main, [signal.SIGALRM])  # C code: Python looks for signals in `__enter__`
 
     def noted(manager: Any) -> Any:
         waiting.append(weakref.ref(manager))
@@ -326,16 +342,26 @@ def test_a_context_manager_struck_as_it_begins_is_gone_with_the_call() -> None:
 
 @pytest.mark.parametrize("by", ["handler", "thread"])
 @pytest.mark.parametrize("breaks", [False, True])
-def test_what_strikes_when_a_rehearsal_is_just_over_leaves_the_call(by: str, breaks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_strikes_when_a_rehearsal_is_just_over_leaves_the_call(
+    by: str, breaks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The end of a rehearsal is C code: what arrives meanwhile is raised when framelift's own code goes on, not by the program."""
     finish = Session.finish
     asked: Any = {
         "handler": lambda: map(_thread.interrupt_main, [signal.SIGALRM]),
-        "thread": lambda: map(ctypes.pythonapi.PyThreadState_SetAsyncExc, [ctypes.c_ulong(threading.get_ident())], [ctypes.py_object(Struck)])}
+        "thread": lambda: map(
+            ctypes.pythonapi.PyThreadState_SetAsyncExc,
+            [ctypes.c_ulong(threading.get_ident())],
+            [ctypes.py_object(Struck)],
+        ),
+    }
 
-    def striking(session: Any) -> Any:   # C code all the way: no instruction of Python's between that and the end
+    def striking(session: Any) -> Any:  # C code all the way: no instruction of Python's between that and the end
         after = filter(SEEN.append, asked[by]())
-        return functools.partial(functools.reduce, lambda result, finish: finish(result), itertools.chain([finish.__get__(session)], after))
+        return functools.partial(
+            functools.reduce, lambda result, finish: finish(result), itertools.chain([finish.__get__(session)], after)
+        )
+
     monkeypatch.setattr(Session, "finish", property(striking))
 
     def program(x: torch.Tensor) -> torch.Tensor:
@@ -343,6 +369,7 @@ def test_what_strikes_when_a_rehearsal_is_just_over_leaves_the_call(by: str, bre
         if breaks:
             framelift.graph_break()
         return y + 1
+
     compiled = framelift.compile(program, backend="eager")
     with handled(handler):
         with pytest.raises(Struck):
@@ -356,6 +383,7 @@ def test_what_strikes_when_a_rehearsal_is_just_over_leaves_the_call(by: str, bre
 
 # ---- forks ----
 
+
 def in_child(work: Callable[[], None], seconds: float = 60) -> None:
     """Run `work` in a forked child; it must end well and in time."""
     child = os.fork()
@@ -363,8 +391,9 @@ def in_child(work: Callable[[], None], seconds: float = 60) -> None:
         try:
             work()
             os._exit(0)
-        except BaseException:   # noqa: BLE001
+        except BaseException:  # noqa: BLE001
             import traceback
+
             traceback.print_exc()
             os._exit(1)
     end = time.monotonic() + seconds
@@ -381,7 +410,7 @@ def in_child(work: Callable[[], None], seconds: float = 60) -> None:
 
 def captures() -> None:
     x = torch.ones(2)
-    before = framelift._core.hook_users()[0]   # an eager part around this holds it
+    before = framelift._core.hook_users()[0]  # an eager part around this holds it
     assert torch.equal(framelift.compile(lambda x: x * 3 + 1, backend="eager", fullgraph=True)(x), x * 3 + 1)
     assert framelift._core.hook_users()[0] == before
 
@@ -421,6 +450,7 @@ def test_signals_wait_while_torch_runs_over_fakes(by: str, turn: int, monkeypatc
         for got, wanted in zip(compiled(x), program(x), strict=True):
             assert torch.equal(got, wanted)
         assert_clean()
+
     in_child(work)
 
 
@@ -428,6 +458,7 @@ def test_signals_wait_while_torch_runs_over_fakes(by: str, turn: int, monkeypatc
 def test_fork_while_another_thread_is_at_work(moment: str) -> None:
     import gc
     import warnings
+
     thresholds, filters = gc.get_threshold(), list(warnings.filters)
     reached, go_on = threading.Event(), threading.Event()
 
@@ -441,6 +472,7 @@ def test_fork_while_another_thread_is_at_work(moment: str) -> None:
                 reached.set()
                 go_on.wait(60)
             return graph_module(*inputs)
+
         return run
 
     program = slow_callee if moment == "rehearsal" else (lambda x: x + torch.rand(2) * 0)
@@ -450,8 +482,9 @@ def test_fork_while_another_thread_is_at_work(moment: str) -> None:
     def work() -> None:
         try:
             shared(torch.ones(2))
-        except BaseException as error:   # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001
             failed.append(error)
+
     thread = threading.Thread(target=work)
     thread.start()
     if moment == "rehearsal":
@@ -466,6 +499,7 @@ def test_fork_while_another_thread_is_at_work(moment: str) -> None:
         assert gc.get_threshold() == thresholds and list(warnings.filters) == filters
         if moment != "rehearsal":
             shared(torch.ones(2))
+
     in_child(child)
     go_on.set()
     thread.join()
@@ -477,12 +511,14 @@ def test_fork_inside_a_backend_and_inside_an_eager_part() -> None:
     def backend(graph_module: Any, inputs: Any) -> Any:
         in_child(captures)
         return graph_module
+
     framelift.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
 
     def f(x: torch.Tensor) -> torch.Tensor:
         x = x + 1
         in_child(captures)
         return x * 2
+
     assert torch.equal(framelift.compile(f, backend="eager")(torch.ones(2)), torch.full((2,), 4.0))
     captures()
 
@@ -491,6 +527,7 @@ def test_fork_in_a_signal_handler() -> None:
     def forks(signum: int, frame: Any) -> None:
         SEEN.append(signum)
         in_child(lambda: None)
+
     with handled(forks):
         signal.setitimer(signal.ITIMER_REAL, 0.02)
         assert torch.equal(framelift.compile(slow_callee, backend="eager")(torch.ones(2)), slow_callee(torch.ones(2)))

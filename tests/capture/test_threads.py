@@ -66,6 +66,7 @@ def test_shared_callable() -> None:
 
 def test_plain_threads_are_not_watched_while_another_captures() -> None:
     """A rehearsal in one thread must not record, delay or redirect what other threads do."""
+
     class Counter:
         value = 0
 

@@ -124,6 +124,7 @@ def test_requires_grad_is_guarded() -> None:
 @pytest.mark.parametrize("affine", [True, False])
 def test_running_statistics_as_a_cumulative_average(backend: str, affine: bool) -> None:
     """The share of a batch is another number in each step: no step is a capture of its own."""
+
     def steps(wrap: Any) -> list[Any]:
         torch.manual_seed(0)
         net = nn.Sequential(nn.Conv1d(3, 3, 1), nn.BatchNorm1d(3, momentum=None, affine=affine), nn.ReLU())

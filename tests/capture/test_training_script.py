@@ -34,7 +34,9 @@ class Perceptron(nn.Module):
 class Convolutions(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.body = nn.Sequential(nn.Conv1d(1, 4, 3, padding=1), nn.BatchNorm1d(4), nn.ReLU(), nn.Flatten(), nn.Linear(32, 4))
+        self.body = nn.Sequential(
+            nn.Conv1d(1, 4, 3, padding=1), nn.BatchNorm1d(4), nn.ReLU(), nn.Flatten(), nn.Linear(32, 4)
+        )
 
     def forward(self, x: torch.Tensor, targets: torch.Tensor | None = None) -> Any:
         found = self.body(x[:, None])
@@ -53,7 +55,9 @@ class Attention(nn.Module):
         return found if targets is None else F.cross_entropy(found, targets)
 
 
-def train(model: nn.Module, step: Callable[..., Any], optimizer: Any, loss_inside: bool, batch: Callable[[int], int]) -> list[float]:
+def train(
+    model: nn.Module, step: Callable[..., Any], optimizer: Any, loss_inside: bool, batch: Callable[[int], int]
+) -> list[float]:
     """The script: `step` is the compiled model, `model` the module behind it."""
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
     average, best, log = copy.deepcopy(model), 1e9, []
@@ -64,7 +68,7 @@ def train(model: nn.Module, step: Callable[..., Any], optimizer: Any, loss_insid
         with torch.autocast("cpu", torch.bfloat16):
             loss = step(x, targets) if loss_inside else F.cross_entropy(step(x), targets)
         (loss / 2).backward()
-        if number % 2:   # gradients of two batches together
+        if number % 2:  # gradients of two batches together
             norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad(set_to_none=number % 4 == 1)
@@ -79,7 +83,10 @@ def train(model: nn.Module, step: Callable[..., Any], optimizer: Any, loss_insid
                 found = step(x, targets) if loss_inside else F.cross_entropy(step(x), targets)
             best = min(best, found.item())
             file = io.BytesIO()
-            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "average": average, "best": best}, file)
+            torch.save(
+                {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "average": average, "best": best},
+                file,
+            )
             file.seek(0)
             kept = torch.load(file, weights_only=False)
             model.load_state_dict(kept["model"])
@@ -89,7 +96,10 @@ def train(model: nn.Module, step: Callable[..., Any], optimizer: Any, loss_insid
 
 MODELS = {"perceptron": Perceptron, "convolutions": Convolutions, "attention": Attention}
 OPTIMIZERS: dict[str, Callable[..., Any]] = {
-    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2), "rmsprop": lambda p: torch.optim.RMSprop(p)}
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2),
+    "rmsprop": lambda p: torch.optim.RMSprop(p),
+}
 
 
 def _compiled(how: str, model: nn.Module) -> Any:
@@ -99,7 +109,9 @@ def _compiled(how: str, model: nn.Module) -> Any:
     return (torch.compile if how == "torch.compile" else framelift.compile)(model, backend="eager")
 
 
-def _run(how: str, name: str, optimizer: str, loss_inside: bool, batch: Callable[[int], int]) -> tuple[Any, list[float]]:
+def _run(
+    how: str, name: str, optimizer: str, loss_inside: bool, batch: Callable[[int], int]
+) -> tuple[Any, list[float]]:
     torch.manual_seed(0)
     model = MODELS[name]()
     step = model if how == "eager" else _compiled(how, model)
@@ -117,7 +129,9 @@ def how(request: Any) -> Any:
 
 
 @pytest.mark.parametrize("loss_inside", [True, False], ids=["loss inside", "loss outside"])
-@pytest.mark.parametrize("name, optimizer", [("perceptron", "sgd"), ("convolutions", "adamw"), ("attention", "rmsprop")])
+@pytest.mark.parametrize(
+    "name, optimizer", [("perceptron", "sgd"), ("convolutions", "adamw"), ("attention", "rmsprop")]
+)
 def test_once_for_training_and_once_for_evaluation(how: str, name: str, optimizer: str, loss_inside: bool) -> None:
     _, expected = _run("eager", name, optimizer, loss_inside, lambda number: 6)
     framelift.reset()

@@ -22,7 +22,9 @@ def check_plan(plan: EntryPlan) -> None:
     known = stored | plan.constants.keys() | {"inputs", "externals", "graph"}
     unknown = {node.id for node in names} - known
     if unknown or stored & plan.constants.keys():
-        raise InternalError(f"names without meaning: {sorted(unknown)}, hidden: {sorted(stored & plan.constants.keys())}")
+        raise InternalError(
+            f"names without meaning: {sorted(unknown)}, hidden: {sorted(stored & plan.constants.keys())}"
+        )
     for letter, expected in (("t", plan.outputs), ("e", plan.externals)):
         unpacked = {name for name in stored if re.fullmatch(letter + r"\d+", name)}
         if unpacked and len(unpacked) != len(expected):

@@ -25,21 +25,36 @@ class Stage:
         self.effects: list[Effect] = []
         self.addresses: set[int] = set()
         self.arguments: list[object] = []
-        self.real: dict[int, torch.Tensor] = {}      # result stand-in -> what the graph will give
+        self.real: dict[int, torch.Tensor] = {}  # result stand-in -> what the graph will give
         self.inputs: dict[int, Origin] = {}
         self.known: dict[int, Origin] = {}
         self.copies: dict[int, Shadow] = {}
         self.internal_classes: set[type] = set()
         self.keep: list[object] = []
 
-    def origin_of(self, obj): return self.known.get(id(obj))
-    def shadow_of(self, obj): return self.copies.get(id(obj))
-    def is_stand_in(self, obj): return id(obj) in self.real or id(obj) in self.inputs
-    def input_origin(self, stand_in): return self.inputs.get(id(stand_in))
-    def drawing_of(self, obj): return None
-    def is_internal_class(self, cls): return any(cls is known for known in self.internal_classes)
-    def is_alone(self, stand_in): return False
-    def stores_plainly(self, cls, names): return not any(hasattr(type(vars(c).get(n)), "__set__") for c in cls.__mro__ for n in names)
+    def origin_of(self, obj):
+        return self.known.get(id(obj))
+
+    def shadow_of(self, obj):
+        return self.copies.get(id(obj))
+
+    def is_stand_in(self, obj):
+        return id(obj) in self.real or id(obj) in self.inputs
+
+    def input_origin(self, stand_in):
+        return self.inputs.get(id(stand_in))
+
+    def drawing_of(self, obj):
+        return None
+
+    def is_internal_class(self, cls):
+        return any(cls is known for known in self.internal_classes)
+
+    def is_alone(self, stand_in):
+        return False
+
+    def stores_plainly(self, cls, names):
+        return not any(hasattr(type(vars(c).get(n)), "__set__") for c in cls.__mro__ for n in names)
 
     def _argument(self, obj) -> Origin:
         self.arguments.append(obj)
@@ -80,10 +95,12 @@ class Stage:
             copy = cls(items, original.maxlen)
         elif isinstance(original, set):
             copy = cls()
-            _core.copy_set(copy, original)   # as rehearsals do: what is done to it depends on how it lies in memory
+            _core.copy_set(copy, original)  # as rehearsals do: what is done to it depends on how it lies in memory
         else:
             copy = cls(items)
-        before = next(s(copy) for k, s in ((dict, dict), (set, set), (bytearray, bytes), (object, list)) if isinstance(copy, k))
+        before = next(
+            s(copy) for k, s in ((dict, dict), (set, set), (bytearray, bytes), (object, list)) if isinstance(copy, k)
+        )
         made = Shadow(copy, original, self._argument(original), before)
         self.shadows.append(made)
         self.copies[id(copy)] = made
@@ -109,21 +126,40 @@ LEAF = (int, float, str, bytes, bool, type(None), type, torch.dtype, types.CodeT
 
 
 def slots_of(obj):
-    names = [n for c in type(obj).__mro__ for n, d in vars(c).items() if isinstance(d, types.MemberDescriptorType) and "__slots__" in vars(c)]
+    names = [
+        n
+        for c in type(obj).__mro__
+        for n, d in vars(c).items()
+        if isinstance(d, types.MemberDescriptorType) and "__slots__" in vars(c)
+    ]
     return {n: object.__getattribute__(obj, n) for n in names if hasattr(obj, n)}
 
 
 def contents(obj):
     """The parts of an object, in order, as plain lists."""
-    out = [getattr(obj, "__dict__", None), slots_of(obj)] if not isinstance(obj, dict | list) or type(obj) not in (dict, list) else []
+    out = (
+        [getattr(obj, "__dict__", None), slots_of(obj)]
+        if not isinstance(obj, dict | list) or type(obj) not in (dict, list)
+        else []
+    )
     if isinstance(obj, dict):
-        out += [x for pair in type(obj).__mro__[-2].items(obj) for x in pair] if type(obj) is not collections.OrderedDict else \
-            [x for pair in obj.items() for x in pair]
+        out += (
+            [x for pair in type(obj).__mro__[-2].items(obj) for x in pair]
+            if type(obj) is not collections.OrderedDict
+            else [x for pair in obj.items() for x in pair]
+        )
         out += [obj.default_factory] if isinstance(obj, collections.defaultdict) else []
     elif isinstance(obj, list | tuple | collections.deque):
         out += [*iter(tuple.__iter__(obj) if isinstance(obj, tuple) else obj), getattr(obj, "maxlen", None)]
     elif isinstance(obj, types.FunctionType):
-        out += [obj.__code__, obj.__closure__, obj.__defaults__, obj.__kwdefaults__, obj.__qualname__, obj.__annotations__]
+        out += [
+            obj.__code__,
+            obj.__closure__,
+            obj.__defaults__,
+            obj.__kwdefaults__,
+            obj.__qualname__,
+            obj.__annotations__,
+        ]
     elif isinstance(obj, types.CellType):
         out += [obj.cell_contents]
     elif isinstance(obj, functools.partial):
@@ -156,7 +192,11 @@ def assert_same(stage: Stage, want, got) -> None:
             a = stage.real[id(a)]
             assert a is b
             continue
-        origin = stage.inputs.get(id(a)) or stage.known.get(id(a)) or (stage.copies[id(a)].origin if id(a) in stage.copies else None)
+        origin = (
+            stage.inputs.get(id(a))
+            or stage.known.get(id(a))
+            or (stage.copies[id(a)].origin if id(a) in stage.copies else None)
+        )
         if origin is not None:
             assert fetch(origin, tuple(stage.arguments)) is b
             continue
@@ -216,12 +256,14 @@ class FrozenSlots:
 class ListChild(list):
     def append(self, value):
         raise AssertionError("must not run")
+
     extend = __iter__ = __setitem__ = append
 
 
 class DictChild(dict):
     def __setitem__(self, key, value):
         raise AssertionError("must not run")
+
     update = items = keys = __iter__ = __setitem__
 
 
@@ -291,12 +333,14 @@ def counter():
 
     def read():
         return count
+
     return up, read
 
 
 def recursive():
     def fact(n):
         return 1 if n == 0 else n * fact(n - 1)
+
     return fact
 
 

@@ -11,8 +11,29 @@ import weakref
 import pytest
 import torch
 from emit_stage import (
-    LEAF, Attributes, Color, DictChild, Frozen, FrozenSlots, ListChild, Number, OddKey, Permission, Plain, Point,
-    Refuses, Slotted, SlottedChild, Stage, Text, Trouble, TupleChild, Typed, check, counter, recursive,
+    LEAF,
+    Attributes,
+    Color,
+    DictChild,
+    Frozen,
+    FrozenSlots,
+    ListChild,
+    Number,
+    OddKey,
+    Permission,
+    Plain,
+    Point,
+    Refuses,
+    Slotted,
+    SlottedChild,
+    Stage,
+    Text,
+    Trouble,
+    TupleChild,
+    Typed,
+    check,
+    counter,
+    recursive,
 )
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -23,16 +44,62 @@ from framelift.vocabulary.reasons import Interrupt
 # -- examples of values ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [
-    None, True, 0, -1, 10**30, -10**5000, 1.5, -0.0, float("inf"), float("-inf"), 1e300, "a", "a'\"\n\0\ud800", "x" * 500, "ä",
-    b"ab", b"x" * 500, complex(-0.0, 1), ..., NotImplemented, torch.float32, torch.device("cpu"), torch.strided,
-    torch.channels_last, torch.Size([1, 2]), torch.Size([]), slice(1, None, 2), range(3), range(1, 10, 3), Color.RED, Permission.R,
-    Permission.R | Permission.W, int, Plain, list, torch.nn.Linear, len, torch.add, "".join, str.join, torch, (), frozenset(), frozenset({1, 2}),
-    frozenset({1, (2, "a")}),
-], ids=lambda v: repr(v)[:30] if not isinstance(v, int) else "int")
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        0,
+        -1,
+        10**30,
+        -(10**5000),
+        1.5,
+        -0.0,
+        float("inf"),
+        float("-inf"),
+        1e300,
+        "a",
+        "a'\"\n\0\ud800",
+        "x" * 500,
+        "ä",
+        b"ab",
+        b"x" * 500,
+        complex(-0.0, 1),
+        ...,
+        NotImplemented,
+        torch.float32,
+        torch.device("cpu"),
+        torch.strided,
+        torch.channels_last,
+        torch.Size([1, 2]),
+        torch.Size([]),
+        slice(1, None, 2),
+        range(3),
+        range(1, 10, 3),
+        Color.RED,
+        Permission.R,
+        Permission.R | Permission.W,
+        int,
+        Plain,
+        list,
+        torch.nn.Linear,
+        len,
+        torch.add,
+        "".join,
+        str.join,
+        torch,
+        (),
+        frozenset(),
+        frozenset({1, 2}),
+        frozenset({1, (2, "a")}),
+    ],
+    ids=lambda v: repr(v)[:30] if not isinstance(v, int) else "int",
+)
 def test_leaves(value) -> None:
     got = Stage().run(value)
-    assert type(got) is type(value) and repr(got)[:80] == repr(value)[:80] if not isinstance(value, int) else got == value
+    assert (
+        type(got) is type(value) and repr(got)[:80] == repr(value)[:80] if not isinstance(value, int) else got == value
+    )
 
 
 def test_nan_keeps_its_identity_pattern() -> None:
@@ -113,7 +180,12 @@ def test_hidden_and_private_slots() -> None:
     value = SlottedChild([1], 2)
     Slotted.left.__set__(value, "hidden")
     got = Stage().run(value)
-    assert got.left == [1] and Slotted.left.__get__(got) == "hidden" and got._Slotted__private == "p" and not hasattr(got, "own")
+    assert (
+        got.left == [1]
+        and Slotted.left.__get__(got) == "hidden"
+        and got._Slotted__private == "p"
+        and not hasattr(got, "own")
+    )
 
 
 def test_instance_dictionary_may_be_the_instance_or_shared() -> None:
@@ -165,7 +237,9 @@ def test_functions_share_their_variables() -> None:
     assert up.__annotations__ == {"by": "int"} and up.__qualname__ == "counter.<locals>.up"
     assert recursive()(5) == Stage().run(recursive())(5) == 120
 
-    def wrapped(): "doc"
+    def wrapped():
+        "doc"
+
     outer = functools.wraps(wrapped)(lambda: wrapped())
     got = check(outer)
     assert got.__wrapped__.__doc__ == "doc" and got.__name__ == "wrapped" and got.__module__ == __name__
@@ -203,7 +277,12 @@ def test_exceptions() -> None:
         value = error
     value.add_note("n")
     value = check(value)
-    assert value.second == [1] and isinstance(value.__cause__, KeyError) and value.__notes__ == ["n"] and value.__traceback__ is None
+    assert (
+        value.second == [1]
+        and isinstance(value.__cause__, KeyError)
+        and value.__notes__ == ["n"]
+        and value.__traceback__ is None
+    )
     assert Stage().run(StopIteration(5)).value == 5
     assert Stage().run(StopIteration(())).value == () and Stage().run(SystemExit(3)).code == 3
     stage = Stage()
@@ -218,9 +297,21 @@ def test_views_and_iterators() -> None:
     keys, values, items, again = Stage().run([mapping.keys(), mapping.values(), mapping.items(), mapping])
     again["d"] = 4
     assert list(keys) == list("abcd") and list(values) == [1, 2, 3, 4] and ("d", 4) in items
-    for make in (lambda: iter([1, 2, 3]), lambda: iter((1, 2, 3)), lambda: iter(range(3)), lambda: iter("abc"), lambda: iter(b"abc"),
-                 lambda: reversed([1, 2, 3]), lambda: reversed((1, 2, 3)), lambda: iter(mapping), lambda: iter(mapping.items()),
-                 lambda: enumerate([1, 2, 3], 5), lambda: zip([1, 2], "ab"), lambda: map(str, [1, 2, 3]), lambda: filter(None, [0, 1, 2])):
+    for make in (
+        lambda: iter([1, 2, 3]),
+        lambda: iter((1, 2, 3)),
+        lambda: iter(range(3)),
+        lambda: iter("abc"),
+        lambda: iter(b"abc"),
+        lambda: reversed([1, 2, 3]),
+        lambda: reversed((1, 2, 3)),
+        lambda: iter(mapping),
+        lambda: iter(mapping.items()),
+        lambda: enumerate([1, 2, 3], 5),
+        lambda: zip([1, 2], "ab"),
+        lambda: map(str, [1, 2, 3]),
+        lambda: filter(None, [0, 1, 2]),
+    ):
         for taken in range(3):
             value, twin = make(), make()
             list(itertools.islice(value, taken)), list(itertools.islice(twin, taken))
@@ -255,13 +346,31 @@ class Finalised:
         pass
 
 
-@pytest.mark.parametrize("make", [
-    lambda: (x for x in ()), lambda: Finalised(), lambda: {OddKey(): 1}, lambda: {(1, OddKey())}, lambda: memoryview(b"a"),
-    lambda: iter({1}), lambda: torch.empty(1), lambda: torch.Generator(), lambda: __import__("threading").Lock(), lambda: types.MappingProxyType({}),
-    lambda: itertools.tee(())[0], lambda: super(Plain, Plain()), lambda: functools.lru_cache(counter), lambda: types.ModuleType("m"),
-    lambda: reversed(collections.UserList([1])), lambda: list.__iter__(ListChild()), lambda: zip(collections.UserList()), lambda: torch.SymInt(None),
-    lambda: types.FunctionType(counter.__code__, {}), lambda: __import__("io").StringIO(),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: (x for x in ()),
+        lambda: Finalised(),
+        lambda: {OddKey(): 1},
+        lambda: {(1, OddKey())},
+        lambda: memoryview(b"a"),
+        lambda: iter({1}),
+        lambda: torch.empty(1),
+        lambda: torch.Generator(),
+        lambda: __import__("threading").Lock(),
+        lambda: types.MappingProxyType({}),
+        lambda: itertools.tee(())[0],
+        lambda: super(Plain, Plain()),
+        lambda: functools.lru_cache(counter),
+        lambda: types.ModuleType("m"),
+        lambda: reversed(collections.UserList([1])),
+        lambda: list.__iter__(ListChild()),
+        lambda: zip(collections.UserList()),
+        lambda: torch.SymInt(None),
+        lambda: types.FunctionType(counter.__code__, {}),
+        lambda: __import__("io").StringIO(),
+    ],
+)
 def test_denied(make) -> None:
     with pytest.raises(Interrupt) as caught:
         Stage().run([make()])
@@ -276,10 +385,15 @@ def test_classes_created_inside() -> None:
     assert cls is not inner and type(made) is cls and (cls.__name__, cls.a) == ("Inner", 1)
 
 
-@pytest.mark.parametrize("make", [
-    lambda: __import__("abc").ABCMeta("Inner", (), {}), lambda: type("Inner", (Registering,), {}), lambda: type("Inner", (), {"f": Field()}),
-    lambda: type("Inner", (), {"__del__": lambda self: None}),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: __import__("abc").ABCMeta("Inner", (), {}),
+        lambda: type("Inner", (Registering,), {}),
+        lambda: type("Inner", (), {"f": Field()}),
+        lambda: type("Inner", (), {"__del__": lambda self: None}),
+    ],
+)
 def test_classes_whose_making_runs_code_are_denied(make) -> None:
     stage = Stage()
     inner = make()
@@ -354,17 +468,35 @@ def _cell_function(items):
 
 
 MAKERS = [
-    lambda items: list(items), lambda items: tuple(items), lambda items: dict(enumerate(items)), lambda items: collections.deque(items, 9),
-    lambda items: collections.OrderedDict((str(i), x) for i, x in enumerate(items)), lambda items: collections.defaultdict(list, enumerate(items)),
-    lambda items: Point(items, list(items)), lambda items: Frozen(tuple(items), items[:1]), lambda items: FrozenSlots(items), lambda items: Slotted(items, items),
-    lambda items: vars(p := Plain()).update(x=items, y=p) or p, _cell_function, lambda items: functools.partial(print, *items),
-    lambda items: ValueError(*items), lambda items: types.MethodType(print, items), lambda items: types.SimpleNamespace(a=items),
+    lambda items: list(items),
+    lambda items: tuple(items),
+    lambda items: dict(enumerate(items)),
+    lambda items: collections.deque(items, 9),
+    lambda items: collections.OrderedDict((str(i), x) for i, x in enumerate(items)),
+    lambda items: collections.defaultdict(list, enumerate(items)),
+    lambda items: Point(items, list(items)),
+    lambda items: Frozen(tuple(items), items[:1]),
+    lambda items: FrozenSlots(items),
+    lambda items: Slotted(items, items),
+    lambda items: vars(p := Plain()).update(x=items, y=p) or p,
+    _cell_function,
+    lambda items: functools.partial(print, *items),
+    lambda items: ValueError(*items),
+    lambda items: types.MethodType(print, items),
+    lambda items: types.SimpleNamespace(a=items),
     lambda items: {x: i for i, x in enumerate(items)} if _frozen_all(items) else [items],
     lambda items: set(items) if _frozen_all(items) else items,
 ]
-TIES = {list: lambda a, b: a.append(b), dict: lambda a, b: a.__setitem__("tie", b), collections.deque: lambda a, b: a.append(b),
-        Plain: lambda a, b: setattr(a, "tie", b), Slotted: lambda a, b: setattr(a, "right", b), ValueError: lambda a, b: setattr(a, "tie", b),
-        collections.OrderedDict: lambda a, b: a.__setitem__("tie", b), types.SimpleNamespace: lambda a, b: setattr(a, "tie", b)}
+TIES = {
+    list: lambda a, b: a.append(b),
+    dict: lambda a, b: a.__setitem__("tie", b),
+    collections.deque: lambda a, b: a.append(b),
+    Plain: lambda a, b: setattr(a, "tie", b),
+    Slotted: lambda a, b: setattr(a, "right", b),
+    ValueError: lambda a, b: setattr(a, "tie", b),
+    collections.OrderedDict: lambda a, b: a.__setitem__("tie", b),
+    types.SimpleNamespace: lambda a, b: setattr(a, "tie", b),
+}
 
 
 def test_sets_iterate_as_they_did() -> None:
@@ -382,7 +514,14 @@ def test_sets_iterate_as_they_did() -> None:
 def test_random_values(data) -> None:
     stage = Stage()
     tensor, original = torch.ones(1), {"o": 1}
-    pool: list[object] = [*LEAVES, stage.result(), stage.result(), stage.input(tensor), stage.handle(Plain()), stage.shadow(original)]
+    pool: list[object] = [
+        *LEAVES,
+        stage.result(),
+        stage.result(),
+        stage.input(tensor),
+        stage.handle(Plain()),
+        stage.shadow(original),
+    ]
     for _ in range(data.draw(st.integers(1, 12))):
         chosen = [pool[data.draw(st.integers(0, len(pool) - 1))] for _ in range(data.draw(st.integers(0, 4)))]
         pool.append(MAKERS[data.draw(st.integers(0, len(MAKERS) - 1))](chosen))
@@ -394,6 +533,6 @@ def test_random_values(data) -> None:
             TIES[type(target)](target, pool[data.draw(st.integers(0, len(pool) - 1))])
     try:
         check([pool[-1], pool[data.draw(st.integers(0, len(pool) - 1))]], stage)
-    except Interrupt as stop:   # a set whose order no insertion repeats: str hashes differ from process to process
+    except Interrupt as stop:  # a set whose order no insertion repeats: str hashes differ from process to process
         assume("depends on its history" not in str(stop))
         raise

@@ -26,21 +26,55 @@ from framelift.vocabulary.reasons import Interrupt
 
 VALUES = st.integers(0, 5) | st.sampled_from(["a", "b", "c", None, (1, 2)])
 OPERATIONS = {
-    list: [lambda c, x, i: c.append(x), lambda c, x, i: c.insert(i, x), lambda c, x, i: c and c.pop(i % len(c)), lambda c, x, i: c.reverse(),
-           lambda c, x, i: c.clear(), lambda c, x, i: c and c.__setitem__(i % len(c), x), lambda c, x, i: c.extend([x, x]), lambda c, x, i: c.__delitem__(slice(i, None))],
-    dict: [lambda c, x, i: c.__setitem__(x, i), lambda c, x, i: c.pop(x, None), lambda c, x, i: c.clear(), lambda c, x, i: c and c.popitem(),
-           lambda c, x, i: c and c.__setitem__(next(iter(c)), x), lambda c, x, i: c and c.update({k: c.pop(k) for k in [next(iter(c))]}),
-           lambda c, x, i: c.update({i: x, x: i})],
-    set: [lambda c, x, i: c.add(x), lambda c, x, i: c.discard(x), lambda c, x, i: c.clear(), lambda c, x, i: c.update({i, x})],
-    collections.deque: [lambda c, x, i: c.append(x), lambda c, x, i: c.appendleft(x), lambda c, x, i: c and c.pop(), lambda c, x, i: c and c.popleft(),
-                        lambda c, x, i: c.rotate(i), lambda c, x, i: c.clear(), lambda c, x, i: c.extend([x, i])],
-    bytearray: [lambda c, x, i: c.append(i), lambda c, x, i: c.clear(), lambda c, x, i: c.extend(b"ab"), lambda c, x, i: c.reverse()],
+    list: [
+        lambda c, x, i: c.append(x),
+        lambda c, x, i: c.insert(i, x),
+        lambda c, x, i: c and c.pop(i % len(c)),
+        lambda c, x, i: c.reverse(),
+        lambda c, x, i: c.clear(),
+        lambda c, x, i: c and c.__setitem__(i % len(c), x),
+        lambda c, x, i: c.extend([x, x]),
+        lambda c, x, i: c.__delitem__(slice(i, None)),
+    ],
+    dict: [
+        lambda c, x, i: c.__setitem__(x, i),
+        lambda c, x, i: c.pop(x, None),
+        lambda c, x, i: c.clear(),
+        lambda c, x, i: c and c.popitem(),
+        lambda c, x, i: c and c.__setitem__(next(iter(c)), x),
+        lambda c, x, i: c and c.update({k: c.pop(k) for k in [next(iter(c))]}),
+        lambda c, x, i: c.update({i: x, x: i}),
+    ],
+    set: [
+        lambda c, x, i: c.add(x),
+        lambda c, x, i: c.discard(x),
+        lambda c, x, i: c.clear(),
+        lambda c, x, i: c.update({i, x}),
+    ],
+    collections.deque: [
+        lambda c, x, i: c.append(x),
+        lambda c, x, i: c.appendleft(x),
+        lambda c, x, i: c and c.pop(),
+        lambda c, x, i: c and c.popleft(),
+        lambda c, x, i: c.rotate(i),
+        lambda c, x, i: c.clear(),
+        lambda c, x, i: c.extend([x, i]),
+    ],
+    bytearray: [
+        lambda c, x, i: c.append(i),
+        lambda c, x, i: c.clear(),
+        lambda c, x, i: c.extend(b"ab"),
+        lambda c, x, i: c.reverse(),
+    ],
 }
 
 
 class LoudList(list):
-    def append(self, x): list.append(self, x)
-    def clear(self): list.clear(self)
+    def append(self, x):
+        list.append(self, x)
+
+    def clear(self):
+        list.clear(self)
 
 
 class LoudDict(dict):
@@ -48,10 +82,19 @@ class LoudDict(dict):
 
 
 KINDS = {
-    "list": (list, list), "list child": (list, LoudList), "dict": (dict, dict), "dict child": (dict, LoudDict), "ordered": (dict, collections.OrderedDict),
-    "default": (dict, lambda pairs: collections.defaultdict(list, pairs)), "set": (set, set), "set child": (set, type("SetChild", (set,), {})),
-    "deque": (collections.deque, collections.deque), "short deque": (collections.deque, lambda items: collections.deque(items, 3)), "bytearray": (bytearray, bytearray),
-    "bytearray child": (bytearray, type("Bytes", (bytearray,), {})), "deque child": (collections.deque, type("Deque", (collections.deque,), {})),
+    "list": (list, list),
+    "list child": (list, LoudList),
+    "dict": (dict, dict),
+    "dict child": (dict, LoudDict),
+    "ordered": (dict, collections.OrderedDict),
+    "default": (dict, lambda pairs: collections.defaultdict(list, pairs)),
+    "set": (set, set),
+    "set child": (set, type("SetChild", (set,), {})),
+    "deque": (collections.deque, collections.deque),
+    "short deque": (collections.deque, lambda items: collections.deque(items, 3)),
+    "bytearray": (bytearray, bytearray),
+    "bytearray child": (bytearray, type("Bytes", (bytearray,), {})),
+    "deque child": (collections.deque, type("Deque", (collections.deque,), {})),
 }
 
 
@@ -60,11 +103,15 @@ KINDS = {
 @given(data=st.data())
 def test_random_changes_are_written_back(kind: str, data) -> None:
     base, make = KINDS[kind]
-    start = data.draw(st.lists(st.tuples(VALUES, VALUES), max_size=6) if base is dict else st.lists(st.integers(0, 255) if base is bytearray else VALUES, max_size=6))
+    start = data.draw(
+        st.lists(st.tuples(VALUES, VALUES), max_size=6)
+        if base is dict
+        else st.lists(st.integers(0, 255) if base is bytearray else VALUES, max_size=6)
+    )
     original, plain = make(start), make(start)
     stage = Stage()
     copy = stage.shadow(original)
-    assume(base is not set or list(copy) == list(original))   # such sets are not let in
+    assume(base is not set or list(copy) == list(original))  # such sets are not let in
     for _ in range(data.draw(st.integers(0, 6))):
         x, i = data.draw(VALUES), data.draw(st.integers(0, 5))
         operation = OPERATIONS[base][data.draw(st.integers(0, len(OPERATIONS[base]) - 1))]
@@ -111,7 +158,12 @@ def test_values_written_into_shadows() -> None:
     cell = [result, copy, stage.input(tensor)]
     copy.extend([cell, cell])
     stage.run(None)
-    assert original[0] is original[1] and original[0][0] is stage.real[id(result)] and original[0][1] is original and original[0][2] is tensor
+    assert (
+        original[0] is original[1]
+        and original[0][0] is stage.real[id(result)]
+        and original[0][1] is original
+        and original[0][2] is tensor
+    )
 
 
 def test_keys_with_a_hash_of_their_own_are_denied_only_when_touched() -> None:
@@ -150,14 +202,37 @@ def test_effects() -> None:
     x, y = stage.input(tensor), stage.result()
     shared = [y]
     stage.effects = [
-        Effect("setattr", plain, "new", shared), Effect("setattr", plain, "class", 1), Effect("delattr", plain, "old", None), Effect("setattr", module, "calls", 3),
-        Effect("setcell", cell, None, shared), Effect("setglobal", space, "g", 5), Effect("delglobal", space, "h", None), Effect("tensorattr", x, "note", "n"),
-        Effect("tensorattr", y, "note", shared), Effect("settype", Frozen, "extra", 1), Effect("deltype", Frozen, "extra", None), Effect("setdict", module, "raw", 2),
-        Effect("delattr", module, "never", None), Effect("setdict", plain, "gone", 2), Effect("deldict", plain, "gone", None),
+        Effect("setattr", plain, "new", shared),
+        Effect("setattr", plain, "class", 1),
+        Effect("delattr", plain, "old", None),
+        Effect("setattr", module, "calls", 3),
+        Effect("setcell", cell, None, shared),
+        Effect("setglobal", space, "g", 5),
+        Effect("delglobal", space, "h", None),
+        Effect("tensorattr", x, "note", "n"),
+        Effect("tensorattr", y, "note", shared),
+        Effect("settype", Frozen, "extra", 1),
+        Effect("deltype", Frozen, "extra", None),
+        Effect("setdict", module, "raw", 2),
+        Effect("delattr", module, "never", None),
+        Effect("setdict", plain, "gone", 2),
+        Effect("deldict", plain, "gone", None),
     ]
     got = stage.run(y)
-    assert plain.new is read() is got.note and plain.new[0] is got and getattr(plain, "class") == 1 and not hasattr(plain, "old")
-    assert module.__dict__["calls"] == 3 and module.__dict__["raw"] == 2 and not hasattr(plain, "gone") and space == {"g": 5} and tensor.note == "n" and not hasattr(Frozen, "extra")
+    assert (
+        plain.new is read() is got.note
+        and plain.new[0] is got
+        and getattr(plain, "class") == 1
+        and not hasattr(plain, "old")
+    )
+    assert (
+        module.__dict__["calls"] == 3
+        and module.__dict__["raw"] == 2
+        and not hasattr(plain, "gone")
+        and space == {"g": 5}
+        and tensor.note == "n"
+        and not hasattr(Frozen, "extra")
+    )
     with pytest.raises(Interrupt) as caught:
         stage.effects = [Effect("setattr", Plain(), "x", 1)]
         stage.run(None)
@@ -168,7 +243,9 @@ def test_a_write_of_what_is_there_leaves_the_dictionary_alone() -> None:
     stage = Stage()
     plain = stage.handle(Plain())
     plain.a, plain.b = None, True
-    program = _core.GuardProgram([(-1, "const", plain, ()), (0, "dict", None, ()), (1, "item", "a", (("EQ", None),))], [], [], [])
+    program = _core.GuardProgram(
+        [(-1, "const", plain, ()), (0, "dict", None, ()), (1, "item", "a", (("EQ", None),))], [], [], []
+    )
     stage.effects = [Effect("setattr", plain, "a", None), Effect("setattr", plain, "b", True)]
     assert program.check(()) is None and program.check(()) is None
     before = program.stats()["visits"]
@@ -194,9 +271,17 @@ def test_writes_through_slots_and_properties_of_the_class() -> None:
 def test_writes_to_one_place_are_merged() -> None:
     stage = Stage()
     plain = stage.handle(Plain())
-    stage.effects = [Effect("setattr", plain, "a", 1), Effect("setattr", plain, "b", 1), Effect("setattr", plain, "a", 2),
-                     Effect("delattr", plain, "b", None), Effect("setattr", plain, "b", 3)]
-    assert stage.source(None) == "    e0, = externals\n    e0.a = 2\n    e0.b = 1\n    e0.__dict__.pop('b', None)\n    e0.b = 3\n    return None"
+    stage.effects = [
+        Effect("setattr", plain, "a", 1),
+        Effect("setattr", plain, "b", 1),
+        Effect("setattr", plain, "a", 2),
+        Effect("delattr", plain, "b", None),
+        Effect("setattr", plain, "b", 3),
+    ]
+    assert (
+        stage.source(None)
+        == "    e0, = externals\n    e0.a = 2\n    e0.b = 1\n    e0.__dict__.pop('b', None)\n    e0.b = 3\n    return None"
+    )
 
 
 # -- entries --------------------------------------------------------------------------------------------------------
@@ -212,11 +297,12 @@ def test_sources() -> None:
     assert stage.source(x) == "    return externals[0]"
     assert stage.source((t,)) == "    t0, = graph(*inputs)\n    return (t0,)"
     assert stage.source((u, t, u)) == "    t0, t1 = graph(*inputs)\n    return (t0, t1, t0)"
-    assert stage.source({"a": t, "b": [x, -1.5, torch.float32]}) == \
-        "    t0, = graph(*inputs)\n    e0, = externals\n    return {'a': t0, 'b': [e0, -1.5, float32]}"
+    assert (
+        stage.source({"a": t, "b": [x, -1.5, torch.float32]})
+        == "    t0, = graph(*inputs)\n    e0, = externals\n    return {'a': t0, 'b': [e0, -1.5, float32]}"
+    )
     assert stage.source(Point(t, u)) == "    t0, t1 = graph(*inputs)\n    return tuple.__new__(Point, (t0, t1))"
-    assert stage.source(Frozen(t)) == \
-        "    t0, = graph(*inputs)\n    return instance(Frozen, {'a': t0, 'b': 2})"
+    assert stage.source(Frozen(t)) == "    t0, = graph(*inputs)\n    return instance(Frozen, {'a': t0, 'b': 2})"
     selfish = Frozen(t)
     object.__setattr__(selfish, "b", selfish)
     assert stage.source(selfish).startswith("    t0, = graph(*inputs)\n    v0 = object.__new__(Frozen)\n")
@@ -243,6 +329,7 @@ def test_a_graph_without_outputs_is_called() -> None:
 def test_source_is_seen_by_tracebacks_and_forgotten_with_the_entry() -> None:
     def graph(*inputs):
         raise ZeroDivisionError
+
     stage = Stage()
     entry = build_entry(plan_return(stage, stage.result()), graph, "model.forward")
     assert "graph(*inputs)" in entry.__source__
@@ -269,7 +356,11 @@ def test_raise() -> None:
             raise OSError
         except OSError:
             stage.run(error, plan_raise)
-    assert caught.value is not error and isinstance(caught.value.__context__, KeyError) and caught.value.second is stage.real[id(error.second)]
+    assert (
+        caught.value is not error
+        and isinstance(caught.value.__context__, KeyError)
+        and caught.value.second is stage.real[id(error.second)]
+    )
     with pytest.raises(ValueError):
         Stage().run(ValueError(), plan_raise)
 
@@ -288,7 +379,9 @@ def test_entries_keep_nothing_of_the_rehearsal() -> None:
 def test_planning_is_quick() -> None:
     outputs = pytest.importorskip("transformers.modeling_outputs")
     stage = Stage()
-    value = outputs.BaseModelOutput(last_hidden_state=stage.result(), hidden_states=tuple(stage.result() for _ in range(13)))
+    value = outputs.BaseModelOutput(
+        last_hidden_state=stage.result(), hidden_states=tuple(stage.result() for _ in range(13))
+    )
     best = min(_seconds(lambda: build_entry(plan_return(stage, value), print, "f")) for _ in range(20))
     assert best < 2e-3  # 0.2 ms where the target was 1 ms; the margin is for busy machines
 

@@ -94,7 +94,11 @@ RETURNS = {
     "nested": lambda x: [x, (x + 1, {"k": [x * 2]}), {1, 2}, frozenset({3})],
     "shared list": lambda x: (lambda a: [a, a, (a,)])([x + 1]),
     "empty containers": lambda x: ([], (), {}, set(), x + 1),
-    "ordered dictionaries": lambda x: (collections.OrderedDict(b=x + 1, a=2), collections.defaultdict(list, {"k": [x]}), collections.Counter("aab")),
+    "ordered dictionaries": lambda x: (
+        collections.OrderedDict(b=x + 1, a=2),
+        collections.defaultdict(list, {"k": [x]}),
+        collections.Counter("aab"),
+    ),
     "deque": lambda x: collections.deque([x + 1, 2], maxlen=3),
     "named tuple": lambda x: Point(x + 1, 2),
     "record": lambda x: Record(x + 1, Record(1)),
@@ -137,6 +141,7 @@ def test_closures_share_their_cell() -> None:
 
         def get():
             return total
+
         return add, get
 
     add, get = check(f, X)
@@ -159,6 +164,7 @@ def test_module_output_class() -> None:
 
 
 # -- effects ---------------------------------------------------------------------------------------------------------------
+
 
 def set_attributes(x, t):
     t.n += 1
@@ -220,13 +226,31 @@ def via_setattr(x, t):
     return getattr(t, "direct") * x
 
 
-EFFECTS = [set_attributes, delete_attributes, change_list, nested_objects, class_attribute, shadow_class_attribute, in_place, write_then_read, via_setattr]
+EFFECTS = [
+    set_attributes,
+    delete_attributes,
+    change_list,
+    nested_objects,
+    class_attribute,
+    shadow_class_attribute,
+    in_place,
+    write_then_read,
+    via_setattr,
+]
 
 
 @pytest.mark.parametrize("f", EFFECTS, ids=lambda f: f.__name__)
 def test_effect_on_an_instance(f) -> None:
     # Every call leaves another world behind, so how often is captured is left open.
-    check(f, X.clone(), Thing(2), calls=1 if f is delete_attributes else 3, graphs=None, mutate=unchanged, state=[(Thing, "total")])
+    check(
+        f,
+        X.clone(),
+        Thing(2),
+        calls=1 if f is delete_attributes else 3,
+        graphs=None,
+        mutate=unchanged,
+        state=[(Thing, "total")],
+    )
 
 
 def unchanged(number, world) -> None:
@@ -348,6 +372,7 @@ def test_grad_mode_changed_and_left() -> None:
 
 # -- exceptions ------------------------------------------------------------------------------------------------------------
 
+
 class Trouble(ValueError):
     pass
 
@@ -395,7 +420,17 @@ def raise_type_error(x, t):
     return raise_own(x)
 
 
-RAISING = [raise_own, raise_builtin, raise_attribute, raise_in_callee, raise_from, raise_after_effects, raise_torch, raise_assert, raise_type_error]
+RAISING = [
+    raise_own,
+    raise_builtin,
+    raise_attribute,
+    raise_in_callee,
+    raise_from,
+    raise_after_effects,
+    raise_torch,
+    raise_assert,
+    raise_type_error,
+]
 
 
 @pytest.mark.parametrize("f", RAISING, ids=lambda f: f.__name__)
@@ -463,23 +498,39 @@ def raise_if_odd(x, n):
 
 
 def test_raising_and_returning_by_turns() -> None:
-    check(raise_if_odd, X, 2, calls=4, graphs=None, breaks=None, fullgraph=False, mutate=lambda i, w: w.args.__setitem__(1, i))
+    check(
+        raise_if_odd,
+        X,
+        2,
+        calls=4,
+        graphs=None,
+        breaks=None,
+        fullgraph=False,
+        mutate=lambda i, w: w.args.__setitem__(1, i),
+    )
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_inputs_that_begin_to_share_memory_are_seen(backend: str) -> None:
     """The graph writes to one input; on the third call the other one is a view of it."""
+
     def f(a, b):
         a.add_(1)
         return a + b
 
     compiled_f = framelift.compile(f, backend=backend, fullgraph=True)
     base = torch.zeros(4)
-    for make in (lambda: (torch.zeros(4), torch.ones(4)), lambda: (torch.ones(4), torch.ones(4)), lambda: (base, base[:]),
-                 lambda: (base, torch.ones(4))):
+    for make in (
+        lambda: (torch.zeros(4), torch.ones(4)),
+        lambda: (torch.ones(4), torch.ones(4)),
+        lambda: (base, base[:]),
+        lambda: (base, torch.ones(4)),
+    ):
         a, b = make()
         expected_base = a.clone()
-        eager = f(expected_base, expected_base[:] if b.untyped_storage()._cdata == a.untyped_storage()._cdata else b.clone())
+        eager = f(
+            expected_base, expected_base[:] if b.untyped_storage()._cdata == a.untyped_storage()._cdata else b.clone()
+        )
         assert torch.equal(compiled_f(a, b), eager)
 
 

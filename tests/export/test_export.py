@@ -42,7 +42,9 @@ def _call() -> tuple[Net, tuple[Any, ...], dict[str, Any]]:
 
 def _same(a: Any, b: Any) -> bool:
     left, right = torch.utils._pytree.tree_flatten(a), torch.utils._pytree.tree_flatten(b)
-    return left[1] == right[1] and all(torch.allclose(x, y) if isinstance(x, torch.Tensor) else x == y for x, y in zip(left[0], right[0]))
+    return left[1] == right[1] and all(
+        torch.allclose(x, y) if isinstance(x, torch.Tensor) else x == y for x, y in zip(left[0], right[0])
+    )
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -51,7 +53,14 @@ def test_program_gives_what_the_module_gives(strict: bool) -> None:
     program = export(net, args, kwargs, strict=strict)
     assert net.calls.item() == 0
     assert [spec.target for spec in program.graph_signature.input_specs if spec.target] == [
-        "first.weight", "first.bias", "seq.1.weight", "seq.1.bias", "calls", "kept", "shift"]
+        "first.weight",
+        "first.bias",
+        "seq.1.weight",
+        "seq.1.bias",
+        "calls",
+        "kept",
+        "shift",
+    ]
     got = program.module()(*args, **kwargs)
     net.calls.zero_()
     assert _same(got, net(*args, **kwargs))
@@ -74,8 +83,10 @@ def test_program_is_saved_and_unflattened(strict: bool) -> None:
 def test_both_modes_make_the_same_program() -> None:
     net, args, kwargs = _call()
     strict, plain = (export(net, args, kwargs, strict=mode) for mode in (True, False))
+
     def rows(program: Any) -> list[Any]:
         return [(node.op, str(node.target)) for node in program.graph.nodes]
+
     assert rows(strict) == rows(plain)
     assert strict.graph_signature == plain.graph_signature
     assert [entry.fqn for entry in strict.module_call_graph] == [entry.fqn for entry in plain.module_call_graph]
@@ -162,14 +173,24 @@ def test_graph_of_a_module_keeps_its_names() -> None:
     net, args, kwargs = _call()
     graph, _ = export_graph(net)(*args, **kwargs)
     assert {node.target for node in graph.graph.nodes if node.op == "get_attr"} == {
-        "first.weight", "first.bias", "seq.1.weight", "seq.1.bias", "calls", "kept", "shift"}
+        "first.weight",
+        "first.bias",
+        "seq.1.weight",
+        "seq.1.bias",
+        "calls",
+        "kept",
+        "shift",
+    }
     assert dict(graph.named_parameters())["seq.1.weight"] is net.seq[1].weight
     assert _same(graph(*args, **kwargs)["out"], net(*args, **kwargs)["out"])
 
 
 def test_aten_graph() -> None:
     graph, _ = export_graph(lambda x: x.sin() + 1, aten_graph=True)(torch.ones(3))
-    assert [str(node.target) for node in graph.graph.nodes if node.op == "call_function"] == ["aten.sin.default", "aten.add.Tensor"]
+    assert [str(node.target) for node in graph.graph.nodes if node.op == "call_function"] == [
+        "aten.sin.default",
+        "aten.add.Tensor",
+    ]
     assert _same(graph(torch.ones(5)), torch.ones(5).sin() + 1)
 
 
@@ -219,6 +240,7 @@ class Conditional(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         def small(y: torch.Tensor) -> torch.Tensor:
             return torch.cond(y.shape[0] > 2, lambda z: z + z.shape[0], lambda z: z - 1.0, (y,))
+
         return torch.cond(x.shape[0] > 4, lambda y: self.inside(y), small, (x,))
 
 
@@ -232,7 +254,7 @@ def test_condition_on_a_size_stays_in_the_graph() -> None:
 
 
 def test_assertions_on_data_are_checked_by_the_graph() -> None:
-    space: dict[str, Any] = {}   # pytest rewrites assert statements
+    space: dict[str, Any] = {}  # pytest rewrites assert statements
     exec("def function(x):\n    assert x.sum() > 0, 'must be positive'\n    return x.cos()\n", space)
     graph, _ = export_graph(space["function"])(torch.ones(2))
     assert _same(graph(torch.ones(3)), torch.ones(3).cos())
@@ -299,7 +321,9 @@ def test_a_module_with_two_names_is_called_by_each() -> None:
     norm = torch.nn.LayerNorm(4)
     net = torch.nn.Sequential(norm, torch.nn.ReLU(), norm, norm)
     tree = unflatten(export(net, (torch.randn(2, 4),), strict=True))
-    assert all(hasattr(tree, name) for name in "0123") and getattr(tree, "0") is getattr(tree, "2") is getattr(tree, "3")
+    assert all(hasattr(tree, name) for name in "0123") and getattr(tree, "0") is getattr(tree, "2") is getattr(
+        tree, "3"
+    )
     x = torch.randn(2, 4)
     torch.testing.assert_close(tree(x), net(x))
 
@@ -331,10 +355,13 @@ def test_an_operators_overload_is_first_met_in_captured_code() -> None:
 def test_a_module_of_fake_tensors() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
     with FakeTensorMode(shape_env=ShapeEnv(tracked_fakes=[])):
         net, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
     for strict in (True, False):
-        assert [str(node.target) for node in export(net, (x,), strict=strict).graph.nodes if node.op == "call_function"] == ["aten.linear.default"]
+        assert [
+            str(node.target) for node in export(net, (x,), strict=strict).graph.nodes if node.op == "call_function"
+        ] == ["aten.linear.default"]
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -352,7 +379,9 @@ def test_signatures_of_modules_are_preserved(strict: bool) -> None:
             return self.inner({"a": x, "b": x * 2})[0]
 
     tree = unflatten(export(Outer(), (torch.ones(2),), strict=strict, preserve_module_call_signature=("inner",)))
-    assert tree.inner({"a": torch.ones(2), "b": torch.ones(2)})[0].tolist() == [2.0, 2.0] and tree(torch.ones(2)).tolist() == [3.0, 3.0]
+    assert tree.inner({"a": torch.ones(2), "b": torch.ones(2)})[0].tolist() == [2.0, 2.0] and tree(
+        torch.ones(2)
+    ).tolist() == [3.0, 3.0]
 
 
 def test_exports_and_captures_in_threads() -> None:
@@ -360,11 +389,16 @@ def test_exports_and_captures_in_threads() -> None:
         class Model(torch.nn.Module):
             def forward(self, x: torch.Tensor) -> torch.Tensor:
                 return torch.zeros(x.sum().item()) if x.dtype is torch.int64 else x
+
         return [len(export_graph(Model())(torch.tensor([n]))[0](torch.tensor([3]))) for n in (2, 4)]
 
     def captured() -> list[bool]:
         compiled = framelift.compile(lambda x: x * x.sum().item(), backend="eager")
-        return [compiled(torch.ones(2)).sum().item() == 4 and framelift.dry_run(lambda x: x.sum().item(), torch.ones(1)).breaks != () for _ in range(4)]
+        return [
+            compiled(torch.ones(2)).sum().item() == 4
+            and framelift.dry_run(lambda x: x.sum().item(), torch.ones(1)).breaks != ()
+            for _ in range(4)
+        ]
 
     with ThreadPoolExecutor(4) as pool:
         exports, captures = [pool.submit(exported) for _ in range(3)], [pool.submit(captured) for _ in range(3)]
@@ -401,12 +435,29 @@ def test_exports_leave_the_options_as_they_are() -> None:
 def test_truth_values_of_sizes_are_like_any_other() -> None:
     def function(x: torch.Tensor) -> list[torch.Tensor]:
         large = x.shape[0] > 3
-        return [x + 1 if large is True else x, x * (large + 2), x - large * 2, x + isinstance(large, bool), x + int(not large), x + [5, 6][large]]
+        return [
+            x + 1 if large is True else x,
+            x * (large + 2),
+            x - large * 2,
+            x + isinstance(large, bool),
+            x + int(not large),
+            x + [5, 6][large],
+        ]
 
     def undecided(x: torch.Tensor) -> list[torch.Tensor]:
         large = x.shape[0] > 3
-        return [x * (large + 2), x - large * 2, x + isinstance(large, bool), x + int(not large), x + [5, 6][large], x + (large and 3), x + {True: 1, False: 2}[large],
-                x + (large == True), x + sum([large, large]), x + len(f"{large}{large!r}")]  # noqa: E712
+        return [
+            x * (large + 2),
+            x - large * 2,
+            x + isinstance(large, bool),
+            x + int(not large),
+            x + [5, 6][large],
+            x + (large and 3),
+            x + {True: 1, False: 2}[large],
+            x + (large == True),
+            x + sum([large, large]),
+            x + len(f"{large}{large!r}"),
+        ]  # noqa: E712
 
     for one in (function, undecided):
         for rows in (3, 4):
@@ -430,10 +481,14 @@ def test_modules_of_fakes_are_exported() -> None:
         with FakeTensorMode() as mode:
             net, x = Model(), torch.randn(3, 2)
             program = export(net, (x,), dynamic_shapes=dynamic, strict=strict)
-            graphs = [export_graph(net, dynamic_shapes=dynamic, aten_graph=aten)(x).graph_module for aten in (False, True)]
+            graphs = [
+                export_graph(net, dynamic_shapes=dynamic, aten_graph=aten)(x).graph_module for aten in (False, True)
+            ]
         real = Model()
         for graph in (graphs[0], program.module()):
-            values = torch.nn.utils.stateless._reparametrize_module(graph, {f"layer.{name}": one for name, one in real.layer.named_parameters()})
+            values = torch.nn.utils.stateless._reparametrize_module(
+                graph, {f"layer.{name}": one for name, one in real.layer.named_parameters()}
+            )
             with values:
                 assert _same(graph(torch.ones(5, 2)), real(torch.ones(5, 2)))
         assert any("sin" in str(node.target) for node in graphs[1].graph.nodes)

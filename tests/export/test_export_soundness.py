@@ -109,14 +109,17 @@ def test_a_parameter_as_an_argument_is_another_tensor(strict) -> None:
 
 
 @pytest.mark.parametrize("strict", [True, False], ids=["strict", "nonstrict"])
-@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.grad_and_value, torch.func.jacfwd, torch.func.jacrev, torch.func.hessian],
-                         ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "transform",
+    [torch.func.grad, torch.func.grad_and_value, torch.func.jacfwd, torch.func.jacrev, torch.func.hessian],
+    ids=lambda f: f.__name__,
+)
 def test_a_transform_is_exported_right_or_refused(transform, strict) -> None:
     """What tracing does not follow is never taken for a constant, and an export that fails leaves no transform open."""
-    program = Program(lambda m, x: transform(lambda t: (t ** 3).sum())(x))
+    program = Program(lambda m, x: transform(lambda t: (t**3).sum())(x))
     try:
         exported = framelift.export(program, (X,), strict=strict).module()
-    except Exception:   # noqa: BLE001  torch itself fails in various ways
+    except Exception:  # noqa: BLE001  torch itself fails in various ways
         exported = None
     assert torch._C._functorch.maybe_current_level() is None
     if exported is not None:

@@ -75,6 +75,7 @@ def decorated(x, w):
     @region()
     def inner(x):
         return x @ w
+
     return inner(x) + inner(x.sin())
 
 
@@ -94,6 +95,7 @@ def waiting_generator(x, w):
         with region():
             yield x @ w
             yield x.sin() @ w
+
     first, second = steps()
     return first + second
 
@@ -158,7 +160,18 @@ def broken_in_a_loop(x, w):
     return x
 
 
-WHOLE = [off_inside, on_in_off, two_regions, region_in_region, without_cache, by_hand, decorated, on_a_stack, waiting_generator, caught]
+WHOLE = [
+    off_inside,
+    on_in_off,
+    two_regions,
+    region_in_region,
+    without_cache,
+    by_hand,
+    decorated,
+    on_a_stack,
+    waiting_generator,
+    caught,
+]
 BROKEN = [broken_inside, broken_in_both, broken_in_the_second, broken_and_opened_again, broken_in_a_loop]
 
 
@@ -198,7 +211,9 @@ def test_around_calls_in_a_region(f):
         def call(x, w):
             with region():
                 return run(x, w) + run(x, w)
+
         return call
+
     torch.testing.assert_close(steps(around(compiled(f))), steps(around(f)), rtol=0, atol=0)
 
 
@@ -267,6 +282,7 @@ def test_a_graph_that_fails_in_a_region_that_stays_open():
 
 def test_one_callee_inside_and_outside_of_a_region():
     """Which `autocast` is the outermost one, at whose end torch lets go of the casts, depends on the caller."""
+
     def callee(x, w):
         with region():
             a = x.float() @ w
@@ -295,7 +311,9 @@ def test_one_callee_inside_and_outside_of_a_region():
         torch.testing.assert_close(got, steps(lambda x, w: f(x, w, inner)), rtol=0, atol=0)
         framelift.reset()
         alone = compiled(inner)
-        torch.testing.assert_close(steps(lambda x, w: f(x, w, alone)), steps(lambda x, w: f(x, w, inner)), rtol=0, atol=0)
+        torch.testing.assert_close(
+            steps(lambda x, w: f(x, w, alone)), steps(lambda x, w: f(x, w, inner)), rtol=0, atol=0
+        )
 
 
 def test_a_region_in_which_nothing_is_cast_leaves_no_nodes():

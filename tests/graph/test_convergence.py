@@ -19,6 +19,7 @@ X = torch.arange(4.0)
 
 # ---- arguments that nobody reads --------------------------------------------------------------------------------------
 
+
 def unread(x, unused, *more, **named):
     return x * 2
 
@@ -45,7 +46,9 @@ def looks_at_locals(x, unused):
 def looks_at_its_frame(x, unused):
     def inside():
         import sys
+
         return sys._getframe(1).f_locals["unused"]
+
     return x + 1, inside()
 
 
@@ -54,23 +57,30 @@ def test_one_that_is_found_by_looking_at_the_frame_is(fn):
     run(fn, [(X, 1), (X, "b"), (X, 1)])
 
 
-
-
 # ---- scalars of numpy -------------------------------------------------------------------------------------------------
 
 KINDS = [np.float64, np.float32, np.float16, np.int64, np.int32, np.uint8]
 
 
 def operands(x, n):
-    return x * n, n * x, x + n, n - x, x / n, x ** 2 * n, x > n
+    return x * n, n * x, x + n, n - x, x / n, x**2 * n, x > n
 
 
 def numpys_arithmetic(x, n):
-    return x + 1, n / 2, n + 1, 2 * n, n * n, n % 3, n // 2, abs(n), n ** 2, n * 0.1, np.float32(n) * 3
+    return x + 1, n / 2, n + 1, 2 * n, n * n, n % 3, n // 2, abs(n), n**2, n * 0.1, np.float32(n) * 3
 
 
 def plain_numbers(x, n):
-    return x * float(n), int(n), n.item(), x * n.item() * x.shape[0], n * x.shape[0], x.shape[0] * n, x * math.sqrt(n), n.tolist()
+    return (
+        x * float(n),
+        int(n),
+        n.item(),
+        x * n.item() * x.shape[0],
+        n * x.shape[0],
+        x.shape[0] * n,
+        x * math.sqrt(n),
+        n.tolist(),
+    )
 
 
 def facts_of_the_class(x, n):
@@ -114,7 +124,13 @@ def test_which_scalars_are_one_object_is_seen():
 
 
 def test_scalars_of_another_class_are_another_capture():
-    assert run(operands, [(X, np.float64(2)), (X, np.float32(3)), (X, np.float64(4)), (X, np.float32(5)), (X, np.float64(6))])[0] <= 4
+    assert (
+        run(
+            operands,
+            [(X, np.float64(2)), (X, np.float32(3)), (X, np.float64(4)), (X, np.float32(5)), (X, np.float64(6))],
+        )[0]
+        <= 4
+    )
 
 
 def indexed(x, n):
@@ -137,7 +153,7 @@ def test_a_scalar_that_lives_elsewhere_is_one_too():
     framelift.reset()
     captured = framelift.compile(schedule)
     for i in range(8):
-        Holder.rate = np.float64(0.1 * 0.9 ** i)
+        Holder.rate = np.float64(0.1 * 0.9**i)
         assert torch.equal(captured(X), schedule(X))
     assert framelift.stats()["captures"] == 2
 
@@ -194,17 +210,26 @@ def test_a_scalar_that_is_more_than_an_operand_is_a_constant_first():
 
 def test_what_a_backend_fixes_is_told_as_its_doing():
     def fixing(graph_module, examples):
-        number = next(node.meta["example_value"] for node in graph_module.graph.nodes if node.op == "call_method" and node.target == "item")
+        number = next(
+            node.meta["example_value"]
+            for node in graph_module.graph.nodes
+            if node.op == "call_method" and node.target == "item"
+        )
         float(number)
         return graph_module.forward
 
     captured = framelift.compile(scaled, backend=lambda g, e: g.forward if len(e) == 1 else fixing(g, e))
     for n in (0.5, 1.5, 2.5):
         captured(X, n)
-    assert "n == 1.5" in (told := str(captured.recompiles()[-1])) and "the backend relies on it" in told and "recompiled for" in told
+    assert (
+        "n == 1.5" in (told := str(captured.recompiles()[-1]))
+        and "the backend relies on it" in told
+        and "recompiled for" in told
+    )
 
 
 # ---- containers that grow ---------------------------------------------------------------------------------------------
+
 
 def counted(x, held):
     return x * len(held), bool(held), isinstance(held, collections.abc.Sized), type(held)
@@ -230,9 +255,27 @@ def sets_together(x, held):
     merged = {1, 50}
     merged |= held
     merged.update(held)
-    return (x + 1, sorted(held), sorted(held | others), sorted(others | held), sorted(held & others), sorted(others & held), sorted(held - others),
-            sorted(others - held), sorted(held ^ others), sorted(others ^ held), sorted(merged), sorted({*held}), held == {0, 1, 2}, {0, 1, 2} == held,
-            held <= {0, 1, 2, 3}, {0} <= held, held.issubset(others), {0}.issubset(held), max(held, default=0))
+    return (
+        x + 1,
+        sorted(held),
+        sorted(held | others),
+        sorted(others | held),
+        sorted(held & others),
+        sorted(others & held),
+        sorted(held - others),
+        sorted(others - held),
+        sorted(held ^ others),
+        sorted(others ^ held),
+        sorted(merged),
+        sorted({*held}),
+        held == {0, 1, 2},
+        {0, 1, 2} == held,
+        held <= {0, 1, 2, 3},
+        {0} <= held,
+        held.issubset(others),
+        {0}.issubset(held),
+        max(held, default=0),
+    )
 
 
 def unhashable(x, held):
@@ -263,16 +306,35 @@ def changed_deque(x, held):
 def deques_together(x, held):
     others = collections.deque([9])
     others += held
-    return (x, list(held), held + others, others + held, held * 2, 2 * held, held == collections.deque(range(3)), collections.deque(range(3)) == held, 3 in held,
-            held.count(2), others, tuple(held), isinstance(held, collections.deque))
+    return (
+        x,
+        list(held),
+        held + others,
+        others + held,
+        held * 2,
+        2 * held,
+        held == collections.deque(range(3)),
+        collections.deque(range(3)) == held,
+        3 in held,
+        held.count(2),
+        others,
+        tuple(held),
+        isinstance(held, collections.deque),
+    )
 
 
 SETS = [asked_of_a_set, changed_set, sets_together, unhashable]
 DEQUES = [asked_of_a_deque, appended_to, changed_deque, deques_together, unhashable]
 
 
-@pytest.mark.parametrize("fn, make", [*((fn, set) for fn in SETS), *((fn, collections.deque) for fn in DEQUES),
-                                      *((fn, lambda items: collections.deque(items, maxlen=5)) for fn in DEQUES)])
+@pytest.mark.parametrize(
+    "fn, make",
+    [
+        *((fn, set) for fn in SETS),
+        *((fn, collections.deque) for fn in DEQUES),
+        *((fn, lambda items: collections.deque(items, maxlen=5)) for fn in DEQUES),
+    ],
+)
 def test_what_more_is_asked_of_them_is_as_in_plain_python(fn, make):
     framelift.reset()
     captured = framelift.compile(fn)
@@ -323,9 +385,11 @@ def test_the_sizes_in_a_size_are_numbers():
 
 # ---- floats that a compiler cannot follow -----------------------------------------------------------------------------
 
+
 def test_while_floats_are_compiled_nothing_is_taken_from_a_cache_that_forgets_guards():
     from torch._dynamo.symbolic_convert import TensorifyState
     from torch._functorch import config as functorch_config
+
     seen = []
 
     def backend(graph_module, examples):
@@ -345,7 +409,7 @@ def test_while_floats_are_compiled_nothing_is_taken_from_a_cache_that_forgets_gu
 
 
 def raised(x, by):
-    return x ** by, x * by + x.clamp(max=by)
+    return x**by, x * by + x.clamp(max=by)
 
 
 def test_floats_that_a_compiler_takes_for_constants_are_constants():
@@ -355,6 +419,7 @@ def test_floats_that_a_compiler_takes_for_constants_are_constants():
 @pytest.mark.filterwarnings("ignore:framelift. .* was captured")
 def test_classes_that_are_made_anew_each_time_come_to_an_end() -> None:
     """Their entries die with them, and are counted all the same."""
+
     def program(x):
         class Kind:
             amount = 3

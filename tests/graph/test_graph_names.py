@@ -18,6 +18,7 @@ def placeholders(function, *args) -> list[tuple[str, str]]:
     def backend(graph_module, example_inputs):
         graphs.append(graph_module)
         return graph_module.forward
+
     framelift.compile(function, backend=backend, fullgraph=True)(*args)
     return [(node.target, node.name) for node in graphs[0].graph.find_nodes(op="placeholder")]
 
@@ -25,12 +26,24 @@ def placeholders(function, *args) -> list[tuple[str, str]]:
 def test_arguments_globals_and_parameters() -> None:
     cell = torch.ones(2)
     net = nn.Sequential(nn.Linear(2, 2, bias=False))
-    assert placeholders(lambda x, xs: x + xs["a b"][0] + xs["a-b"], GLOBAL, {"a b": [torch.ones(2)], "a-b": torch.zeros(2)}) == [
-        ("L_x_", "l_x_"), ("L_xs_a_b_0_", "l_xs_a_b_0_"), ("L_xs_a_b_", "l_xs_a_b_")]
+    assert placeholders(
+        lambda x, xs: x + xs["a b"][0] + xs["a-b"], GLOBAL, {"a b": [torch.ones(2)], "a-b": torch.zeros(2)}
+    ) == [("L_x_", "l_x_"), ("L_xs_a_b_0_", "l_xs_a_b_0_"), ("L_xs_a_b_", "l_xs_a_b_")]
     assert placeholders(lambda: GLOBAL + 1) == [("G_GLOBAL_", "g_global_")]
-    assert [name for _, name in placeholders(net, cell)] in (["l_args_0_", "l_self_modules_0_parameters_weight_"],
-                                                             ["l_self_modules_0_parameters_weight_", "l_args_0_"])
-    assert len(set(placeholders(lambda xs: xs["a b"] + xs["a-b"] + xs["a_b"], {"a b": cell, "a-b": cell + 1, "a_b": cell + 2}))) == 3
+    assert [name for _, name in placeholders(net, cell)] in (
+        ["l_args_0_", "l_self_modules_0_parameters_weight_"],
+        ["l_self_modules_0_parameters_weight_", "l_args_0_"],
+    )
+    assert (
+        len(
+            set(
+                placeholders(
+                    lambda xs: xs["a b"] + xs["a-b"] + xs["a_b"], {"a b": cell, "a-b": cell + 1, "a_b": cell + 2}
+                )
+            )
+        )
+        == 3
+    )
 
 
 def test_a_marked_address_is_noted() -> None:
@@ -41,6 +54,7 @@ def test_a_marked_address_is_noted() -> None:
     def backend(graph_module, example_inputs):
         found.extend(node.meta["tensor_dict"] for node in graph_module.graph.find_nodes(op="placeholder"))
         return graph_module.forward
+
     compiled = framelift.compile(lambda x, y: x + y, backend=backend)
     compiled(marked, torch.ones(2))
     compiled(torch.ones(2), torch.ones(2))
@@ -59,12 +73,19 @@ def test_operators_are_functions_of_the_module_operator() -> None:
     def backend(graph_module, example_inputs):
         graphs.append(graph_module)
         return graph_module.forward
+
     x, y = torch.rand(2), torch.rand(2)
     got = framelift.compile(f, backend=backend, fullgraph=True)(x, y)
     assert all(torch.equal(a, b) for a, b in zip(got, f(x, y)))
-    names = [(node.op, getattr(node.target, "__name__", node.target)) for node in graphs[0].graph.nodes if node.op.startswith("call")]
-    assert names == [("call_function", name) for name in ("add", "neg", "mul", "truediv", "matmul", "mod", "sub", "iadd", "imul", "lt")] + [
-        ("call_method", "add"), ("call_function", "add")]
+    names = [
+        (node.op, getattr(node.target, "__name__", node.target))
+        for node in graphs[0].graph.nodes
+        if node.op.startswith("call")
+    ]
+    assert names == [
+        ("call_function", name)
+        for name in ("add", "neg", "mul", "truediv", "matmul", "mod", "sub", "iadd", "imul", "lt")
+    ] + [("call_method", "add"), ("call_function", "add")]
 
 
 def test_what_modules_hold_stays_where_it_is() -> None:
@@ -82,7 +103,10 @@ def test_what_modules_hold_stays_where_it_is() -> None:
     static: list[int] = []
 
     def backend(graph_module, example_inputs):
-        notes.update((node.name, node.meta["tensor_dict"].get("_dynamo_static_input_type")) for node in graph_module.graph.find_nodes(op="placeholder"))
+        notes.update(
+            (node.name, node.meta["tensor_dict"].get("_dynamo_static_input_type"))
+            for node in graph_module.graph.find_nodes(op="placeholder")
+        )
         return aot(graph_module, example_inputs)
 
     def compiler(graph_module, example_inputs):

@@ -39,7 +39,13 @@ def _lying_oddly() -> Iterator[torch.Tensor]:
     for sizes in ((2, 3), (1, 4), (2, 3, 4), (3, 1, 2), (2, 3, 4, 5), (2, 1, 3, 1)):
         for order in itertools.permutations(range(len(sizes))):
             tensor = torch.rand(sizes).permute(order)
-            yield from (tensor, tensor[::2], tensor.unsqueeze(1), tensor[:1].expand(4, *tensor.shape[1:]), tensor.narrow(-1, 0, 1))
+            yield from (
+                tensor,
+                tensor[::2],
+                tensor.unsqueeze(1),
+                tensor[:1].expand(4, *tensor.shape[1:]),
+                tensor.narrow(-1, 0, 1),
+            )
 
 
 @pytest.mark.parametrize("name", _IN_ORDER)
@@ -66,14 +72,19 @@ def test_strides_behind_casts_and_padding() -> None:
         like = odd.type_as(x).masked_fill(odd, 2.0)
         fresh = like.new_ones(like.size())
         padded = F.pad(x.transpose(0, 1), (0, 0, 1, 1), value=-1.0)
-        return like * 2, fresh, padded.as_strided((2, 2), padded.stride()[:2]), [t.stride() for t in (odd, like, fresh, padded, x.t().to(torch.bool))]
+        return (
+            like * 2,
+            fresh,
+            padded.as_strided((2, 2), padded.stride()[:2]),
+            [t.stride() for t in (odd, like, fresh, padded, x.t().to(torch.bool))],
+        )
 
     check(f, torch.rand(4, 3), torch.ones(3, 4), fullgraph=True)
 
 
 def test_strides_behind_products_of_what_lies_oddly() -> None:
     def f(x, weight):
-        odd = torch.einsum("ijk->kji", x * 2)[:, 1:]     # whose layout nobody knows
+        odd = torch.einsum("ijk->kji", x * 2)[:, 1:]  # whose layout nobody knows
         y = F.linear(odd, weight)
         return (y if y[:, 0].is_contiguous() else y + 1), y.stride(), F.layer_norm(odd, odd.shape[-1:]).stride()
 
@@ -89,6 +100,7 @@ def test_other_modes_of_padding_are_plain_pythons() -> None:
 
 def test_sizes_that_are_tensors() -> None:
     """As numbers where they are known, and a break where they are not: never an error that plain Python does not have."""
+
     def known(x):
         half = torch.div(x.size(0), 2, rounding_mode="trunc")
         return x.as_strided(size=(half, 2), stride=(2, half * 0 + 1)) * 2, x.view(half, -1)

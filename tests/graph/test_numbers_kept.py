@@ -91,7 +91,11 @@ def test_classes_that_look_at_numbers_get_plain_ones():
     compiled = framelift.compile(program, backend="eager")
     for value in (5, 6, 7):
         expected, found = program(torch.ones(2), value), compiled(torch.ones(2), value)
-        assert torch.equal(expected[0], found[0]) and expected[1:] == found[1:] and list(map(type, expected)) == list(map(type, found))
+        assert (
+            torch.equal(expected[0], found[0])
+            and expected[1:] == found[1:]
+            and list(map(type, expected)) == list(map(type, found))
+        )
 
 
 def test_is_between_a_scalar_and_what_c_code_made_of_it():

@@ -38,7 +38,16 @@ PROGRAMS = {
     "bits": lambda n: (n & 6, 1 | n, n ^ n, n << 2, 64 >> n, divmod(n, 3), divmod(20, n)),
     "two": lambda n: (n & (n + 1), n << (n - 3), divmod(n, n - 1), n ** (n - 2)),
     "whole": lambda n: (math.floor(n), math.ceil(n), round(n)),
-    "functions": lambda n: (np.sqrt(n), np.maximum(n, 4), np.power(2, n), np.isnan(n), np.divmod(n, 3), np.add(n, 1.5), np.sum([n, 1]), np.gcd(n, 6)),
+    "functions": lambda n: (
+        np.sqrt(n),
+        np.maximum(n, 4),
+        np.power(2, n),
+        np.isnan(n),
+        np.divmod(n, 3),
+        np.add(n, 1.5),
+        np.sum([n, 1]),
+        np.gcd(n, 6),
+    ),
     "array": lambda n: ((n * np.ones(2)).tolist(), (np.arange(3) - n).tolist(), (n == np.arange(6)).tolist()),
     "none": lambda n: (n == None, n != None),  # noqa: E711
 }

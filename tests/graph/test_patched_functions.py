@@ -46,6 +46,7 @@ def plus_one(old: Any) -> Any:
         if isinstance(result, tuple):
             return tuple(one + 1 for one in result)
         return result + 1
+
     return replaced
 
 
@@ -76,7 +77,7 @@ def test_a_replaced_function_is_noticed(name, backend) -> None:
         torch.testing.assert_close(captured(X), function(X))
         assert counts().captures == start
     torch.testing.assert_close(captured(X), expected)
-    assert counts().captures == start   # what was captured before serves again
+    assert counts().captures == start  # what was captured before serves again
 
 
 def test_other_changes_of_the_namespaces_cost_nothing() -> None:
@@ -95,6 +96,7 @@ def counting(old: Any, calls: list[int]) -> Any:
     def replaced(*args: Any, **kwargs: Any) -> Any:
         calls.append(1)
         return plus_one(old)(*args, **kwargs)
+
     return replaced
 
 
@@ -126,6 +128,7 @@ def _rows(name: str, when: str, wrap: Any) -> list[Any]:
             return function(x)
         finally:
             setattr(space, attribute, before) if own else delattr(space, attribute)
+
     target = wrap(inside if when == "inside" else function)
     rows = [(target(X).detach(), len(calls))] if when != "before" else []
     if when != "inside":

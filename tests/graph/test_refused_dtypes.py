@@ -11,7 +11,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from support import compiled
 
-BOOL, INT, FLOAT, COMPLEX = (torch.ones(2, 2).to(dtype) for dtype in (torch.bool, torch.int64, torch.float32, torch.complex64))
+BOOL, INT, FLOAT, COMPLEX = (
+    torch.ones(2, 2).to(dtype) for dtype in (torch.bool, torch.int64, torch.float32, torch.complex64)
+)
 REFUSED = {
     "a mask minus numbers": (operator.sub, BOOL, FLOAT),
     "numbers minus a mask": (torch.sub, INT, BOOL),

@@ -26,6 +26,7 @@ def rows(*lengths, width=3):
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------
 
+
 def shape_arithmetic(x):
     b, w = x.shape
     return x.view(b * w), b * 2 + 1, x.size(0) // 2, -b % 4, divmod(b, 3), x.shape, x.numel(), x.stride(), abs(2 - b)
@@ -37,8 +38,18 @@ def shape_text(x):
 
 def shape_types(x):
     n = x.shape[0]
-    return (x * 2, type(n) is int, isinstance(n, int), isinstance(n, float), isinstance(n, (str, int)), n.__class__ is int, n.real == n,
-            n.bit_length(), hash(n) == hash(int(n)), callable(n))
+    return (
+        x * 2,
+        type(n) is int,
+        isinstance(n, int),
+        isinstance(n, float),
+        isinstance(n, (str, int)),
+        n.__class__ is int,
+        n.real == n,
+        n.bit_length(),
+        hash(n) == hash(int(n)),
+        callable(n),
+    )
 
 
 def shape_loops(x):
@@ -59,21 +70,67 @@ def shape_branches(x):
 
 def shape_math(x):
     n = x.shape[0]
-    return (x / math.sqrt(n), n / 3, n ** 2, 2 ** n, int(n * 0.3 * 3), round(n / 7, 2), round(n / 2), math.floor(n / 2), math.ceil(n / 2),
-            float(n), max(n, 4), min(n, 4), sum([n, 1]), math.prod(x.shape), math.gcd(n, 6), n & 3, n << 1, ~n, pow(n, 2, 5), bool(n), n * 1.5 > 8)
+    return (
+        x / math.sqrt(n),
+        n / 3,
+        n**2,
+        2**n,
+        int(n * 0.3 * 3),
+        round(n / 7, 2),
+        round(n / 2),
+        math.floor(n / 2),
+        math.ceil(n / 2),
+        float(n),
+        max(n, 4),
+        min(n, 4),
+        sum([n, 1]),
+        math.prod(x.shape),
+        math.gcd(n, 6),
+        n & 3,
+        n << 1,
+        ~n,
+        pow(n, 2, 5),
+        bool(n),
+        n * 1.5 > 8,
+    )
 
 
 def shape_factories(x):
     n, w = x.shape
-    return (torch.zeros(n, w), torch.arange(n), torch.ones(x.shape), torch.full((n,), n), x.new_zeros(n + 1), torch.eye(n), torch.tensor(n),
-            x.expand(2, n, w), x.repeat(2, 1), torch.cat([x, x]), x.reshape(-1), x[: n // 2], x[n - 1 :], x.split(2), x.unbind(1), len(x))
+    return (
+        torch.zeros(n, w),
+        torch.arange(n),
+        torch.ones(x.shape),
+        torch.full((n,), n),
+        x.new_zeros(n + 1),
+        torch.eye(n),
+        torch.tensor(n),
+        x.expand(2, n, w),
+        x.repeat(2, 1),
+        torch.cat([x, x]),
+        x.reshape(-1),
+        x[: n // 2],
+        x[n - 1 :],
+        x.split(2),
+        x.unbind(1),
+        len(x),
+    )
 
 
 def shape_matmul(x):
-    return x @ x.T, torch.nn.functional.pad(x, (0, 1)), x.mean(0), torch.softmax(x, -1), x.unsqueeze(0).transpose(1, 2).contiguous()
+    return (
+        x @ x.T,
+        torch.nn.functional.pad(x, (0, 1)),
+        x.mean(0),
+        torch.softmax(x, -1),
+        x.unsqueeze(0).transpose(1, 2).contiguous(),
+    )
 
 
-@pytest.mark.parametrize("fn", [shape_arithmetic, shape_text, shape_types, shape_branches, shape_math, shape_factories, shape_matmul, shape_loops])
+@pytest.mark.parametrize(
+    "fn",
+    [shape_arithmetic, shape_text, shape_types, shape_branches, shape_math, shape_factories, shape_matmul, shape_loops],
+)
 def test_sizes(fn):
     captures, _ = run(fn, rows(4, 5, 6, 7, 8, 9, 5, 4, 2, 1, 0, 3))
     assert captures <= 12
@@ -86,20 +143,33 @@ def test_a_changing_size_is_captured_twice():
 
 
 def test_a_tensor_of_fewer_dimensions_comes_after_sizes_that_changed():
-    captures, callable_ = run(lambda x: x * 2 + sum(x.shape), [(torch.rand(size),) for size in ((2, 3), (4, 5), (7,), (8,), (), (6, 9))])
+    captures, callable_ = run(
+        lambda x: x * 2 + sum(x.shape), [(torch.rand(size),) for size in ((2, 3), (4, 5), (7,), (8,), (), (6, 9))]
+    )
     assert captures == 4 and all(entry.info.graph_module is not None for entry in callable_.entries)
 
 
 LINEAR = torch.nn.Linear(3, 3)
 #: programs whose graph is the same whatever the size
 OF_ANY_SIZE = {
-    "elementwise": lambda x: x * 2 + x.shape[0], "sum": lambda x: x.sum(0) / max(1, 2), "linear": LINEAR, "cat": lambda x: torch.cat([x, x * 2]),
-    "view": lambda x: x.view(x.shape[0], 3, 1).transpose(1, 2).reshape(x.shape[0], 3), "product": lambda x: torch.softmax(x @ x.t(), -1),
-    "made inside": lambda x: x + torch.ones(x.shape[0], 3), "shape": lambda x: (x * 2, x.shape, x.size(0) * 2)}
+    "elementwise": lambda x: x * 2 + x.shape[0],
+    "sum": lambda x: x.sum(0) / max(1, 2),
+    "linear": LINEAR,
+    "cat": lambda x: torch.cat([x, x * 2]),
+    "view": lambda x: x.view(x.shape[0], 3, 1).transpose(1, 2).reshape(x.shape[0], 3),
+    "product": lambda x: torch.softmax(x @ x.t(), -1),
+    "made inside": lambda x: x + torch.ones(x.shape[0], 3),
+    "shape": lambda x: (x * 2, x.shape, x.size(0) * 2),
+}
 #: programs that ask for the size, or where torch does
 BY_SIZE = {
-    "asked": lambda x: x * 2 if x.shape[0] > 1 else x - 1, "loop": lambda x: [x[i] for i in range(x.shape[0])], "squeeze": lambda x: x.squeeze(),
-    "order in memory": lambda x: x.t() + 1, "text": lambda x: (x + 1, f"{x.shape[0]}"), "expanded": lambda x: x.expand(4, 3) if x.shape[0] in (1, 4) else x}
+    "asked": lambda x: x * 2 if x.shape[0] > 1 else x - 1,
+    "loop": lambda x: [x[i] for i in range(x.shape[0])],
+    "squeeze": lambda x: x.squeeze(),
+    "order in memory": lambda x: x.t() + 1,
+    "text": lambda x: (x + 1, f"{x.shape[0]}"),
+    "expanded": lambda x: x.expand(4, 3) if x.shape[0] in (1, 4) else x,
+}
 
 
 @pytest.mark.parametrize("name", OF_ANY_SIZE)
@@ -143,7 +213,10 @@ def test_two_inputs_that_must_agree():
     def fn(x, y):
         return x + y, x.shape[0] == y.shape[0]
 
-    calls = [(torch.ones(n, 2), torch.ones(n, 2)) for n in (3, 4, 5)] + [(torch.ones(6, 2), torch.ones(1, 2)), (torch.ones(7, 2), torch.ones(2))]
+    calls = [(torch.ones(n, 2), torch.ones(n, 2)) for n in (3, 4, 5)] + [
+        (torch.ones(6, 2), torch.ones(1, 2)),
+        (torch.ones(7, 2), torch.ones(2)),
+    ]
     run(fn, calls)
 
 
@@ -159,7 +232,11 @@ def test_layouts_of_symbolic_inputs():
     def fn(x):
         return x.is_contiguous(), x.contiguous().view(-1), x.stride(0)
 
-    calls = [(torch.ones(n, 4),) for n in (3, 5, 6)] + [(torch.ones(4, n).T,) for n in (5, 6, 7)] + [(torch.ones(n, 8)[:, ::2],) for n in (5, 6, 7)]
+    calls = (
+        [(torch.ones(n, 4),) for n in (3, 5, 6)]
+        + [(torch.ones(4, n).T,) for n in (5, 6, 7)]
+        + [(torch.ones(n, 8)[:, ::2],) for n in (5, 6, 7)]
+    )
     run(fn, calls)
 
 
@@ -179,6 +256,7 @@ def test_compilers_take_symbols(backend):
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------
+
 
 class Thing:
     pass
@@ -208,11 +286,22 @@ def test_negative_and_zero_numbers():
     assert run(fn, [(torch.ones(2), n) for n in (5, -7, 0, 1, -1, 2, -3, 8)])[0] <= 6
 
 
-@pytest.mark.parametrize("fn", [
-    lambda x, f: x * f + f / 2, lambda x, f: (x + f * 2 - 1, f + 0.1 + 0.2 - 0.3, -f, abs(f)), lambda x, f: (x, int(f), round(f, 1), f // 1, f % 1),
-    lambda x, f: x * f if f > 1.25 else x - f, lambda x, f: (x.sum() * math.exp(-f), math.log1p(f)), lambda x, f: (x, str(f), f"{f:.2f}"),
-    lambda x, f: (torch.full((2,), f), x.clamp(min=f), torch.add(x, x, alpha=f)), lambda x, f: x[: int(f)] * f, lambda x, f: (x ** f, f ** 2, 2 ** f),
-    lambda x, f: torch.nn.functional.dropout(x, f / 10, False), lambda x, f: (f == 1.5, f < 3, f >= x.shape[0], type(f), isinstance(f, float))])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, f: x * f + f / 2,
+        lambda x, f: (x + f * 2 - 1, f + 0.1 + 0.2 - 0.3, -f, abs(f)),
+        lambda x, f: (x, int(f), round(f, 1), f // 1, f % 1),
+        lambda x, f: x * f if f > 1.25 else x - f,
+        lambda x, f: (x.sum() * math.exp(-f), math.log1p(f)),
+        lambda x, f: (x, str(f), f"{f:.2f}"),
+        lambda x, f: (torch.full((2,), f), x.clamp(min=f), torch.add(x, x, alpha=f)),
+        lambda x, f: x[: int(f)] * f,
+        lambda x, f: (x**f, f**2, 2**f),
+        lambda x, f: torch.nn.functional.dropout(x, f / 10, False),
+        lambda x, f: (f == 1.5, f < 3, f >= x.shape[0], type(f), isinstance(f, float)),
+    ],
+)
 def test_floats(fn):
     run(fn, [(torch.arange(4.0), f) for f in (0.5, 1.5, 2.5, 1.0, 3.25, 0.1, 0.0)])
 
@@ -276,18 +365,47 @@ class Silent(int):
         return NotImplemented
 
 
-_OF_ALL = (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, divmod, operator.eq, operator.ne, operator.lt, operator.le,
-           operator.gt, operator.ge)
+_OF_ALL = (
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.floordiv,
+    operator.mod,
+    divmod,
+    operator.eq,
+    operator.ne,
+    operator.lt,
+    operator.le,
+    operator.gt,
+    operator.ge,
+)
 _OF_INTS = (operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift)
 
 
-@pytest.mark.parametrize("one", [Phase.HOT, Whole(3), Share(1.5), Answering(3), Silent(3)], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "one", [Phase.HOT, Whole(3), Share(1.5), Answering(3), Silent(3)], ids=lambda one: type(one).__name__
+)
 def test_numbers_of_other_classes_meet_symbolic_ones(one):
     """What their classes leave to int and float is arithmetic; what they answer themselves, they do."""
+
     def fn(x, n):
         ways = [(op(n, one), op(one, n)) for op in _OF_ALL]
         ways += [(op(n, one), op(one, n)) for op in _OF_INTS if type(n) is int and isinstance(one, int)]
-        written = n + one, one + n, n * one, one - n, n == one, one == n, n < one, one < n, n >= one, one >= n, n ** one, one ** n
+        written = (
+            n + one,
+            one + n,
+            n * one,
+            one - n,
+            n == one,
+            one == n,
+            n < one,
+            one < n,
+            n >= one,
+            one >= n,
+            n**one,
+            one**n,
+        )
         return x, ways, written
 
     run(fn, [(torch.ones(2), n) for n in (3, 4, 5, 3, 6)])
@@ -297,16 +415,49 @@ def test_numbers_of_other_classes_meet_symbolic_ones(one):
 # ---- numbers that captured code writes ---------------------------------------------------------------------------------
 
 WITH_C_CODE = {
-    "decimal": lambda n, f: (Decimal(n), Decimal(f), n + Decimal("1.5"), Decimal("1.5") - n, Decimal(2) ** n, n ** Decimal(2), round(Decimal("2.7182818"), n)),
-    "compared": lambda n, f: (Decimal("3.5") < n, n <= Decimal(4), n == Decimal(3), Decimal(3) != n, f > Decimal("1.5"), max(Decimal(4), n),
-                              n == "3", n != None, n == 3 + 0j, 4j != f),  # noqa: E711
-    "timedelta": lambda n, f: (timedelta(days=n) * n, n * timedelta(1), timedelta(3) / n, timedelta(3) // n, divmod(timedelta(7), timedelta(n)), timedelta(1) * f),
+    "decimal": lambda n, f: (
+        Decimal(n),
+        Decimal(f),
+        n + Decimal("1.5"),
+        Decimal("1.5") - n,
+        Decimal(2) ** n,
+        n ** Decimal(2),
+        round(Decimal("2.7182818"), n),
+    ),
+    "compared": lambda n, f: (
+        Decimal("3.5") < n,
+        n <= Decimal(4),
+        n == Decimal(3),
+        Decimal(3) != n,
+        f > Decimal("1.5"),
+        max(Decimal(4), n),
+        n == "3",
+        n != None,
+        n == 3 + 0j,
+        4j != f,
+    ),  # noqa: E711
+    "timedelta": lambda n, f: (
+        timedelta(days=n) * n,
+        n * timedelta(1),
+        timedelta(3) / n,
+        timedelta(3) // n,
+        divmod(timedelta(7), timedelta(n)),
+        timedelta(1) * f,
+    ),
     "fraction": lambda n, f: (Fraction(n, 7) + n, n - Fraction(1, 3), Fraction(f), Fraction(1, 3) < n),
     "deque": lambda n, f: (deque([1, 2, 3, 4, 5], n), deque("abc", maxlen=n)),
     "json": lambda n, f: (json.dumps([n, {"a": f, n: (n, [f])}]), json.dumps({"n": n}, indent=1)),
-    "text": lambda n, f: ("abc".translate({97: n + 60, 98: None}), "abc".translate(str.maketrans({n + 94: "x"})), int.__repr__(n), float.__repr__(f)),
+    "text": lambda n, f: (
+        "abc".translate({97: n + 60, 98: None}),
+        "abc".translate(str.maketrans({n + 94: "x"})),
+        int.__repr__(n),
+        float.__repr__(f),
+    ),
     "memory": lambda n, f: (memoryview(bytes(2 * n)).cast("b", shape=[n, 2]).shape, n.__getnewargs__()),
-    "wrong": lambda n, f: _said(lambda: n + "a") + _said(lambda: None < n) + _said(lambda: [] - f) + _said(lambda: timedelta(1) + n)}
+    "wrong": lambda n, f: (
+        _said(lambda: n + "a") + _said(lambda: None < n) + _said(lambda: [] - f) + _said(lambda: timedelta(1) + n)
+    ),
+}
 
 
 def _said(call):
@@ -321,13 +472,31 @@ def test_symbolic_numbers_meet_types_of_c_code(name):
     """Such code knows int and float by their memory, and has no answer for another class."""
     fn = WITH_C_CODE[name]
     run(lambda x, n, f: (x + 1, repr(fn(n, f))), [(torch.ones(2), n, f) for n, f in ((3, 1.5), (4, 2.25), (5, 0.1))])
-    assert all(not entry.info.reason for entry in run(lambda x, n, f: (x + n, repr(fn(n, f))), [(torch.ones(2), n, 1.5) for n in (3, 4)])[1].entries)
+    assert all(
+        not entry.info.reason
+        for entry in run(lambda x, n, f: (x + n, repr(fn(n, f))), [(torch.ones(2), n, 1.5) for n in (3, 4)])[1].entries
+    )
 
 
 @pytest.mark.parametrize("flag", [True, False])
 def test_symbolic_numbers_meet_truth_values(flag):
     def fn(x, n, b):
-        return x + 1, n + b, b + n, b - n, n * b, n // (b + 1), n % True, n ** b, n < b, b <= n, n == b, (n > 1) + n, n & b, n | b
+        return (
+            x + 1,
+            n + b,
+            b + n,
+            b - n,
+            n * b,
+            n // (b + 1),
+            n % True,
+            n**b,
+            n < b,
+            b <= n,
+            n == b,
+            (n > 1) + n,
+            n & b,
+            n | b,
+        )
 
     assert run(fn, [(torch.ones(2), n, flag) for n in (3, 4, 5)])[0] >= 2
 
@@ -342,6 +511,7 @@ def test_a_counter_is_captured_once():
             def forward(self, x):
                 self.step += 1
                 return x * self.step
+
         return Net()
 
     framelift.reset()
@@ -363,6 +533,7 @@ def test_counters_in_dictionaries_cells_and_globals():
             listed[0] += 2
             count += 3
             return x + state["step"] + count, listed[0]
+
         return fn
 
     framelift.reset()
@@ -374,6 +545,7 @@ def test_counters_in_dictionaries_cells_and_globals():
 
 
 # ---- policy ------------------------------------------------------------------------------------------------------------
+
 
 def test_dynamic_false_is_static():
     assert run(lambda x: x + 1, rows(2, 3, 4, 5), dynamic=False)[0] == 4
@@ -402,7 +574,9 @@ def test_a_mark_that_cannot_be_kept_names_the_line():
     def fn(x):
         return x * 2 + len(range(x.shape[0]))
 
-    with pytest.raises(framelift.exc.ConstraintViolation, match=r"x.size\(0\) was marked dynamic.*fixes it to 4 at .*test_shapes.py"):
+    with pytest.raises(
+        framelift.exc.ConstraintViolation, match=r"x.size\(0\) was marked dynamic.*fixes it to 4 at .*test_shapes.py"
+    ):
         framelift.compile(fn, backend="eager")(x)
 
 
@@ -436,6 +610,7 @@ def test_a_compiler_that_takes_no_symbols():
 
 # ---- the module framelift.shapes ---------------------------------------------------------------------------------------
 
+
 def test_marks_of_our_own():
     x = torch.ones(4, 6)
     framelift.mark_dynamic(x, 0)
@@ -468,21 +643,35 @@ def test_functions_of_one_factory_take_turns():
     def make(scale, extra=1):
         def inner(x):
             return x * scale + extra
+
         return inner
 
-    calls = [(make(n), torch.ones(2)) for n in range(12)] + [(make(3, 7), torch.ones(2)), (lambda x: x - 1, torch.ones(2)), (make(5), torch.ones(2))]
+    calls = [(make(n), torch.ones(2)) for n in range(12)] + [
+        (make(3, 7), torch.ones(2)),
+        (lambda x: x - 1, torch.ones(2)),
+        (make(5), torch.ones(2)),
+    ]
     assert run(lambda f, x: f(x) + 1, calls)[0] <= 4
     run(lambda f, x: (f(x), f.__name__), calls)
 
 
-@pytest.mark.parametrize("asks", [
-    lambda f, x, fns, table, some: x * table[f], lambda f, x, fns, table, some: x + (f in some), lambda f, x, fns, table, some: x * fns.index(f),
-    lambda f, x, fns, table, some: f(x) + table.get(f, 9), lambda f, x, fns, table, some: x + (fns[0], fns[2]).count(f) + fns.count(f),
-    lambda f, x, fns, table, some: x + len({f, fns[3]}), lambda f, x, fns, table, some: x + table.get((f, 1), 5)])
+@pytest.mark.parametrize(
+    "asks",
+    [
+        lambda f, x, fns, table, some: x * table[f],
+        lambda f, x, fns, table, some: x + (f in some),
+        lambda f, x, fns, table, some: x * fns.index(f),
+        lambda f, x, fns, table, some: f(x) + table.get(f, 9),
+        lambda f, x, fns, table, some: x + (fns[0], fns[2]).count(f) + fns.count(f),
+        lambda f, x, fns, table, some: x + len({f, fns[3]}),
+        lambda f, x, fns, table, some: x + table.get((f, 1), 5),
+    ],
+)
 def test_a_function_told_by_its_code_may_be_a_key(asks):
     def make(scale):
         def inner(x):
             return x * scale
+
         return inner
 
     fns = [make(n) for n in range(5)]
@@ -494,6 +683,7 @@ def test_a_function_told_by_its_code_is_still_itself():
     def make(scale):
         def inner(x):
             return x * scale
+
         return inner
 
     special = make(2)
@@ -505,7 +695,10 @@ def test_a_function_told_by_its_code_is_still_itself():
     def fn(f, x):
         return f(x), f is special, f.__name__, getattr(f, "note", 0)
 
-    run(fn, [(f, torch.ones(2)) for f in (make(1), make(5), make(6), special, renamed, marked, make(7), special, renamed)])
+    run(
+        fn,
+        [(f, torch.ones(2)) for f in (make(1), make(5), make(6), special, renamed, marked, make(7), special, renamed)],
+    )
 
 
 def test_dictionaries_whose_keys_change_are_read_key_by_key():
@@ -518,12 +711,15 @@ def test_dictionaries_whose_keys_change_are_read_key_by_key():
 
 
 def test_strides_that_change_alone():
-    calls = [(torch.randn(4, n)[:, 0:1],) for n in (1, 2, 3, 5, 9)] + [(torch.randn(2, n, 3)[:, :2],) for n in (4, 5, 6, 7)]
+    calls = [(torch.randn(4, n)[:, 0:1],) for n in (1, 2, 3, 5, 9)] + [
+        (torch.randn(2, n, 3)[:, :2],) for n in (4, 5, 6, 7)
+    ]
     assert run(lambda x: (x * 2, x.stride(), x.is_contiguous()), calls)[0] <= 5
 
 
 def test_torchs_functions_of_plain_numbers_are_captured() -> None:
     """They are substitutes themselves: called on plain numbers they must not meet their own substitute again."""
+
     def function(x: torch.Tensor) -> torch.Tensor:
         torch._check(x.size(0) > 1)
         return x.sum() + torch.sym_min(x.size(0), 100) + torch.sym_max(2, 3) + torch.sym_int(2.0) + torch.sym_float(3)
@@ -559,7 +755,7 @@ def test_a_mark_after_a_static_capture_is_seen(mark: Any) -> None:
     mark(marked, 0)
     compiled(marked)
     assert len(graphs) == 2
-    compiled(torch.ones(9, 3))     # served by the second
+    compiled(torch.ones(9, 3))  # served by the second
     compiled(torch.ones(4, 3))
     assert len(graphs) == 2
     assert [one.sentence.split(" (")[0] for one in compiled.recompiles()] == ["x is marked dynamic in 0"]
@@ -589,6 +785,7 @@ def test_marks_on_the_guard_alone() -> None:
 @pytest.mark.parametrize("kind", [list, tuple, dict])
 def test_numbers_in_long_containers_are_followed(kind: type) -> None:
     """Long containers of nothing but leaves are copied from a constant; a number that changes is none."""
+
     def long(x: torch.Tensor, n: int) -> tuple[torch.Tensor, object]:
         items = [*range(40), n + 1]
         return x + n, dict.fromkeys(items[:40], n + 1) if kind is dict else kind(items)
@@ -604,6 +801,7 @@ def test_numbers_in_long_containers_are_followed(kind: type) -> None:
 @pytest.mark.parametrize("breaks", [False, True])
 def test_answers_about_the_layout_of_what_no_graph_uses(breaks: bool) -> None:
     """That strides follow from sizes, and that sizes are 2 at least, is relied on also where the tensor is no input of the graph."""
+
     def f(x):
         answer = x.is_contiguous()
         if breaks:
@@ -611,8 +809,17 @@ def test_answers_about_the_layout_of_what_no_graph_uses(breaks: bool) -> None:
         return answer, x.is_contiguous()
 
     line, column = torch.rand(3), torch.rand(4, 3)
-    for shapes in ([torch.rand(2, 3), torch.rand(2, 5), torch.rand(2, 4), line.expand(2, 3), column[::2], torch.rand(1, 3).expand(2, 3)],
-                   [torch.rand(n, 3).t() for n in (4, 5, 6, 1, 0, 7)]):
+    for shapes in (
+        [
+            torch.rand(2, 3),
+            torch.rand(2, 5),
+            torch.rand(2, 4),
+            line.expand(2, 3),
+            column[::2],
+            torch.rand(1, 3).expand(2, 3),
+        ],
+        [torch.rand(n, 3).t() for n in (4, 5, 6, 1, 0, 7)],
+    ):
         compiled = framelift.compile(f, backend="eager")
         for x in shapes:
             assert compiled(x) == f(x), (x.shape, x.stride())

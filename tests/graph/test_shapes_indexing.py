@@ -12,9 +12,23 @@ import torch
 import framelift
 
 READ: dict[str, Callable[[Any, Any], Any]] = {
-    "n": lambda x, n: x[n], "-n": lambda x, n: x[-n], "n,1": lambda x, n: x[n, 1], "1,n": lambda x, n: x[1, n], ":,n": lambda x, n: x[:, n], "...,n": lambda x, n: x[..., n], "n,...": lambda x, n: x[n, ...],
-    "None,n": lambda x, n: x[None, n], "n,None,:,n": lambda x, n: x[n, None, :, n], "n-1:,n": lambda x, n: x[n - 1:, n], "::2,n,None": lambda x, n: x[::2, n, None], "n][n": lambda x, n: x[n - 1][n],
-    "n,n,n": lambda x, n: x[n, n, n], "1,...,n": lambda x, n: x[1, ..., n], "None,...,n,:": lambda x, n: x[None, ..., n, :], "size": lambda x, n: x[x.size(0) - n]}
+    "n": lambda x, n: x[n],
+    "-n": lambda x, n: x[-n],
+    "n,1": lambda x, n: x[n, 1],
+    "1,n": lambda x, n: x[1, n],
+    ":,n": lambda x, n: x[:, n],
+    "...,n": lambda x, n: x[..., n],
+    "n,...": lambda x, n: x[n, ...],
+    "None,n": lambda x, n: x[None, n],
+    "n,None,:,n": lambda x, n: x[n, None, :, n],
+    "n-1:,n": lambda x, n: x[n - 1 :, n],
+    "::2,n,None": lambda x, n: x[::2, n, None],
+    "n][n": lambda x, n: x[n - 1][n],
+    "n,n,n": lambda x, n: x[n, n, n],
+    "1,...,n": lambda x, n: x[1, ..., n],
+    "None,...,n,:": lambda x, n: x[None, ..., n, :],
+    "size": lambda x, n: x[x.size(0) - n],
+}
 
 
 def _fill(y: Any, n: Any) -> None:
@@ -50,10 +64,14 @@ def _wrote(write: Callable[[Any, Any], None]) -> Callable[[Any, Any], Any]:
         y = x.clone()
         write(y, n)
         return y
+
     return program
 
 
-PROGRAMS = {**READ, **{write.__name__: _wrote(write) for write in (_fill, _column, _spread, _in_place, _other_row, _single, _rest)}}
+PROGRAMS = {
+    **READ,
+    **{write.__name__: _wrote(write) for write in (_fill, _column, _spread, _in_place, _other_row, _single, _rest)},
+}
 
 
 def _outcome(fn: Any, n: int) -> Any:
@@ -74,7 +92,17 @@ def test_numbers_that_change_stay_numbers_in_an_index(name: str) -> None:
     assert framelift.stats()["captures"] - before == 2
 
 
-@pytest.mark.parametrize("fn", [lambda x, n: x[n, n, n, n], lambda x, n: x[n + 100], lambda x, n: x[..., n, ...], lambda x, n: x[n, torch.tensor([0, 1])], lambda x, n: x[[0, n]], lambda x, n: x[n, True]])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, n: x[n, n, n, n],
+        lambda x, n: x[n + 100],
+        lambda x, n: x[..., n, ...],
+        lambda x, n: x[n, torch.tensor([0, 1])],
+        lambda x, n: x[[0, n]],
+        lambda x, n: x[n, True],
+    ],
+)
 def test_other_indices_are_torch_s_own_affair(fn: Any) -> None:
     compiled = framelift.compile(fn, backend="eager")
     for n in (2, 3, 4):
@@ -82,7 +110,15 @@ def test_other_indices_are_torch_s_own_affair(fn: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.float16, torch.bool])
-@pytest.mark.parametrize("fn", [lambda x, n: x.new_tensor(n), lambda x, n: x.new_tensor([n, 2 * n]), lambda x, n: x.new_tensor([[n], [1]]), lambda x, n: torch.tensor([n, 2]) + x])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, n: x.new_tensor(n),
+        lambda x, n: x.new_tensor([n, 2 * n]),
+        lambda x, n: x.new_tensor([[n], [1]]),
+        lambda x, n: torch.tensor([n, 2]) + x,
+    ],
+)
 def test_tensors_made_of_numbers_that_change(fn: Any, dtype: torch.dtype) -> None:
     compiled = framelift.compile(fn, backend="eager")
     before = framelift.stats()["captures"]
@@ -93,8 +129,15 @@ def test_tensors_made_of_numbers_that_change(fn: Any, dtype: torch.dtype) -> Non
     assert framelift.stats()["captures"] - before == 2
 
 
-@pytest.mark.parametrize("call", [
-    lambda f, x, n: f(x, slice(0, n)), lambda f, x, n: f(x, slice(n, None)), lambda f, x, n: f(x, slice(-n, 9, 2)), lambda f, x, n: f(x, (slice(1, n), None))])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f, x, n: f(x, slice(0, n)),
+        lambda f, x, n: f(x, slice(n, None)),
+        lambda f, x, n: f(x, slice(-n, 9, 2)),
+        lambda f, x, n: f(x, (slice(1, n), None)),
+    ],
+)
 def test_slices_that_change_are_captured_twice(call: Any) -> None:
     def fn(x: torch.Tensor, where: Any) -> torch.Tensor:
         return x[where] + 1
@@ -109,13 +152,16 @@ def test_slices_that_change_are_captured_twice(call: Any) -> None:
 
 def test_functions_that_die_with_each_call_are_told_by_their_code() -> None:
     """Another function may lie where the last one lay."""
+
     def fn(x: torch.Tensor, f: Any) -> torch.Tensor:
         return f(x)
 
     compiled = framelift.compile(fn, backend="eager")
     before = framelift.stats()["captures"]
     for n in range(3, 9):
-        assert torch.equal(compiled(torch.ones(2), lambda x: x * n), torch.full((2,), float(n)))   # noqa: B023
+        assert torch.equal(compiled(torch.ones(2), lambda x: x * n), torch.full((2,), float(n)))  # noqa: B023
     for n in range(3, 9):
-        assert torch.equal(compiled(torch.ones(2), functools.partial(lambda k, x: x * k, n)), torch.full((2,), float(n)))
+        assert torch.equal(
+            compiled(torch.ones(2), functools.partial(lambda k, x: x * k, n)), torch.full((2,), float(n))
+        )
     assert framelift.stats()["captures"] - before <= 4

@@ -25,9 +25,18 @@ BACKENDS = ["eager", "aot_eager"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("fn", [
-    lambda x: x * 2 + x.sum().item(), lambda x: x.sum().item() + 1, lambda x: (x.max().item() * 2, int(x[0]) + 1), lambda x: torch.full((2,), x[0].item()),
-    lambda x: x.tolist(), lambda x: torch.ones(max(x[0].item(), 4), min(x.shape[0], 7)), lambda x: torch.tensor([x[0].item(), 1])])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x * 2 + x.sum().item(),
+        lambda x: x.sum().item() + 1,
+        lambda x: (x.max().item() * 2, int(x[0]) + 1),
+        lambda x: torch.full((2,), x[0].item()),
+        lambda x: x.tolist(),
+        lambda x: torch.ones(max(x[0].item(), 4), min(x.shape[0], 7)),
+        lambda x: torch.tensor([x[0].item(), 1]),
+    ],
+)
 def test_item_of_ints(fn, backend):
     assert run(fn, [(torch.tensor(values),) for values in ([3, 4, 5], [6, 7, 8], [1, 2, 9])], backend) == 1
 
@@ -55,19 +64,34 @@ def test_a_condition_that_does_not_hold_raises():
             captured(torch.tensor(1))
 
 
-@pytest.mark.parametrize("fn", [
-    lambda x: (x > 1).nonzero(), lambda x: x[x > 1] * 2, lambda x: (x > 1).nonzero().shape[0], lambda x: torch.unique(x)])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: (x > 1).nonzero(),
+        lambda x: x[x > 1] * 2,
+        lambda x: (x > 1).nonzero().shape[0],
+        lambda x: torch.unique(x),
+    ],
+)
 def test_sizes_of_results(fn):
     assert run(fn, [(torch.tensor(values),) for values in ([0.0, 2.0, 3.0], [2.0, 2.0, 5.0], [4.0, 0.0, 0.0])]) == 1
 
 
 def test_floats():
-    assert run(lambda x: x * x[0].item() + x.sum().item() / 2, [(torch.tensor([float(n), 2.0]),) for n in range(3)]) == 1
+    assert (
+        run(lambda x: x * x[0].item() + x.sum().item() / 2, [(torch.tensor([float(n), 2.0]),) for n in range(3)]) == 1
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("fn", [
-    lambda x: int(x.item()) + 1, lambda x: torch.tensor([math.ceil(x.item()), math.floor(x.item())]), lambda x: x * math.trunc(x.item())])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: int(x.item()) + 1,
+        lambda x: torch.tensor([math.ceil(x.item()), math.floor(x.item())]),
+        lambda x: x * math.trunc(x.item()),
+    ],
+)
 def test_floats_made_ints(fn, backend):
     assert run(fn, [(torch.tensor(value),) for value in (3.7, -5.2, 2.0, 1e9)], backend) == 1
 

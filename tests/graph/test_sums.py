@@ -41,7 +41,7 @@ def test_sizes(backend):
     def program(x, y, z):
         both = torch.cat([x, y])
         total = x.size(0) + y.size(0)
-        x = x + y   # from here on the two sizes are one
+        x = x + y  # from here on the two sizes are one
         three = torch.cat([both, z])
         return x, three, total + z.size(0), three.size(0), z.size(0) + total, both.size(0) + z.size(0)
 

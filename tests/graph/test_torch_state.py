@@ -33,9 +33,20 @@ def test_kernels_of_attention(backend: str) -> None:
     torch.testing.assert_close(framelift.compile(f, backend=backend, fullgraph=True)(q, k, v), f(q, k, v))
     framelift.compile(f, backend=told, fullgraph=True)(q, k, v)
     chosen = [name for name in seen if name in ("choose_kernels", "scaled_dot_product_attention")]
-    assert chosen == ["choose_kernels", "scaled_dot_product_attention", "choose_kernels", "choose_kernels", "scaled_dot_product_attention",
-                      "choose_kernels", "scaled_dot_product_attention"]
-    assert before == (torch._C._get_math_sdp_enabled(), torch._C._get_flash_sdp_enabled(), torch._C._get_sdp_priority_order())
+    assert chosen == [
+        "choose_kernels",
+        "scaled_dot_product_attention",
+        "choose_kernels",
+        "choose_kernels",
+        "scaled_dot_product_attention",
+        "choose_kernels",
+        "scaled_dot_product_attention",
+    ]
+    assert before == (
+        torch._C._get_math_sdp_enabled(),
+        torch._C._get_flash_sdp_enabled(),
+        torch._C._get_sdp_priority_order(),
+    )
 
 
 def test_a_choice_that_stays_is_plain_pythons() -> None:
@@ -64,7 +75,9 @@ def test_members_of_torchs_enumerations() -> None:
 def test_what_only_decompositions_understand() -> None:
     def f(x):
         window = torch.hann_window(8)
-        return torch.istft(torch.stft(x, 8, hop_length=4, window=window, return_complex=True), 8, hop_length=4, window=window)
+        return torch.istft(
+            torch.stft(x, 8, hop_length=4, window=window, return_complex=True), 8, hop_length=4, window=window
+        )
 
     check(f, torch.rand(2, 64))
 
@@ -101,6 +114,7 @@ def test_deep_copies() -> None:
 
 def test_random_numbers_that_decide_nothing() -> None:
     """As layers are dropped while training, with the probability 0."""
+
     def f(x, p):
         return x if torch.rand([]) < p else x * torch.rand(())
 
@@ -117,7 +131,14 @@ def test_operations_that_look_at_values_are_opened() -> None:
     """torch.nn.functional's own Python is captured where it cannot be one node."""
     x, y, variance = torch.rand(3, 4), torch.rand(3, 4), torch.rand(3, 4)
     check(lambda a, b, v: F.gaussian_nll_loss(a, b, v), x, y, variance)
-    check(lambda a, b, v: F.triplet_margin_with_distance_loss(a, b, v, distance_function=lambda p, q: (p - q).abs().sum(-1)), x, y, variance)
+    check(
+        lambda a, b, v: F.triplet_margin_with_distance_loss(
+            a, b, v, distance_function=lambda p, q: (p - q).abs().sum(-1)
+        ),
+        x,
+        y,
+        variance,
+    )
     with pytest.raises(ValueError, match="negative"):
         framelift.compile(F.gaussian_nll_loss, backend="eager")(x, y, -variance)
 
@@ -163,7 +184,9 @@ def test_generators_of_the_program_beside_torchs_own() -> None:
     for run in (f, framelift.compile(f, backend="eager", fullgraph=True)):
         torch.manual_seed(2)
         generator = torch.Generator().manual_seed(1)
-        found.append((run(torch.ones(3), generator), run(torch.ones(3), generator), generator.get_state(), torch.get_rng_state()))
+        found.append(
+            (run(torch.ones(3), generator), run(torch.ones(3), generator), generator.get_state(), torch.get_rng_state())
+        )
     torch.testing.assert_close(found[1], found[0])
 
 
@@ -223,9 +246,15 @@ def test_determinism_is_switched_inside() -> None:
 
 # ---- histories that are asked for -------------------------------------------------------------------------------------
 
+
 def _who_has_a_history(x):
     y = x * 2
-    return [t.grad_fn is None for t in (x, y, y.detach(), x * 3)], y.grad_fn is not None and y.exp(), y.retains_grad, getattr(y, "grad_fn", None) is y.grad_fn
+    return (
+        [t.grad_fn is None for t in (x, y, y.detach(), x * 3)],
+        y.grad_fn is not None and y.exp(),
+        y.retains_grad,
+        getattr(y, "grad_fn", None) is y.grad_fn,
+    )
 
 
 @pytest.mark.parametrize("grad", [False, True])
@@ -236,10 +265,20 @@ def test_whether_there_is_a_history_is_known(grad):
     assert got[0] == want[0] and got[2:] == want[2:] and (torch.equal(got[1], want[1]) if grad else got[1] is want[1])
 
 
-@pytest.mark.parametrize("fn", [
-    lambda x: (x * 2).grad_fn is (x * 3).grad_fn, lambda x: [t.grad_fn for t in (x * 2).unbind()][0] is None, lambda x: type((x * 2).grad_fn).__name__,
-    lambda x: isinstance((x * 2).grad_fn, torch.autograd.graph.Node), lambda x: bool((x * 2).grad_fn), lambda x: (x * 2).grad_fn in [None],
-    lambda x: (x * 2).grad_fn.name(), lambda x: len({(x * 2).grad_fn: 1})], ids=range(8))
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: (x * 2).grad_fn is (x * 3).grad_fn,
+        lambda x: [t.grad_fn for t in (x * 2).unbind()][0] is None,
+        lambda x: type((x * 2).grad_fn).__name__,
+        lambda x: isinstance((x * 2).grad_fn, torch.autograd.graph.Node),
+        lambda x: bool((x * 2).grad_fn),
+        lambda x: (x * 2).grad_fn in [None],
+        lambda x: (x * 2).grad_fn.name(),
+        lambda x: len({(x * 2).grad_fn: 1}),
+    ],
+    ids=range(8),
+)
 def test_which_history_it_is_is_plain_pythons(fn):
     x = torch.ones(3, requires_grad=True)
     assert framelift.compile(fn, backend="eager")(x) == fn(x)
@@ -251,5 +290,6 @@ def test_a_history_is_another_one_after_a_change_in_place():
         before = y.grad_fn
         y.add_(1)
         return before is y.grad_fn, y
+
     got, want = framelift.compile(f, backend="eager")(x := torch.ones(3, requires_grad=True)), f(x)
     assert got[0] is want[0] is False and torch.equal(got[1], want[1])

@@ -24,13 +24,16 @@ class Extra:
 def _make_function(contents: Any) -> types.FunctionType:
     def function(a: Any = (1, 2), b: Any = 2.5, *, k: Any = "text") -> Any:
         return contents, a, b, k
+
     return function
 
 
 def make_world(rng: random.Random) -> dict[str, Any]:
     """Fresh classes, so that changing them harms nobody, and one of everything that guards can look at."""
     base = type("Base", (), {"shared": 10, "number": 2.5, "method": lambda self: 1})
-    cls = type("Thing", (base,), {"table": {"a": 1, "b": [1, 2]}, "__eq__": lambda a, b: a is b, "__hash__": object.__hash__})
+    cls = type(
+        "Thing", (base,), {"table": {"a": 1, "b": [1, 2]}, "__eq__": lambda a, b: a is b, "__hash__": object.__hash__}
+    )
     slotted_cls = type("Slot", (), {"__slots__": ("a", "b")})
     things = [cls() for _ in range(4)]
     for i, thing in enumerate(things):
@@ -54,8 +57,13 @@ def make_world(rng: random.Random) -> dict[str, Any]:
     module = types.ModuleType("fake")
     module.value, module.thing = 1.5, things[3]
     things[3].module = module
-    return {"root": things[0], "list": [things[1], 3.5, torch.zeros(2)], "tensor": torch.zeros(2, 3), "classes": [base, cls, slotted_cls],
-            "globals": {"glob": things[2], "n": 1.5, "f": _make_function({"x": 1})}}
+    return {
+        "root": things[0],
+        "list": [things[1], 3.5, torch.zeros(2)],
+        "tensor": torch.zeros(2, 3),
+        "classes": [base, cls, slotted_cls],
+        "globals": {"glob": things[2], "n": 1.5, "f": _make_function({"x": 1})},
+    }
 
 
 class Guards:
@@ -141,13 +149,27 @@ class Guards:
         for name in names:
             self.read(vars(value)[name], own.to("item", name))
 
-    READERS = [(dict, read_dict), ((list, tuple, collections.deque), read_sequence), (set, read_set), (types.FunctionType, read_function),
-               (types.MethodType, read_method), (functools.partial, read_partial), (type, read_type)]
+    READERS = [
+        (dict, read_dict),
+        ((list, tuple, collections.deque), read_sequence),
+        (set, read_set),
+        (types.FunctionType, read_function),
+        (types.MethodType, read_method),
+        (functools.partial, read_partial),
+        (type, read_type),
+    ]
 
 
 def _new_value(rng: random.Random, world: dict[str, Any], old: Any) -> Any:
-    choices: list[Callable[[], Any]] = [lambda: rng.choice([0, 1, 1.5, 2.5, "text", "name 1", None, True]), lambda: [1, 2], dict,
-                                        lambda: torch.zeros(2, 3), lambda: world["root"], lambda: world["list"][0], lambda: (1, 2)]
+    choices: list[Callable[[], Any]] = [
+        lambda: rng.choice([0, 1, 1.5, 2.5, "text", "name 1", None, True]),
+        lambda: [1, 2],
+        dict,
+        lambda: torch.zeros(2, 3),
+        lambda: world["root"],
+        lambda: world["list"][0],
+        lambda: (1, 2),
+    ]
     if type(old) is float:  # an equal value in another object, and another value likely at the same address
         choices += [lambda: float(str(old)), lambda: old + 1.0]
     if type(old) is list:
@@ -167,6 +189,7 @@ def _change_dict(rng: random.Random, world: dict[str, Any], d: dict[Any, Any]) -
         if isinstance(d, collections.OrderedDict):
             for key, _ in before:
                 d.move_to_end(key)
+
     key = rng.choice([*d, "new key", "shared"])
     action = rng.randrange(6)
     if action == 0:
@@ -192,6 +215,7 @@ def _change_list(rng: random.Random, world: dict[str, Any], items: Any) -> Undo:
     def undo() -> None:
         items.clear()
         items.extend(before)
+
     action = rng.randrange(5)
     if action == 0 and items:
         i = rng.randrange(len(items))
@@ -215,6 +239,7 @@ def _change_instance(rng: random.Random, world: dict[str, Any], thing: Any) -> U
         thing.__dict__ = own
         own.clear()
         own.update(before)
+
     action = rng.randrange(4)
     if action == 0:
         thing.__class__ = type("Thing", (cls,), {})
@@ -251,6 +276,7 @@ def _change_function(rng: random.Random, world: dict[str, Any], f: types.Functio
         f.__kwdefaults__.update(before[3])
         for cell, contents in cells:
             cell.cell_contents = contents
+
     action = rng.randrange(6)
     if action == 0:
         f.__code__ = f.__code__.replace(co_name="renamed")
@@ -280,6 +306,7 @@ def _change_class(rng: random.Random, world: dict[str, Any], cls: type) -> Undo:
                 setattr(cls, name, before[name])
             elif name in vars(cls):
                 delattr(cls, name)
+
     action = rng.randrange(6)
     if action == 0:
         cls.shared = rng.choice([10, 11])
@@ -304,6 +331,7 @@ def _change_tensor(rng: random.Random, world: dict[str, Any], t: torch.Tensor) -
         t.data = alias
         t.grad = None
         t.requires_grad_(needs)
+
     action = rng.randrange(6)
     with torch.no_grad():
         if action == 0:
@@ -325,7 +353,16 @@ def _change_tensor(rng: random.Random, world: dict[str, Any], t: torch.Tensor) -
 def _change_partial(rng: random.Random, world: dict[str, Any], p: Any) -> Undo:
     state = p.__reduce__()[2]
     func, args, keywords, own = state
-    p.__setstate__(rng.choice([(func, (2.5,), keywords, own), (len, args, keywords, own), (func, args, {"k": 3}, own), (func, (*args,), dict(keywords), own)]))
+    p.__setstate__(
+        rng.choice(
+            [
+                (func, (2.5,), keywords, own),
+                (len, args, keywords, own),
+                (func, args, {"k": 3}, own),
+                (func, (*args,), dict(keywords), own),
+            ]
+        )
+    )
     return lambda: p.__setstate__(state)
 
 
@@ -336,11 +373,19 @@ def _change_set(rng: random.Random, world: dict[str, Any], s: set[Any]) -> Undo:
     def undo() -> None:
         s.clear()
         s.update(before)
+
     return undo
 
 
-CHANGES = [((collections.OrderedDict, dict), _change_dict), ((list, collections.deque), _change_list), (types.FunctionType, _change_function),
-           (type, _change_class), (torch.Tensor, _change_tensor), (functools.partial, _change_partial), (set, _change_set)]
+CHANGES = [
+    ((collections.OrderedDict, dict), _change_dict),
+    ((list, collections.deque), _change_list),
+    (types.FunctionType, _change_function),
+    (type, _change_class),
+    (torch.Tensor, _change_tensor),
+    (functools.partial, _change_partial),
+    (set, _change_set),
+]
 
 
 #: changes that few other guards would notice are tried more often

@@ -12,8 +12,15 @@ from support import check
 
 X = torch.ones(3)
 TAKES = {
-    "bool": bool, "item": lambda b: b.item(), "if": lambda b: 1 if b else 2, "int": int, "is_nonzero": torch.is_nonzero,
-    "any": lambda b: bool(b.any()), "all": lambda b: b.all().item(), "and": lambda b: b and 5, "list": lambda b: b.tolist(),
+    "bool": bool,
+    "item": lambda b: b.item(),
+    "if": lambda b: 1 if b else 2,
+    "int": int,
+    "is_nonzero": torch.is_nonzero,
+    "any": lambda b: bool(b.any()),
+    "all": lambda b: b.all().item(),
+    "and": lambda b: b and 5,
+    "list": lambda b: b.tolist(),
 }
 
 
@@ -23,6 +30,7 @@ def test_a_random_number_compared_with_a_bound_of_its_range(take, shape) -> None
     """A tensor of several elements, or of none, has neither a truth nor an item."""
     taken = TAKES[take]
     for below, bound in itertools.product((False, True), (0.0, 1, -1, 2.0)):
+
         def f(x, bound):
             drawn = torch.rand(shape)
             return taken(drawn < bound if below else drawn >= bound), x * 2
@@ -91,8 +99,22 @@ def not_a_number(x):
     return x * 2 if torch.rand(()) < float("nan") else x
 
 
-@pytest.mark.parametrize("f", [written_result, written_draw, written_by_a_view, written_by_data, written_later, compared_in_place, made_smaller,
-                               drawn_into_another, not_comparable, not_a_number], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f",
+    [
+        written_result,
+        written_draw,
+        written_by_a_view,
+        written_by_data,
+        written_later,
+        compared_in_place,
+        made_smaller,
+        drawn_into_another,
+        not_comparable,
+        not_a_number,
+    ],
+    ids=lambda f: f.__name__,
+)
 def test_what_happened_since_counts(f) -> None:
     check(f, X, graphs=None, breaks=None, fullgraph=False)
 

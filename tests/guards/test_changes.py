@@ -266,6 +266,7 @@ def test_swapped_tensors_are_noticed() -> None:
 
 def test_registrations_with_abstract_classes_are_one_word() -> None:
     """What abstract classes answered needs no call while nothing is registered anywhere; a registration elsewhere is asked about once."""
+
     class Abstract(abc.ABC):  # noqa: B024
         pass
 
@@ -334,6 +335,7 @@ def test_a_class_attribute_beside_one_that_is_written() -> None:
 @pytest.mark.parametrize("given", [(3,), (3, 0.5)])
 def test_a_given_number_that_is_also_the_default(given: tuple[Any, ...]) -> None:
     """Which of the two it was, a frame does not tell."""
+
     class Model(torch.nn.Module):
         def forward(self, x: Any, n: int = 1, k: float = 0.25) -> Any:
             return x + 1, n, k

@@ -54,6 +54,7 @@ def case_code() -> Case:
     def change() -> tuple[Any, ...]:
         inner.__code__ = other.__code__
         return ()
+
     return lambda x: inner(x), (), change
 
 
@@ -69,6 +70,7 @@ def case_absent() -> Case:
     def change(obj: Any) -> tuple[Any, ...]:
         obj.flag = True
         return (obj,)
+
     return lambda x, obj: x + hasattr(obj, "flag"), (Plain(),), change
 
 
@@ -79,6 +81,7 @@ def case_no_lookup() -> Case:
     def change(obj: Any) -> tuple[Any, ...]:
         Local.flag = True  # type: ignore[attr-defined]
         return (obj,)
+
     return lambda x, obj: x + hasattr(obj, "flag"), (Local(),), change
 
 
@@ -89,6 +92,7 @@ def case_dunders() -> Case:
     def change(obj: Any) -> tuple[Any, ...]:
         Local.__bool__ = lambda self: False  # type: ignore[attr-defined]
         return (obj,)
+
     return lambda x, obj: x + (1 if obj else 2), (Local(),), change
 
 
@@ -104,8 +108,10 @@ def case_empty() -> Case:
             nonlocal late
             late = 5.0
             return ()
+
         return inner, fill
         late = 0.0
+
     inner, fill = outer()
     return inner, (), fill
 
@@ -123,6 +129,7 @@ def case_check() -> Case:
     def change() -> tuple[Any, ...]:
         sys.setrecursionlimit(sys.getrecursionlimit() + 7)
         return ()
+
     return lambda x: x + sys.getrecursionlimit(), (), change
 
 
@@ -143,6 +150,7 @@ def case_distinct() -> Case:
 
     def change(a: Any, b: Any) -> tuple[Any, ...]:
         return a, a
+
     return program, (make(), make()), change
 
 
@@ -150,10 +158,13 @@ def case_state() -> Case:
     def change() -> tuple[Any, ...]:
         torch.set_grad_enabled(False)
         return ()
+
     return lambda x: x + torch.is_grad_enabled(), (), change
 
 
-CASES: dict[str, Callable[[], Case]] = {name.removeprefix("case_"): make for name, make in globals().items() if name.startswith("case_")}
+CASES: dict[str, Callable[[], Case]] = {
+    name.removeprefix("case_"): make for name, make in globals().items() if name.startswith("case_")
+}
 
 
 def call_twice(name: str) -> tuple[torch.Tensor, torch.Tensor]:

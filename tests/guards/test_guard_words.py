@@ -18,8 +18,11 @@ from test_guards import X, Plain, _constants, _zoo, one, program_of
 # ---- torch's state --------------------------------------------------------------------------------------------------
 
 STATES = {
-    "grad mode": torch.no_grad, "inference mode": torch.inference_mode, "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
-    "torch-function modes": lambda: torch.device("cpu"), "dispatch": lambda: torch.utils._python_dispatch.TorchDispatchMode(),
+    "grad mode": torch.no_grad,
+    "inference mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "torch-function modes": lambda: torch.device("cpu"),
+    "dispatch": lambda: torch.utils._python_dispatch.TorchDispatchMode(),
     "torch functions disabled": torch._C.DisableTorchFunction,
 }
 
@@ -38,10 +41,14 @@ def test_state_changes_are_seen(name: str) -> None:
 
 def test_settings_are_seen() -> None:
     program = program_of(state=_core.torch_state())
-    changes = [(torch.set_default_dtype, torch.float64, torch.float32), (torch.use_deterministic_algorithms, True, False),
-               (lambda v: setattr(torch.utils.deterministic, "fill_uninitialized_memory", v), False, True),
-               (lambda v: setattr(torch.backends.mkldnn, "enabled", v), False, True),
-               (torch.set_autocast_cache_enabled, False, True), (lambda v: torch.set_autocast_dtype("cpu", v), torch.float16, torch.bfloat16)]
+    changes = [
+        (torch.set_default_dtype, torch.float64, torch.float32),
+        (torch.use_deterministic_algorithms, True, False),
+        (lambda v: setattr(torch.utils.deterministic, "fill_uninitialized_memory", v), False, True),
+        (lambda v: setattr(torch.backends.mkldnn, "enabled", v), False, True),
+        (torch.set_autocast_cache_enabled, False, True),
+        (lambda v: torch.set_autocast_dtype("cpu", v), torch.float16, torch.bfloat16),
+    ]
     for setter, other, usual in changes:
         setter(other)
         try:
@@ -58,6 +65,7 @@ def test_state_inside_functorch() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         seen.append(state.matches())
         return x * 2
+
     torch.func.vmap(f)(torch.zeros(3))
     torch.func.grad(lambda x: f(x).sum())(torch.zeros(3))
     assert seen == [False, False]
@@ -65,8 +73,10 @@ def test_state_inside_functorch() -> None:
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 
+
 def test_sentences() -> None:
     def forward() -> None: ...
+
     box = Plain()
     box.__dict__.update(scale=2, items=[1], table={"a": 1}, weight=torch.zeros(2, 3), nothing=types.CellType())
     own = X.to("dict")
@@ -74,9 +84,21 @@ def test_sentences() -> None:
         (own.to("item", "scale"), "EQ", 2, lambda: box.__dict__.update(scale=3), "x.__dict__['scale'] is now 3, was 2"),
         (own.to("item", "items"), "LEN", 1, lambda: box.items.append(1), "now has 2 items, had 1"),
         (own.to("item", "table"), "KEYS", ("a",), lambda: box.table.update(b=1), "has new keys 'b'"),
-        (own.to("item", "weight"), "TENSOR", tensor_facts(box.weight), lambda: setattr(box, "weight", torch.zeros(4)), "has size (4,), had (2, 3)"),
+        (
+            own.to("item", "weight"),
+            "TENSOR",
+            tensor_facts(box.weight),
+            lambda: setattr(box, "weight", torch.zeros(4)),
+            "has size (4,), had (2, 3)",
+        ),
         (own, "ABSENT", "training", lambda: setattr(box, "training", True), "now has the entry 'training'"),
-        (own.to("item", "nothing"), "EMPTY", None, lambda: setattr(box.nothing, "cell_contents", 1), "was an empty cell"),
+        (
+            own.to("item", "nothing"),
+            "EMPTY",
+            None,
+            lambda: setattr(box.nothing, "cell_contents", 1),
+            "was an empty cell",
+        ),
         (own.to("item", "scale"), "TYPE", int, lambda: box.__dict__.update(scale="s"), "is now a str, was a int"),
         (own.to("item", "table"), "IS", box.table, lambda: box.__dict__.update(table=1), "is now 1, was"),
         (own.to("item", "gone"), "EQ", 1, lambda: box.__dict__.pop("gone"), "no longer exists"),

@@ -41,6 +41,7 @@ def one(kind: str, constant: Any, origin: Origin = X) -> Any:
 
 # ---- the tables agree -----------------------------------------------------------------------------------------------
 
+
 def test_every_step_exists_natively() -> None:
     assert _core.STEPS == set(STEPS) | {"arg", "const"}
 
@@ -81,13 +82,42 @@ class Sub(dict):  # type: ignore[type-arg]
 
 
 leaves = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.integers(), st.sampled_from([0.0, -0.0, 1.0, float("nan"), 1 + 0j, complex(0.0, -0.0)]),
-              st.sampled_from(["", "a", "b", b"a", ..., torch.float32, torch.float64, torch.device("cpu"), torch.strided, Colour.RED,
-                               Colour.BLUE, Level.ONE, range(3), range(0, 3), range(4)]),
-              st.floats(), st.text(max_size=2)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3).map(tuple), st.builds(slice, inner, inner, inner),
-                            st.frozensets(st.sampled_from([1, 1.0, True, "a", None, 2]), max_size=3),
-                            st.sets(st.sampled_from([1, 1.0, True, "a", None, 2]), max_size=3)), max_leaves=4)
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-3, 3),
+        st.integers(),
+        st.sampled_from([0.0, -0.0, 1.0, float("nan"), 1 + 0j, complex(0.0, -0.0)]),
+        st.sampled_from(
+            [
+                "",
+                "a",
+                "b",
+                b"a",
+                ...,
+                torch.float32,
+                torch.float64,
+                torch.device("cpu"),
+                torch.strided,
+                Colour.RED,
+                Colour.BLUE,
+                Level.ONE,
+                range(3),
+                range(0, 3),
+                range(4),
+            ]
+        ),
+        st.floats(),
+        st.text(max_size=2),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(tuple),
+        st.builds(slice, inner, inner, inner),
+        st.frozensets(st.sampled_from([1, 1.0, True, "a", None, 2]), max_size=3),
+        st.sets(st.sampled_from([1, 1.0, True, "a", None, 2]), max_size=3),
+    ),
+    max_leaves=4,
+)
 
 
 @given(leaves, leaves)
@@ -101,18 +131,63 @@ def test_leaves_agree(a: Any, b: Any) -> None:
 def _zoo() -> list[Any]:
     def function(a: int = 1, *, k: int = 2) -> int:
         return a + k
+
     ordered = collections.OrderedDict(a=1, b=2)
     ordered.move_to_end("a")
     slotted = Slotted()
     slotted.a = 1
     cell, empty = types.CellType(1), types.CellType()
-    values = [None, True, 1, 1.0, "a", b"ab", (1, 2), [1, 2], {}, {"a": 1}, {"a": 1, "b": 2}, {"b": 2, "a": 1}, {1: 2}, {1.0: 2}, ordered,
-              collections.OrderedDict(a=1), Sub(a=1), {1, 2}, frozenset({1}), collections.deque([1, 2]), bytearray(b"ab"), function,
-              function.__code__, types.FunctionType(function.__code__, {}), Plain, Plain(), Plain().method, int, dict, Slotted,
-              slotted, Colour.RED, cell, empty, len, types.ModuleType("m"), functools.partial(function, 1), torch.zeros(2),
-              torch.zeros(2, requires_grad=True), torch.nn.Parameter(torch.zeros(2)), torch.zeros(2, 3).t(), torch.zeros(2, 3),
-              torch.zeros(2, dtype=torch.int64), torch.zeros(2, dtype=torch.complex64).conj(), torch.zeros(2, device="meta"),
-              torch.zeros(2).to_sparse(), torch.zeros(2, requires_grad=True) * 2, torch.Size([2]), object()]
+    values = [
+        None,
+        True,
+        1,
+        1.0,
+        "a",
+        b"ab",
+        (1, 2),
+        [1, 2],
+        {},
+        {"a": 1},
+        {"a": 1, "b": 2},
+        {"b": 2, "a": 1},
+        {1: 2},
+        {1.0: 2},
+        ordered,
+        collections.OrderedDict(a=1),
+        Sub(a=1),
+        {1, 2},
+        frozenset({1}),
+        collections.deque([1, 2]),
+        bytearray(b"ab"),
+        function,
+        function.__code__,
+        types.FunctionType(function.__code__, {}),
+        Plain,
+        Plain(),
+        Plain().method,
+        int,
+        dict,
+        Slotted,
+        slotted,
+        Colour.RED,
+        cell,
+        empty,
+        len,
+        types.ModuleType("m"),
+        functools.partial(function, 1),
+        torch.zeros(2),
+        torch.zeros(2, requires_grad=True),
+        torch.nn.Parameter(torch.zeros(2)),
+        torch.zeros(2, 3).t(),
+        torch.zeros(2, 3),
+        torch.zeros(2, dtype=torch.int64),
+        torch.zeros(2, dtype=torch.complex64).conj(),
+        torch.zeros(2, device="meta"),
+        torch.zeros(2).to_sparse(),
+        torch.zeros(2, requires_grad=True) * 2,
+        torch.Size([2]),
+        object(),
+    ]
     with torch.inference_mode():
         values.append(torch.zeros(2))
     with_grad = torch.zeros(2, requires_grad=True)
@@ -124,12 +199,24 @@ def _constants(kind: str, zoo: list[Any]) -> list[Any]:
     if kind == "TENSOR":
         tensors = [v for v in zoo if isinstance(v, torch.Tensor)]
         return [tensor_facts(t, ask_grad=ask) for t in tensors for ask in (False, True)]
-    return {"TYPE": [type(v) for v in zoo], "IS": zoo, "SAME": [], "CODE": [v for v in zoo if isinstance(v, types.CodeType)],
-            "EQ": [v for v in zoo if immutable_leaf(v)] + [Colour.RED, {1, 2}], "LEN": [0, 1, 2, 99],
-            "KEYS": [(), ("a",), ("a", "b"), ("b", "a"), (1,), (1.0,), (True,)], "ABSENT": ["a", "c", 1, 1.0, (1, 2)],
-            "NO_LOOKUP": ["shared", "__len__", "nope"], "DUNDERS": [dunders(v) for v in zoo if isinstance(v, type)], "EMPTY": [None],
-            "CHECK": [(lambda v: v, "true"), (lambda v: v.missing, "raises")],
-            "JOINT": [(lambda v, again: v is again and bool(v), "true", (X,)), (lambda v, again: v.missing, "raises", (X,))]}[kind]
+    return {
+        "TYPE": [type(v) for v in zoo],
+        "IS": zoo,
+        "SAME": [],
+        "CODE": [v for v in zoo if isinstance(v, types.CodeType)],
+        "EQ": [v for v in zoo if immutable_leaf(v)] + [Colour.RED, {1, 2}],
+        "LEN": [0, 1, 2, 99],
+        "KEYS": [(), ("a",), ("a", "b"), ("b", "a"), (1,), (1.0,), (True,)],
+        "ABSENT": ["a", "c", 1, 1.0, (1, 2)],
+        "NO_LOOKUP": ["shared", "__len__", "nope"],
+        "DUNDERS": [dunders(v) for v in zoo if isinstance(v, type)],
+        "EMPTY": [None],
+        "CHECK": [(lambda v: v, "true"), (lambda v: v.missing, "raises")],
+        "JOINT": [
+            (lambda v, again: v is again and bool(v), "true", (X,)),
+            (lambda v, again: v.missing, "raises", (X,)),
+        ],
+    }[kind]
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "SAME"])
@@ -148,6 +235,7 @@ def test_kinds_agree(kind: str) -> None:
 
 def test_wildcards_in_tensor_facts() -> None:
     import dataclasses
+
     facts = dataclasses.replace(tensor_facts(torch.zeros(2, 3)), size=(None, 3), stride=None)
     program = one("TENSOR", facts)
     for value in (torch.zeros(2, 3), torch.zeros(7, 3), torch.zeros(3, 2).t(), torch.zeros(2, 4), torch.zeros(2)):
@@ -162,16 +250,39 @@ def _bases() -> list[Any]:
 
     def unset() -> int:
         return y
+
     if not x:
         y = 1
     slotted = Slotted()
     slotted.a = 7
-    return [*_zoo(), function, unset, slotted, {"k": 5, 0: 6}, [5, 6], (5, 6), collections.defaultdict(list, k=1), function.__closure__[0],
-            unset.__closure__[0], types.MappingProxyType({"k": 1}), functools.partial(function, 1, k=3), torch.nn, Plain.method]
+    return [
+        *_zoo(),
+        function,
+        unset,
+        slotted,
+        {"k": 5, 0: 6},
+        [5, 6],
+        (5, 6),
+        collections.defaultdict(list, k=1),
+        function.__closure__[0],
+        unset.__closure__[0],
+        types.MappingProxyType({"k": 1}),
+        functools.partial(function, 1, k=3),
+        torch.nn,
+        Plain.method,
+    ]
 
 
-KEYS = {"ask": [len], "item": ["k", 0, 1, -1, 5, "a"], "slot": ["a", "b", "shared", "nope"], "lookup": ["shared", "nope", "method", "a"],
-        "default": [0, 1], "kwdefault": ["k", "nope"], "cell": [0, 1], "attr": ["shared", "maxlen", "default_factory", "nope", "func", "__name__"]}
+KEYS = {
+    "ask": [len],
+    "item": ["k", 0, 1, -1, 5, "a"],
+    "slot": ["a", "b", "shared", "nope"],
+    "lookup": ["shared", "nope", "method", "a"],
+    "default": [0, 1],
+    "kwdefault": ["k", "nope"],
+    "cell": [0, 1],
+    "attr": ["shared", "maxlen", "default_factory", "nope", "func", "__name__"],
+}
 
 
 @pytest.mark.parametrize("step", sorted(STEPS))
@@ -190,13 +301,16 @@ def test_steps_agree(step: str) -> None:
                     found = program.values((value,))[0][0]
                 except ValueError:
                     found = Missing
-                same = found is expected or (expected is not Missing and (type(found), str(found)) == (type(expected), str(expected)))
+                same = found is expected or (
+                    expected is not Missing and (type(found), str(found)) == (type(expected), str(expected))
+                )
                 assert same, (step, key, value, found, expected)
             outcomes.add(expected is Missing)
     assert outcomes == ({False} if step == "type" else {True, False})
 
 
 # ---- memos under random changes -------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("seed", range(6))
 def test_memos_are_sound_under_random_changes(seed: int) -> None:
@@ -274,6 +388,7 @@ def _slot_place() -> tuple[Any, Origin, Callable[[Any], None]]:
 
 def _default_place() -> tuple[Any, Origin, Callable[[Any], None]]:
     def function(a: Any = None) -> None: ...
+
     return function, X.to("default", 0), lambda value: setattr(function, "__defaults__", (value,))
 
 
@@ -314,6 +429,7 @@ def test_a_class_whose_address_is_used_again() -> None:
     class Local: ...
 
     class Stand: ...
+
     thing = Local()
     holder = [thing]
     program = program_of(Guard(X.to("item", 0), "TYPE", Local), Guard(X, "TYPE", list))
@@ -344,7 +460,10 @@ def test_a_value_of_another_shape_below_the_same_path() -> None:
 
 
 def test_a_walk_that_ends_early_leaves_no_half_truth() -> None:
-    program = program_of(Guard(X.to("item", "in").to("item", "k").to("item", 0), "EQ", 1), Guard(const(last := [1]).to("item", 0), "EQ", 1))
+    program = program_of(
+        Guard(X.to("item", "in").to("item", "k").to("item", 0), "EQ", 1),
+        Guard(const(last := [1]).to("item", 0), "EQ", 1),
+    )
     table: dict[str, Any] = {"in": {"k": (1,)}}
     assert all(program.check((table,)) is None for _ in range(4))
     items = table["in"]["k"] = [1]
@@ -362,7 +481,9 @@ def test_distinct_and_same() -> None:
     table = {"a": t, "b": u, "c": t}
     a, b, c, y = X.to("item", "a"), X.to("item", "b"), X.to("item", "c"), arg(1, "y")
     facts = tensor_facts(t)
-    program = program_of(*(Guard(o, "TENSOR", facts) for o in (a, b, c, y)), Guard(c, "SAME", a), distinct=[a, b, y, a, y])
+    program = program_of(
+        *(Guard(o, "TENSOR", facts) for o in (a, b, c, y)), Guard(c, "SAME", a), distinct=[a, b, y, a, y]
+    )
     for _ in range(4):
         assert program.check((table, v)) is None
         assert program.check((table, u)) == (-1, 0)
@@ -387,6 +508,7 @@ def test_long_list_of_distinct_arguments() -> None:
 
 # ---- code that runs inside an evaluation ----------------------------------------------------------------------------
 
+
 def test_a_check_may_evaluate_the_same_program_on_other_locals() -> None:
     inner: list[Any] = []
 
@@ -400,9 +522,14 @@ def test_a_check_may_evaluate_the_same_program_on_other_locals() -> None:
             assert program.check((other,)) is None
             inner.clear()
         return True
+
     own = X.to("dict")
-    guards = [Guard(X, "TYPE", Box), Guard(own.to("item", "items"), "CHECK", (nested, "nested")), Guard(own.to("item", "n"), "EQ", 5),
-              Guard(own.to("item", "items").to("item", 1).to("item", "k"), "EQ", 5)]
+    guards = [
+        Guard(X, "TYPE", Box),
+        Guard(own.to("item", "items"), "CHECK", (nested, "nested")),
+        Guard(own.to("item", "n"), "EQ", 5),
+        Guard(own.to("item", "items").to("item", 1).to("item", "k"), "EQ", 5),
+    ]
     program = program_of(*guards, inputs=[own.to("item", "items")])
     first, other = Box(5), Box(5)
     for _ in range(20):
@@ -424,10 +551,13 @@ def test_a_key_that_changes_its_dictionary_when_compared() -> None:
     def fill() -> None:
         table.clear()
         table.update({Key(): 0, 7: [1], "victim": [1.5]})
+
     table: dict[Any, Any] = {}
     holder = {"table": table}
     at = X.to("item", "table")
-    program = program_of(Guard(at.to("item", 7).to("item", 0), "EQ", 1), Guard(at.to("item", "victim").to("item", 0), "EQ", 1.5))
+    program = program_of(
+        Guard(at.to("item", 7).to("item", 0), "EQ", 1), Guard(at.to("item", "victim").to("item", 0), "EQ", 1.5)
+    )
     for _ in range(50):
         fill()
         for _ in range(3):
@@ -438,6 +568,7 @@ def test_a_key_that_changes_its_dictionary_when_compared() -> None:
 def test_a_raising_check_does_not_hold_but_an_interrupt_passes() -> None:
     def ask(value: Any) -> bool:
         raise value
+
     program = one("CHECK", (ask, "raises"))
     assert program.check((ValueError(),)) is not None
     with pytest.raises(KeyboardInterrupt):
@@ -453,6 +584,7 @@ def test_many_threads_share_a_program() -> None:
         for _ in range(300):
             if program.check(arguments) is not None or program.check((1, 2, 3, 4)) is None:
                 wrong.append(1)
+
     threads = [threading.Thread(target=work) for _ in range(4)]
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
@@ -468,16 +600,28 @@ def test_many_threads_share_a_program() -> None:
 
 # ---- lifetimes ------------------------------------------------------------------------------------------------------
 
+
 def test_guards_keep_no_user_object_alive() -> None:
     class Local:
         def method(self) -> None: ...
+
     thing = Local()
     function = types.FunctionType((lambda: 1).__code__, {})
     module = types.ModuleType("gone")
     program = program_of(
-        *[Guard(X, "TYPE", Local), Guard(X, "IS", thing), Guard(const(Local), "DUNDERS", dunders(Local)), Guard(const(module), "IS", module),
-         Guard(const(Local).to("lookup", "method"), "IS", Local.method), Guard(X.to("dict"), "KEYS", ()), Guard(const(function), "CODE", function.__code__)],
-        inputs=[X], distinct=[X], state=_core.torch_state())
+        *[
+            Guard(X, "TYPE", Local),
+            Guard(X, "IS", thing),
+            Guard(const(Local), "DUNDERS", dunders(Local)),
+            Guard(const(module), "IS", module),
+            Guard(const(Local).to("lookup", "method"), "IS", Local.method),
+            Guard(X.to("dict"), "KEYS", ()),
+            Guard(const(function), "CODE", function.__code__),
+        ],
+        inputs=[X],
+        distinct=[X],
+        state=_core.torch_state(),
+    )
     assert all(program.check((thing,)) is None for _ in range(4))
     assert not program.dead
     gone = [weakref.ref(o) for o in (thing, function, module)]
@@ -494,7 +638,12 @@ def test_references_are_balanced() -> None:
     _, arguments, guards, inputs = guarded_world(0)
     program = program_of(*guards.guards, inputs=inputs, externals=inputs, distinct=guards.distinct)
     wrong = (arguments[1], *arguments[1:])
-    watched = [*arguments, *program.values(arguments)[0], None, *(g.value for g in guards.guards if g.kind in ("IS", "TYPE", "EQ"))]
+    watched = [
+        *arguments,
+        *program.values(arguments)[0],
+        None,
+        *(g.value for g in guards.guards if g.kind in ("IS", "TYPE", "EQ")),
+    ]
     before = [sys.getrefcount(o) for o in watched]
     for _ in range(2000):
         assert program.check(arguments) is None
@@ -506,6 +655,7 @@ def test_references_are_balanced() -> None:
 
 def test_programs_are_collected() -> None:
     class Marker: ...
+
     marker = Marker()
     gone = weakref.ref(marker)
     program = program_of(Guard(X, "CHECK", (lambda v, keep=marker: True, "always")))
@@ -517,9 +667,18 @@ def test_programs_are_collected() -> None:
 
 
 def test_building_a_program_refuses_nonsense() -> None:
-    for nodes in ([(0, "arg", (0, "x"), ())], [(-1, "item", 0, ())], [(-1, "nothing", 0, ())], [(-1, "arg", (0, "x"), (("NOTHING", 1),))],
-                  [(-1, "arg", (0, "x"), (("TENSOR", 1),))], [(-1, "arg", (0, "x"), (("KEYS", 1),))], [(-1, "arg", "x", ())], [7],
-                  [(-1, "arg", (0, "x"), (("SAME", 9),))], [(-1, "arg", (0, "x"), (("TYPE", 1),))]):
+    for nodes in (
+        [(0, "arg", (0, "x"), ())],
+        [(-1, "item", 0, ())],
+        [(-1, "nothing", 0, ())],
+        [(-1, "arg", (0, "x"), (("NOTHING", 1),))],
+        [(-1, "arg", (0, "x"), (("TENSOR", 1),))],
+        [(-1, "arg", (0, "x"), (("KEYS", 1),))],
+        [(-1, "arg", "x", ())],
+        [7],
+        [(-1, "arg", (0, "x"), (("SAME", 9),))],
+        [(-1, "arg", (0, "x"), (("TYPE", 1),))],
+    ):
         with pytest.raises((ValueError, TypeError, AttributeError)):
             _core.GuardProgram(nodes, [], [], [], None)
     with pytest.raises(ValueError, match="no such node"):
@@ -544,7 +703,16 @@ def test_guards_of_several_values() -> None:
     guards = [Guard(y, "JOINT", (rising, "rises", (z, X))), Guard(X, "TYPE", int), Guard(arg(2, "z"), "TYPE", list)]
     program = program_of(*guards)
     copied = program.copy()
-    for values in ((3, 1, [2]), (1, 2, [3]), (5, 5, [5]), (2, 1, [3]), (9, 9, [9]), (4, 2, [3]), ("a", 1, [2]), (1, 0, [])):
+    for values in (
+        (3, 1, [2]),
+        (1, 2, [3]),
+        (5, 5, [5]),
+        (2, 1, [3]),
+        (9, 9, [9]),
+        (4, 2, [3]),
+        ("a", 1, [2]),
+        (1, 0, []),
+    ):
         expected = check_reference(guards, [], None, values) is None
         calls.clear()
         for _ in range(2):

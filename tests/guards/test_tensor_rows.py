@@ -46,7 +46,9 @@ CHANGES: dict[str, Callable[[torch.Tensor], Any]] = {
     "data of another rank": lambda t: setattr(t, "data", torch.zeros(2, 3, 4, 1, 1, 1)),
     "data of another dtype": lambda t: setattr(t, "data", t.data.double()),
     "data of another device": lambda t: setattr(t, "data", t.data.to("meta")),
-    "data of other strides": lambda t: setattr(t, "data", torch.zeros(t.shape[::-1]).permute(tuple(reversed(range(t.dim()))))),
+    "data of other strides": lambda t: setattr(
+        t, "data", torch.zeros(t.shape[::-1]).permute(tuple(reversed(range(t.dim()))))
+    ),
     "data of the same kind": lambda t: setattr(t, "data", t.data.clone()),
     "a gradient": lambda t: setattr(t, "grad", torch.zeros_like(t)) if t.is_leaf and not t.is_inference() else None,
     "another class": lambda t: setattr(t, "__class__", Other),
@@ -88,7 +90,7 @@ def test_whatever_changes_is_seen(tensor: str, change: str) -> None:
     assert program.check((owner,)) is None and program.stats()["visits"] == before
     try:
         CHANGES[change](owner.c)
-    except (RuntimeError, TypeError):   # not every tensor can be changed in every way
+    except (RuntimeError, TypeError):  # not every tensor can be changed in every way
         pass
     expected = check_reference(guards, [], None, (owner,))
     for _ in range(2):
@@ -112,7 +114,7 @@ def test_all_tensors_are_handed_out_when_something_before_them_changed() -> None
     owner = types.SimpleNamespace(**{name: torch.nn.Parameter(torch.randn(2)) for name in NAMES})
     program, _ = _program(owner)
     for i in range(6):
-        owner.unrelated = i          # the dictionary's version: everything below it is visited again
+        owner.unrelated = i  # the dictionary's version: everything below it is visited again
         owner.d = torch.nn.Parameter(torch.randn(2))
         owner.b.data = torch.randn(2)
         assert all(value is getattr(owner, name) for value, name in zip(program.values((owner,))[0], NAMES))

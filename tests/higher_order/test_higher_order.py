@@ -41,20 +41,48 @@ class Net(torch.nn.Module):
 NET = Net()
 #: name -> (program, the same in plain Python)
 PROGRAMS: dict[str, tuple[Callable[[torch.Tensor], Any], Callable[[torch.Tensor], Any]]] = {
-    "cond": (lambda x: torch.cond(x.sum() > 0, lambda a, b: {"r": (a * W, b[0] * 2)}, lambda a, b: {"r": (a - 1, b[0] + 1)}, (x, (x + 1,))),
-             lambda x: {"r": (x * W, (x + 1) * 2)} if x.sum() > 0 else {"r": (x - 1, x + 2)}),
-    "cond decided while capturing": (lambda x: torch.cond(x.dim() == 2, lambda a: a * 2, lambda a: a, (x,)), lambda x: x * 2),
-    "cond in cond": (lambda x: torch.cond(x.sum() > 0, lambda a: torch.cond(a.max() > 5, lambda b: b * W, lambda b: b + W, (a,)), lambda a: a * 3, (x,)),
-                     lambda x: (x * W if x.max() > 5 else x + W) if x.sum() > 0 else x * 3),
-    "while_loop": (lambda x: while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2 + x.detach()), (torch.tensor(0), x * 1)),
-                   lambda x: _loop(x)),
-    "map": (lambda x: map_(lambda row, k: row.sin() * k + W, x, x + 1), lambda x: torch.stack([row.sin() * (x + 1) + W for row in x])),
+    "cond": (
+        lambda x: torch.cond(
+            x.sum() > 0, lambda a, b: {"r": (a * W, b[0] * 2)}, lambda a, b: {"r": (a - 1, b[0] + 1)}, (x, (x + 1,))
+        ),
+        lambda x: {"r": (x * W, (x + 1) * 2)} if x.sum() > 0 else {"r": (x - 1, x + 2)},
+    ),
+    "cond decided while capturing": (
+        lambda x: torch.cond(x.dim() == 2, lambda a: a * 2, lambda a: a, (x,)),
+        lambda x: x * 2,
+    ),
+    "cond in cond": (
+        lambda x: torch.cond(
+            x.sum() > 0,
+            lambda a: torch.cond(a.max() > 5, lambda b: b * W, lambda b: b + W, (a,)),
+            lambda a: a * 3,
+            (x,),
+        ),
+        lambda x: (x * W if x.max() > 5 else x + W) if x.sum() > 0 else x * 3,
+    ),
+    "while_loop": (
+        lambda x: while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2 + x.detach()), (torch.tensor(0), x * 1)),
+        lambda x: _loop(x),
+    ),
+    "map": (
+        lambda x: map_(lambda row, k: row.sin() * k + W, x, x + 1),
+        lambda x: torch.stack([row.sin() * (x + 1) + W for row in x]),
+    ),
     "scan": (lambda x: scan(lambda c, row: (c + row, c * row), x[0], x, dim=0), lambda x: _scan(x)),
-    "associative_scan": (lambda x: associative_scan(lambda a, b: a * b, x, dim=0, combine_mode="generic"), lambda x: x.cumprod(0)),
+    "associative_scan": (
+        lambda x: associative_scan(lambda a, b: a * b, x, dim=0, combine_mode="generic"),
+        lambda x: x.cumprod(0),
+    ),
     "wrap": (lambda x: wrap(lambda a, k: {"y": a * k + W}, x, 3), lambda x: {"y": x * 3 + W}),
-    "checkpoint": (lambda x: checkpoint(lambda a, b: (a.sin() * W, b + a), x, x * 2, use_reentrant=False), lambda x: (x.sin() * W, x * 3)),
+    "checkpoint": (
+        lambda x: checkpoint(lambda a, b: (a.sin() * W, b + a), x, x * 2, use_reentrant=False),
+        lambda x: (x.sin() * W, x * 3),
+    ),
     "checkpoint of a module": (lambda x: NET(x), lambda x: NET.inner(x).relu()),
-    "reentrant checkpoint": (lambda x: checkpoint(lambda a: (a @ W).sin(), x, use_reentrant=True), lambda x: (x @ W).sin()),
+    "reentrant checkpoint": (
+        lambda x: checkpoint(lambda a: (a @ W).sin(), x, use_reentrant=True),
+        lambda x: (x @ W).sin(),
+    ),
     "nested region": (lambda x: (region(x)[1]["twice"], region(x + 1)), lambda x: ((x.sin() * W) * 2, _region(x + 1))),
 }
 
@@ -81,7 +109,7 @@ def _region(x: torch.Tensor) -> Any:
 
 def _total(out: Any) -> torch.Tensor:
     leaves = torch.utils._pytree.tree_leaves(out)
-    return sum((leaf.double() * (i + 1)).sum() for i, leaf in enumerate(leaves))   # type: ignore[return-value]
+    return sum((leaf.double() * (i + 1)).sum() for i, leaf in enumerate(leaves))  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -108,6 +136,7 @@ def test_like_plain_python(name: str, backend: str) -> None:
 def test_random_numbers_are_drawn_again_in_the_recomputation() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return checkpoint(lambda a: torch.nn.functional.dropout(a * W, 0.5).sin(), x, use_reentrant=False)
+
     rows = []
     for run in (fn, framelift.compile(fn, backend="eager", fullgraph=True)):
         torch.manual_seed(0)
@@ -124,7 +153,10 @@ def test_nothing_to_recompute_is_captured_in_line() -> None:
     def keep(gm: Any, _inputs: Any) -> Any:
         graphs.append(gm)
         return gm
-    framelift.compile(lambda x: checkpoint(lambda a: a.sin(), x, use_reentrant=False), backend=keep, fullgraph=True)(torch.ones(2))
+
+    framelift.compile(lambda x: checkpoint(lambda a: a.sin(), x, use_reentrant=False), backend=keep, fullgraph=True)(
+        torch.ones(2)
+    )
     assert [n.op for n in graphs[0].graph.nodes] == ["placeholder", "call_method", "output"]
 
 
@@ -142,6 +174,7 @@ def _with_inner_list(x: torch.Tensor) -> torch.Tensor:
     def true_fn(a: torch.Tensor) -> torch.Tensor:
         rows.append(1)
         return a * 2
+
     return torch.cond(x.sum() > 0, true_fn, lambda a: a + 1, (x,)) * len(rows)
 
 
@@ -152,6 +185,7 @@ def _nonlocal(x: torch.Tensor) -> torch.Tensor:
         nonlocal count
         count += 1
         return a * 2
+
     return torch.cond(x.sum() > 0, true_fn, lambda a: a + 1, (x,)) * count
 
 
@@ -183,6 +217,7 @@ def test_a_region_with_an_effect_runs_plainly() -> None:
     def inner(x: torch.Tensor) -> torch.Tensor:
         log.append(1)
         return x * W
+
     x = torch.ones(3, 3, requires_grad=True)
     out = framelift.compile(lambda x: checkpoint(inner, x, use_reentrant=False), backend="eager")(x)
     assert log == [1]
@@ -196,7 +231,9 @@ def test_a_tensor_that_leaves_its_body_unseen() -> None:
             def __call__(self, a: torch.Tensor) -> torch.Tensor:
                 globals()["KEPT"] = a * 2
                 return a + 1
+
         return wrap(Keeper(), x)
+
     with pytest.raises(framelift.exc.Unsupported):
         framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(3))
     assert "KEPT" not in globals()
@@ -205,6 +242,7 @@ def test_a_tensor_that_leaves_its_body_unseen() -> None:
 def test_cond_on_a_symbolic_size_is_decided_while_capturing() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.size(0) > 3, lambda a: a * 2, lambda a: a + 1, (x,))
+
     compiled = framelift.compile(fn, backend="eager", fullgraph=True, dynamic=True)
     for size in (2, 4, 5, 3):
         x = torch.ones(size)
@@ -213,6 +251,7 @@ def test_cond_on_a_symbolic_size_is_decided_while_capturing() -> None:
 
 def test_flex_attention() -> None:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 2, 16, 8) for _ in range(3))
     bias = torch.randn(2)
@@ -222,11 +261,14 @@ def test_flex_attention() -> None:
 
     mask = create_block_mask(lambda b, h, i, j: i >= j, 1, None, 16, 16, device="cpu")
     rows, columns = torch.arange(16)[:, None], torch.arange(16)[None]
-    plain = q @ k.transpose(-1, -2) / 8 ** 0.5 + (rows - columns) * 0.1 + bias[None, :, None, None]
+    plain = q @ k.transpose(-1, -2) / 8**0.5 + (rows - columns) * 0.1 + bias[None, :, None, None]
     for block_mask, scores in ((None, plain), (mask, plain.masked_fill(rows < columns, float("-inf")))):
         framelift.reset()
-        compiled = framelift.compile(lambda q, k, v: flex_attention(q, k, v, score_mod=score, block_mask=block_mask),   # noqa: B023
-                                     backend="aot_eager", fullgraph=True)
+        compiled = framelift.compile(
+            lambda q, k, v: flex_attention(q, k, v, score_mod=score, block_mask=block_mask),  # noqa: B023
+            backend="aot_eager",
+            fullgraph=True,
+        )
         torch.testing.assert_close(compiled(q, k, v), scores.softmax(-1) @ v, atol=1e-4, rtol=1e-4)
         assert framelift.stats()["graphs"] == 1
 
@@ -258,7 +300,9 @@ def test_selective_checkpoints(backend: str) -> None:
 
 def test_contexts_of_the_programs_own_around_a_checkpoint() -> None:
     def f(x):
-        return checkpoint(lambda x: x.sin(), x, use_reentrant=False, context_fn=lambda: (torch.autocast("cpu"), torch.autocast("cpu")))
+        return checkpoint(
+            lambda x: x.sin(), x, use_reentrant=False, context_fn=lambda: (torch.autocast("cpu"), torch.autocast("cpu"))
+        )
 
     with pytest.raises(framelift.exc.Unsupported, match="context_fn"):
         framelift.compile(f, backend="eager", fullgraph=True)(torch.rand(3, requires_grad=True))
@@ -285,7 +329,7 @@ def test_operators_that_mean_their_function(backend: str) -> None:
     x, y = torch.rand(4), torch.rand(4)
     assert torch.allclose(framelift.compile(f, backend=backend, fullgraph=True)(x, y), plain(x, y))
     if backend == "inductor":
-        return   # its own lowering of these operators has no backward
+        return  # its own lowering of these operators has no backward
     sides = [x.clone().requires_grad_() for _ in range(2)]
     framelift.compile(f, backend=backend, fullgraph=True)(sides[0], y).sum().backward()
     plain(sides[1], y).sum().backward()

@@ -35,7 +35,7 @@ class Kept(torch.autograd.Function):
         return x * 2
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:   # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
         return grad * ctx.kept[0] * Kept.rate
 
 
@@ -127,7 +127,10 @@ def _gradient(run: Any) -> torch.Tensor:
     return x.grad
 
 
-@pytest.mark.parametrize("program", [loop, set_again, appended, written, global_set, behind_a_break, kept_list, class_attribute, hooked_module])
+@pytest.mark.parametrize(
+    "program",
+    [loop, set_again, appended, written, global_set, behind_a_break, kept_list, class_attribute, hooked_module],
+)
 def test_what_changes_afterwards_is_seen(program: Any) -> None:
     wanted = _gradient(program)
     run = framelift.compile(program, backend="eager")
@@ -144,6 +147,7 @@ def test_what_does_not_change_is_captured() -> None:
         z = Kept.apply(y)
         factors = factors
         return z
+
     wanted = _gradient(lambda x: f(x, 3.0))
     run = framelift.compile(f, backend="eager", fullgraph=True)
     assert torch.equal(_gradient(lambda x: run(x, 3.0)), wanted)

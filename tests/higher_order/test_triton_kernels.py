@@ -9,7 +9,7 @@ import importlib.util
 
 import pytest
 
-PROGRAM = '''
+PROGRAM = """
 import logging, os, sys
 os.environ["TRITON_INTERPRET"] = "1"
 import torch, triton, triton.language as tl
@@ -41,9 +41,9 @@ for backend in ("eager", "aot_eager"):
             other = y.clone()
             assert torch.equal(compiled(x, y), fn(x, other)) and torch.equal(y, other)
         assert framelift.stats()["captures"] == framelift.stats()["graphs"] == 2, framelift.stats()
-'''
+"""
 
-HELPERS = '''
+HELPERS = """
 import torch, triton
 import framelift
 
@@ -52,13 +52,13 @@ def sized(x):
 
 assert framelift.compile(sized, backend="eager", fullgraph=True)(torch.ones(130))[0] == 4
 assert framelift.stats()["graphs"] == 1, framelift.stats()
-'''
+"""
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 @pytest.mark.parametrize("program", [PROGRAM, HELPERS])
 def test_launches_are_captured(tmp_path: object, program: str) -> None:
-    path = os.path.join(str(tmp_path), "program.py")   # kernels are read from their file
+    path = os.path.join(str(tmp_path), "program.py")  # kernels are read from their file
     with open(path, "w") as file:
         file.write(program)
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=300)

@@ -17,8 +17,9 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--size", type=int, default=0,
-        help="as printed by run.py; 0: the size run.py takes for this seed")
+    parser.add_argument(
+        "--size", type=int, default=0, help="as printed by run.py; 0: the size run.py takes for this seed"
+    )
     parser.add_argument("--reduce", action="store_true", help="make a failing program small before showing it")
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--show", action="store_true", help="show the program even if it passes")
@@ -34,8 +35,9 @@ def main() -> int:
         verdict = judge(program)
     if verdict.failure or options.show:
         print(program.text())
-    print(verdict.failure or "equal",
-        f"({verdict.captures} captures, {verdict.graphs} graphs, breaks {verdict.breaks})")
+    print(
+        verdict.failure or "equal", f"({verdict.captures} captures, {verdict.graphs} graphs, breaks {verdict.breaks})"
+    )
     return 1 if verdict.failure else 0
 
 

@@ -5,16 +5,16 @@ Every class of the table `facts.CLASSES` has a number of its own, a method `tota
 
 __all__ = ["PRELUDE"]
 
-_METHODS = '''
+_METHODS = """
     def total(self):
         return type(self).{0} + 1
 
     @classmethod
     def wide(cls):
         return cls.{0} + 2
-'''
+"""
 
-_TENSORS = '''
+_TENSORS = """
 import abc, ctypes, decimal, fractions, inspect, pickle, types, typing, weakref
 import numpy as np
 from torch.overrides import TorchFunctionMode
@@ -110,7 +110,7 @@ TAGGED.info = {"a": @@int@@}
 SCAL = torch.tensor(@@int@@)
 IDX = torch.tensor([0, 2])
 MASK = torch.tensor([True, False, True])
-'''
+"""
 
 _METACLASSES = '''
 class Part(abc.ABC):

@@ -19,8 +19,23 @@ PLACEHOLDER = re.compile(r"<(?:(new|old|lit|fresh|same):)?([a-z_]+)>")
 
 #: which generated bodies a body may reach, so that no program recurses: texts a template of that level must not hold
 LEVELS: dict[str, tuple[str, ...]] = {
-    "leaf": ("helper", "twist(", "score", "shape_it", ".fn", "<fn>", "BOUND", "PART", "HANDLERS", "NET(", "Base(",
-        "<obj>.make", "Base.make", "Child(", "bump"),
+    "leaf": (
+        "helper",
+        "twist(",
+        "score",
+        "shape_it",
+        ".fn",
+        "<fn>",
+        "BOUND",
+        "PART",
+        "HANDLERS",
+        "NET(",
+        "Base(",
+        "<obj>.make",
+        "Base.make",
+        "Child(",
+        "bump",
+    ),
     "method": ("score", "shape_it", ".fn(", "<fn>", "BOUND", "PART", "HANDLERS", "NET("),
     "root": (),
 }
@@ -69,14 +84,21 @@ class _Body:
     """Expands templates into one function body.  `focus` holds the words of what will change between calls: templates that
     read those places are preferred, since a change of something unread tests nothing."""
 
-    def __init__(self, rng: random.Random, level: str, scope: _Scope, budget: int, focus: frozenset[str] = frozenset(),
-        writes: bool = True) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        level: str,
+        scope: _Scope,
+        budget: int,
+        focus: frozenset[str] = frozenset(),
+        writes: bool = True,
+    ) -> None:
         self.rng = rng
         self.focus = focus
         self.forbidden = LEVELS[level] + (() if writes else WRITES)
         self.statements = STATEMENTS if writes else READING
         self.scope = scope
-        self.budget = budget       # statements left
+        self.budget = budget  # statements left
         self.counter = 0
 
     def allowed(self, templates: tuple[str, ...]) -> list[str]:
@@ -184,23 +206,62 @@ def words_of(template: str) -> frozenset[str]:
 #: a change of the word on the left shows in expressions that hold one of the words on the right
 SHOWS_IN: dict[str, tuple[str, ...]] = {
     "ARGS": ("shape", "dtype", "requires_grad", "dim", "is_contiguous", "numel", "n", "is"),
-    "KWARGS": ("extra", "flag"), "MODE": ("requires_grad", "is_grad_enabled"),
-    "__class__": ("weight", "kind", "isinstance", "type", "score"), "__bases__": ("weight", "score", "Child"),
-    "__len__": ("len", "bool"), "__bool__": ("bool", "or", "if"),
-    "__eq__": ("==",), "__contains__": ("in",), "__getitem__": ("[",),
-    "__getattr__": ("extra", "more", "anything", "getattr", "hasattr"), "__setattr__": ("extra", "n"),
-    "__getattribute__": ("n", "extra"), "__init__": ("Base", "Child", "Record", "make"), "__new__": ("Base", "Child"),
-    "__exit__": ("CTX",), "__enter__": ("CTX",),
-    "__defaults__": (), "__kwdefaults__": (), "__code__": (), "requires_grad_": ("requires_grad",),
-    "data": ("shape", "dtype"), "double": ("dtype",), "train": ("training",),
-    "register_forward_hook": ("NET", "lin"), "register_forward_pre_hook": ("NET",), "forward": ("NET", "lin"),
-    "default_factory": ("DD",), "grab": ("BAG",),
-    "_value_": ("COLOR",), "Color": ("COLOR",), "Lazy": ("LAZY",), "Context": ("CTX",), "Fact": ("FACT",),
-"Bag": ("BAG",), "Net": ("NET",),
+    "KWARGS": ("extra", "flag"),
+    "MODE": ("requires_grad", "is_grad_enabled"),
+    "__class__": ("weight", "kind", "isinstance", "type", "score"),
+    "__bases__": ("weight", "score", "Child"),
+    "__len__": ("len", "bool"),
+    "__bool__": ("bool", "or", "if"),
+    "__eq__": ("==",),
+    "__contains__": ("in",),
+    "__getitem__": ("[",),
+    "__getattr__": ("extra", "more", "anything", "getattr", "hasattr"),
+    "__setattr__": ("extra", "n"),
+    "__getattribute__": ("n", "extra"),
+    "__init__": ("Base", "Child", "Record", "make"),
+    "__new__": ("Base", "Child"),
+    "__exit__": ("CTX",),
+    "__enter__": ("CTX",),
+    "__defaults__": (),
+    "__kwdefaults__": (),
+    "__code__": (),
+    "requires_grad_": ("requires_grad",),
+    "data": ("shape", "dtype"),
+    "double": ("dtype",),
+    "train": ("training",),
+    "register_forward_hook": ("NET", "lin"),
+    "register_forward_pre_hook": ("NET",),
+    "forward": ("NET", "lin"),
+    "default_factory": ("DD",),
+    "grab": ("BAG",),
+    "_value_": ("COLOR",),
+    "Color": ("COLOR",),
+    "Lazy": ("LAZY",),
+    "Context": ("CTX",),
+    "Fact": ("FACT",),
+    "Bag": ("BAG",),
+    "Net": ("NET",),
 }
 #: words of so many templates that they focus nothing
-VERBS = frozenset({"del", "append", "pop", "add", "discard", "clear", "reverse", "rotate", "update", "add_", "[",
-        "requires_grad_", "data", "__class__", "train"})
+VERBS = frozenset(
+    {
+        "del",
+        "append",
+        "pop",
+        "add",
+        "discard",
+        "clear",
+        "reverse",
+        "rotate",
+        "update",
+        "add_",
+        "[",
+        "requires_grad_",
+        "data",
+        "__class__",
+        "train",
+    }
+)
 GENERAL = VERBS | {"Base", "Child", "THING", "POOL", "NET", "torch", "root", "set_cell", "RUNNER"}
 
 
@@ -213,13 +274,20 @@ def focus_of(changes: list[str]) -> frozenset[str]:
             found.update(SHOWS_IN.get(word, ()))
             found.add(word)
         if len(parts) > 1 and re.fullmatch(r"[\w.\[\]']+", parts[1]):
-            found.add("is")        # two places become one object
+            found.add("is")  # two places become one object
     return frozenset(found) - GENERAL
 
 
-def _body(rng: random.Random, level: str, scope: dict[str, list[str]], statements: int, result: str, indent: int,
-          focus: frozenset[str],
-          writes: bool) -> str:
+def _body(
+    rng: random.Random,
+    level: str,
+    scope: dict[str, list[str]],
+    statements: int,
+    result: str,
+    indent: int,
+    focus: frozenset[str],
+    writes: bool,
+) -> str:
     body = _Body(rng, level, _Scope({k: list(v) for k, v in scope.items()}), statements * 3, focus, writes)
     lines = [f"global {', '.join(ASSIGNED)}", "fuel = 0"]
     for _ in range(statements):
@@ -237,13 +305,26 @@ EXTRA_SCOPE: dict[str, dict[str, list[str]]] = {
     "function": {},
     "closure": {"int": ["n", "c_int"], "ints": ["c_list"], "obj": ["o", "c_obj"]},
     "method": {"obj": ["o", "self"], "int": ["n", "self.n"]},
-    "module": {"int": ["n", "self.n"], "tensor": ["x", "self.memory", "self.inner(x)"], "float": ["self.scale"],
-        "obj": ["o", "self.child"]},
+    "module": {
+        "int": ["n", "self.n"],
+        "tensor": ["x", "self.memory", "self.inner(x)"],
+        "float": ["self.scale"],
+        "obj": ["o", "self.child"],
+    },
 }
-RESULTS = ("<tensor>", "<tensor>, <int>", "(<tensor>, [<any>, <any>])", "{'out': <tensor>, 'k': <any>}",
-           "[<any>, <tensor>, <obj>]", "Record(<int>, <tensor>)", "<any>", "(<fn>, <tensor>)",
-           "(<tensor>, <tensor>.shape, <tensor>.dtype, <tensor>.requires_grad)", "(<int>, <int>, <str>, <bool>)",
-           "(<bool>, <bool>, <tensor>)")
+RESULTS = (
+    "<tensor>",
+    "<tensor>, <int>",
+    "(<tensor>, [<any>, <any>])",
+    "{'out': <tensor>, 'k': <any>}",
+    "[<any>, <tensor>, <obj>]",
+    "Record(<int>, <tensor>)",
+    "<any>",
+    "(<fn>, <tensor>)",
+    "(<tensor>, <tensor>.shape, <tensor>.dtype, <tensor>.requires_grad)",
+    "(<int>, <int>, <str>, <bool>)",
+    "(<bool>, <bool>, <tensor>)",
+)
 
 
 def generate(seed: int, size: int = 4) -> Program:

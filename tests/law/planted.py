@@ -1,6 +1,6 @@
 """Planted defects: framelift with some guards left out.  The law test must find every one of them.
 
-    python tests/law/planted.py --first 0 --programs 300     # search: which seeds find which defect
+python tests/law/planted.py --first 0 --programs 300     # search: which seeds find which defect
 """
 
 from __future__ import annotations
@@ -27,8 +27,24 @@ __all__ = ["DEFECTS", "NOT_FOUND", "SEEDS", "finds", "planted"]
 #: name -> what is left out: guard kinds, or a condition of the whole program.  Kinds that back each other up (another
 #: function has other code, another class other dunder methods) are also left out together.
 DEFECTS: dict[str, frozenset[str]] = {
-    **{kind: frozenset({kind}) for kind in ("TYPE", "IS", "EQ", "CODE", "LEN", "KEYS", "ABSENT", "NO_LOOKUP", "DUNDERS",
-            "TENSOR", "SAME", "distinct", "state")},
+    **{
+        kind: frozenset({kind})
+        for kind in (
+            "TYPE",
+            "IS",
+            "EQ",
+            "CODE",
+            "LEN",
+            "KEYS",
+            "ABSENT",
+            "NO_LOOKUP",
+            "DUNDERS",
+            "TENSOR",
+            "SAME",
+            "distinct",
+            "state",
+        )
+    },
     "functions": frozenset({"IS", "CODE"}),
     "classes": frozenset({"TYPE", "DUNDERS", "NO_LOOKUP"}),
     "absences": frozenset({"ABSENT", "NO_LOOKUP", "KEYS"}),
@@ -44,11 +60,23 @@ NOT_FOUND = {
 
 #: seeds whose programs find the defect, from the search above; to be searched again when the generator changes
 SEEDS: dict[str, tuple[int, ...]] = {
-    "TYPE": (13, 159), "IS": (81, 101), "EQ": (2, 4), "CODE": (287,), "LEN": (29, 67), "KEYS": (5, 52),
+    "TYPE": (13, 159),
+    "IS": (81, 101),
+    "EQ": (2, 4),
+    "CODE": (287,),
+    "LEN": (29, 67),
+    "KEYS": (5, 52),
     "ABSENT": (160, 281),
-    "NO_LOOKUP": (72, 196), "DUNDERS": (310,), "TENSOR": (15, 127), "SAME": (102, 179), "state": (365,),
+    "NO_LOOKUP": (72, 196),
+    "DUNDERS": (310,),
+    "TENSOR": (15, 127),
+    "SAME": (102, 179),
+    "state": (365,),
     "functions": (81, 101),
-    "classes": (13, 72), "absences": (5, 52), "sizes": (5, 29), "distinct": (765, 1049),
+    "classes": (13, 72),
+    "absences": (5, 52),
+    "sizes": (5, 29),
+    "distinct": (765, 1049),
 }
 
 
@@ -59,8 +87,9 @@ def planted(defect: str) -> Iterator[None]:
 
     def leaky(guards: Sequence[Any], inputs: Any, externals: Any, distinct: Any, state: Any) -> Any:
         kept = [g for g in guards if g.kind not in without]
-        return build_program(kept, inputs, externals, () if "distinct" in without else distinct, None
-            if "state" in without else state)
+        return build_program(
+            kept, inputs, externals, () if "distinct" in without else distinct, None if "state" in without else state
+        )
 
     with mock.patch.object(driver, "build_program", leaky):
         yield

@@ -4,7 +4,7 @@ It is executed once per world, so classes, functions and values of two worlds sh
 that the generator fills.  Nothing here calls back into generated bodies without end: see `generate.LEVELS`.
 """
 
-PRELUDE = '''
+PRELUDE = """
 import collections, copy, dataclasses, enum, functools, itertools, math, operator, types
 import torch
 from torch import nn
@@ -243,18 +243,18 @@ CONF = {"inner": {"a": 1, "b": @@int@@}, "who": POOL[0], "deep": [[1, 2], {"z": 
 HANDLERS = {"go": f_dbl, "stop": adder(3)}
 BOUND = THING.score
 PART = functools.partial(helper, k=@@int@@)
-'''
+"""
 
 #: the function under test, in four forms; ROOT_BODY is generated
 ROOTS = {
-    "function": '''
+    "function": """
 def root(x, n=1, o=None, *rest, flag=True, **extra):
 @@root@@
 
 
 TARGET = root
-''',
-    "closure": '''
+""",
+    "closure": """
 def make_root(c_int, c_list, c_obj):
     def root(x, n=1, o=None, *rest, flag=True, **extra):
         nonlocal c_int, c_list, c_obj
@@ -264,8 +264,8 @@ def make_root(c_int, c_list, c_obj):
 
 root = make_root(@@int@@, [1, @@int@@], POOL[0])
 TARGET = root
-''',
-    "method": '''
+""",
+    "method": """
 class Runner(Base):
     def root(self, x, n=1, o=None, *rest, flag=True, **extra):
 @@root_deep@@
@@ -275,8 +275,8 @@ RUNNER = Runner(@@int@@)
 RUNNER.child = THING
 root = Runner.root
 TARGET = RUNNER.root
-''',
-    "module": '''
+""",
+    "module": """
 class Model(nn.Module):
     scale = 2.0
 
@@ -295,13 +295,13 @@ class Model(nn.Module):
 RUNNER = Model()
 root = Model.forward
 TARGET = RUNNER
-''',
+""",
 }
 
-ARGUMENTS = '''
+ARGUMENTS = """
 ARGS = [torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.0, -0.5]]), @@int@@, Base(@@int@@)]
 KWARGS = {}
-'''
+"""
 
 #: globals that generated bodies may assign
 ASSIGNED = ("LIMIT", "COUNT", "FLAG", "NAME", "RATE", "NOTHING", "NUMS", "TABLE", "PAIR", "BOX", "THING", "COLOR", "NT")

@@ -48,10 +48,10 @@ def _candidates(program: Program) -> Iterator[Program]:
     for keep in range(1, len(changes)):
         yield replace(program, changes=changes[:keep])
     for i in range(1, len(changes)):
-        yield replace(program, changes=changes[:i] + changes[i + 1:])
+        yield replace(program, changes=changes[:i] + changes[i + 1 :])
         for j in range(len(changes[i])):
-            fewer = changes[i][:j] + changes[i][j + 1:]
-            yield replace(program, changes=changes[:i] + (fewer,) + changes[i + 1:])
+            fewer = changes[i][:j] + changes[i][j + 1 :]
+            yield replace(program, changes=changes[:i] + (fewer,) + changes[i + 1 :])
     if program.backward:
         yield replace(program, backward=False)
     tree = ast.parse(program.source)
@@ -71,10 +71,14 @@ def _smaller_trees(tree: ast.Module) -> Iterator[ast.Module]:
                 edited = copy.deepcopy(tree)
                 block = _at(edited, path)
                 node = block[index]
-                if unwrap and not getattr(node, "body", None) or unwrap and isinstance(node,
-                    (ast.FunctionDef, ast.ClassDef)):
+                if (
+                    unwrap
+                    and not getattr(node, "body", None)
+                    or unwrap
+                    and isinstance(node, (ast.FunctionDef, ast.ClassDef))
+                ):
                     continue
-                block[index:index + 1] = node.body if unwrap else []
+                block[index : index + 1] = node.body if unwrap else []
                 if not block:
                     if isinstance(node, ast.Pass):
                         continue

@@ -27,11 +27,18 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1]
-CHUNKS = range(50, 800)     # seeds per process: fewer towards the end, so that all jobs end together
+CHUNKS = range(50, 800)  # seeds per process: fewer towards the end, so that all jobs end together
 PATIENCE = 300  # seconds one program may take
 #: what is told of a program
-EMPTY: dict[str, Any] = {"kind": "", "failure": None, "graphs": 0, "captures": 0, "loaded": 0, "breaks": {},
-                         "not_kept": {}}
+EMPTY: dict[str, Any] = {
+    "kind": "",
+    "failure": None,
+    "graphs": 0,
+    "captures": 0,
+    "loaded": 0,
+    "breaks": {},
+    "not_kept": {},
+}
 
 
 def size_of(seed: int) -> int:
@@ -47,8 +54,14 @@ def generator_of(kind: str) -> Callable[[int, int], Any]:
     from law.kept import generate_kept
     from law.more import generate_more
 
-    return {"plain": generate, "more": generate_more, "breaks": generate_breaks, "facts": generate_facts,
-            "kept": generate_kept, "write": generate_kept}[kind]
+    return {
+        "plain": generate,
+        "more": generate_more,
+        "breaks": generate_breaks,
+        "facts": generate_facts,
+        "kept": generate_kept,
+        "write": generate_kept,
+    }[kind]
 
 
 def work(first: int, last: int, size: int, kind: str, backend: str) -> None:
@@ -82,14 +95,35 @@ def work(first: int, last: int, size: int, kind: str, backend: str) -> None:
         print(json.dumps(row), flush=True)
 
 
-def run_chunk(first: int, last: int, size: int, kind: str, backend: str, end_at: float,
-    rows: queue.Queue[dict[str, Any]], environment: dict[str, str] | None = None) -> None:
+def run_chunk(
+    first: int,
+    last: int,
+    size: int,
+    kind: str,
+    backend: str,
+    end_at: float,
+    rows: queue.Queue[dict[str, Any]],
+    environment: dict[str, str] | None = None,
+) -> None:
     """Judge the seeds of a chunk in worker processes; a worker that dies is replaced after its last seed."""
     while first < last and time.time() < end_at:
-        command = [sys.executable, str(Path(__file__).resolve()), "--worker", str(first), str(last), str(size), kind,
-            backend]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, **(environment or {})})
+        command = [
+            sys.executable,
+            str(Path(__file__).resolve()),
+            "--worker",
+            str(first),
+            str(last),
+            str(size),
+            kind,
+            backend,
+        ]
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
         begun = -1
         timer = threading.Timer(PATIENCE, process.kill)
         for line in process.stdout or ():
@@ -132,8 +166,9 @@ def shares(first: int, last: int, jobs: int) -> list[tuple[int, int]]:
     return found
 
 
-def run_all(first: int, programs: int, size: int, jobs: int, kind: str, backend: str,
-    end_at: float) -> queue.Queue[dict[str, Any] | None]:
+def run_all(
+    first: int, programs: int, size: int, jobs: int, kind: str, backend: str, end_at: float
+) -> queue.Queue[dict[str, Any] | None]:
     """Start `jobs` threads that share the seeds, and begin no more of them after `end_at`; the queue ends with one
     None per thread."""
     rows: queue.Queue[dict[str, Any] | None] = queue.Queue()
@@ -165,32 +200,47 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=0, help="0: from 1 to 8, by seed")
     parser.add_argument("--kind", choices=("plain", "more", "breaks", "facts", "kept"), default="plain")
     parser.add_argument("--breaks", action="store_const", dest="kind", const="breaks", help="as --kind breaks")
-    parser.add_argument("--backend", default="eager",
-        help="aot_eager drops draws that nobody uses, so that random states differ there")
+    parser.add_argument(
+        "--backend", default="eager", help="aot_eager drops draws that nobody uses, so that random states differ there"
+    )
     parser.add_argument("--minutes", type=float, default=float("inf"), help="end after this time")
     options = parser.parse_args()
-    os.environ.setdefault("FRAMELIFT_STRICT", "1")   # a defect of framelift is a failure
+    os.environ.setdefault("FRAMELIFT_STRICT", "1")  # a defect of framelift is a failure
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     begin, finished, failed = time.time(), 0, 0
     sums: collections.Counter[str] = collections.Counter()
     breaks: collections.Counter[str] = collections.Counter()
     not_kept: collections.Counter[str] = collections.Counter()
-    rows = run_all(options.first, options.programs, options.size, options.jobs, options.kind, options.backend,
-        begin + 60 * options.minutes)
+    rows = run_all(
+        options.first,
+        options.programs,
+        options.size,
+        options.jobs,
+        options.kind,
+        options.backend,
+        begin + 60 * options.minutes,
+    )
     while finished < options.jobs:
         row = rows.get()
         if row is None:
             finished += 1
             continue
-        sums.update(programs=row["kind"] != "write", graphs=row["graphs"], captures=row["captures"],
-            loaded=row["loaded"], whole=bool(row["graphs"]) and not sum(row["breaks"].values()))
+        sums.update(
+            programs=row["kind"] != "write",
+            graphs=row["graphs"],
+            captures=row["captures"],
+            loaded=row["loaded"],
+            whole=bool(row["graphs"]) and not sum(row["breaks"].values()),
+        )
         breaks.update(row["breaks"])
         not_kept.update(row["not_kept"])
         if row["failure"]:
             failed += 1
             print(f"seed {row['seed']} size {options.size or size_of(row['seed'])}: {row['failure']}", flush=True)
-    print(f"{sums['programs']} programs, {failed} wrong; {sums['captures']} captures, {sums['loaded']} loaded, "
-          f"{sums['graphs']} graphs, {sums['whole']} programs captured without a break; {time.time() - begin:.0f} s")
+    print(
+        f"{sums['programs']} programs, {failed} wrong; {sums['captures']} captures, {sums['loaded']} loaded, "
+        f"{sums['graphs']} graphs, {sums['whole']} programs captured without a break; {time.time() - begin:.0f} s"
+    )
     for reason, n in breaks.most_common(20):
         print(f"  {n:6} {reason}")
     for reason, n in not_kept.most_common(20):

@@ -88,8 +88,8 @@ def run_world(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
     torch.set_grad_enabled(True)
     torch.set_default_dtype(torch.float32)
     torch.default_generator.manual_seed(program.seed)
-    RemovableHandle.next_id = 0      # hooks are numbered per process, not per world
-    name = f"/programs/law_{program.seed}.py"   # a name in <> would say: typed or made, not worth a look when its caller breaks
+    RemovableHandle.next_id = 0  # hooks are numbered per process, not per world
+    name = f"/programs/law_{program.seed}.py"  # a name in <> would say: typed or made, not worth a look when its caller breaks
     linecache.cache[name] = (len(program.source), None, program.source.splitlines(True), name)
     module = sys.modules[WORLD] = types.ModuleType(WORLD)
     world = vars(module)
@@ -97,7 +97,7 @@ def run_world(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
     target = wrap(world["TARGET"])
     seen = []
     gc.collect(1)
-    gc.disable()    # objects die when nobody holds them, in both worlds at the same moments
+    gc.disable()  # objects die when nobody holds them, in both worlds at the same moments
     try:
         for number, change in enumerate(program.changes):
             torch.default_generator.manual_seed(program.seed + number)
@@ -107,7 +107,13 @@ def run_world(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
                     exec(compile(statement, "<change>", "exec", dont_inherit=True), world)
             with MODES.get(str(world.get("MODE")), contextlib.nullcontext)():
                 chain: list[tuple[str, ...]] = []
-                seen.append(run_call(lambda: _call(target, world, program, chain), lambda: (_settled(world), chain, put_on_tensors(), modes_left()), own=own)[0])
+                seen.append(
+                    run_call(
+                        lambda: _call(target, world, program, chain),
+                        lambda: (_settled(world), chain, put_on_tensors(), modes_left()),
+                        own=own,
+                    )[0]
+                )
     finally:
         gc.enable()
         clean_tensors()
@@ -116,11 +122,11 @@ def run_world(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
         torch.set_default_dtype(torch.float32)
         linecache.cache.pop(name, None)
         del sys.modules[WORLD]
-        world.clear()   # the other world has hooks of the same numbers
+        world.clear()  # the other world has hooks of the same numbers
     return seen
 
 
-@functools.lru_cache(maxsize=2)     # both worlds, once
+@functools.lru_cache(maxsize=2)  # both worlds, once
 def _code(source: str, name: str) -> types.CodeType:
     return compile(source, name, "exec", dont_inherit=True)
 
@@ -156,7 +162,7 @@ def _tensors(value: Any, found: list[torch.Tensor], depth: int) -> None:
 
 
 _WAITING = (_ for _ in ())
-_NOWHERE = types.TracebackType(None, _WAITING.gi_frame, 0, 1)   # a frame that holds nothing and was called by none
+_NOWHERE = types.TracebackType(None, _WAITING.gi_frame, 0, 1)  # a frame that holds nothing and was called by none
 
 
 def _settled(world: dict[str, Any]) -> dict[str, Any]:
@@ -167,9 +173,9 @@ def _settled(world: dict[str, Any]) -> dict[str, Any]:
     raised again; captured code has none.  It is still one that was raised.
     """
     for value in list(world.values()):
-        if issubclass(type(value), BaseException):     # a weak proxy would answer for its object
+        if issubclass(type(value), BaseException):  # a weak proxy would answer for its object
             without_frames(value, _NOWHERE)
-    gc.collect(0)   # the collector was off: all that the call made is young
+    gc.collect(0)  # the collector was off: all that the call made is young
     return _state(world)
 
 

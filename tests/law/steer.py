@@ -19,8 +19,18 @@ import torch
 
 from portrait import Portrait, difference, portrait
 
-__all__ = ["MODES", "SCRATCH", "Endless", "Scratch", "around", "bounded", "clean_tensors", "modes_left",
-    "put_on_tensors", "without_modes"]
+__all__ = [
+    "MODES",
+    "SCRATCH",
+    "Endless",
+    "Scratch",
+    "around",
+    "bounded",
+    "clean_tensors",
+    "modes_left",
+    "put_on_tensors",
+    "without_modes",
+]
 
 SCRATCH = "law_scratch"
 KEEP_UNSEEN = 0.1

@@ -27,8 +27,8 @@ from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1]
 MATRICES = ("read", "silence", "fault")
-PATIENCE = 120      # seconds one cell may take
-PER_WORKER = 1000   # cells after which a worker is replaced by a fresh one
+PATIENCE = 120  # seconds one cell may take
+PER_WORKER = 1000  # cells after which a worker is replaced by a fresh one
 
 
 def module_of(matrix: str) -> Any:
@@ -66,7 +66,7 @@ def sampled(names: list[str], count: int, seed: int | None) -> list[str]:
 def work() -> None:
     """The body of a worker: reads a cell's matrix and name from stdin, answers with a line of JSON."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)     # cells may print
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # cells may print
     for line in sys.stdin:
         matrix, name = json.loads(line)
         try:
@@ -87,8 +87,9 @@ class Worker:
         if self.process is None or self.done >= PER_WORKER:
             self.end()
             command = [sys.executable, str(Path(__file__).resolve()), "--worker"]
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL, text=True)
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
             self.done = 0
         self.done += 1
         process = self.process
@@ -152,18 +153,21 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, help="that many cells of each matrix")
     parser.add_argument("--seed", type=int, help="draw the sample; without it, cells at equal distances")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--whole", action="store_true",
-        help="also cells that a matrix leaves out because they say little")
+    parser.add_argument(
+        "--whole", action="store_true", help="also cells that a matrix leaves out because they say little"
+    )
     parser.add_argument("--list", action="store_true", help="print the names and run nothing")
     parser.add_argument("--slow", type=int, default=0, help="print that many of the slowest cells")
     options = parser.parse_args()
-    os.environ.setdefault("FRAMELIFT_STRICT", "1")   # a defect of framelift is a difference
+    os.environ.setdefault("FRAMELIFT_STRICT", "1")  # a defect of framelift is a difference
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     begin, ran, different = time.time(), collections.Counter[str](), collections.Counter[str]()
     chosen: list[tuple[str, str]] = []
     for matrix in options.only or MATRICES:
-        chosen += [(matrix, name) for name in sampled(names_of(matrix, options.match, options.whole), options.sample,
-                options.seed)]
+        chosen += [
+            (matrix, name)
+            for name in sampled(names_of(matrix, options.match, options.whole), options.sample, options.seed)
+        ]
     print(f"{len(chosen)} cells", flush=True)
     if options.list:
         print("\n".join(f"{matrix} {name}" for matrix, name in chosen))
@@ -175,7 +179,7 @@ def main() -> int:
         if found is not None:
             different[matrix] += 1
             print(f"DIFFERS {matrix} {name}: {found}", flush=True)
-    for seconds, name in sorted(times, reverse=True)[:options.slow]:
+    for seconds, name in sorted(times, reverse=True)[: options.slow]:
         print(f"{seconds:7.1f} s  {name}")
     for matrix in ran:
         print(f"{matrix}: {ran[matrix]} cells, {different[matrix]} differ")

@@ -18,7 +18,11 @@ READS = {
     "conversion": (lambda x: x.double() * 2, "double", lambda: torch.zeros(3)),
     "a method in Python": (lambda x: x.norm() * 2, "norm", lambda: torch.zeros(3)),
     "one of two": (lambda x: (x + 1).mul(2) + x.mul(3), "mul", lambda other: torch.full((3,), 42.0)),
-    "by a function in Python": (lambda x: torch.nn.functional.softmax(x, 0), "softmax", lambda *args, **more: torch.zeros(3)),
+    "by a function in Python": (
+        lambda x: torch.nn.functional.softmax(x, 0),
+        "softmax",
+        lambda *args, **more: torch.zeros(3),
+    ),
     "by a module": (torch.nn.Softmax(0), "softmax", lambda *args, **more: torch.zeros(3)),
     "one of several": (lambda x: torch.nn.functional.normalize(x, dim=0), "norm", lambda *args, **more: torch.ones(1)),
     "by a function of torch": (lambda x: torch.split(x, 2)[0], "split", lambda *args, **more: (torch.zeros(2),)),
@@ -27,7 +31,9 @@ READS = {
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("make", [torch.ones, lambda n: torch.nn.Parameter(torch.ones(n), False)], ids=["tensor", "parameter"])
+@pytest.mark.parametrize(
+    "make", [torch.ones, lambda n: torch.nn.Parameter(torch.ones(n), False)], ids=["tensor", "parameter"]
+)
 @pytest.mark.parametrize("name", READS)
 def test_an_attribute_that_hides_a_method(name, make, backend) -> None:
     function, attribute, instead = READS[name]
@@ -89,7 +95,7 @@ def test_nothing_of_the_program_runs_to_find_out() -> None:
         def __call__(self, other: object) -> int:
             return 3
 
-        __hash__ = None   # type: ignore[assignment]
+        __hash__ = None  # type: ignore[assignment]
 
     captured, x = compiled(lambda x: x.mul(2)), torch.ones(3)
     captured(x)

@@ -49,6 +49,7 @@ def test_active_modes_are_guarded_by_what_is_read() -> None:
 def test_modes_nest_from_the_innermost() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.add(x, 1) + torch.nn.functional.gelu(x, approximate="tanh") + x.shape[0]
+
     x = torch.ones(2)
     rows = []
     for run in (fn, framelift.compile(fn, backend="aot_eager", fullgraph=True)):
@@ -64,12 +65,17 @@ def test_a_mode_entered_inside() -> None:
         with Scale(4.0) as mode:
             y = torch.add(x, 1)
         return torch.add(y, 1), mode
+
     out, mode = framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(2))
     assert out.tolist() == [9, 9] and type(mode) is Scale and mode.seen == fn(torch.ones(2))[1].seen
 
 
 def test_what_is_left_on_the_stack() -> None:
-    pop, push, length = torch._C._pop_torch_function_stack, torch._C._push_on_torch_function_stack, torch._C._len_torch_function_stack
+    pop, push, length = (
+        torch._C._pop_torch_function_stack,
+        torch._C._push_on_torch_function_stack,
+        torch._C._len_torch_function_stack,
+    )
     first, second = BaseTorchFunctionMode(), BaseTorchFunctionMode()
 
     def swap(x: torch.Tensor, new: Any) -> torch.Tensor:
@@ -77,6 +83,7 @@ def test_what_is_left_on_the_stack() -> None:
         push(new)
         push(new)
         return x + length()
+
     compiled = framelift.compile(swap, backend="eager", fullgraph=True)
     for _ in range(2):
         with first:
@@ -110,6 +117,7 @@ def test_a_break_under_a_mode() -> None:
         with Scale(2.0):
             print(end="")
             return torch.add(x, 1)
+
     check(fn, torch.ones(2), graphs=None, breaks=None, fullgraph=False)
 
 
@@ -117,6 +125,7 @@ def test_the_default_device_is_set_inside() -> None:
     def fn(x: torch.Tensor, device: Any) -> torch.Tensor:
         torch.set_default_device(device)
         return x + torch.zeros(2).to("cpu")
+
     compiled = framelift.compile(fn, backend="eager", fullgraph=True)
     mode = BaseTorchFunctionMode()
     try:
@@ -133,4 +142,5 @@ def test_the_default_device_is_set_inside() -> None:
 def test_no_dispatch_mode_is_there() -> None:
     def f(x):
         return x + 1 if torch.nn.modules.activation._is_make_fx_tracing() else x - 1
+
     check(f, torch.ones(2))

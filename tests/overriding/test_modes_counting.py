@@ -153,14 +153,21 @@ def arrays_in_a_block(x: torch.Tensor) -> Any:
 
 
 def tensors_of_arrays(x: torch.Tensor) -> Any:
-    return torch.from_numpy(World.array) + x, torch.tensor(World.array), torch.as_tensor(World.array), torch.asarray(World.array)
+    return (
+        torch.from_numpy(World.array) + x,
+        torch.tensor(World.array),
+        torch.as_tensor(World.array),
+        torch.asarray(World.array),
+    )
 
 
 def arrays_of_tensors(x: torch.Tensor) -> Any:
     return x.numpy() + 1, numpy.asarray(x), numpy.stack([x, x])
 
 
-@pytest.mark.parametrize("program", [of_arrays, numbers_of_arrays, arrays_in_a_block, tensors_of_arrays, arrays_of_tensors])
+@pytest.mark.parametrize(
+    "program", [of_arrays, numbers_of_arrays, arrays_in_a_block, tensors_of_arrays, arrays_of_tensors]
+)
 def test_what_numpy_does_is_seen_by_no_mode(program: Callable[..., Any]) -> None:
     same_logs(program)
 

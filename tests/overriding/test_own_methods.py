@@ -40,7 +40,7 @@ class Own(torch.Tensor):
 
     def softmax(self, *args: Any) -> Any:
         LOG.append("softmax")
-        return super().softmax(*args) + 1   # another result than torch's
+        return super().softmax(*args) + 1  # another result than torch's
 
     def reciprocal(self) -> Any:
         LOG.append("reciprocal")
@@ -90,8 +90,13 @@ PROGRAMS = {
     "tensordot": lambda x: torch.tensordot(x, x, 1),
     "tolist": lambda x: (x + 1, x.tolist()),
     "item": lambda x: x.sum().item(),
-    "has_torch_function": lambda x: (x + 1, has_torch_function((x,)), has_torch_function_unary(x), has_torch_function((1, 2)),
-                                     has_torch_function((x.as_subclass(torch.Tensor),))),
+    "has_torch_function": lambda x: (
+        x + 1,
+        has_torch_function((x,)),
+        has_torch_function_unary(x),
+        has_torch_function((1, 2)),
+        has_torch_function((x.as_subclass(torch.Tensor),)),
+    ),
     "a function that overrides": lambda x: api(x, 2),
 }
 
@@ -128,17 +133,20 @@ def test_a_method_that_is_put_on_the_class_later_is_called() -> None:
     run = framelift.compile(lambda x: F.softmax(x, dim=0), backend="eager")
     given = torch.zeros(2).as_subclass(Later)
     assert run(given).tolist() == [0.5, 0.5]
-    Later.softmax = lambda self, *args: self + 7   # type: ignore[assignment]
+    Later.softmax = lambda self, *args: self + 7  # type: ignore[assignment]
     assert run(given).tolist() == [7.0, 7.0]
 
 
-@pytest.mark.parametrize("program", [
-    lambda x: torch._VF.tensordot(x, x, [0], [0]),
-    lambda x: torch._VF.cdist(x[None], x[None], 2.0, None),
-    lambda x: torch._VF.cartesian_prod([x, x]),
-    lambda x: torch._VF.block_diag([x, x]),
-    lambda x: torch._VF.split(x, 2),
-])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: torch._VF.tensordot(x, x, [0], [0]),
+        lambda x: torch._VF.cdist(x[None], x[None], 2.0, None),
+        lambda x: torch._VF.cartesian_prod([x, x]),
+        lambda x: torch._VF.block_diag([x, x]),
+        lambda x: torch._VF.split(x, 2),
+    ],
+)
 def test_c_functions_that_share_a_name_with_one_of_torchs_python_functions(program: Any) -> None:
     given = torch.arange(4.0)
     found = framelift.compile(program, backend="eager", fullgraph=True)(given)

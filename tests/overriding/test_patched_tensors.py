@@ -41,9 +41,24 @@ PATCHES: dict[str, tuple[Callable[[Any], Any], Any, str, tuple[Any, Any]]] = {
     "shape": (lambda x: x * x.shape[0], T, "shape", (property(lambda s: (9,)), property(lambda s: (2,)))),
     "new method": (lambda x: (x + 1).added() if hasattr(x + 1, "added") else x, T, "added", (zero, seven)),
     "alias": (lambda x: x.added() if hasattr(x, "added") else x, T, "added", (T.sin, T.cos)),
-    "static": (lambda x: x * x.added(2) if hasattr(T, "added") else x, T, "added", (staticmethod(lambda y: y), staticmethod(lambda y: y * 3))),
-    "class method": (lambda x: x * x.added() if hasattr(T, "added") else x, T, "added", (classmethod(lambda c: 3), classmethod(lambda c: 4))),
-    "parameter": (lambda x: LINEAR.weight.added() if hasattr(LINEAR.weight, "added") else x, torch.nn.Parameter, "added", (zero, seven)),
+    "static": (
+        lambda x: x * x.added(2) if hasattr(T, "added") else x,
+        T,
+        "added",
+        (staticmethod(lambda y: y), staticmethod(lambda y: y * 3)),
+    ),
+    "class method": (
+        lambda x: x * x.added() if hasattr(T, "added") else x,
+        T,
+        "added",
+        (classmethod(lambda c: 3), classmethod(lambda c: 4)),
+    ),
+    "parameter": (
+        lambda x: LINEAR.weight.added() if hasattr(LINEAR.weight, "added") else x,
+        torch.nn.Parameter,
+        "added",
+        (zero, seven),
+    ),
     "function": (lambda x: F.relu(x), F, "relu", (zero, seven)),
     "torch": (lambda x: torch.sigmoid(x), torch, "sigmoid", (zero, seven)),
     "inside a module": (lambda x: LINEAR(x), F, "linear", (zero, seven)),
@@ -83,7 +98,11 @@ def check_patches(name: str, first: bool) -> None:
             delattr(owner, attribute)
 
     compiled = framelift.compile(program, backend="eager")
-    steps: list[Callable[[], None]] = [lambda: setattr(owner, attribute, values[0]), lambda: setattr(owner, attribute, values[1]), undo]
+    steps: list[Callable[[], None]] = [
+        lambda: setattr(owner, attribute, values[0]),
+        lambda: setattr(owner, attribute, values[1]),
+        undo,
+    ]
     try:
         for step in [*(steps if first else [undo, *steps]), steps[0]]:
             step()
@@ -95,8 +114,16 @@ def check_patches(name: str, first: bool) -> None:
 
 #: operators run the C method of a name, whatever `torch.Tensor` has under that name
 OPERATORS: dict[str, Callable[[Any], Any]] = {
-    "add": lambda x: x + 1, "sub": lambda x: x - 1, "mul": lambda x: x * 2, "neg": lambda x: -x, "lt": lambda x: x < 2, "matmul": lambda x: x @ x,
-    "abs": abs, "relu": torch.relu, "clone": torch.clone}
+    "add": lambda x: x + 1,
+    "sub": lambda x: x - 1,
+    "mul": lambda x: x * 2,
+    "neg": lambda x: -x,
+    "lt": lambda x: x < 2,
+    "matmul": lambda x: x @ x,
+    "abs": abs,
+    "relu": torch.relu,
+    "clone": torch.clone,
+}
 
 
 @pytest.mark.parametrize("names", [(), ("exp",)], ids=["one name", "two names"])

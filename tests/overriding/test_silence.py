@@ -14,8 +14,17 @@ from matrices.silence.uses import USES
 from support import compiled
 
 #: kinds of which every cell agrees; the others are run by the matrix alone
-_SETTLED = ("object_getattribute", "object_everything", "object_class_lie", "object_module_getattribute", "container_dict", "container_list_getattribute",
-            "tensor_names", "mode_active", "like")
+_SETTLED = (
+    "object_getattribute",
+    "object_everything",
+    "object_class_lie",
+    "object_module_getattribute",
+    "container_dict",
+    "container_list_getattribute",
+    "tensor_names",
+    "mode_active",
+    "like",
+)
 _SAMPLE = [(kind, use) for kind in KINDS if kind.name in _SETTLED for use in list(USES[kind.family])[::13]]
 
 
@@ -90,7 +99,17 @@ class Shown(torch.overrides.TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("program", [lambda y: len(y), lambda y: y.nelement(), lambda y: y.numel(), lambda y: y.shape, lambda y: y.detach(), lambda y: y.sin()])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda y: len(y),
+        lambda y: y.nelement(),
+        lambda y: y.numel(),
+        lambda y: y.shape,
+        lambda y: y.detach(),
+        lambda y: y.sin(),
+    ],
+)
 def test_modes_are_shown_the_functions_that_torch_shows(program: Any) -> None:
     expected: list[Any] = []
     found: list[Any] = []
@@ -125,10 +144,20 @@ class OfAsked(metaclass=Asked):
         return x * 2
 
 
-@pytest.mark.parametrize("program", [
-    lambda x, o: x * o.k, lambda x, o: x + (1 if hasattr(o, "nothing") else 2), lambda x, o: (x + 1, o()), lambda x, o: o().m(x),
-    lambda x, o: o.m(o(), x), lambda x, o: x + len(o.__name__), lambda x, o: x + len(o.__mro__), lambda x, o: x * o().k, lambda x, o: x + {o(): 1}.get(3, 2),
-])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, o: x * o.k,
+        lambda x, o: x + (1 if hasattr(o, "nothing") else 2),
+        lambda x, o: (x + 1, o()),
+        lambda x, o: o().m(x),
+        lambda x, o: o.m(o(), x),
+        lambda x, o: x + len(o.__name__),
+        lambda x, o: x + len(o.__mro__),
+        lambda x, o: x * o().k,
+        lambda x, o: x + {o(): 1}.get(3, 2),
+    ],
+)
 def test_classes_whose_metaclass_hashes_and_compares_are_not_asked_to(program: Any) -> None:
     x = torch.ones(3)
     ASKED.clear()
@@ -147,7 +176,13 @@ class ReadByTensor(torch.Tensor):
         return super().__getattribute__(name)
 
 
-@pytest.mark.parametrize("program", [lambda x, o: x + (1 if isinstance(o, (int, dict)) else 2), lambda x, o: x + (1 if isinstance(o, torch.Tensor) else 2)])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, o: x + (1 if isinstance(o, (int, dict)) else 2),
+        lambda x, o: x + (1 if isinstance(o, torch.Tensor) else 2),
+    ],
+)
 def test_isinstance_reads_the_class_of_a_tensor_that_sees_it(program: Any) -> None:
     x, given = torch.ones(3), torch.ones(3).as_subclass(ReadByTensor)
     ASKED.clear()
@@ -160,7 +195,16 @@ def test_isinstance_reads_the_class_of_a_tensor_that_sees_it(program: Any) -> No
         assert ASKED == expected
 
 
-@pytest.mark.parametrize("use", ["return x + 1, o()", "o.n = 5\ndel o.n\nreturn x + 1", "return x[o]", "return x + 1, copy.copy(o)", "return x + getattr(o, 'nothing', 3)"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        "return x + 1, o()",
+        "o.n = 5\ndel o.n\nreturn x + 1",
+        "return x[o]",
+        "return x + 1, copy.copy(o)",
+        "return x + getattr(o, 'nothing', 3)",
+    ],
+)
 def test_a_metaclass_that_answers_reads_is_asked_as_in_eager(use: str) -> None:
     """Also where a capture breaks, and where an entry makes an instance."""
     for name in ("class_reads", "instance_of_class_reads"):

@@ -32,6 +32,7 @@ def _overriding(factor: float) -> classmethod[Any, Any, Any]:
     def override(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {})) * factor
+
     return classmethod(override)
 
 
@@ -43,7 +44,11 @@ def _branch(x: Any) -> Any:
 SPECIALS: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "__add__": (lambda x: x + 1, lambda self, other: torch.full((2,), 5.0), lambda self, other: torch.full((2,), 6.0)),
     "__radd__": (lambda x: 1 + x, lambda self, other: torch.full((2,), 5.0), lambda self, other: torch.full((2,), 6.0)),
-    "__iadd__": (lambda x: x.__iadd__(1), lambda self, other: torch.full((2,), 5.0), lambda self, other: torch.full((2,), 6.0)),
+    "__iadd__": (
+        lambda x: x.__iadd__(1),
+        lambda self, other: torch.full((2,), 5.0),
+        lambda self, other: torch.full((2,), 6.0),
+    ),
     "__getitem__": (lambda x: x[0], lambda self, at: torch.full((2,), 5.0), lambda self, at: torch.full((2,), 6.0)),
     "__len__": (lambda x: torch.ones(2) * len(x), lambda self: 5, lambda self: 6),
     "__bool__": (_branch, lambda self: True, lambda self: False),
@@ -92,6 +97,7 @@ def _counting() -> type:
         def __init_subclass__(cls, **named: Any) -> None:
             Counting.derived += 1
             super().__init_subclass__(**named)
+
     return Counting
 
 
@@ -109,6 +115,7 @@ def test_counters_where_classes_and_instances_are_made(name: str) -> None:
         cls = _counting()
         f = compile(lambda x: MAKING[name](cls, x))
         return [(outcome(f, torch.ones(2)), cls.made, cls.started, cls.derived) for _ in range(3)]
+
     framelift.reset()
     assert run(compiled) == run(lambda function: function)
 
@@ -120,6 +127,7 @@ def _class_attributes(cls: Any) -> Callable[[Any], Any]:
         cls.seen += 1
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {})) * cls.factor
+
     cls.__torch_function__ = classmethod(override)
     return lambda x: x.sin() + 1
 
@@ -135,5 +143,6 @@ def test_class_attributes_in_an_override() -> None:
             seen.append((outcome(f, x), cls.seen))
         del cls.factor
         return [*seen, outcome(f, x), cls.seen]
+
     framelift.reset()
     assert run(compiled) == run(lambda function: function)

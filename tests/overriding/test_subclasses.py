@@ -63,7 +63,11 @@ def both(fn: Any, *args: Any, backend: str = "eager") -> tuple[Any, Any]:
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_results_are_of_the_class(backend: str) -> None:
     x = torch.ones(2).as_subclass(Plain)
-    both(lambda x: (x + 1, x.sin().sum(), x.shape, torch.ones(2) * 2, torch.stack([x, torch.ones(2)])), x, backend=backend)
+    both(
+        lambda x: (x + 1, x.sin().sum(), x.shape, torch.ones(2) * 2, torch.stack([x, torch.ones(2)])),
+        x,
+        backend=backend,
+    )
 
 
 def test_overrides_are_captured() -> None:
@@ -86,7 +90,10 @@ def test_made_inside() -> None:
 
 def test_gradients_flow() -> None:
     rows = []
-    for run in (lambda x: (x * 3).sin(), framelift.compile(lambda x: (x * 3).sin(), backend="aot_eager", fullgraph=True)):
+    for run in (
+        lambda x: (x * 3).sin(),
+        framelift.compile(lambda x: (x * 3).sin(), backend="aot_eager", fullgraph=True),
+    ):
         leaf = torch.ones(2, requires_grad=True)
         run(leaf.as_subclass(Plain)).sum().backward()
         rows.append(leaf.grad)
@@ -98,17 +105,21 @@ def test_switched_off() -> None:
         with torch._C.DisableTorchFunctionSubclass():
             y = x + 1
         return y, x + 1
+
     both(fn, torch.ones(2).as_subclass(Plain))
     with torch._C.DisableTorchFunctionSubclass():
         both(lambda x: x + 1, torch.ones(2).as_subclass(Plain))
 
 
-@pytest.mark.parametrize("call", [
-    lambda x, named: torch.Tensor.__torch_function__(torch.Tensor.sum, (), (x, -1), named),
-    lambda x, named: torch._C._disabled_torch_function_impl(torch.Tensor.sum, (), (x, -1), named),
-    lambda x, named: torch.Tensor.sum(x, -1, **named),
-    lambda x, named: x.as_subclass(KeepsKeywords).sum(-1, **named),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, named: torch.Tensor.__torch_function__(torch.Tensor.sum, (), (x, -1), named),
+        lambda x, named: torch._C._disabled_torch_function_impl(torch.Tensor.sum, (), (x, -1), named),
+        lambda x, named: torch.Tensor.sum(x, -1, **named),
+        lambda x, named: x.as_subclass(KeepsKeywords).sum(-1, **named),
+    ],
+)
 def test_keywords_in_a_table_that_the_program_was_given(call: Any) -> None:
     framelift.reset()
     run = framelift.compile(call, backend="eager")
@@ -129,8 +140,9 @@ def test_keywords_of_an_override_that_is_a_root_of_its_own() -> None:
     framelift.reset()
 
     def program(x: torch.Tensor) -> torch.Tensor:
-        list({}.__class__.__subclasses__())   # not captured, so the frame goes on eagerly behind it
+        list({}.__class__.__subclasses__())  # not captured, so the frame goes on eagerly behind it
         return x.sum(-1, keepdim=True)
+
     x = torch.ones(2, 3).as_subclass(KeepsKeywords)
     override = framelift.compile(KeepsKeywords.__torch_function__, backend="eager")
     assert override(torch.Tensor.sum, (KeepsKeywords,), (x, -1), {"keepdim": True}).shape == (2, 1)
@@ -144,15 +156,20 @@ class _Named(torch.Tensor):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("cls", [torch.Tensor, _Named], ids=["plain", "subclass"])
 @pytest.mark.parametrize("kind", [torch.Tensor, _Named], ids=["of plain", "of subclass"])
-@pytest.mark.parametrize("make", [lambda t, cls: t.as_subclass(cls), lambda t, cls: torch.Tensor._make_subclass(cls, t)],
-                         ids=["as_subclass", "_make_subclass"])
+@pytest.mark.parametrize(
+    "make",
+    [lambda t, cls: t.as_subclass(cls), lambda t, cls: torch.Tensor._make_subclass(cls, t)],
+    ids=["as_subclass", "_make_subclass"],
+)
 def test_a_retyped_tensor_is_another_object(make, kind, cls, backend) -> None:
     """Of an input, of a result, and of one that was retyped before; also where the class stays the same."""
+
     def f(x):
         made = torch.sin(x)
         once, of_input = make(made, cls), make(x, cls)
         again = make(once, cls)
         return x, made, once, of_input, again, make(made, torch.Tensor), made is once
+
     given = torch.ones(2).as_subclass(kind)
     wanted, found = f(given), framelift.compile(f, backend=backend)(given)
     assert [[a is b for b in wanted] for a in wanted] == [[a is b for b in found] for a in found]

@@ -13,6 +13,7 @@ def implements(*functions):
     def register(handler):
         HANDLED.update(dict.fromkeys(functions, handler))
         return handler
+
     return register
 
 
@@ -84,7 +85,11 @@ def test_functions_methods_and_operators() -> None:
 def test_within_lists_and_among_others() -> None:
     def f(x, y):
         stacked = torch.stack([Scaled(x), Scaled(y, 3.0), x], dim=1)
-        return stacked.data, torch.nn.functional.linear(stacked, torch.ones(2, 3)).data, torch.add(Scaled(x), Reversed(y, 5.0)).factor
+        return (
+            stacked.data,
+            torch.nn.functional.linear(stacked, torch.ones(2, 3)).data,
+            torch.add(Scaled(x), Reversed(y, 5.0)).factor,
+        )
 
     check(f, torch.rand(3), torch.rand(3))
 
@@ -93,7 +98,14 @@ def test_objects_from_outside_and_a_factor_that_changes() -> None:
     def change(i, world):
         world.args[0].factor = float(i) + 0.5
 
-    check(lambda s, x: torch.add(s, x).data + torch.mean(s), Scaled(torch.rand(3)), torch.rand(3), mutate=change, calls=5, graphs=None)
+    check(
+        lambda s, x: torch.add(s, x).data + torch.mean(s),
+        Scaled(torch.rand(3)),
+        torch.rand(3),
+        mutate=change,
+        calls=5,
+        graphs=None,
+    )
 
 
 def test_a_method_of_the_instance() -> None:

@@ -17,18 +17,24 @@ W = torch.linspace(-1, 1, 9).reshape(3, 3)
 PROGRAMS: dict[str, Callable[[torch.Tensor], Any]] = {
     "vmap": lambda x: vmap(lambda row: row.sin() * W)(x),
     "vmap of vmap": lambda x: vmap(vmap(lambda v: v * 2 + 1))(x),
-    "vmap over a dictionary": lambda x: vmap(lambda d: d["a"] + d["b"][0], in_dims=({"a": 0, "b": (None,)},), out_dims=1)({"a": x, "b": (W,)}),
+    "vmap over a dictionary": lambda x: vmap(
+        lambda d: d["a"] + d["b"][0], in_dims=({"a": 0, "b": (None,)},), out_dims=1
+    )({"a": x, "b": (W,)}),
     "vmap with random numbers": lambda x: vmap(lambda row: row + torch.rand_like(row), randomness="different")(x),
     "vmap in chunks": lambda x: vmap(lambda row: row.sum(), chunk_size=2)(x),
     "vmap reads strides": lambda x: vmap(lambda row: row * row.stride(0) + row.size(0))(x),
     "grad": lambda x: grad(lambda y: (y.sin() * W).sum())(x),
-    "grad with aux and argnums": lambda x: grad(lambda y, z: ((y.sin() * z).sum(), y), has_aux=True, argnums=(0, 1))(x, W),
+    "grad with aux and argnums": lambda x: grad(lambda y, z: ((y.sin() * z).sum(), y), has_aux=True, argnums=(0, 1))(
+        x, W
+    ),
     "grad and value": lambda x: grad_and_value(lambda y: (y.sin() * W).sum())(x),
     "grad of grad": lambda x: grad(lambda x: grad(lambda y: (y.sin() * W).sum())(x).sum())(x),
     "grad without grad mode": lambda x: _no_grad(lambda: grad(lambda y: y.sin().sum())(x)),
     "vmap of grad": lambda x: vmap(vmap(grad(torch.sin)))(x),
     "vmap of cond": lambda x: vmap(lambda row: torch.cond(row.sum() > 0, torch.sin, torch.cos, (row,)))(x),
-    "vmap of vmap of cond": lambda x: vmap(vmap(lambda v: torch.cond(v > 0, lambda d: (d["a"] * 2,), lambda d: (d["a"] + W.sum(),), ({"a": v},))[0]))(x),
+    "vmap of vmap of cond": lambda x: vmap(
+        vmap(lambda v: torch.cond(v > 0, lambda d: (d["a"] * 2,), lambda d: (d["a"] + W.sum(),), ({"a": v},))[0])
+    )(x),
     "vjp": lambda x: vjp(lambda y: y.sin(), x)[1](x + 1),
     "jvp": lambda x: jvp(lambda y: y.sin(), (x,), (x,)),
     "jacrev": lambda x: jacrev(lambda y: y.sin())(x),
@@ -81,8 +87,10 @@ def test_effects_inside_happen_once_a_call() -> None:
         def inner(row: torch.Tensor) -> torch.Tensor:
             seen.append(len(seen))
             return row * 2
+
         return vmap(inner)(x)
-    check(fn, torch.ones(2, 3), graphs=2, captures=2)   # the list's length is read, and another one at the second call
+
+    check(fn, torch.ones(2, 3), graphs=2, captures=2)  # the list's length is read, and another one at the second call
 
 
 def test_what_is_read_inside_is_guarded() -> None:
@@ -90,6 +98,7 @@ def test_what_is_read_inside_is_guarded() -> None:
 
     def change(_call: int, world: Any) -> None:
         world.fn.__closure__[0].cell_contents[0] = 3.0
+
     check(lambda x: vmap(lambda row: row * scale[0])(x), torch.ones(2, 3), mutate=change, graphs=2)
 
 
@@ -97,13 +106,16 @@ def test_an_interrupt_inside_a_context_manager_is_not_told_twice(monkeypatch: py
     told: list[Any] = []
     monkeypatch.setattr("sys.unraisablehook", told.append)
     with pytest.raises(framelift.exc.Unsupported):
-        framelift.compile(lambda x: vmap(lambda row: row + row.sum().item())(x), backend="eager", fullgraph=True)(torch.ones(2, 3))
+        framelift.compile(lambda x: vmap(lambda row: row + row.sum().item())(x), backend="eager", fullgraph=True)(
+            torch.ones(2, 3)
+        )
     assert told == []
 
 
 def test_a_break_inside_leaves_no_transform_open() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         return vmap(lambda row: print(end="") or row.sin())(x)
+
     x = torch.ones(2, 3)
     with pytest.raises(framelift.exc.Unsupported):
         framelift.compile(fn, backend="eager", fullgraph=True)(x)
@@ -119,8 +131,14 @@ def test_called_from_a_transform() -> None:
         vmap(compiled)(torch.ones(2, 3))
     inner = framelift.compile(lambda x: vmap(lambda row: (row * 2).sin())(x), backend="eager", fullgraph=True)
     x = torch.linspace(-1, 1, 24).reshape(2, 3, 4)
-    for transform, graphs in ((lambda f: f, 1), (vmap, 2), (vmap, 2), (lambda f: vmap(f, randomness="same"), 3),
-                              (lambda f: grad(lambda x: f(x).sum()), 4), (lambda f: grad(lambda x: f(x).sum()), 4)):
+    for transform, graphs in (
+        (lambda f: f, 1),
+        (vmap, 2),
+        (vmap, 2),
+        (lambda f: vmap(f, randomness="same"), 3),
+        (lambda f: grad(lambda x: f(x).sum()), 4),
+        (lambda f: grad(lambda x: f(x).sum()), 4),
+    ):
         torch.testing.assert_close(transform(inner)(x), transform(lambda x: (x * 2).sin())(x))
         assert framelift.stats()["graphs"] == graphs
     assert torch._C._functorch.peek_interpreter_stack() is None
@@ -133,7 +151,9 @@ def test_tensor_that_outlives_its_transform() -> None:
         def inner(row: torch.Tensor) -> torch.Tensor:
             kept.append(row * 2)
             return row
+
         return vmap(inner)(x)
+
     with pytest.raises(framelift.exc.Unsupported, match="function transform"):
         framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(2, 3))
     assert kept == []
@@ -198,7 +218,10 @@ def test_branches_of_a_vmap_that_change_something() -> None:
     def noted(row: torch.Tensor) -> torch.Tensor:
         seen.append(1)
         return row.sin()
-    fast = framelift.compile(lambda x: vmap(lambda row: torch.cond(row.sum() > 0, noted, torch.cos, (row,)))(x), backend="eager")
+
+    fast = framelift.compile(
+        lambda x: vmap(lambda row: torch.cond(row.sum() > 0, noted, torch.cos, (row,)))(x), backend="eager"
+    )
     with pytest.raises(framelift.exc.UncapturedHigherOrderOpError):
         fast(W)
     assert not seen

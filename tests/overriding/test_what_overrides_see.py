@@ -16,7 +16,14 @@ LOG: list[Any] = []
 
 
 def _note(func: Any, types: Any, args: Any, kwargs: Any) -> None:
-    LOG.append((getattr(func, "__name__", str(func)), [one.__name__ for one in types], [type(one).__name__ for one in args], sorted(kwargs or ())))
+    LOG.append(
+        (
+            getattr(func, "__name__", str(func)),
+            [one.__name__ for one in types],
+            [type(one).__name__ for one in args],
+            sorted(kwargs or ()),
+        )
+    )
 
 
 class Logging(torch.Tensor):
@@ -51,8 +58,21 @@ def _outcome(call: Any) -> tuple[Any, ...]:
         return type(result).__name__, result.tolist() if isinstance(result, torch.Tensor) else result, log
 
 
-@pytest.mark.parametrize("kinds", [(Logging, Derived), (Derived, Logging), (Logging, Plain), (Plain, Logging), (Logging, torch.Tensor), (torch.Tensor, Logging)])
-@pytest.mark.parametrize("program", [lambda a, b: a == b, lambda a, b: a != b, lambda a, b: a < b, lambda a, b: a + b, lambda a, b: torch.eq(a, b)])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        (Logging, Derived),
+        (Derived, Logging),
+        (Logging, Plain),
+        (Plain, Logging),
+        (Logging, torch.Tensor),
+        (torch.Tensor, Logging),
+    ],
+)
+@pytest.mark.parametrize(
+    "program",
+    [lambda a, b: a == b, lambda a, b: a != b, lambda a, b: a < b, lambda a, b: a + b, lambda a, b: torch.eq(a, b)],
+)
 def test_two_classes(kinds: tuple[type, type], program: Any) -> None:
     a, b = (torch.tensor([1.0, 2.0]).as_subclass(kind) for kind in kinds)
     captured = compiled(program)
@@ -60,13 +80,23 @@ def test_two_classes(kinds: tuple[type, type], program: Any) -> None:
         assert _outcome(lambda: captured(a, b)) == _outcome(lambda: program(a, b))
 
 
-@pytest.mark.parametrize("program", [F.hardsigmoid, F.hardswish, F.relu, lambda x: torch._unpack_dual(x, 1)[0], lambda x: F.dropout(x, 0.5, False),
-                                     lambda x: F.embedding(torch.tensor([0]), x.unsqueeze(0))])
+@pytest.mark.parametrize(
+    "program",
+    [
+        F.hardsigmoid,
+        F.hardswish,
+        F.relu,
+        lambda x: torch._unpack_dual(x, 1)[0],
+        lambda x: F.dropout(x, 0.5, False),
+        lambda x: F.embedding(torch.tensor([0]), x.unsqueeze(0)),
+    ],
+)
 def test_what_a_mode_is_shown(program: Any) -> None:
     x = torch.ones(3)
 
     def run(x: Any) -> Any:
         return program(x)
+
     captured = compiled(run)
     with Mode():
         for _ in range(2):
@@ -77,11 +107,15 @@ def test_a_length_that_is_no_number() -> None:
     class Odd(torch.Tensor):
         @classmethod
         def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return "long" if func is torch.Tensor.__len__ else super().__torch_function__(func, types, args, kwargs or {})
+            return (
+                "long" if func is torch.Tensor.__len__ else super().__torch_function__(func, types, args, kwargs or {})
+            )
+
     x = torch.ones(3).as_subclass(Odd)
 
     def program(x: Any) -> Any:
         return len(x)
+
     assert _outcome(lambda: compiled(program)(x)) == _outcome(lambda: program(x))
 
 
@@ -89,12 +123,18 @@ def test_the_text_of_a_known_tensor_of_a_class() -> None:
     def program(x: Any) -> Any:
         x.data = torch.zeros(2)
         return repr(x)
+
     first, second = (torch.ones(2).as_subclass(Plain) for _ in range(2))
     assert compiled(program)(first) == program(second)
 
 
-@pytest.mark.parametrize("program", [lambda x: x.detach_(), lambda x: x[:1].detach_(), lambda x: (x + 1).detach_(), lambda x: torch.detach_(x[0])])
-@pytest.mark.parametrize("make", [lambda: torch.ones(3), lambda: torch.ones(4)[:3], lambda: torch.ones(3, requires_grad=True) * 2])
+@pytest.mark.parametrize(
+    "program",
+    [lambda x: x.detach_(), lambda x: x[:1].detach_(), lambda x: (x + 1).detach_(), lambda x: torch.detach_(x[0])],
+)
+@pytest.mark.parametrize(
+    "make", [lambda: torch.ones(3), lambda: torch.ones(4)[:3], lambda: torch.ones(3, requires_grad=True) * 2]
+)
 def test_views_are_not_detached_in_place(program: Any, make: Any) -> None:
     captured = compiled(program)
     for _ in range(2):

@@ -25,8 +25,16 @@ class Pair(torch.Tensor):
 
     @staticmethod
     def __new__(cls: type, a: torch.Tensor, b: torch.Tensor, note: Any = 0) -> Any:
-        return torch.Tensor._make_wrapper_subclass(cls, a.shape, strides=a.stride(), storage_offset=a.storage_offset(), device=a.device,
-                                                   layout=a.layout, requires_grad=a.requires_grad, dtype=a.dtype)
+        return torch.Tensor._make_wrapper_subclass(
+            cls,
+            a.shape,
+            strides=a.stride(),
+            storage_offset=a.storage_offset(),
+            device=a.device,
+            layout=a.layout,
+            requires_grad=a.requires_grad,
+            dtype=a.dtype,
+        )
 
     def __init__(self, a: torch.Tensor, b: torch.Tensor, note: Any = 0) -> None:
         self.a, self.b, self.note = a, b, note
@@ -51,8 +59,13 @@ class Pair(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any, kwargs: Any = None) -> Any:
         note = next(x.note for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, Pair))
-        results = [func(*pytree.tree_map_only(Pair, lambda x: getattr(x, side), args),
-                        **pytree.tree_map_only(Pair, lambda x: getattr(x, side), kwargs or {})) for side in "ab"]
+        results = [
+            func(
+                *pytree.tree_map_only(Pair, lambda x: getattr(x, side), args),
+                **pytree.tree_map_only(Pair, lambda x: getattr(x, side), kwargs or {}),
+            )
+            for side in "ab"
+        ]
         if func is torch.ops.aten.mul.Tensor:
             results = [one + SHIFT * note for one in results]
         made = pytree.tree_map(lambda a, b: Pair(a, b, note) if isinstance(a, torch.Tensor) else a, *results)
@@ -106,7 +119,19 @@ def both(fn: Callable[..., Any], *calls: tuple[Any, ...], captures: int = 1, bac
 def test_operations_and_attributes(backend: str) -> None:
     def fn(x: Any, y: torch.Tensor) -> Any:
         z = (x @ y).sin()
-        return z, z.a + 1, z.note, z.shape, isinstance(z, Pair), x.a * 2, x.note, x.doubled(), x.twice_the_note, z.T.reshape(-1)
+        return (
+            z,
+            z.a + 1,
+            z.note,
+            z.shape,
+            isinstance(z, Pair),
+            x.a * 2,
+            x.note,
+            x.doubled(),
+            x.twice_the_note,
+            z.T.reshape(-1),
+        )
+
     both(fn, (pair(2, 3), torch.ones(3, 2)), (pair(2, 3, seed=1), torch.ones(3, 2)), backend=backend)
 
 
@@ -131,13 +156,18 @@ def test_wrappers_of_wrappers() -> None:
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_made_inside(backend: str) -> None:
-    both(lambda x, y: (Pair(x * 2, y, note=4), (Pair(x, y) * y).sin().b, Pair(x, y).note), (torch.randn(2), torch.randn(2)), backend=backend)
+    both(
+        lambda x, y: (Pair(x * 2, y, note=4), (Pair(x, y) * y).sin().b, Pair(x, y).note),
+        (torch.randn(2), torch.randn(2)),
+        backend=backend,
+    )
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_gradients(backend: str) -> None:
     def fn(weight: Any, x: torch.Tensor) -> torch.Tensor:
         return (x @ weight).relu().sum()
+
     weight, x = torch.nn.Parameter(pair(3, 3)), torch.ones(2, 3)
     framelift.reset()
     compiled = framelift.compile(fn, backend=backend, fullgraph=True)
@@ -162,6 +192,7 @@ def test_attributes_that_make_the_tensor_are_not_assigned() -> None:
     def fn(x: Any) -> Any:
         x.a = torch.ones(2)
         return x + 1
+
     framelift.reset()
     same(framelift.compile(fn, backend="eager")(pair(2)), fn(pair(2)))
     assert not framelift.stats()["graphs"] or sum(framelift.stats()["breaks"].values())
@@ -171,12 +202,15 @@ def test_attributes_that_make_the_tensor_are_not_assigned() -> None:
 def test_sizes_that_change(backend: str) -> None:
     def fn(x: Any) -> Any:
         return x.sin().reshape(-1), x.shape[0], x.sum(0) * x.shape[0], x.a.reshape(-1)
+
     both(fn, *((pair(*shape),) for shape in ((2, 3), (4, 3), (3, 5), (6, 7))), captures=3, backend=backend)
 
 
 def jagged(*lengths: int, grad: bool = False, seed: int = 0) -> Any:
     made = torch.Generator().manual_seed(seed)
-    return torch.nested.nested_tensor([torch.randn(n, 3, generator=made) for n in lengths], layout=torch.jagged, requires_grad=grad)
+    return torch.nested.nested_tensor(
+        [torch.randn(n, 3, generator=made) for n in lengths], layout=torch.jagged, requires_grad=grad
+    )
 
 
 def alike(a: Any, b: Any) -> None:
@@ -190,15 +224,18 @@ def alike(a: Any, b: Any) -> None:
 _LINEAR = torch.nn.Linear(3, 3)
 
 
-@pytest.mark.parametrize("fn", [
-    lambda x: _LINEAR(x).relu() * 2,
-    lambda x: x + (x * 2).sin(),
-    lambda x: torch.nested.to_padded_tensor(torch.nn.functional.layer_norm(x, (3,)), 0.0),
-    lambda x: x.reshape(x.shape[0], x.shape[1], 1, 3),
-    lambda x: x.sum(dim=1) + x.size(0) + x.is_nested + (x.layout is torch.jagged),
-    lambda x: torch.nested.nested_tensor_from_jagged(x.values() * 2, x.offsets()).softmax(-1),
-    lambda x: torch.nested.nested_tensor([x.values()[:2], x.values()[2:]], layout=torch.jagged) * 2,
-])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: _LINEAR(x).relu() * 2,
+        lambda x: x + (x * 2).sin(),
+        lambda x: torch.nested.to_padded_tensor(torch.nn.functional.layer_norm(x, (3,)), 0.0),
+        lambda x: x.reshape(x.shape[0], x.shape[1], 1, 3),
+        lambda x: x.sum(dim=1) + x.size(0) + x.is_nested + (x.layout is torch.jagged),
+        lambda x: torch.nested.nested_tensor_from_jagged(x.values() * 2, x.offsets()).softmax(-1),
+        lambda x: torch.nested.nested_tensor([x.values()[:2], x.values()[2:]], layout=torch.jagged) * 2,
+    ],
+)
 def test_jagged_tensors(fn: Any) -> None:
     framelift.reset()
     compiled = framelift.compile(fn, backend="aot_eager", fullgraph=True)
@@ -210,6 +247,7 @@ def test_jagged_tensors(fn: Any) -> None:
 def test_jagged_tensors_of_the_same_rows() -> None:
     def fn(x: Any, y: Any) -> Any:
         return (x + y).values().sum() if x.shape == y.shape else x.values().sum()
+
     framelift.reset()
     compiled = framelift.compile(fn, backend="aot_eager", fullgraph=True)
     x = jagged(2, 4)
@@ -220,6 +258,7 @@ def test_jagged_tensors_of_the_same_rows() -> None:
 def test_gradients_of_jagged_tensors() -> None:
     def fn(x: Any) -> torch.Tensor:
         return (_LINEAR(x) * x).sum()
+
     framelift.reset()
     compiled = framelift.compile(fn, backend="aot_eager", fullgraph=True)
     x = jagged(2, 4, grad=True)
@@ -253,8 +292,14 @@ class Side(enum.Enum):
 
 def test_contexts_of_records() -> None:
     note = Note(Side.LEFT)
-    compiled = both(lambda x: x * x, (pair(2, note=note),), (pair(2, note=Note(Side.LEFT)),), (pair(2, note=Note(Side.RIGHT)),), captures=2)
-    note.factor = 3.0   # what was captured does not follow the object
+    compiled = both(
+        lambda x: x * x,
+        (pair(2, note=note),),
+        (pair(2, note=Note(Side.LEFT)),),
+        (pair(2, note=Note(Side.RIGHT)),),
+        captures=2,
+    )
+    note.factor = 3.0  # what was captured does not follow the object
     same(compiled(pair(2, note=note)), pair(2, note=note) * pair(2, note=note))
 
 
@@ -262,6 +307,7 @@ def test_layouts_of_products_are_known_with_symbolic_sizes() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         y = x.transpose(1, 2) @ x
         return y + 1 if y.is_contiguous() else y - 1
+
     framelift.reset()
     compiled = framelift.compile(fn, backend="eager", fullgraph=True)
     for n in (3, 4, 5):
@@ -332,6 +378,7 @@ def mesh() -> Any:
     if not dist.is_available() or dist.is_initialized():
         pytest.skip("needs torch.distributed for itself")
     from torch.distributed.tensor import init_device_mesh
+
     dist.init_process_group("fake", rank=0, world_size=2, store=store)
     try:
         yield init_device_mesh("cpu", (2,))
@@ -342,6 +389,7 @@ def mesh() -> Any:
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_distributed_tensors(mesh: Any, backend: str) -> None:
     from torch.distributed.tensor import DTensor, Replicate, Shard
+
     x = DTensor.from_local(torch.ones(2, 3), mesh, [Shard(0)], run_check=False)
     weight = DTensor.from_local(torch.ones(3, 5), mesh, [Replicate()], run_check=False)
     other = DTensor.from_local(torch.ones(2, 3), mesh, [Replicate()], run_check=False)
@@ -350,7 +398,9 @@ def test_distributed_tensors(mesh: Any, backend: str) -> None:
         y = (x @ weight).relu() * 2
         return y * len(x.placements)
 
-    def taken_apart(x: Any, weight: Any) -> Any:   # what a result holds beside tensors is not known before the graph runs
+    def taken_apart(
+        x: Any, weight: Any
+    ) -> Any:  # what a result holds beside tensors is not known before the graph runs
         y = fn(x, weight)
         return y, y.to_local() + len(x.placements)
 
@@ -362,7 +412,12 @@ def test_distributed_tensors(mesh: Any, backend: str) -> None:
             if not whole:
                 torch.testing.assert_close(got[1], want[1])
                 got, want = got[0], want[0]
-            assert type(got) is DTensor and got.placements == want.placements and got.device_mesh == want.device_mesh and got.shape == want.shape
+            assert (
+                type(got) is DTensor
+                and got.placements == want.placements
+                and got.device_mesh == want.device_mesh
+                and got.shape == want.shape
+            )
             torch.testing.assert_close(got.to_local(), want.to_local())
         if whole:
             assert framelift.stats()["captures"] == framelift.stats()["graphs"] == 2
@@ -398,6 +453,7 @@ def test_what_the_dispatch_names_is_guarded(monkeypatch: pytest.MonkeyPatch) -> 
     def agree() -> None:
         x = Tuned(torch.ones(2), torch.ones(2))
         same((compiled(x).a, compiled(x).a), (x.sin().a, x.sin().a))
+
     agree()
     monkeypatch.setattr(Tuned, "factor", 3)
     agree()
@@ -413,6 +469,7 @@ def test_the_same_tensor_changed_between_calls() -> None:
     def agree() -> None:
         for _ in range(3):
             same(compiled(x), x * 2)
+
     agree()
     x.note = 3
     agree()
@@ -433,6 +490,7 @@ def test_through_a_checkpoint(backend: str) -> None:
     def inner(x: Any) -> Any:
         y = checkpoint(lambda t: t.sin() * 2, x, use_reentrant=False)
         return y.a + 1
+
     both(fn, (pair(2, 3, grad=True),), (pair(2, 3, seed=1, grad=True),), backend=backend)
     framelift.reset()
     same(framelift.compile(inner, backend=backend)(pair(2)), inner(pair(2)))
@@ -444,6 +502,7 @@ def test_through_a_checkpoint(backend: str) -> None:
 def test_random_numbers_are_drawn_once_where_the_data_is_wrong() -> None:
     def fn(x: Any, index: torch.Tensor) -> Any:
         return torch.nn.functional.dropout(x, 0.5).index_select(0, index)
+
     framelift.reset()
     compiled = framelift.compile(fn, backend="eager", fullgraph=True)
     for index in (torch.tensor([0]), torch.tensor([7])):
@@ -459,6 +518,7 @@ def test_random_numbers_are_drawn_once_where_the_data_is_wrong() -> None:
 
 
 # ---- what the dispatch reads of objects -------------------------------------------------------------------------------
+
 
 class _Config:
     def __init__(self) -> None:
@@ -488,12 +548,18 @@ def _made_by(shift: list[float], counter: Any) -> type:
             CONFIG.calls += 1
             SEEN.append(func)
             args = pytree.tree_map_only(Read, lambda x: x.a, args)
-            made = CONFIG.times(func(*args, **(kwargs or {}))) * FACTORS[1] + TABLE["bias"] + shift[0] + cls.known["deep"]["er"]
+            made = (
+                CONFIG.times(func(*args, **(kwargs or {}))) * FACTORS[1]
+                + TABLE["bias"]
+                + shift[0]
+                + cls.known["deep"]["er"]
+            )
             return Read(TABLE["how"](made), made)
 
         @staticmethod
         def count() -> int:
             return counter
+
     return Read
 
 
@@ -508,8 +574,16 @@ def test_objects_that_the_dispatch_reads_are_guarded(backend: str, monkeypatch: 
     kind = _made_by(shift, 0)
     compiled = framelift.compile(lambda x: x.sin(), backend=backend, fullgraph=True)
     x = kind(torch.ones(2), torch.ones(2))
-    changes = [lambda: None, lambda: None, lambda: setattr(CONFIG, "scale", CONFIG.scale + 1), _change(FACTORS, 1, 7.0), _change(TABLE, "bias", 4.0),
-               _change(TABLE, "how", torch.cos), _change(shift, 0, 9.0), _change(kind.known["deep"], "er", 3.0)]
+    changes = [
+        lambda: None,
+        lambda: None,
+        lambda: setattr(CONFIG, "scale", CONFIG.scale + 1),
+        _change(FACTORS, 1, 7.0),
+        _change(TABLE, "bias", 4.0),
+        _change(TABLE, "how", torch.cos),
+        _change(shift, 0, 9.0),
+        _change(kind.known["deep"], "er", 3.0),
+    ]
     monkeypatch.setattr(CONFIG, "scale", 2.0)
     monkeypatch.setitem(TABLE, "bias", 1.0)
     monkeypatch.setitem(TABLE, "how", torch.sin)
@@ -541,6 +615,7 @@ def test_what_captured_code_changes_before_the_dispatch_reads_it() -> None:
     def f(x: Any, value: float) -> Any:
         shift[0] = value
         return x.sin()
+
     compiled = framelift.compile(f, backend="aot_eager")
     x = kind(torch.ones(2), torch.ones(2))
     for value in (1.0, 2.0, 2.0, 3.0):

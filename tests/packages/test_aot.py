@@ -61,7 +61,7 @@ def again(function: Any, tmp_path: Path, written: Any = None, **options: Any) ->
     """Saved and loaded."""
     saved = function.save_compiled_function(tmp_path / "function", written)
     assert (tmp_path / "function").read_bytes() == saved.serialized_data
-    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["function"]    # nothing else is left
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["function"]  # nothing else is left
     return framelift.load_compiled_function(io.BytesIO(saved.serialized_data), **options)
 
 
@@ -124,7 +124,7 @@ def test_methods_and_modules_take_the_object_first(tmp_path: Path) -> None:
         loaded = again(made, tmp_path)
         model.seen.zero_()
         assert torch.equal(loaded(model, x), model.layer(x)) and model.seen.item() == 1
-        assert torch.equal(loaded(other, x), other.layer(x))       # bound to another object, by the same guards
+        assert torch.equal(loaded(other, x), other.layer(x))  # bound to another object, by the same guards
 
 
 def test_a_function_that_is_compiled_where_it_is_defined(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_who_may_be_trusted(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(KEY + b"\n")
     assert load(named, key=tmp_path / "key") == [2, 2]
     with config.patch(cache_dir=str(tmp_path / "elsewhere")), pytest.raises(PackageError, match="not known here"):
-        load(own)                                       # of another user
+        load(own)  # of another user
     with pytest.raises(PackageError, match="at least 16 bytes"):
         package(b"short")
 
@@ -71,9 +71,12 @@ def test_who_may_be_trusted(tmp_path: Path) -> None:
 def test_another_system(tmp_path: Path) -> None:
     content, key = package(), signing_key(None)
     system = read_container(content).manifest["system"]
-    for name, value, words in (("torch", "1.0", "PyTorch version: 1.0; this is"),
-                               ("python", "cpython 2.7", "Python version"),
-                               ("framelift", "0", "version of framelift"), ("platform", "plan9", "platform")):
+    for name, value, words in (
+        ("torch", "1.0", "PyTorch version: 1.0; this is"),
+        ("python", "cpython 2.7", "Python version"),
+        ("framelift", "0", "version of framelift"),
+        ("platform", "plan9", "platform"),
+    ):
         with pytest.raises(PackageError, match=f"created with a different {words}"):
             load(changed(content, key, system={**system, name: value}))
     with pytest.raises(PackageError, match="cuda"):
@@ -90,7 +93,7 @@ def test_damaged_files() -> None:
         for _ in range(dice.choice((1, 1, 1, 8))):
             damaged[dice.randrange(len(damaged))] ^= 1 << dice.randrange(8)
         try:
-            assert load(bytes(damaged)) == [2, 2]       # a bit that says nothing, of a date for instance
+            assert load(bytes(damaged)) == [2, 2]  # a bit that says nothing, of a date for instance
         except PackageError as error:
             assert len(str(error)) > 10
     for length in range(0, len(content), 97):

@@ -106,7 +106,7 @@ def test_gradients(tmp_path: Path) -> None:
 def test_calls_are_captured_without_being_run(tmp_path: Path) -> None:
     module = model()
     before = module.norm.num_batches_tracked.item()
-    calls = [((torch.ones(rows, 4),), {"scale": 0.5}) for rows in range(2, 14)]     # more than the recompile limit
+    calls = [((torch.ones(rows, 4),), {"scale": 0.5}) for rows in range(2, 14)]  # more than the recompile limit
     framelift.save_package(compiled(module), tmp_path / "package", calls=calls)
     assert module.norm.num_batches_tracked.item() == before
     loaded = framelift.load_package(tmp_path / "package", module)
@@ -173,7 +173,7 @@ def test_an_edited_function_is_noticed(tmp_path: Path, monkeypatch: pytest.Monke
     path, x = tmp_path / "package", torch.ones(2)
     framelift.save_package(compiled(program.outer), path, calls=[((x,), {})])
     assert framelift.load_package(path)(x).tolist() == [4, 4]
-    program.inner.__code__ = (lambda x: x + 5).__code__          # another one, with the files as they were
+    program.inner.__code__ = (lambda x: x + 5).__code__  # another one, with the files as they were
     with pytest.raises(PackageError, match="inner"):
         framelift.load_package(path)(x)
     source.write_text("def inner(x):\n    return x + 3\n\ndef outer(x):\n    return inner(x) * 2\n")

@@ -14,8 +14,9 @@ PROGRAM = Path(__file__).with_name("programs.py")
 
 def run(what: str, folder: Path, **environment: str) -> dict[str, Any]:
     inside = {**os.environ, "FRAMELIFT_CACHE_DIR": str(folder / "keys"), **environment}
-    done = subprocess.run([sys.executable, str(PROGRAM), what, str(folder)], stdout=subprocess.PIPE, text=True,
-                          env=inside, timeout=300)
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), what, str(folder)], stdout=subprocess.PIPE, text=True, env=inside, timeout=300
+    )
     assert done.returncode == 0
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -9,7 +9,7 @@ import time
 
 import torch
 
-LONGEST = 8     # of the history
+LONGEST = 8  # of the history
 
 
 def gate(x, given):
@@ -71,7 +71,14 @@ def repeat_fixed(x, given):
 
 
 PLANTED = {"gate": gate, "rescale": rescale, "stamp": stamp, "temper": temper, "recall": recall, "repeat": repeat}
-FIXED = {"gate": gate_fixed, "rescale": rescale_fixed, "stamp": stamp_fixed, "temper": temper_fixed, "recall": recall_fixed, "repeat": repeat_fixed}
+FIXED = {
+    "gate": gate_fixed,
+    "rescale": rescale_fixed,
+    "stamp": stamp_fixed,
+    "temper": temper_fixed,
+    "recall": recall_fixed,
+    "repeat": repeat_fixed,
+}
 
 
 class Planted(torch.nn.Module):

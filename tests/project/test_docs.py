@@ -23,13 +23,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "reasons")]
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 #: what a page's programs find defined
-GIVEN = {"README.md": {"model": lambda x: x.sin() + 1, "my_backend": lambda graph_module, examples: graph_module.forward}}
+GIVEN = {
+    "README.md": {"model": lambda x: x.sin() + 1, "my_backend": lambda graph_module, examples: graph_module.forward}
+}
 
 
 def blocks(path: Path) -> list[tuple[int, str]]:
     """(line, program) of every block of a page."""
     text = path.read_text()
-    return [(text[:found.start()].count("\n") + 2, found[1]) for found in _BLOCK.finditer(text)]
+    return [(text[: found.start()].count("\n") + 2, found[1]) for found in _BLOCK.finditer(text)]
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if blocks(path)], ids=lambda path: str(path.relative_to(ROOT)))
@@ -39,11 +41,15 @@ def test_programs_run(path: Path, tmp_path, monkeypatch, capsys) -> None:
     module.__dict__.update(GIVEN.get(path.name, {}))
     for line, program in blocks(path):
         if program.startswith(">>> "):
-            test = doctest.DocTestParser().get_doctest(program, {"torch": torch, "framelift": framelift}, path.name, str(path), line)
+            test = doctest.DocTestParser().get_doctest(
+                program, {"torch": torch, "framelift": framelift}, path.name, str(path), line
+            )
             assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
             continue
-        name = tmp_path / f"{path.stem}_{line}.py"     # a real file: messages show lines of it
-        name.write_text(program.replace('backend="inductor"', 'backend="eager"') if path.name == "README.md" else program)
+        name = tmp_path / f"{path.stem}_{line}.py"  # a real file: messages show lines of it
+        name.write_text(
+            program.replace('backend="inductor"', 'backend="eager"') if path.name == "README.md" else program
+        )
         exec(compile(name.read_text(), str(name), "exec"), module.__dict__)
 
 
@@ -62,7 +68,9 @@ def test_every_reason_has_a_current_page() -> None:
     assert all((ROOT / page(reason)).exists() for reason in REASONS)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "reasons" / "examples").glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs" / "reasons" / "examples").glob("*.py")), ids=lambda path: path.stem
+)
 def test_examples_of_reasons(path: Path) -> None:
     space = runpy.run_path(str(path))
     given = space["inputs"]()

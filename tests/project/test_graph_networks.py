@@ -15,17 +15,25 @@ geometric = pytest.importorskip("torch_geometric.nn")
 class Network(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.norm, self.second = geometric.GCNConv(8, 16), geometric.BatchNorm(16), geometric.SAGEConv(16, 4)
+        self.first, self.norm, self.second = (
+            geometric.GCNConv(8, 16),
+            geometric.BatchNorm(16),
+            geometric.SAGEConv(16, 4),
+        )
 
     def forward(self, x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
         return self.second(self.norm(self.first(x, edges)).relu(), edges)
 
 
 KINDS: dict[str, Any] = {
-    "network": Network, "gat": lambda: geometric.GATConv(8, 4, heads=2), "sage": lambda: geometric.SAGEConv(8, 4),
-    "gin": lambda: geometric.GINConv(torch.nn.Linear(8, 4)), "transformer": lambda: geometric.TransformerConv(8, 4),
+    "network": Network,
+    "gat": lambda: geometric.GATConv(8, 4, heads=2),
+    "sage": lambda: geometric.SAGEConv(8, 4),
+    "gin": lambda: geometric.GINConv(torch.nn.Linear(8, 4)),
+    "transformer": lambda: geometric.TransformerConv(8, 4),
     "edge": lambda: geometric.EdgeConv(torch.nn.Linear(16, 4)),
-    "model": lambda: geometric.GCN(8, 16, 3, 4, dropout=0.0)}
+    "model": lambda: geometric.GCN(8, 16, 3, 4, dropout=0.0),
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

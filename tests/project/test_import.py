@@ -12,8 +12,15 @@ import pytest
 import framelift
 
 #: all that `import framelift` may load on top of torch
-LOADED = {"framelift", "framelift._core", "framelift.config", "framelift.exc", "framelift.vocabulary", "framelift.vocabulary.options",
-          "framelift.vocabulary.scopes"}
+LOADED = {
+    "framelift",
+    "framelift._core",
+    "framelift.config",
+    "framelift.exc",
+    "framelift.vocabulary",
+    "framelift.vocabulary.options",
+    "framelift.vocabulary.scopes",
+}
 
 
 def in_a_new_process(program: str) -> str:
@@ -21,20 +28,26 @@ def in_a_new_process(program: str) -> str:
 
 
 def test_importing_loads_no_module_of_torch() -> None:
-    program = "import sys, torch\nbefore = set(sys.modules)\nimport framelift\nprint(*sorted(set(sys.modules) - before))"
+    program = (
+        "import sys, torch\nbefore = set(sys.modules)\nimport framelift\nprint(*sorted(set(sys.modules) - before))"
+    )
     assert set(in_a_new_process(program).split()) <= LOADED
 
 
 def test_options_and_exceptions_load_nothing() -> None:
-    program = ("import sys, torch, framelift\nbefore = set(sys.modules)\nframelift.config.recompile_limit = 4\nframelift.exc.Unsupported\n"
-               "framelift.__version__, hasattr(framelift, '__wrapped__'), dir(framelift)\nprint(*sorted(set(sys.modules) - before))")
+    program = (
+        "import sys, torch, framelift\nbefore = set(sys.modules)\nframelift.config.recompile_limit = 4\nframelift.exc.Unsupported\n"
+        "framelift.__version__, hasattr(framelift, '__wrapped__'), dir(framelift)\nprint(*sorted(set(sys.modules) - before))"
+    )
     assert in_a_new_process(program) == ""
 
 
 @pytest.mark.parametrize("first", ["framelift.report", "import framelift.export", "from framelift import *"])
 def test_the_first_name_does_not_matter(first: str) -> None:
-    program = (f"import torch, framelift\n{first}\nframelift.compile\nf = framelift.compile(lambda x: x + 1, backend='eager')\nf(torch.ones(1))\n"
-               "print(f.report().graphs, '__getattr__' in vars(framelift), set(framelift.__all__) <= set(vars(framelift)))")
+    program = (
+        f"import torch, framelift\n{first}\nframelift.compile\nf = framelift.compile(lambda x: x + 1, backend='eager')\nf(torch.ones(1))\n"
+        "print(f.report().graphs, '__getattr__' in vars(framelift), set(framelift.__all__) <= set(vars(framelift)))"
+    )
     assert in_a_new_process(program) == "1 False True"
 
 
@@ -45,7 +58,12 @@ def test_a_name_that_does_not_exist() -> None:
 
 def test_type_checkers_see_the_same_names() -> None:
     stub = ast.parse((Path(framelift.__file__).with_suffix(".pyi")).read_text())
-    named = {alias.asname: f"{node.module or ''}.{alias.name}".strip(".") for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    named = {
+        alias.asname: f"{node.module or ''}.{alias.name}".strip(".")
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
     loaded = {name: f"{home}.{name}" for home, names in framelift._HOMES.items() for name in names.split()}
     assert named == {**loaded, **framelift._MODULES, "config": "config", "exc": "exc"}
     assert set(framelift.__all__) <= set(named)
@@ -65,4 +83,6 @@ def test_a_capture_does_not_import_dynamo() -> None:
         "print(torch.empty(2, device='meta').relu().shape, f(torch.ones(2, 3)).shape, kind())\n"
     )
     assert in_a_new_process(program).split("\n") == [
-        "False _UntilDynamo", "torch.Size([2]) torch.Size([2, 3]) function"]
+        "False _UntilDynamo",
+        "torch.Size([2]) torch.Size([2, 3]) function",
+    ]

@@ -36,7 +36,9 @@ def test_captured_equals_eager_whatever_changes(size: int, seed: int) -> None:
     program = generate(seed, size)
     note(f"python -m tests.law --seed {seed} --size {size} --reduce")
     verdict = judge(program)
-    seen.update(programs=1, captures=verdict.captures, graphs=verdict.graphs, whole=verdict.breaks == {} and verdict.graphs > 0)
+    seen.update(
+        programs=1, captures=verdict.captures, graphs=verdict.graphs, whole=verdict.breaks == {} and verdict.graphs > 0
+    )
     assert verdict.failure is None, f"{verdict.failure}\nseed {seed} size {size}"
 
 
@@ -136,7 +138,7 @@ def test_what_only_garbage_holds_is_no_part_of_a_world() -> None:
     gc.disable()
     try:
         held = Ends()
-        held.itself = held   # type: ignore[attr-defined]
+        held.itself = held  # type: ignore[attr-defined]
         del held
         assert not world["LOG"] and _settled(world)["LOG"] == ["ended"]
     finally:
@@ -156,7 +158,7 @@ def test_what_only_a_traceback_of_a_caught_exception_holds_is_no_part_of_a_world
             raise group
 
     def outer() -> None:
-        held = Ends()   # noqa: F841  the caller of a frame in the traceback holds it
+        held = Ends()  # noqa: F841  the caller of a frame in the traceback holds it
         inner()
 
     outer()

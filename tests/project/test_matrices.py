@@ -18,7 +18,9 @@ def chosen() -> list[str]:
     written: dict[str, list[str]] = {}
     for cell in read.cells():
         kind, name, *_, how = cell.name.split("/")
-        (written.setdefault(kind, []) if how in ENDS else cells.setdefault(kind, {}).setdefault(name, [])).append(cell.name)
+        (written.setdefault(kind, []) if how in ENDS else cells.setdefault(kind, {}).setdefault(name, [])).append(
+            cell.name
+        )
     found, turn = [], 0
     for number, (kind, by_read) in enumerate(cells.items()):
         if kind in OPEN_KINDS:

@@ -73,7 +73,7 @@ def test_graph_is_an_fx_graph_with_parameters_as_inputs(name: str) -> None:
 
     with torch.no_grad():
         framelift.compile(model, backend=backend)(**kwargs)
-    (graph_module, example_inputs), = seen
+    ((graph_module, example_inputs),) = seen
     assert isinstance(graph_module, torch.fx.GraphModule)
     graph_module.graph.lint()
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]

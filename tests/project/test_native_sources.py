@@ -10,8 +10,23 @@ import pytest
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 SOURCES = {path.name: path.read_text() for path in sorted(CSRC.glob("*")) if path.suffix in (".cpp", ".h")}
 #: slots of types that hold functions of CPython's own, or no function
-DATA_SLOTS = {"name", "basicsize", "itemsize", "flags", "doc", "members", "base", "dictoffset", "weaklistoffset", "vectorcall_offset",
-              "version_tag", "dict", "mro", "free", "alloc"}
+DATA_SLOTS = {
+    "name",
+    "basicsize",
+    "itemsize",
+    "flags",
+    "doc",
+    "members",
+    "base",
+    "dictoffset",
+    "weaklistoffset",
+    "vectorcall_offset",
+    "version_tag",
+    "dict",
+    "mro",
+    "free",
+    "alloc",
+}
 OF_CPYTHON = re.compile(r"Py[A-Z]\w+|original_\w+")
 BEHIND_BARRIER = re.compile(r"(slot|traversal)<\w+>|\w+\.rows")
 
@@ -26,7 +41,9 @@ def lines_of(pattern: str, *, besides: tuple[str, ...] = ()) -> list[tuple[str, 
     return found
 
 
-@pytest.mark.parametrize("word", ["PyMethodDef", "PyGetSetDef", "PyModule_AddFunctions", "PyType_FromSpec", "PyType_Slot"])
+@pytest.mark.parametrize(
+    "word", ["PyMethodDef", "PyGetSetDef", "PyModule_AddFunctions", "PyType_FromSpec", "PyType_Slot"]
+)
 def test_tables_are_made_by_the_barrier(word: str) -> None:
     """A table row is made by method<f>() or getter<f>() alone, which wrap f; a pointer to a row of somebody else's is no table."""
     made = [line for line, _ in lines_of(rf"\b{word}\b(?!\s*\*)", besides=("barrier.h",))]
@@ -36,13 +53,25 @@ def test_tables_are_made_by_the_barrier(word: str) -> None:
 def test_slots_of_types_are_behind_the_barrier() -> None:
     rows = lines_of(r"\btp_(\w+)\s*=\s*([^;=]+);")
     assert len(rows) > 20
-    bare = [line for line, match in rows if match[1] not in DATA_SLOTS
-            and not BEHIND_BARRIER.fullmatch(match[2].strip()) and not OF_CPYTHON.fullmatch(match[2].strip())]
+    bare = [
+        line
+        for line, match in rows
+        if match[1] not in DATA_SLOTS
+        and not BEHIND_BARRIER.fullmatch(match[2].strip())
+        and not OF_CPYTHON.fullmatch(match[2].strip())
+    ]
     assert not bare, "\n".join(bare)
 
 
-@pytest.mark.parametrize("receiver", [r"request_code_extra\((?!freefunc)([^)]*)\)", r"^ +set_evaluator\(([^)]*)\)",
-                                      r"->vectorcall\s*=([^;]*);", r"PyMODINIT_FUNC \w+\(\) \{ return ([^(]*)\("])
+@pytest.mark.parametrize(
+    "receiver",
+    [
+        r"request_code_extra\((?!freefunc)([^)]*)\)",
+        r"^ +set_evaluator\(([^)]*)\)",
+        r"->vectorcall\s*=([^;]*);",
+        r"PyMODINIT_FUNC \w+\(\) \{ return ([^(]*)\(",
+    ],
+)
 def test_callbacks_are_behind_the_barrier(receiver: str) -> None:
     rows = lines_of(receiver)
     assert rows
@@ -64,5 +93,10 @@ def test_no_exception_is_caught_and_forgotten() -> None:
 
 def test_no_reference_outlives_the_interpreter() -> None:
     """Objects of C++ that live as long as the process are destroyed after CPython is gone: none of them owns references."""
-    owning = [line for line, _ in lines_of(r"^static (?:thread_local )?(?:Ref\b|SavedError\b|std::\w+<.*\b(?:Ref|Verdict|Known)\b[^()]*>) \w+\s*[;={]")]
+    owning = [
+        line
+        for line, _ in lines_of(
+            r"^static (?:thread_local )?(?:Ref\b|SavedError\b|std::\w+<.*\b(?:Ref|Verdict|Known)\b[^()]*>) \w+\s*[;={]"
+        )
+    ]
     assert not owning, "\n".join(owning)

@@ -50,7 +50,11 @@ def causes(document: dict) -> dict[str, list[dict]]:
     """For each planted part, what a report says of it."""
     found: dict[str, list[dict]] = {}
     for part, (kind, _, what) in EXPECTED.items():
-        rows = [row for row in document[kind] if row["source"] and row["source"]["path"] == planted_model.__file__ and about(row) == what]
+        rows = [
+            row
+            for row in document[kind]
+            if row["source"] and row["source"]["path"] == planted_model.__file__ and about(row) == what
+        ]
         found[part] = [row for row in rows if kind != "specialisations" or row["kind"] == "fixed"]
     return found
 
@@ -61,7 +65,9 @@ def test_json_and_html_name_all_six(reports) -> None:
     for document in (json.loads(report.to_json()), json.loads(page.split('id="data">')[1].split("</script>")[0])):
         found = causes(document)
         for part, (kind, line, _) in EXPECTED.items():
-            assert len(found[part]) == 1 or kind == "specialisations" and found[part], f"{part} is missing, or named more than once"
+            assert len(found[part]) == 1 or kind == "specialisations" and found[part], (
+                f"{part} is missing, or named more than once"
+            )
             row = found[part][0]
             assert row["source"]["line"] == line_of(part) and line in row["source"]["caret"]
             assert FIXED[part].__doc__ in (row["how"] if kind == "specialisations" else row["fix"])
@@ -82,7 +88,9 @@ def test_each_fix_removes_its_cause_and_no_other(reports, part) -> None:
 
 def test_all_fixes_leave_one_graph_per_call(reports) -> None:
     _, report = reports[tuple(PLANTED)]
-    assert not report.breaks and {one.origin for one in report.recompiles} <= {"given['n']"}     # symbolic from its first change on
+    assert not report.breaks and {one.origin for one in report.recompiles} <= {
+        "given['n']"
+    }  # symbolic from its first change on
     assert report.captures == report.graphs == 2
 
 

@@ -15,9 +15,33 @@ from layout_figures import Package, figures  # noqa: E402
 
 #: The packages and top-level modules, lowest first.  A module may import only from its own package and from those before it.
 ORDER = [
-    "_core", "vocabulary", "exc", "config", "bytecode", "guards", "graph", "boundary", "recording", "calls", "higher_order",
-    "overriding", "substitutes", "autograd", "rehearsal", "exits", "cache", "capture", "backends", "report", "export", "packages", "surface",
-    "testing", "pytest_plugin", "__main__", "",
+    "_core",
+    "vocabulary",
+    "exc",
+    "config",
+    "bytecode",
+    "guards",
+    "graph",
+    "boundary",
+    "recording",
+    "calls",
+    "higher_order",
+    "overriding",
+    "substitutes",
+    "autograd",
+    "rehearsal",
+    "exits",
+    "cache",
+    "capture",
+    "backends",
+    "report",
+    "export",
+    "packages",
+    "surface",
+    "testing",
+    "pytest_plugin",
+    "__main__",
+    "",
 ]
 LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 26
 
@@ -71,15 +95,38 @@ def test_torchdynamo_is_not_imported(package: Package) -> None:
 
 
 #: packages that hold objects of the program, and modules of others that do
-_MEET_OBJECTS = set(ORDER) - {"vocabulary", "exc", "config", "bytecode", "backends", "export", "surface", "testing", "pytest_plugin", "__main__", ""}
-_MEET_OBJECTS_TOO = {"framelift.vocabulary.origins", "framelift.surface.verify", "framelift.surface.explain", "framelift.surface.repro_files"}
+_MEET_OBJECTS = set(ORDER) - {
+    "vocabulary",
+    "exc",
+    "config",
+    "bytecode",
+    "backends",
+    "export",
+    "surface",
+    "testing",
+    "pytest_plugin",
+    "__main__",
+    "",
+}
+_MEET_OBJECTS_TOO = {
+    "framelift.vocabulary.origins",
+    "framelift.surface.verify",
+    "framelift.surface.explain",
+    "framelift.surface.repro_files",
+}
 
 
 def test_isinstance_is_not_called_on_objects_of_the_program(package: Package) -> None:
     """isinstance() reads `__class__` of what it is given, which may be code of the program; `_core.is_a` looks at the type."""
     import ast
-    calls = [f"{module.name}:{node.lineno}" for module in package.modules.values() if layer(module.name) in _MEET_OBJECTS or module.name in _MEET_OBJECTS_TOO
-             for node in ast.walk(module.tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"]
+
+    calls = [
+        f"{module.name}:{node.lineno}"
+        for module in package.modules.values()
+        if layer(module.name) in _MEET_OBJECTS or module.name in _MEET_OBJECTS_TOO
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
+    ]
     assert not calls, "use _core.is_a: " + ", ".join(calls)
 
 
@@ -89,7 +136,12 @@ def test_no_module_named_utils(package: Package) -> None:
 
 def test_sizes(package: Package) -> None:
     big = [f"{m.name}: {m.lines} lines" for m in package.modules.values() if m.lines > LIMIT_FILE]
-    long = [f"{f.module}.{f.name}: {f.lines} lines" for m in package.modules.values() for f in m.functions if f.lines > LIMIT_FUNCTION]
+    long = [
+        f"{f.module}.{f.name}: {f.lines} lines"
+        for m in package.modules.values()
+        for f in m.functions
+        if f.lines > LIMIT_FUNCTION
+    ]
     big += [f"{p.name}: {n} lines" for p in (ROOT / "csrc").glob("*") if (n := p.read_text().count("\n")) > LIMIT_FILE]
     assert not big + long, "\n".join(big + long)
 
@@ -108,6 +160,7 @@ def test_tests_mirror_the_packages() -> None:
 
 def test_every_module_says_what_it_is_for(package: Package) -> None:
     import ast
+
     silent = [m.name for m in package.modules.values() if m.text.strip() and ast.get_docstring(m.tree) is None]
     assert not silent
 

@@ -1,4 +1,4 @@
-"""The linter and the formatter over src, tools and benchmarks, with the settings of pyproject.toml; lines of the core are not long."""
+"""The linter and the formatter, with the settings of pyproject.toml; lines of the core are not long."""
 
 from __future__ import annotations
 

@@ -31,7 +31,16 @@ _OF_MODULES = {"__doc__", "__file__", "__loader__", "__name__", "__package__", "
 def test_mypy_finds_nothing() -> None:
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("mypy is not installed; `pip install mypy` lets this test check the types of src")
-    command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--cache-dir", str(ROOT / "build" / "mypy_cache"), "--no-error-summary"]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        "pyproject.toml",
+        "--cache-dir",
+        str(ROOT / "build" / "mypy_cache"),
+        "--no-error-summary",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -43,9 +52,17 @@ def test_nothing_of_the_package_is_left_out() -> None:
     for override in settings["overrides"]:
         assert not any(name.startswith("framelift") for name in override["module"])
         assert override.keys() == {"module", "ignore_missing_imports"}
-    lines = [(f"{path.name}:{number}", line) for path in SOURCES for number, line in enumerate(path.read_text(encoding="utf8").splitlines(), 1)]
+    lines = [
+        (f"{path.name}:{number}", line)
+        for path in SOURCES
+        for number, line in enumerate(path.read_text(encoding="utf8").splitlines(), 1)
+    ]
     assert not [where for where, line in lines if line.startswith("# mypy:")]
-    assert not [where for where, line in lines if "type: ignore" in line and not re.search(r"# type: ignore\[[a-z, -]+\]  # \w", line)]
+    assert not [
+        where
+        for where, line in lines
+        if "type: ignore" in line and not re.search(r"# type: ignore\[[a-z, -]+\]  # \w", line)
+    ]
 
 
 def _stub() -> dict[str, ast.stmt]:
@@ -59,20 +76,30 @@ def _stub() -> dict[str, ast.stmt]:
 
 
 def test_the_stub_names_what_the_core_has() -> None:
-    types_only = {"TorchState"}   # the class of what torch_state() gives; the module does not have it by name
+    types_only = {"TorchState"}  # the class of what torch_state() gives; the module does not have it by name
     assert set(_stub()) - types_only == set(dir(_core)) - _OF_MODULES
 
 
-@pytest.mark.parametrize("name, cls", [("Compiled", _core.Compiled), ("Entry", _core.Entry), ("GuardProgram", _core.GuardProgram),
-                                       ("TorchState", type(_core.torch_state()))])
+@pytest.mark.parametrize(
+    "name, cls",
+    [
+        ("Compiled", _core.Compiled),
+        ("Entry", _core.Entry),
+        ("GuardProgram", _core.GuardProgram),
+        ("TorchState", type(_core.torch_state())),
+    ],
+)
 def test_the_stub_names_what_its_classes_have(name: str, cls: type) -> None:
     node = _stub()[name]
     assert isinstance(node, ast.ClassDef)
     named = {n.name for n in node.body if isinstance(n, ast.FunctionDef)} | {
-        n.target.id for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+        n.target.id for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
+    }
     own = {member for member in vars(cls) if not member.startswith("__")}
     assert {member for member in named if not member.startswith("__")} == own
-    assert all(hasattr(cls, member) for member in named if member not in ("__init__", "__name__", "__qualname__", "__module__"))
+    assert all(
+        hasattr(cls, member) for member in named if member not in ("__init__", "__name__", "__qualname__", "__module__")
+    )
 
 
 def _parameters(tree: ast.AST) -> list[ast.arg]:

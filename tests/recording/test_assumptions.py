@@ -70,8 +70,18 @@ def _loop(x):
     return 2
 
 
-@pytest.mark.parametrize("function, truth", [
-    (_asserted, True), (_negated, True), (_in_loop, False), (_two_errors, True), (_caught, False), (_both_return, None), (_loop, None)])
+@pytest.mark.parametrize(
+    "function, truth",
+    [
+        (_asserted, True),
+        (_negated, True),
+        (_in_loop, False),
+        (_two_errors, True),
+        (_caught, False),
+        (_both_return, None),
+        (_loop, None),
+    ],
+)
 def test_which_side_goes_on(function, truth) -> None:
     asked = Asked()
     try:
@@ -155,9 +165,14 @@ def test_more_than_one_element_raises_by_itself() -> None:
     check(f, torch.ones(3), graphs=None, breaks=None, raises=RuntimeError)
 
 
-@pytest.mark.parametrize("make", [
-    lambda x: torch.distributions.Normal(x, x), lambda x: torch.distributions.Categorical(logits=x),
-    lambda x: torch.distributions.Independent(torch.distributions.Gamma(x, x), 1)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: torch.distributions.Normal(x, x),
+        lambda x: torch.distributions.Categorical(logits=x),
+        lambda x: torch.distributions.Independent(torch.distributions.Gamma(x, x), 1),
+    ],
+)
 def test_distributions_check_their_arguments(make) -> None:
     def f(x):
         distribution = make(x)
@@ -211,7 +226,7 @@ def test_what_the_program_checks_of_values() -> None:
         return torch.zeros(tokens.shape).masked_scatter(mask, features)
 
     compiled = framelift.compile(f, backend=backend, fullgraph=True)
-    for tokens in ([7, 1, 7], [1, 7, 7], [7, 3, 5, 2, 7], [2, 4, 1, 7, 7, 3]):   # other values, other lengths
+    for tokens in ([7, 1, 7], [1, 7, 7], [7, 3, 5, 2, 7], [2, 4, 1, 7, 7, 3]):  # other values, other lengths
         given = torch.tensor(tokens), torch.rand(2)
         assert torch.equal(compiled(*given), f(*given))
     assert len(graphs) == 2
@@ -247,7 +262,7 @@ def test_what_cannot_be_undone_behind_a_check() -> None:
     compiled = framelift.compile(f, backend=lambda graph, _inputs: graphs.append(graph) or graph, fullgraph=True)
     for tokens in ([1, 2], [3, 4], [1, 2]):
         torch.testing.assert_close(compiled(torch.tensor(tokens), torch.ones(2)), torch.full((2,), 3.0))
-    assert len(graphs) == 1   # what the check says of them is guarded
+    assert len(graphs) == 1  # what the check says of them is guarded
     with pytest.raises(ValueError, match="not above"):
         compiled(torch.tensor([0, 1]), torch.ones(2))
     assert len(ran) == 3

@@ -59,8 +59,14 @@ def on_and_off_and_on(x: Any, y: Any) -> Any:
     return torch.autograd.grad(loss, y)[0].detach(), quiet
 
 
-ONE_GRAPH: list[Callable[..., Any]] = [frozen_for_a_while, frozen_for_good, written_while_frozen, switched_on_and_gone_through,
-                                       switched_on_with_backward, on_and_off_and_on]
+ONE_GRAPH: list[Callable[..., Any]] = [
+    frozen_for_a_while,
+    frozen_for_good,
+    written_while_frozen,
+    switched_on_and_gone_through,
+    switched_on_with_backward,
+    on_and_off_and_on,
+]
 
 
 def _again(call: int, world: World) -> None:
@@ -148,6 +154,7 @@ def test_a_view_from_outside() -> None:
     def met_after(x: Any, view: Any) -> Any:
         x.requires_grad_()
         return False, view.requires_grad, x.requires_grad
+
     for run in (met_before, met_after):
         for call in (run, compiled(run)):
             x = X.clone()
@@ -156,8 +163,10 @@ def test_a_view_from_outside() -> None:
 
 def test_switching_off_stays_in_the_graph() -> None:
     """Though another call of the same code has a result that depends on what it switched on."""
+
     def switch_on(_call: int, world: World) -> None:
         world.args[0].requires_grad_()
+
     check(frozen_for_a_while, X.clone(), Y.clone(), mutate=switch_on, graphs=None, breaks=None, captures=None)
     check(frozen_for_a_while, X.clone().requires_grad_(), Y.clone())
 
@@ -169,7 +178,11 @@ def test_gradients_reach_what_was_switched() -> None:
         for call in (run, compiled(run)):
             x, y = X.clone().requires_grad_(), Y.clone()
             result = call(x, y)
-            sum(one.sum() for one in (result if type(result) is tuple else (result,)) if isinstance(one, torch.Tensor) and one.requires_grad).backward()
+            sum(
+                one.sum()
+                for one in (result if type(result) is tuple else (result,))
+                if isinstance(one, torch.Tensor) and one.requires_grad
+            ).backward()
             grads.append((x.grad, y.grad, x.requires_grad, y.requires_grad))
         torch.testing.assert_close(grads[0], grads[1])
 
@@ -177,6 +190,7 @@ def test_gradients_reach_what_was_switched() -> None:
 @pytest.mark.parametrize("backend", ("eager", "aot_eager"))
 def test_a_step_of_two_players(backend: str) -> None:
     """One network is frozen while the other one learns."""
+
     def step(maker: nn.Module, judge: nn.Module, noise: torch.Tensor, real: torch.Tensor) -> Any:
         judge.requires_grad_(True)
         loss = judge(maker(noise).detach()).mean() - judge(real).mean()
@@ -189,6 +203,10 @@ def test_a_step_of_two_players(backend: str) -> None:
         other = -judge(maker(noise)).mean()
         other.backward()
         return loss.detach(), other.detach()
+
     torch.manual_seed(0)
-    maker, judge = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)), nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    maker, judge = (
+        nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)),
+        nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)),
+    )
     check(step, maker, judge, X, Y, calls=3, graphs=2, captures=2, backend=backend)

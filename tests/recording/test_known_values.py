@@ -77,7 +77,9 @@ def test_small_whole_numbers_from_outside_are_guarded() -> None:
         world.args[1].copy_(torch.tensor([3, 2] if number % 2 else [2, 3]))
 
     check(f, torch.rand(6), torch.tensor([2, 3]))
-    check(f, torch.rand(6), torch.tensor([2, 3]), calls=5, mutate=change, graphs=1, captures=1)   # numbers that the graph computes
+    check(
+        f, torch.rand(6), torch.tensor([2, 3]), calls=5, mutate=change, graphs=1, captures=1
+    )  # numbers that the graph computes
     check(f, torch.rand(6), torch.tensor([2, 3]), calls=5, mutate=change, graphs=2, captures=2, fullgraph=False)
 
 
@@ -124,9 +126,20 @@ def test_a_check_that_only_raises_needs_no_guard_on_values() -> None:
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_known_numbers_where_sizes_are_wanted(backend) -> None:
     def f(x, n, mask):
-        return x.view(n + 4, -1), x[mask], x[torch.tensor([True, False, True, False, False])], torch.tensor([n, n + 1], dtype=torch.int32, device="cpu")
+        return (
+            x.view(n + 4, -1),
+            x[mask],
+            x[torch.tensor([True, False, True, False, False])],
+            torch.tensor([n, n + 1], dtype=torch.int32, device="cpu"),
+        )
 
-    check(f, torch.rand(5, requires_grad=True), torch.tensor(1), torch.tensor([True, False, True, True, False]), backend=backend)
+    check(
+        f,
+        torch.rand(5, requires_grad=True),
+        torch.tensor(1),
+        torch.tensor([True, False, True, True, False]),
+        backend=backend,
+    )
 
 
 def test_what_only_the_shape_of_a_tensor_is_needed_for() -> None:
@@ -154,7 +167,10 @@ def test_what_a_mask_of_attention_holds_is_guarded() -> None:
     assert framelift.stats()["captures"] == 3
 
 
-@pytest.mark.parametrize("index", [lambda m, x: x[m], lambda m, x: x[..., m], lambda m, x: x[0, m], lambda m, x: x[None, m], lambda m, x: x[:, :, m]])
+@pytest.mark.parametrize(
+    "index",
+    [lambda m, x: x[m], lambda m, x: x[..., m], lambda m, x: x[0, m], lambda m, x: x[None, m], lambda m, x: x[:, :, m]],
+)
 @pytest.mark.parametrize("shape", [(2, 2, 2), (2, 3, 2), (3, 2, 2), (2, 2, 3)])
 def test_a_known_mask_must_fit_what_it_indexes(index: Any, shape: tuple[int, ...]) -> None:
     def f(x, box):
@@ -175,6 +191,7 @@ def test_a_known_mask_must_fit_what_it_indexes(index: Any, shape: tuple[int, ...
 
 def test_values_taken_where_sizes_are_symbolic() -> None:
     """Values of few whole numbers are guarded with their shape, so the sizes they were taken with are fixed: other sizes are captured whole again."""
+
     def f(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
         merged = torch.tensor([2]).expand(len(grid))
         total = 0
@@ -191,6 +208,7 @@ def test_values_taken_where_sizes_are_symbolic() -> None:
 
 def test_values_that_follow_from_a_size() -> None:
     """Captured whole where that is asked for, one capture per size; otherwise a break keeps the rest for all sizes."""
+
     def f(x: torch.Tensor) -> torch.Tensor:
         return x * sum(torch.arange(x.shape[0]).tolist())
 
@@ -216,16 +234,30 @@ def test_text_of_known_values_follows_the_print_options() -> None:
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("fn", [
-    torch.cov, lambda x: x.cov(correction=0), torch.corrcoef, lambda x: torch.cov(x[0]), lambda x: torch.corrcoef(x[0]), lambda x: torch.cov(x.to(torch.complex64)),
-    lambda x: torch.combinations(x[0]), lambda x: torch.combinations(x[0], 3, True), lambda x: torch.combinations(x[0], 1), lambda x: x[:, :0].cov(correction=-1)])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        torch.cov,
+        lambda x: x.cov(correction=0),
+        torch.corrcoef,
+        lambda x: torch.cov(x[0]),
+        lambda x: torch.corrcoef(x[0]),
+        lambda x: torch.cov(x.to(torch.complex64)),
+        lambda x: torch.combinations(x[0]),
+        lambda x: torch.combinations(x[0], 3, True),
+        lambda x: torch.combinations(x[0], 1),
+        lambda x: x[:, :0].cov(correction=-1),
+    ],
+)
 def test_operations_in_which_torch_looks_at_what_sizes_decide(fn, backend: str) -> None:
     x = torch.rand(3, 5, requires_grad=True)
     fast = framelift.compile(fn, backend=backend, fullgraph=True)
     got, want = fast(x), fn(x)
     assert got.shape == want.shape and got.stride() == want.stride()
     torch.testing.assert_close(got, want, equal_nan=True)
-    torch.testing.assert_close(torch.autograd.grad(got.abs().sum(), x), torch.autograd.grad(want.abs().sum(), x), equal_nan=True)
+    torch.testing.assert_close(
+        torch.autograd.grad(got.abs().sum(), x), torch.autograd.grad(want.abs().sum(), x), equal_nan=True
+    )
 
 
 def test_covariances_that_torch_warns_of_are_its_own() -> None:
@@ -305,9 +337,16 @@ def test_a_calculation_that_fails_with_other_values_is_another_capture() -> None
     check(f, torch.tensor(2), torch.rand(3), calls=7, mutate=change, captures=None, graphs=None, breaks=None)
 
 
-@pytest.mark.parametrize("program", [
-    lambda x, n: x * 2 if 5 - n > 0 else x * 3, lambda x, n: x * 2 if 2 ** n > 8 else x * 3, lambda x, n: x * 2 if 7 // n > 1 else x * 3,
-    lambda x, n: x * 2 if 3 < n else x * 3, lambda x, n: x * 2 if 10 % n == 1 else x * 3])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, n: x * 2 if 5 - n > 0 else x * 3,
+        lambda x, n: x * 2 if 2**n > 8 else x * 3,
+        lambda x, n: x * 2 if 7 // n > 1 else x * 3,
+        lambda x, n: x * 2 if 3 < n else x * 3,
+        lambda x, n: x * 2 if 10 % n == 1 else x * 3,
+    ],
+)
 def test_what_a_number_in_a_tensor_decides_from_the_right(program: Any) -> None:
     """The guard computes with the operands in the order they were written in."""
     framelift.reset()

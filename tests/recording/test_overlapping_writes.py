@@ -38,7 +38,9 @@ def _shift_inside(x: torch.Tensor) -> Any:
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("name", _REFUSED)
 def test_what_kernels_refuse_is_refused(name: str, backend: str) -> None:
-    check(_REFUSED[name], torch.rand(3, 4), raises=RuntimeError, backend=backend, graphs=None, breaks=None, captures=None)
+    check(
+        _REFUSED[name], torch.rand(3, 4), raises=RuntimeError, backend=backend, graphs=None, breaks=None, captures=None
+    )
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -52,4 +54,5 @@ def test_the_order_of_elements_that_share_a_place_is_plain_pytorchs(backend: str
     def f(x: torch.Tensor) -> torch.Tensor:
         x.as_strided((2, 2), (1, 1)).mul_(2)
         return x
+
     check(f, torch.ones(3), backend=backend, graphs=None, breaks=None, captures=None)

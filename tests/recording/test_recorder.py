@@ -38,9 +38,17 @@ def describe(tensor: torch.Tensor) -> dict[str, Any]:
     except Interrupt as interrupt:
         assert interrupt.reason.id == "tensor-data"
         stride = "not told"
-    return {"shape": tensor.shape, "stride": stride, "dtype": tensor.dtype, "device": tensor.device,
-            "requires_grad": tensor.requires_grad, "is_leaf": tensor.is_leaf, "type": type(tensor),
-            "conj": tensor.is_conj(), "neg": tensor.is_neg()}
+    return {
+        "shape": tensor.shape,
+        "stride": stride,
+        "dtype": tensor.dtype,
+        "device": tensor.device,
+        "requires_grad": tensor.requires_grad,
+        "is_leaf": tensor.is_leaf,
+        "type": type(tensor),
+        "conj": tensor.is_conj(),
+        "neg": tensor.is_neg(),
+    }
 
 
 def make(name: str) -> tuple[Any, list[torch.Tensor]]:
@@ -50,8 +58,14 @@ def make(name: str) -> tuple[Any, list[torch.Tensor]]:
 
 
 def state() -> tuple[Any, ...]:
-    return (torch.is_grad_enabled(), torch.get_default_dtype(), torch.is_autocast_enabled("cpu"), torch.get_rng_state().tolist(),
-            torch._C._len_torch_function_stack(), torch.is_inference_mode_enabled())
+    return (
+        torch.is_grad_enabled(),
+        torch.get_default_dtype(),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_rng_state().tolist(),
+        torch._C._len_torch_function_stack(),
+        torch.is_inference_mode_enabled(),
+    )
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -82,7 +96,11 @@ def test_graph_equals_eager(name: str) -> None:
 
 def compare_gradients(inputs, got, same, want, tolerance: float) -> None:
     for leaves, outs in ((inputs, got), (same, want)):
-        roots = [out.double().abs().sum() if not out.is_complex() else out.abs().sum().double() for out in outs if out.requires_grad]
+        roots = [
+            out.double().abs().sum() if not out.is_complex() else out.abs().sum().double()
+            for out in outs
+            if out.requires_grad
+        ]
         if roots:
             sum(roots).backward()
     for mine, theirs in zip(inputs, same):
@@ -102,26 +120,61 @@ def test_second_recording_asks_no_fakes(name: str) -> None:
 
 
 INTERRUPTS = {
-    "tensor-bool": [lambda x: x.sum() > 0 and 1, lambda x: 1 if x[0, 0] else 2, lambda x: 1.0 in x, lambda x: bool(x.sum()),
-                    lambda x: x.sum().is_nonzero()],
-    "tensor-item": [lambda x: x.sum().item(), lambda x: x.tolist(), lambda x: float(x[0, 0]), lambda x: int(x[0, 0]),
-                    lambda x: [1, 2, 3][x[0, 0].long()], lambda x: complex(x[0, 0]), lambda x: torch.tensor([x[0], x[1]]),
-                    lambda x: torch.equal(x, x), lambda x: torch.allclose(x, x), lambda x: torch.zeros(x[0, 0].long())],
-    "tensor-data": [lambda x: x.data_ptr(), lambda x: x.untyped_storage(), lambda x: x.storage_offset(),
-                    lambda x: x._version, lambda x: x._base, lambda x: (x * 1).requires_grad and 0 or (x.new_ones(1).data_ptr()),
-                    lambda x: torch.utils.dlpack.to_dlpack(x) if False else x.__dlpack__()],
+    "tensor-bool": [
+        lambda x: x.sum() > 0 and 1,
+        lambda x: 1 if x[0, 0] else 2,
+        lambda x: 1.0 in x,
+        lambda x: bool(x.sum()),
+        lambda x: x.sum().is_nonzero(),
+    ],
+    "tensor-item": [
+        lambda x: x.sum().item(),
+        lambda x: x.tolist(),
+        lambda x: float(x[0, 0]),
+        lambda x: int(x[0, 0]),
+        lambda x: [1, 2, 3][x[0, 0].long()],
+        lambda x: complex(x[0, 0]),
+        lambda x: torch.tensor([x[0], x[1]]),
+        lambda x: torch.equal(x, x),
+        lambda x: torch.allclose(x, x),
+        lambda x: torch.zeros(x[0, 0].long()),
+    ],
+    "tensor-data": [
+        lambda x: x.data_ptr(),
+        lambda x: x.untyped_storage(),
+        lambda x: x.storage_offset(),
+        lambda x: x._version,
+        lambda x: x._base,
+        lambda x: (x * 1).requires_grad and 0 or (x.new_ones(1).data_ptr()),
+        lambda x: torch.utils.dlpack.to_dlpack(x) if False else x.__dlpack__(),
+    ],
     "tensor-repr": [repr, str, lambda x: f"{x}", lambda x: f"{x.sum():.2f}"],
-    "data-dependent-shape": [lambda x: x.nonzero(), lambda x: x[x > 0], lambda x: x.unique(), lambda x: x.masked_select(x > 0)],
-    "torch-operation": [lambda x: x.sum().backward(), lambda x: x.register_hook(print), lambda x: torch.nn.Parameter(x) * 2,
-                        lambda x: x.requires_grad_(), lambda x: setattr(x, "requires_grad", True), lambda x: setattr(x, "data", x * 2),
-                        lambda x: x.t_() if False else x.unsqueeze_(0),
-                        lambda x: torch.rand(3, generator=torch.Generator()), lambda x: x.resize_(2), lambda x: x.apply_(abs),
-                        lambda x: x.to_sparse()],
+    "data-dependent-shape": [
+        lambda x: x.nonzero(),
+        lambda x: x[x > 0],
+        lambda x: x.unique(),
+        lambda x: x.masked_select(x > 0),
+    ],
+    "torch-operation": [
+        lambda x: x.sum().backward(),
+        lambda x: x.register_hook(print),
+        lambda x: torch.nn.Parameter(x) * 2,
+        lambda x: x.requires_grad_(),
+        lambda x: setattr(x, "requires_grad", True),
+        lambda x: setattr(x, "data", x * 2),
+        lambda x: x.t_() if False else x.unsqueeze_(0),
+        lambda x: torch.rand(3, generator=torch.Generator()),
+        lambda x: x.resize_(2),
+        lambda x: x.apply_(abs),
+        lambda x: x.to_sparse(),
+    ],
     "torch-operation-failed": [lambda x: x @ x, lambda x: x.view(5), lambda x: torch.cat([x, x[0]])],
 }
 
 
-@pytest.mark.parametrize("reason,index", [(reason, i) for reason, cases in INTERRUPTS.items() for i in range(len(cases))])
+@pytest.mark.parametrize(
+    "reason,index", [(reason, i) for reason, cases in INTERRUPTS.items() for i in range(len(cases))]
+)
 def test_interrupts(reason: str, index: int) -> None:
     function = INTERRUPTS[reason][index]
     x = torch.randn(3, 4)
@@ -160,18 +213,21 @@ def test_writes_that_autograd_forbids_interrupt() -> None:
 def test_write_that_gives_an_input_history() -> None:
     _, said = record(lambda x, p: (x.add_(p), x)[1], torch.zeros(3), torch.ones(3, requires_grad=True))
     assert said[0]["requires_grad"] and not said[0]["is_leaf"]
-    with pytest.raises(Interrupt) as caught:   # it would be another tensor's history too
+    with pytest.raises(Interrupt) as caught:  # it would be another tensor's history too
         record(lambda x, p: x.add_(p), torch.zeros(4)[1:], torch.ones(3, requires_grad=True))
     assert caught.value.reason.id == "torch-operation"
 
 
-@pytest.mark.parametrize("tensor,reason", [
-    (torch.ones(3).to_sparse(), "tensor-kind"),
-    (torch._efficientzerotensor(3), "tensor-kind"),
-    (torch.nn.UninitializedParameter(), "tensor-subclass"),
-    (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "tensor-kind"),
-    (torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), "tensor-kind"),
-])
+@pytest.mark.parametrize(
+    "tensor,reason",
+    [
+        (torch.ones(3).to_sparse(), "tensor-kind"),
+        (torch._efficientzerotensor(3), "tensor-kind"),
+        (torch.nn.UninitializedParameter(), "tensor-subclass"),
+        (torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "tensor-kind"),
+        (torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), "tensor-kind"),
+    ],
+)
 def test_unsupported_inputs(tensor: torch.Tensor, reason: str) -> None:
     with pytest.raises(Interrupt) as caught:
         Recorder().stand_in(tensor)
@@ -201,6 +257,7 @@ def test_cuda_stand_in_says_cuda() -> None:
     # No GPU is needed: facts are facts.
     from framelift.graph.metadata.facts import facts_of, new_stand_in
     from framelift.graph.fx.values import Storage, Value
+
     recorder = Recorder()
     facts = facts_of(torch.ones(2, 3)).but(device=torch.device("cuda", 0))
     value = Value(new_stand_in(facts), facts, Storage(True))
@@ -222,9 +279,10 @@ def test_real_tensor_is_an_internal_error() -> None:
 
 def test_unused_operations_stay_and_unused_inputs_do_not() -> None:
     def function(x, y, z):
-        y.sin()   # on real data an operation may raise, whoever needs its result
+        y.sin()  # on real data an operation may raise, whoever needs its result
         z.size()
         return x * 2
+
     finished, _ = record(function, torch.ones(3), torch.ones(3), torch.ones(3))
     assert len(finished.inputs) == 2 and finished.n_ops == 2
     only_shapes, _ = record(lambda x: [x.sin().size()][:0] or torch.zeros(1), torch.ones(3))
@@ -246,6 +304,7 @@ def test_state_without_operations_leaves_no_node() -> None:
         with torch.autocast("cpu"):
             x.shape
         return x + 1
+
     finished, _ = record(function, torch.ones(3))
     assert len(finished.graph_module.graph.nodes) == 3
 
@@ -254,6 +313,7 @@ def test_state_left_changed_is_told_and_the_process_is_not_changed() -> None:
     def function(x):
         torch._C._set_grad_enabled(False)
         return x * 2
+
     finished, said = record(function, torch.ones(3, requires_grad=True))
     assert torch.is_grad_enabled() and finished.left_state == ((torch._C._set_grad_enabled, (False,)),)
     assert not finished.graph_module(*finished.inputs)[0].requires_grad and torch.is_grad_enabled()
@@ -268,6 +328,7 @@ def test_default_dtype_inside() -> None:
     def harmful(x):
         torch.set_default_dtype(torch.float64)
         return x + torch.ones(3)
+
     record(harmless, torch.ones(3))
     with pytest.raises(Interrupt) as caught:
         record(harmful, torch.ones(3))
@@ -284,8 +345,11 @@ def test_an_exit_inside_with_blocks_leaves_their_state() -> None:
             recorder.mark_end()
     finished = recorder.finish([y])
     assert finished.left_state == (
-        (torch._C._set_grad_enabled, (False,)), (torch.set_autocast_enabled, ("cpu", True)),
-        (torch.set_autocast_dtype, ("cpu", torch.float16)), (torch.autocast_increment_nesting, ()))
+        (torch._C._set_grad_enabled, (False,)),
+        (torch.set_autocast_enabled, ("cpu", True)),
+        (torch.set_autocast_dtype, ("cpu", torch.float16)),
+        (torch.autocast_increment_nesting, ()),
+    )
     assert finished.graph_module(*finished.inputs)[0].dtype is torch.float16
 
 
@@ -296,6 +360,7 @@ def test_inference_mode_inside() -> None:
             assert y.is_inference() and not torch.is_grad_enabled()
         assert torch.is_grad_enabled()
         return y, x * 3
+
     x = torch.ones(3, requires_grad=True)
     finished, said = record(function, x)
     y, z = finished.graph_module(*finished.inputs)
@@ -311,6 +376,7 @@ def test_state_is_restored_after_an_exception() -> None:
         torch.set_default_dtype(torch.float64)
         torch.autocast("cpu").__enter__()
         raise KeyError("mine")
+
     with pytest.raises(KeyError, match="mine"):
         record(function, torch.ones(3))
     torch.clear_autocast_cache()
@@ -341,22 +407,53 @@ def test_lists_changed_afterwards_do_not_matter() -> None:
         parts.clear()
         index[0] = 5
         return out
+
     finished, _ = record(function, torch.arange(3.0))
     assert finished.graph_module(*finished.inputs)[0].tolist() == [0.0, 1.0]
 
 
 def test_operations_are_known() -> None:
-    for func in (torch.sin, F.linear, F.relu, torch.Tensor.add, torch.Tensor.__getitem__, torch.zeros, torch.tensor, torch.einsum,
-                 torch.ops.aten.add, torch.ops.aten.add.Tensor, torch.Tensor.split, F.max_pool2d, torch.linalg.norm, torch.fft.fft,
-                 torch.nn.init.normal_, torch.Tensor.size, torch.Tensor.__len__, torch.as_tensor, torch.special.expit):
+    for func in (
+        torch.sin,
+        F.linear,
+        F.relu,
+        torch.Tensor.add,
+        torch.Tensor.__getitem__,
+        torch.zeros,
+        torch.tensor,
+        torch.einsum,
+        torch.ops.aten.add,
+        torch.ops.aten.add.Tensor,
+        torch.Tensor.split,
+        F.max_pool2d,
+        torch.linalg.norm,
+        torch.fft.fft,
+        torch.nn.init.normal_,
+        torch.Tensor.size,
+        torch.Tensor.__len__,
+        torch.as_tensor,
+        torch.special.expit,
+    ):
         assert is_torch_operation(func), func
-    for func in (torch.is_grad_enabled, torch.is_tensor, torch.finfo, torch.get_default_dtype, torch.nn.Linear, len, torch.no_grad,
-                 torch.nn.Module.__call__, torch.compiler.is_compiling, torch.utils.checkpoint.checkpoint, torch.sym_int):
+    for func in (
+        torch.is_grad_enabled,
+        torch.is_tensor,
+        torch.finfo,
+        torch.get_default_dtype,
+        torch.nn.Linear,
+        len,
+        torch.no_grad,
+        torch.nn.Module.__call__,
+        torch.compiler.is_compiling,
+        torch.utils.checkpoint.checkpoint,
+        torch.sym_int,
+    ):
         assert not is_torch_operation(func), func
 
 
 def test_nothing_is_kept_alive() -> None:
     import weakref
+
     x = torch.ones(3)
     recorder = Recorder()
     with recorder.recording():
@@ -379,6 +476,7 @@ def test_strides_chosen_by_kernels_are_not_told() -> None:
         y = F.batch_norm(x, None, None, w, b, training=True).contiguous()
         assert y.is_contiguous()
         return y.view(-1)
+
     with pytest.raises(Interrupt) as caught:
         record(reads, x, w, b)
     assert caught.value.reason.id == "tensor-data"
@@ -396,7 +494,9 @@ def test_direct_call_is_the_same_as_through_the_mode() -> None:
         c = recorder.call(b.__radd__, (1,), {})
         d = recorder.call(c.mul, (2,), {})
         assert recorder.attribute(d, "shape") == (3, 4) and recorder.call(d.size, (0,), {}) == 3
-        assert recorder.call(torch.Tensor, ([1, 2],), {}).dtype is torch.float32 and recorder.call(torch.Tensor, (2, 3), {}).shape == (2, 3)
+        assert recorder.call(torch.Tensor, ([1, 2],), {}).dtype is torch.float32 and recorder.call(
+            torch.Tensor, (2, 3), {}
+        ).shape == (2, 3)
         assert recorder.attribute(d, "T").shape == (4, 3)
         assert recorder.call(torch.Tensor.__eq__, (d, None), {}) is NotImplemented and (d == None) is False  # noqa: E711
     finished = recorder.finish([d])
@@ -438,6 +538,10 @@ def test_views_of_parameters_without_grad_mode() -> None:
 
     x = torch.ones(4)
     flag, result = framelift.compile(inside, backend="eager", fullgraph=True)(x)
-    assert flag is inside(x)[0] and torch.equal(result, inside(x)[1]) and result.requires_grad == inside(x)[1].requires_grad
+    assert (
+        flag is inside(x)[0]
+        and torch.equal(result, inside(x)[1])
+        and result.requires_grad == inside(x)[1].requires_grad
+    )
     with pytest.raises(framelift.exc.Unsupported):
         framelift.compile(outside, backend="eager", fullgraph=True)(x)

@@ -25,9 +25,18 @@ def outcome(run: Any, net: nn.Module, x: torch.Tensor, *rest: Any) -> tuple[Any,
     return out, states, wanted, torch.get_rng_state()
 
 
-@pytest.mark.parametrize(("kind", "options"), [
-    (nn.LSTM, {}), (nn.LSTM, {"num_layers": 2, "bidirectional": True, "dropout": 0.5}), (nn.LSTM, {"proj_size": 2, "bias": False}),
-    (nn.GRU, {"num_layers": 2, "dropout": 0.5}), (nn.GRU, {"bidirectional": True}), (nn.RNN, {}), (nn.RNN, {"nonlinearity": "relu", "num_layers": 2})])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (nn.LSTM, {}),
+        (nn.LSTM, {"num_layers": 2, "bidirectional": True, "dropout": 0.5}),
+        (nn.LSTM, {"proj_size": 2, "bias": False}),
+        (nn.GRU, {"num_layers": 2, "dropout": 0.5}),
+        (nn.GRU, {"bidirectional": True}),
+        (nn.RNN, {}),
+        (nn.RNN, {"nonlinearity": "relu", "num_layers": 2}),
+    ],
+)
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_packed_sequences(kind: Any, options: dict[str, Any], batch_first: bool) -> None:
     net = kind(3, 4, batch_first=batch_first, **options)
@@ -42,7 +51,9 @@ def test_packed_sequences(kind: Any, options: dict[str, Any], batch_first: bool)
     compiled = framelift.compile(f, backend="eager", fullgraph=True)
     for lengths in (*LENGTHS, LENGTHS[0]):
         x = torch.rand(3, 5, 3) if batch_first else torch.rand(5, 3, 3)
-        torch.testing.assert_close(outcome(compiled, net, x, torch.tensor(lengths)), outcome(f, net, x, torch.tensor(lengths)))
+        torch.testing.assert_close(
+            outcome(compiled, net, x, torch.tensor(lengths)), outcome(f, net, x, torch.tensor(lengths))
+        )
     assert framelift.stats()["graphs"] == 2
 
 
@@ -53,7 +64,10 @@ def test_packed_sequences_as_arguments_and_results() -> None:
         return net(packed)[0]
 
     check(f, rnn.pack_sequence([torch.rand(4, 3), torch.rand(2, 3)]))
-    check(lambda xs: rnn.unpack_sequence(rnn.pack_sequence(xs, enforce_sorted=False)), [torch.rand(2, 3), torch.rand(4, 3)])
+    check(
+        lambda xs: rnn.unpack_sequence(rnn.pack_sequence(xs, enforce_sorted=False)),
+        [torch.rand(2, 3), torch.rand(4, 3)],
+    )
 
 
 def test_lengths_that_cannot_be() -> None:
@@ -64,7 +78,9 @@ def test_lengths_that_cannot_be() -> None:
         framelift.compile(f, backend="eager")(torch.rand(4, 2, 3), torch.tensor([1, 2]))
 
 
-@pytest.mark.parametrize(("kind", "backend"), [(nn.LSTM, "eager"), (nn.GRU, "eager"), (nn.RNN, "eager"), (nn.RNN, "aot_eager")])
+@pytest.mark.parametrize(
+    ("kind", "backend"), [(nn.LSTM, "eager"), (nn.GRU, "eager"), (nn.RNN, "eager"), (nn.RNN, "aot_eager")]
+)
 def test_dropout_between_layers(kind: Any, backend: str) -> None:
     """Torch's decompositions forget it."""
     net = kind(3, 4, num_layers=2, dropout=0.5, bidirectional=backend == "eager")
@@ -80,7 +96,9 @@ def test_weights_want_gradients_and_the_input_none() -> None:
     torch.manual_seed(1)
     got = torch.autograd.grad(compiled(x).sum(), list(net.parameters()))
     torch.manual_seed(1)
-    torch.testing.assert_close(got, torch.autograd.grad(torch.dropout(net(x)[0], 0.5, True).sum(), list(net.parameters())))
+    torch.testing.assert_close(
+        got, torch.autograd.grad(torch.dropout(net(x)[0], 0.5, True).sum(), list(net.parameters()))
+    )
 
 
 def test_compilers_do_not_get_to_write_out_long_networks() -> None:
@@ -89,7 +107,7 @@ def test_compilers_do_not_get_to_write_out_long_networks() -> None:
         framelift.reset()
         torch.testing.assert_close(framelift.compile(lambda x: net(x)[0] + 1, backend=backend)(x), net(x)[0] + 1)
         assert any("step by step" in reason for reason in framelift.stats()["breaks"]) is not whole
-    with torch.no_grad():   # the network is one kernel of the compiler's
+    with torch.no_grad():  # the network is one kernel of the compiler's
         framelift.reset()
         lstm = nn.LSTM(3, 4)
         torch.testing.assert_close(framelift.compile(lstm, backend="aot_eager")(x)[0], lstm(x)[0])

@@ -138,12 +138,13 @@ def test_numbers_beside_sizes_and_numbers_outside() -> None:
         for k in (3, 4, 5, 6):
             beside = torch.tensor(number), torch.ones(2), k
             assert torch.equal(compiled(*beside), of_number(*beside))
-    assert framelift.stats()["captures"] == 3   # of one k, then of any
+    assert framelift.stats()["captures"] == 3  # of one k, then of any
 
 
 @pytest.mark.parametrize("index", [0, 1, -1])
 def test_rows_that_overlap_are_not_rows(index: int) -> None:
     """Windows of a tensor have elements in common: eager mode refuses to copy one into the next."""
+
     def program(n: Any, t: Any) -> Any:
         windows = t.clone().unfold(0, 4, 2)
         windows[n.item()] = windows[n.item() - 1]

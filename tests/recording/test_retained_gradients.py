@@ -143,8 +143,26 @@ def refused(x, w):
         return str(error)
 
 
-WHOLE = [read_back, every_layer, twice, the_root_itself, not_reached, written_in_place, of_a_view, transposed, changed_gradient, of_a_leaf, without_grad_mode,
-         asked_for_a_result, asked_for_a_result_and_a_leaf, asked_for_one_leaf, several_roots, only_asked_whether, nobody_holds_it, refused]
+WHOLE = [
+    read_back,
+    every_layer,
+    twice,
+    the_root_itself,
+    not_reached,
+    written_in_place,
+    of_a_view,
+    transposed,
+    changed_gradient,
+    of_a_leaf,
+    without_grad_mode,
+    asked_for_a_result,
+    asked_for_a_result_and_a_leaf,
+    asked_for_one_leaf,
+    several_roots,
+    only_asked_whether,
+    nobody_holds_it,
+    refused,
+]
 
 
 def of_a_hooked_one(x, w):
@@ -223,8 +241,18 @@ def beside_a_new_hook(x, w):
     return y.grad
 
 
-OTHERS = [of_a_hooked_one, hooked_afterwards, beside_a_differentiation, asked_for_some, written_through_a_view, forgotten, left_with_its_gradient, behind_a_break, batched,
-          beside_a_new_hook]
+OTHERS = [
+    of_a_hooked_one,
+    hooked_afterwards,
+    beside_a_differentiation,
+    asked_for_some,
+    written_through_a_view,
+    forgotten,
+    left_with_its_gradient,
+    behind_a_break,
+    batched,
+    beside_a_new_hook,
+]
 
 
 def calls(f, count=3):
@@ -283,7 +311,9 @@ def test_a_backward_outside_comes_by_results(f, backend):
             before = [(one.retains_grad, one.is_leaf) for one in kept]
             loss.backward()
             return before, [one.grad for one in kept]
+
         return call
+
     framelift.reset()
     same(calls(outer(compiled(f, backend=backend, fullgraph=backend == "eager"))), calls(outer(f)))
 

@@ -151,7 +151,9 @@ def test_gradients_are_clipped(foreach) -> None:
 def test_lazy_modules_get_their_parameters_before_the_capture(fullgraph: bool) -> None:
     def once(compile_it: bool) -> tuple[Any, ...]:
         torch.manual_seed(1)
-        net = nn.Sequential(nn.LazyConv1d(4, 3), nn.LazyBatchNorm1d(), nn.ReLU(), nn.Flatten(), nn.LazyLinear(2), nn.Dropout())
+        net = nn.Sequential(
+            nn.LazyConv1d(4, 3), nn.LazyBatchNorm1d(), nn.ReLU(), nn.Flatten(), nn.LazyLinear(2), nn.Dropout()
+        )
         run = framelift.compile(net, backend="eager", fullgraph=fullgraph) if compile_it else net
         x = torch.rand(2, 3, 5)
         return run(x), run(x), type(net[0]), list(net.state_dict().values()), torch.get_rng_state()
@@ -172,7 +174,9 @@ def test_lazy_modules_after_random_numbers_are_captured_from_the_second_call_on(
         x = torch.rand(2, 3)
         return run(x), run(x), list(net.state_dict().values()), torch.get_rng_state()
 
-    torch.testing.assert_close(once(True), once(False))   # plain Python draws the second layer's weights after the dropout
+    torch.testing.assert_close(
+        once(True), once(False)
+    )  # plain Python draws the second layer's weights after the dropout
 
 
 def test_a_tensor_used_after_its_memory_was_exchanged() -> None:
@@ -222,8 +226,17 @@ def test_a_gradient_of_other_sizes_than_its_tensor() -> None:
         assert out.tolist() == [9.0, 9.0] and x.grad.shape == (3,)
 
 
-@pytest.mark.parametrize("write", [lambda x: x.mul_(0.5), lambda x: x.addcmul_(torch.ones(3), torch.ones(3)), lambda x: torch.mul(x, 0.5, out=x),
-                                   lambda x: x.bool().sub_(True), lambda x: x.masked_fill_(x > 0, 1.5), lambda x: x.index_add_(0, torch.tensor([0]), torch.ones(1))])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.mul_(0.5),
+        lambda x: x.addcmul_(torch.ones(3), torch.ones(3)),
+        lambda x: torch.mul(x, 0.5, out=x),
+        lambda x: x.bool().sub_(True),
+        lambda x: x.masked_fill_(x > 0, 1.5),
+        lambda x: x.index_add_(0, torch.tensor([0]), torch.ones(1)),
+    ],
+)
 def test_numbers_that_a_tensor_cannot_hold_are_refused_where_torch_does(write: Any) -> None:
     """What the program did before is done: the error is not the graph's."""
     for dtype in (torch.int64, torch.float32):
@@ -233,6 +246,7 @@ def test_numbers_that_a_tensor_cannot_hold_are_refused_where_torch_does(write: A
             log.append(1)
             write(x)
             return x
+
         want, got = [], []
         for call, out in ((f, want), (framelift.compile(f, backend="eager"), got)):
             log, x = [], torch.arange(3, dtype=dtype)
@@ -268,17 +282,26 @@ def test_an_empty_tensor_made_inside_takes_the_size_of_what_is_written_to_it():
     for sizes in ((3, 4), (5, 2)):
         check(program, torch.randn(sizes))
         check(program, torch.randn(sizes), backend="aot_eager", graphs=None)
-    check(program, torch.randn(3, 4), mutate=lambda _, world: world.args.__setitem__(0, torch.arange(30.0).reshape(5, 6)), calls=2, captures=2, graphs=None)
+    check(
+        program,
+        torch.randn(3, 4),
+        mutate=lambda _, world: world.args.__setitem__(0, torch.arange(30.0).reshape(5, 6)),
+        calls=2,
+        captures=2,
+        graphs=None,
+    )
 
 
-@pytest.mark.parametrize("out", [lambda: torch.empty(2), lambda: torch.empty(0, 3).view(3, 0), lambda: torch.empty(0).T])
+@pytest.mark.parametrize(
+    "out", [lambda: torch.empty(2), lambda: torch.empty(0, 3).view(3, 0), lambda: torch.empty(0).T]
+)
 def test_other_sizes_are_not_changed(out):
     def program(x):
         made = out()
         return torch.sin(x.T, out=made), made.stride()
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")   # torch discourages it
+        warnings.simplefilter("ignore")  # torch discourages it
         check(program, torch.randn(3, 4), graphs=None, breaks=None, captures=None)
 
 
@@ -292,11 +315,22 @@ def test_buffers_made_inside():
 
 
 def test_legacy_classes_make_tensors_of_data():
-    check(lambda x: (torch.FloatTensor([1, 2]), torch.LongTensor([[1.5], [2]]), torch.BoolTensor((2, 0)), torch.ByteTensor([True]), x + 1), torch.ones(2))
+    check(
+        lambda x: (
+            torch.FloatTensor([1, 2]),
+            torch.LongTensor([[1.5], [2]]),
+            torch.BoolTensor((2, 0)),
+            torch.ByteTensor([True]),
+            x + 1,
+        ),
+        torch.ones(2),
+    )
     check(lambda x: torch.FloatTensor(x), torch.ones(2), breaks=None, graphs=None)
 
 
-@pytest.mark.parametrize("make", [lambda y: torch.ones(3, requires_grad=True), lambda y: nn.Parameter(y.detach().clone())])
+@pytest.mark.parametrize(
+    "make", [lambda y: torch.ones(3, requires_grad=True), lambda y: nn.Parameter(y.detach().clone())]
+)
 def test_a_leaf_that_is_a_result_beside_what_depends_on_it_is_made_in_plain_python(make):
     def program(x):
         y = x.sin()
@@ -315,7 +349,7 @@ def test_a_leaf_that_is_a_result_beside_what_depends_on_it_is_made_in_plain_pyth
         for leaf, result in pairs:
             result.sum().backward()
         assert torch.equal(pairs[0][0].grad, pairs[1][0].grad) and torch.equal(pairs[0][1], pairs[1][1])
-    assert graphs[0] == ["sin"] and graphs[-1] == ["cos"]   # between them `make`, captured on its own
+    assert graphs[0] == ["sin"] and graphs[-1] == ["cos"]  # between them `make`, captured on its own
     with pytest.raises(framelift.exc.Unsupported, match=r"leaf = make\(y\)"):
         framelift.compile(program, backend="eager", fullgraph=True)(torch.arange(3.0))
 

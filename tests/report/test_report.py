@@ -46,6 +46,7 @@ def compiled(function, **options):
 
 # ---- the record -------------------------------------------------------------------------------------------------------
 
+
 def test_print_is_one_paragraph() -> None:
     f = compiled(branch)
     assert str(f) == "<compiled branch: not captured yet>"
@@ -77,7 +78,9 @@ def test_reset_clears_the_record() -> None:
 def test_a_module_prints_its_paragraph_and_shows_its_modules() -> None:
     f = framelift.compile(Model(), backend="eager")
     f(X)
-    assert str(f).startswith("<compiled Model: 1 graph with") and repr(f).startswith("OptimizedModule(\n  (_orig_mod): Model(")
+    assert str(f).startswith("<compiled Model: 1 graph with") and repr(f).startswith(
+        "OptimizedModule(\n  (_orig_mod): Model("
+    )
 
 
 def test_time_is_known_by_function_without_asking() -> None:
@@ -92,11 +95,12 @@ def test_time_is_known_by_function_without_asking() -> None:
     times = {one.name.rpartition(".")[2]: one for one in f.report().times}
     assert times["inner"].calls == 4 and times["outer"].calls == 1 and not times["inner"].library
     assert 0 < times["outer"].own < times["outer"].total <= f.report().phases["rehearse"]
-    assert 0 < times["inner"].own <= times["inner"].total * 1.001      # the outermost frames only
+    assert 0 < times["inner"].own <= times["inner"].total * 1.001  # the outermost frames only
     assert "rehearsing time by function" in f.report().to_text()
 
 
 # ---- breaks, recompiles, constants ------------------------------------------------------------------------------------
+
 
 def test_breaks_are_grouped_by_root_cause() -> None:
     def outer(x):
@@ -143,7 +147,10 @@ def test_steps_of_a_loop_around_a_break_are_no_break_of_their_own() -> None:
     f(X, [X, X + 1, X + 2])
     found = f.report()
     (one,) = found.breaks
-    assert one.reason == "tensor-item" and [loop.expression.partition(":")[0] for loop in one.loops] in (["for item in items"], ["items"])
+    assert one.reason == "tensor-item" and [loop.expression.partition(":")[0] for loop in one.loops] in (
+        ["for item in items"],
+        ["items"],
+    )
     assert str(f).count("1 break,") == 1 and framelift.explain(accumulate)(X, [X, X + 1, X + 2]).graph_break_count == 1
 
 
@@ -163,10 +170,16 @@ def test_values_on_the_stack_are_called_by_their_expressions() -> None:
     f(X), f(X * 2), f(X * 3)
     found = f.report()
     (again,) = found.recompiles
-    assert again.origin == "x.abs().max().item()" and again.result_of == found.breaks[0].id and "fix that break" in again.fix
+    assert (
+        again.origin == "x.abs().max().item()"
+        and again.result_of == found.breaks[0].id
+        and "fix that break" in again.fix
+    )
     behind = next(c for c in found.functions[0].captures if c.resume)
     assert behind.after == found.breaks[0].id and "# resumes after: x.abs().max().item()" in behind.resume
-    assert "# with the values of: x, x.abs().max().item()" in behind.resume and behind.resume.endswith("return x / x.abs().max().item()\n")
+    assert "# with the values of: x, x.abs().max().item()" in behind.resume and behind.resume.endswith(
+        "return x / x.abs().max().item()\n"
+    )
     shown = found.to_json() + found.to_text()
     assert '".1' not in shown and " .1" not in shown and " .0" not in shown
 
@@ -184,13 +197,19 @@ def test_printing_has_a_fix_of_its_own() -> None:
 
 def test_calls_beyond_the_limit_are_told() -> None:
     f = compiled(scaled, dynamic=False)
-    with framelift.config.patch(recompile_limit=2), pytest.warns(UserWarning, match="scaled was compiled 2 times") as caught:
+    with (
+        framelift.config.patch(recompile_limit=2),
+        pytest.warns(UserWarning, match="scaled was compiled 2 times") as caught,
+    ):
         for length in range(5):
             f(X, 1, [0] * length)
     assert caught[0].filename == __file__
     (one,) = f.report().refusals
     assert (one.name, one.why, one.calls) == ("scaled", "limit", 3) and "values now has 4 items, had 1" in one.sentence
-    assert "3 calls ran eagerly, config.recompile_limit is reached" in f.report().to_text() and "3 calls ran eagerly" in str(f)
+    assert (
+        "3 calls ran eagerly, config.recompile_limit is reached" in f.report().to_text()
+        and "3 calls ran eagerly" in str(f)
+    )
     framelift.reset()
     assert not f.report().refusals
 
@@ -208,7 +227,7 @@ def test_recompiles_are_old_new_diffs_by_value() -> None:
     f(X, 1, [1, 2])
     f(X, 1, [1, 2, 3])
     (one,) = f.report().recompiles
-    assert (one.origin, one.kind, one.times) == ("values", "LEN", 1)   # a length that changed is symbolic
+    assert (one.origin, one.kind, one.times) == ("values", "LEN", 1)  # a length that changed is symbolic
     assert one.changes == (("1 item", "2 items"),)
     assert one.source.expression == "values" and "len(values)" in one.source.caret
     f = compiled(scaled)
@@ -217,7 +236,10 @@ def test_recompiles_are_old_new_diffs_by_value() -> None:
     assert (one.origin, one.times, one.changes) == ("values", 2, (("(1,)", "(1, 2)"), ("(1, 2)", "(1, 2, 3)")))
 
 
-@pytest.mark.parametrize(("first", "second", "third"), [((X, 2), (X, 3), (X, 4)), ((X, 1.5), (X, 2.5), (X, 3.5)), ((X, 2), (X.repeat(2, 1), 2), (X.repeat(5, 1), 2))])
+@pytest.mark.parametrize(
+    ("first", "second", "third"),
+    [((X, 2), (X, 3), (X, 4)), ((X, 1.5), (X, 2.5), (X, 3.5)), ((X, 2), (X.repeat(2, 1), 2), (X.repeat(5, 1), 2))],
+)
 def test_what_is_symbolic_since_it_changed_is_settled(first, second, third) -> None:
     def program(x, n):
         return x.mean(0) * n
@@ -225,8 +247,13 @@ def test_what_is_symbolic_since_it_changed_is_settled(first, second, third) -> N
     f = compiled(program)
     f(*first), f(*second), f(*third)
     (one,) = f.report().recompiles
-    assert one.settled and one.times == 1 and one.fix.startswith("Nothing more to do") and "symbolic since then" in f.report().to_text()
-    again = compiled(program, dynamic=True)      # what the fix names
+    assert (
+        one.settled
+        and one.times == 1
+        and one.fix.startswith("Nothing more to do")
+        and "symbolic since then" in f.report().to_text()
+    )
+    again = compiled(program, dynamic=True)  # what the fix names
     again(*first), again(*second), again(*third)
     assert not again.report().recompiles
 
@@ -235,6 +262,7 @@ def logged(function):
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
         return function(*args, **kwargs)
+
     return wrapper
 
 
@@ -278,12 +306,15 @@ def test_the_graph_shows_the_users_lines() -> None:
     f(X, 2, [])
     (capture,) = f.report().functions[0].captures
     assert "test_report.py:" in capture.graph
-    assert ": return x * n + len(values)" in capture.graph and capture.graph.rstrip().splitlines()[-1].startswith("    return (")
+    assert ": return x * n + len(values)" in capture.graph and capture.graph.rstrip().splitlines()[-1].startswith(
+        "    return ("
+    )
     assert "def entry(inputs, externals)" in capture.entry
     assert any(guard.path == "n" and guard.checks == ("== 2",) for guard in capture.guard_tree)
 
 
 # ---- forms ------------------------------------------------------------------------------------------------------------
+
 
 def matches(value, rule, defs) -> bool:
     """As much of JSON schema as ours uses."""
@@ -291,14 +322,24 @@ def matches(value, rule, defs) -> bool:
         return matches(value, defs[rule["$ref"].rpartition("/")[2]], defs)
     if "anyOf" in rule:
         return any(matches(value, one, defs) for one in rule["anyOf"])
-    kinds = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "null": type(None), "array": list, "object": dict}
+    kinds = {
+        "string": str,
+        "integer": int,
+        "number": (int, float),
+        "boolean": bool,
+        "null": type(None),
+        "array": list,
+        "object": dict,
+    }
     if not isinstance(value, kinds[rule["type"]]):
         return False
     if rule["type"] == "array":
         rules = rule.get("prefixItems") or [rule["items"]] * len(value)
         return len(rules) == len(value) and all(matches(v, r, defs) for v, r in zip(value, rules))
     if rule["type"] == "object" and "properties" in rule:
-        return value.keys() == rule["properties"].keys() and all(matches(v, rule["properties"][k], defs) for k, v in value.items())
+        return value.keys() == rule["properties"].keys() and all(
+            matches(v, rule["properties"][k], defs) for k, v in value.items()
+        )
     return True
 
 
@@ -314,7 +355,10 @@ def test_json_follows_its_schema_and_ids_are_stable() -> None:
     for document in texts[0]:
         assert matches(document, SCHEMA, SCHEMA["$defs"])
         assert document["schema"] == 3
-    ids = [[(b["id"], [r["id"] for r in d["recompiles"]]) for d in document for b in d["breaks"] or [{"id": ""}]] for document in texts]
+    ids = [
+        [(b["id"], [r["id"] for r in d["recompiles"]]) for d in document for b in d["breaks"] or [{"id": ""}]]
+        for document in texts
+    ]
     assert ids[0] == ids[1] and any("tensor-bool@" in id_ for id_, _ in ids[0])
 
 
@@ -331,25 +375,37 @@ def test_html_is_one_file_that_names_everything() -> None:
     f = compiled(branch)
     f(X)
     page, fragment = f.report().to_html(), f.report()._repr_html_()
-    assert page.count("<script") == 2 and "src=" not in page.split("<script")[0] and "http" not in page.split('id="data"')[0]
+    assert (
+        page.count("<script") == 2
+        and "src=" not in page.split("<script")[0]
+        and "http" not in page.split('id="data"')[0]
+    )
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
     assert data["breaks"][0]["source"]["expression"] == "y.sum() > 0"
     assert "<script" not in fragment and "y.sum() &gt; 0" in fragment
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
-@pytest.mark.parametrize(("view", "texts"), [
-    ("", ("torch.where(y.sum() &gt; 0, a, b)", "^^^", "splits 1 graph")),
-    ("#/timeline", ("p-rehearse", "Chrome trace", "Rehearsing time by function")),
-    ("#/constants", ("specialized on", "(2, 3)")),
-    ("#/function/FUNCTION", ("Graph", "l_x_.sin()", "Entry: the function that runs instead", "Ended by", "Guards"))])
+@pytest.mark.parametrize(
+    ("view", "texts"),
+    [
+        ("", ("torch.where(y.sum() &gt; 0, a, b)", "^^^", "splits 1 graph")),
+        ("#/timeline", ("p-rehearse", "Chrome trace", "Rehearsing time by function")),
+        ("#/constants", ("specialized on", "(2, 3)")),
+        ("#/function/FUNCTION", ("Graph", "l_x_.sin()", "Entry: the function that runs instead", "Ended by", "Guards")),
+    ],
+)
 def test_a_browser_shows_the_page(tmp_path, view, texts) -> None:
     f = compiled(branch)
     f(X)
     view = view.replace("FUNCTION", urllib.parse.quote(f.report().functions[0].id, safe=""))
     f.report().save(tmp_path / "r.html")
-    done = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"file://{tmp_path}/r.html{view}"],
-                          capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"file://{tmp_path}/r.html{view}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     shown = done.stdout.split("<main")[1].split("</main>")[0]
     assert not [text for text in texts if text not in shown]
 
@@ -369,7 +425,10 @@ def test_text_in_a_page_cannot_end_its_script() -> None:
     f(X)
     page = f.report().to_html(title="<&>")
     assert page.count("</script>") == 2 and "<title>&lt;&amp;&gt;</title>" in page
-    assert "{{style}}" in json.loads(page.split('id="data">')[1].split("</script>")[0])["functions"][0]["captures"][0]["graph"]
+    assert (
+        "{{style}}"
+        in json.loads(page.split('id="data">')[1].split("</script>")[0])["functions"][0]["captures"][0]["graph"]
+    )
 
 
 def test_saved_by_the_files_ending(tmp_path) -> None:
@@ -397,11 +456,16 @@ def test_report_of_a_script(tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.setattr(compiling, "_compiled", compiling._compiled)
     script, out = tmp_path / "script.py", {kind: str(tmp_path / f"out.{kind}") for kind in ("html", "json", "trace")}
     script.write_text(SCRIPT)
-    status = cli.main(["report", "-o", out["html"], "--json", out["json"], "--trace", out["trace"], "--text", str(script), "3"])
+    status = cli.main(
+        ["report", "-o", out["html"], "--json", out["json"], "--trace", out["trace"], "--text", str(script), "3"]
+    )
     assert status == 3
     document = json.loads(open(out["json"]).read())
     assert document["name"] == "script.py" and document["breaks"][0]["source"]["line"] == 4
-    assert {event["cat"] for event in json.loads(open(out["trace"]).read())["traceEvents"][1:]} >= {"rehearse", "guards"}
+    assert {event["cat"] for event in json.loads(open(out["trace"]).read())["traceEvents"][1:]} >= {
+        "rehearse",
+        "guards",
+    }
     assert open(out["html"]).read().startswith("<!doctype html>")
     printed = capsys.readouterr()
     assert "[tensor-item]" in printed.out and "HTML report in" in printed.err
@@ -416,7 +480,13 @@ def test_a_script_that_is_missing_or_fails(tmp_path, capsys, monkeypatch) -> Non
     script.write_text("def f():\n    raise ValueError('mine')\nf()\n")
     assert cli.main(["report", "-o", str(out), str(script)]) == 1
     text = capsys.readouterr().err
-    assert "ValueError: mine" in text and "cli.py" not in text and "runpy" not in text and "use --drop-in" in text and out.exists()
+    assert (
+        "ValueError: mine" in text
+        and "cli.py" not in text
+        and "runpy" not in text
+        and "use --drop-in" in text
+        and out.exists()
+    )
 
 
 def test_what_was_not_compiled_has_no_report() -> None:
@@ -426,13 +496,23 @@ def test_what_was_not_compiled_has_no_report() -> None:
 
 
 def test_reasons_on_the_command_line(capsys) -> None:
-    assert cli.main(["explain"]) == 0 and cli.main(["explain", "tensor-bool"]) == 0 and cli.main(["explain", "nothing"]) == 2
+    assert (
+        cli.main(["explain"]) == 0
+        and cli.main(["explain", "tensor-bool"]) == 0
+        and cli.main(["explain", "nothing"]) == 2
+    )
     assert cli.main(["explain", "tensor-bol"]) == 2
     printed = capsys.readouterr()
-    assert "torch.where" in printed.out and "unknown-callable" in printed.out and "no reason is called 'nothing'" in printed.err and "did you mean tensor-bool?" in printed.err
+    assert (
+        "torch.where" in printed.out
+        and "unknown-callable" in printed.out
+        and "no reason is called 'nothing'" in printed.err
+        and "did you mean tensor-bool?" in printed.err
+    )
 
 
 # ---- explain and dry_run ----------------------------------------------------------------------------------------------
+
 
 def test_explain_leaves_other_captures_alone() -> None:
     f = compiled(scaled)
@@ -463,6 +543,7 @@ def test_dry_run_runs_nothing() -> None:
 
 
 # ---- assertions -------------------------------------------------------------------------------------------------------
+
 
 def test_assert_captured() -> None:
     assert torch.equal(assert_captured(scaled, X, 2, []), X * 2)
@@ -497,6 +578,16 @@ def test_pytest_plugin(tmp_path) -> None:
             if report.when == "call":
                 seen.append((report.nodeid.rpartition(":")[2], report.outcome))
 
-    arguments = ["-q", "-p", "framelift.pytest_plugin", "-p", "no:cacheprovider", "--strict-markers", "--no-header", "--rootdir", str(tmp_path)]
+    arguments = [
+        "-q",
+        "-p",
+        "framelift.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "--strict-markers",
+        "--no-header",
+        "--rootdir",
+        str(tmp_path),
+    ]
     pytest.main([*arguments, str(tmp_path)], plugins=[Watch()])
     assert seen == [("test_whole", "passed"), ("test_broken", "passed"), ("test_fails", "failed")]

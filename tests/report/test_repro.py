@@ -35,6 +35,7 @@ def compiled(function=program, **options):
 
 # ---- logs -------------------------------------------------------------------------------------------------------------
 
+
 @pytest.fixture
 def quiet():
     yield
@@ -64,7 +65,10 @@ def test_no_topic_is_shown_unless_asked_for(quiet, capsys) -> None:
 
 def test_logs_by_environment(quiet, capsys) -> None:
     framelift.vocabulary.log._configure("all,-entry,+guards,wrong,help")
-    assert framelift.vocabulary.log.topic("guards").level == logging.DEBUG and framelift.vocabulary.log.topic("entry").level == logging.NOTSET
+    assert (
+        framelift.vocabulary.log.topic("guards").level == logging.DEBUG
+        and framelift.vocabulary.log.topic("entry").level == logging.NOTSET
+    )
     assert framelift.vocabulary.log.topic("perf").level == logging.INFO
     text = capsys.readouterr().err
     assert "no topic 'wrong'" in text and "why something was recompiled" in text
@@ -91,6 +95,7 @@ def test_structured_trace() -> None:
 
 # ---- progress, listeners, profiles --------------------------------------------------------------------------------------
 
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -105,8 +110,11 @@ def test_progress_line(monkeypatch) -> None:
 
     def slow(graph_module, _examples):
         import time
+
         deadline = time.monotonic() + 5
-        while "compiling the graph of program (5 operations)" not in terminal.getvalue() and time.monotonic() < deadline:
+        while (
+            "compiling the graph of program (5 operations)" not in terminal.getvalue() and time.monotonic() < deadline
+        ):
             time.sleep(0.02)
         shown.append(terminal.getvalue())
         return graph_module.forward
@@ -127,8 +135,12 @@ def test_progress_names_the_line_that_was_reached(monkeypatch) -> None:
 
     compiled(backend=look)(X, 1)
     line = program.__code__.co_firstlineno + 1
-    assert said[0].startswith("framelift: rehearsing program at program (") and said[0].endswith(f"test_repro.py:{line}), 2 s")
-    assert progress.sentence(captures[-1], "rehearse", 3) == "framelift: rehearsing program, 3 s"     # nothing of it is kept
+    assert said[0].startswith("framelift: rehearsing program at program (") and said[0].endswith(
+        f"test_repro.py:{line}), 2 s"
+    )
+    assert (
+        progress.sentence(captures[-1], "rehearse", 3) == "framelift: rehearsing program, 3 s"
+    )  # nothing of it is kept
 
 
 def test_progress_tells_what_is_shared(monkeypatch) -> None:
@@ -150,7 +162,7 @@ def test_what_is_being_compiled_in_the_background(monkeypatch) -> None:
     framelift.reset()
     waiting = framelift.compile(program, backend="eager", background="manual")
     waiting(X, 1)
-    assert not waiting.report().functions[0].captures[0].compiling   # there is nothing to compile
+    assert not waiting.report().functions[0].captures[0].compiling  # there is nothing to compile
     waiting = framelift.compile(program, backend="aot_eager", background="manual")
     waiting(X, 1)
     assert "1 compiling in the background" in progress.so_far()
@@ -215,21 +227,23 @@ def test_ranges_in_the_profiler() -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         f(X, 1)
     parts = [event for event in profile.events() if event.name.startswith("framelift ")]
-    assert [event.name.partition(":")[0].split()[1] for event in sorted(parts, key=lambda event: event.time_range.start)] == [
-        "guards", "run", "gather", "graph", "effects"]
+    assert [
+        event.name.partition(":")[0].split()[1] for event in sorted(parts, key=lambda event: event.time_range.start)
+    ] == ["guards", "run", "gather", "graph", "effects"]
     graph = next(event for event in parts if " graph" in event.name).time_range
     sine = next(event for event in profile.events() if event.name == "aten::sin").time_range
     assert graph.start <= sine.start and sine.end <= graph.end
-    assert not isinstance(f.entries[0].info.ranges.space["graph"], ranges._Ranged)      # nothing of it stays
+    assert not isinstance(f.entries[0].info.ranges.space["graph"], ranges._Ranged)  # nothing of it stays
 
 
 def test_ranges_of_a_run_that_fails_or_runs_in_two_threads() -> None:
     def broken(graph_module, _examples):
         def run(*inputs):
             raise ValueError("mine")
+
         return run
 
-    f = compiled(lambda x: x.add_(1), backend=broken)       # it writes to its input, so that it is not run again
+    f = compiled(lambda x: x.add_(1), backend=broken)  # it writes to its input, so that it is not run again
     both = compiled(program)
     both(X, 1)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
@@ -246,6 +260,7 @@ def test_ranges_of_a_run_that_fails_or_runs_in_two_threads() -> None:
 
 
 # ---- repro files ------------------------------------------------------------------------------------------------------
+
 
 def test_a_repro_file_runs(tmp_path, capsys) -> None:
     f = compiled(backend="aot_eager")
@@ -282,7 +297,9 @@ def failing(graph_module, _examples):
 
 def test_a_failing_backend_leaves_a_repro_that_can_be_made_smaller(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("FRAMELIFT_REPRO_DIR", str(tmp_path))
-    monkeypatch.setattr(sys.modules["framelift.report.repro"], "_numbers", itertools.count(1))   # a process writes few of them
+    monkeypatch.setattr(
+        sys.modules["framelift.report.repro"], "_numbers", itertools.count(1)
+    )  # a process writes few of them
     monkeypatch.setitem(framelift.backends.registrations.BACKENDS, "failing", failing)
     with pytest.raises(framelift.exc.BackendCompilerFailed) as caught:
         compiled(backend="failing")(X, 3)

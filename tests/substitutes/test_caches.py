@@ -21,11 +21,11 @@ class Doubler:
     def __init__(self) -> None:
         self.told: list[int] = []
 
-    @functools.lru_cache(None)   # noqa: B019
+    @functools.lru_cache(None)  # noqa: B019
     def twice(self, n: int) -> int:
         return 2 * n
 
-    @functools.lru_cache(None)   # noqa: B019
+    @functools.lru_cache(None)  # noqa: B019
     def tell(self, n: int) -> None:
         self.told.append(n)
 
@@ -84,7 +84,7 @@ def test_levels_of_loggers() -> None:
     log.propagate = False
     compiled = framelift.compile(f, backend="eager", fullgraph=True)
     assert compiled(torch.ones(())) == 0 and not heard
-    assert logging.WARNING not in log._cache   # type: ignore[attr-defined]
+    assert logging.WARNING not in log._cache  # type: ignore[attr-defined]
     log.setLevel(logging.WARNING)
     compiled = framelift.compile(f, backend="eager")
     assert compiled(torch.ones(())) == 2 and compiled(torch.ones(())) == 2 and heard == ["first"]
@@ -97,7 +97,9 @@ def test_padding_is_as_in_plain_python() -> None:
     with torch.no_grad():
         want = encoder(x, src_key_padding_mask=mask)
         torch.testing.assert_close(framelift.compile(encoder, backend="eager")(x, src_key_padding_mask=mask), want)
-        whole = framelift.compile(encoder, backend="eager", fullgraph=True)(x, src_key_padding_mask=mask)   # as who compiles it is told
+        whole = framelift.compile(encoder, backend="eager", fullgraph=True)(
+            x, src_key_padding_mask=mask
+        )  # as who compiles it is told
     torch.testing.assert_close(whole[~mask], want[~mask])
 
 
@@ -111,7 +113,14 @@ def test_one_answer_for_one_key() -> None:
         return n, "typed"
 
     def f(x, n):
-        return x + pair(n)[1], pair(n) is pair(n=n), pair(n) is pair(n), pair(n) is pair(float(n)), by_type(n) is by_type(float(n)), by_type(1)[0]
+        return (
+            x + pair(n)[1],
+            pair(n) is pair(n=n),
+            pair(n) is pair(n),
+            pair(n) is pair(float(n)),
+            by_type(n) is by_type(float(n)),
+            by_type(1)[0],
+        )
 
     check(f, torch.ones(2), 3)
 
@@ -119,11 +128,24 @@ def test_one_answer_for_one_key() -> None:
     def both(n, m):
         return n, m, "both"
 
-    check(lambda x, n: (x + 1, both(n, 2), both(n, 2.0) is both(float(n), 2), both(True, 2), both(1, 2), both(True, 2) is both(1, 2), both((n, 1), 2) is both((3.0, 1), 2)),
-          torch.ones(2), 3)
+    check(
+        lambda x, n: (
+            x + 1,
+            both(n, 2),
+            both(n, 2.0) is both(float(n), 2),
+            both(True, 2),
+            both(1, 2),
+            both(True, 2) is both(1, 2),
+            both((n, 1), 2) is both((3.0, 1), 2),
+        ),
+        torch.ones(2),
+        3,
+    )
 
 
-@pytest.mark.parametrize("make", [lambda n: [n], lambda n: {"n": n}, lambda n: types.SimpleNamespace(n=n), lambda n: ([n], n)])
+@pytest.mark.parametrize(
+    "make", [lambda n: [n], lambda n: {"n": n}, lambda n: types.SimpleNamespace(n=n), lambda n: ([n], n)]
+)
 def test_a_cached_object_is_the_one_that_others_hold(make) -> None:
     kept = functools.lru_cache(None)(make)
     held = kept(3)
@@ -132,7 +154,12 @@ def test_a_cached_object_is_the_one_that_others_hold(make) -> None:
         return x + 1, kept(3) is held, kept(3), str(kept(3))
 
     compiled = framelift.compile(f, backend="eager")
-    for change in (lambda: None, lambda: None, lambda: getattr(held, "append", id)(4), lambda: getattr(held, "update", dict)(more=4)):
+    for change in (
+        lambda: None,
+        lambda: None,
+        lambda: getattr(held, "append", id)(4),
+        lambda: getattr(held, "update", dict)(more=4),
+    ):
         change()
         assert compiled(torch.ones(2))[1:] == (True, held, str(held))
         assert compiled(torch.ones(2))[2] is held

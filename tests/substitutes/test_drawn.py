@@ -38,8 +38,19 @@ def compare(program: Any, *args: Any, calls: int = 10, backend: Any = "eager", *
         STATE.seed(8)
         SHARED.set_state(STATE.get_state())
         MODERN.bit_generator.state = np.random.PCG64(9).state
-        rows.append([[str(function(*args)), hash(random.getstate()), hash(OWN.getstate()), np.random.get_state()[1:], STATE.get_state()[1:], MODERN.bit_generator.state]
-                     for _ in range(calls)])
+        rows.append(
+            [
+                [
+                    str(function(*args)),
+                    hash(random.getstate()),
+                    hash(OWN.getstate()),
+                    np.random.get_state()[1:],
+                    STATE.get_state()[1:],
+                    MODERN.bit_generator.state,
+                ]
+                for _ in range(calls)
+            ]
+        )
         rows[-1] = str(rows[-1])
     assert rows[0] == rows[1]
     return compiled
@@ -66,9 +77,19 @@ def both(x):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("program", [
-    lambda x: x + random.random(), lambda x: x * random.uniform(2, 4) + random.randint(0, 1), both, unused, seeded,
-    lambda x: x[random.randint(0, 1)], lambda x: torch.zeros(random.randint(2, 5)) + x[0], lambda x: (random.random(), random.getrandbits(8), x)])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x + random.random(),
+        lambda x: x * random.uniform(2, 4) + random.randint(0, 1),
+        both,
+        unused,
+        seeded,
+        lambda x: x[random.randint(0, 1)],
+        lambda x: torch.zeros(random.randint(2, 5)) + x[0],
+        lambda x: (random.random(), random.getrandbits(8), x),
+    ],
+)
 def test_one_capture_serves_every_state(program: Any, backend: str) -> None:
     assert len(compare(program, X, fullgraph=True, backend=backend).entries) == 1
 
@@ -171,6 +192,7 @@ def test_without_symbols_the_state_is_a_fact() -> None:
 
 # ---- numpy ----------------------------------------------------------------------------------------------------------
 
+
 def changed_later(x):
     values = [1, 2, 3]
     chosen = np.random.choice(values)
@@ -186,18 +208,38 @@ def written_to(x):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("program", [
-    lambda x: x + torch.from_numpy(np.random.randn(2)), lambda x: x * np.random.rand() + np.random.randint(0, 9), changed_later, written_to,
-    lambda x: np.random.uniform(low=-1, high=1, size=(2, 2)), lambda x: x[torch.from_numpy(np.random.permutation(2))], lambda x: x + STATE.rand(),
-    lambda x: x * MODERN.random() + torch.from_numpy(MODERN.normal(size=2)) + MODERN.integers(0, 9), lambda x: (x + STATE.randn() + SHARED.randn(), STATE.randn()),
-    lambda x: (x + random.random() + np.random.random(), np.random.normal(loc=3.0)), lambda x: (np.random.randn(3), np.random.rand(), x + 1)[2],
-    lambda x: torch.tensor([np.random.uniform(size=(2, 1))] * 2, dtype=torch.float32) + x])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x + torch.from_numpy(np.random.randn(2)),
+        lambda x: x * np.random.rand() + np.random.randint(0, 9),
+        changed_later,
+        written_to,
+        lambda x: np.random.uniform(low=-1, high=1, size=(2, 2)),
+        lambda x: x[torch.from_numpy(np.random.permutation(2))],
+        lambda x: x + STATE.rand(),
+        lambda x: x * MODERN.random() + torch.from_numpy(MODERN.normal(size=2)) + MODERN.integers(0, 9),
+        lambda x: (x + STATE.randn() + SHARED.randn(), STATE.randn()),
+        lambda x: (x + random.random() + np.random.random(), np.random.normal(loc=3.0)),
+        lambda x: (np.random.randn(3), np.random.rand(), x + 1)[2],
+        lambda x: torch.tensor([np.random.uniform(size=(2, 1))] * 2, dtype=torch.float32) + x,
+    ],
+)
 def test_numpys_generators(program: Any, backend: str) -> None:
     assert len(compare(program, X, fullgraph=True, backend=backend).entries) == 1
 
 
 def test_numpys_numbers_that_decide() -> None:
-    assert len(compare(lambda x: x + 1 if MODERN.random() < 0.5 and STATE.normal() + SHARED.normal() < 9 else x - 1, X, fullgraph=True).entries) == 2
+    assert (
+        len(
+            compare(
+                lambda x: x + 1 if MODERN.random() < 0.5 and STATE.normal() + SHARED.normal() < 9 else x - 1,
+                X,
+                fullgraph=True,
+            ).entries
+        )
+        == 2
+    )
     assert len(compare(lambda x: x + 1 if np.random.rand() < 0.5 else x - 1, X, fullgraph=True).entries) == 2
 
 
@@ -206,20 +248,29 @@ def seeding(x):
     return x + np.random.rand()
 
 
-@pytest.mark.parametrize("program", [
-    seeding, lambda x: x + len(np.random.choice(["a", "bc"])), lambda x: x + np.random.RandomState(np.random.PCG64(3)).rand(),
-    lambda x: torch.vmap(lambda y: y * np.random.rand())(x), lambda x: x + np.random.get_state()[2]])
+@pytest.mark.parametrize(
+    "program",
+    [
+        seeding,
+        lambda x: x + len(np.random.choice(["a", "bc"])),
+        lambda x: x + np.random.RandomState(np.random.PCG64(3)).rand(),
+        lambda x: torch.vmap(lambda y: y * np.random.rand())(x),
+        lambda x: x + np.random.get_state()[2],
+    ],
+)
 def test_numpys_generators_that_plain_python_uses(program: Any) -> None:
     compare(program, X)
 
 
 def test_many_numbers_are_facts_of_the_state() -> None:
     """Thousands of symbols would take longer to follow than the program is worth."""
+
     def program(x: Any) -> Any:
         total = 0
         for _ in range(2000):
             total = (total << 1 ^ random.getrandbits(8)) & 0xFFFF
         return x + total
+
     compiled = framelift.compile(program, backend="eager", fullgraph=True)
     for seed in (1, 2):
         random.seed(seed)

@@ -50,23 +50,36 @@ def compared(make: Callable[[Counting], Callable[[torch.Tensor], Any]], captures
         assert framelift.stats()["captures"] == captures and not framelift.stats()["breaks"]
 
 
-TABLES = {"dict": {5: "a", 9: "b"}, "Counter": collections.Counter([5, 9]), "OrderedDict": collections.OrderedDict({5: 1, 9: 2}), "set": {5, 9},
-          "frozenset": frozenset((5, 9)), "mixed": {"a", None, (1, 2), 5, 9.0}, "keys": {5: 1, 9: 2}.keys(), "list": [5, 9]}
+TABLES = {
+    "dict": {5: "a", 9: "b"},
+    "Counter": collections.Counter([5, 9]),
+    "OrderedDict": collections.OrderedDict({5: 1, 9: 2}),
+    "set": {5, 9},
+    "frozenset": frozenset((5, 9)),
+    "mixed": {"a", None, (1, 2), 5, 9.0},
+    "keys": {5: 1, 9: 2}.keys(),
+    "list": [5, 9],
+}
 
 
-def looking(table: Any, step: Any = 1, has: Callable[[Any, Any], bool] = lambda table, number: number in table) -> Callable[[Counting], Callable[[torch.Tensor], Any]]:
+def looking(
+    table: Any, step: Any = 1, has: Callable[[Any, Any], bool] = lambda table, number: number in table
+) -> Callable[[Counting], Callable[[torch.Tensor], Any]]:
     """Makes functions that count by `step`, and look for the count."""
+
     def make(counting: Counting) -> Callable[[torch.Tensor], Any]:
         def f(x):
             counting.now += step
             return x * 2 if has(table, counting.now) else x * 3
+
         return f
+
     return make
 
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_a_count_is_looked_for(kind: str) -> None:
-    compared(looking(TABLES[kind]), 3)   # neither, the one, the other
+    compared(looking(TABLES[kind]), 3)  # neither, the one, the other
     compared(looking(TABLES[kind], has=lambda table, number: number not in table), 3)
 
 
@@ -77,8 +90,8 @@ def test_by_its_function(kind: str) -> None:
 
 def test_truth_values_floats_and_nan_are_keys() -> None:
     compared(looking({True, 4}), 3)
-    compared(looking({True, float("nan"), 4}), None)   # a set with a NaN breaks
-    compared(looking({2.5, 4}, 0.5), 4)   # 0 is an int, all others are floats
+    compared(looking({True, float("nan"), 4}), None)  # a set with a NaN breaks
+    compared(looking({2.5, 4}, 0.5), 4)  # 0 is an int, all others are floats
     compared(looking(set()), 1)
 
 
@@ -153,6 +166,7 @@ def test_a_break_behind_it() -> None:
         def f(x):
             counting.now += 1
             return x + 1 if counting.now in Table() else x - 1
+
         return f
 
     plain, captured = make(Counting()), make(Counting())

@@ -30,14 +30,27 @@ def compare(program: Any, *args: Any) -> Any:
         for a, b in zip(parts((want, plain)), parts((got, watched)), strict=True):
             assert type(a) is type(b), (a, b)
             if a is not Ellipsis and not isinstance(a, slice):
-                assert getattr(a, "dtype", None) == getattr(b, "dtype", None) and np.allclose(np.asarray(a), np.asarray(b))
+                assert getattr(a, "dtype", None) == getattr(b, "dtype", None) and np.allclose(
+                    np.asarray(a), np.asarray(b)
+                )
     return got
 
 
 def from_tensor(x: Any) -> Any:
     a = x.numpy()
-    return (a.itemsize, a.strides, a.shape, a.ndim, a.size, torch.from_numpy(a.T), a.real, a.copy(), a.reshape([1, a.size]),
-            a.transpose(0, 1), a.astype(np.float64))
+    return (
+        a.itemsize,
+        a.strides,
+        a.shape,
+        a.ndim,
+        a.size,
+        torch.from_numpy(a.T),
+        a.real,
+        a.copy(),
+        a.reshape([1, a.size]),
+        a.transpose(0, 1),
+        a.astype(np.float64),
+    )
 
 
 def functions(x: Any) -> Any:
@@ -46,7 +59,15 @@ def functions(x: Any) -> Any:
 
 def arithmetic(a: Any) -> Any:
     joined = np.concatenate([a, np.ones((1, 2))])
-    return a.sum(), (a * 2 + 1).mean(axis=0), np.sqrt(2.0), a.dtype == np.float64, isinstance(a, np.ndarray), type(a) is np.ndarray, joined
+    return (
+        a.sum(),
+        (a * 2 + 1).mean(axis=0),
+        np.sqrt(2.0),
+        a.dtype == np.float64,
+        isinstance(a, np.ndarray),
+        type(a) is np.ndarray,
+        joined,
+    )
 
 
 def values(x: Any) -> Any:
@@ -57,9 +78,10 @@ def made(x: Any = None) -> Any:
     return np.ones(3) ** 2
 
 
-@pytest.mark.parametrize("program, args", [
-    (from_tensor, (X,)), (functions, (X,)), (arithmetic, (np.arange(4.0).reshape(2, 2),)), (values, (X,)), (made, ()),
-])
+@pytest.mark.parametrize(
+    "program, args",
+    [(from_tensor, (X,)), (functions, (X,)), (arithmetic, (np.arange(4.0).reshape(2, 2),)), (values, (X,)), (made, ())],
+)
 def test_arrays(program: Any, args: tuple[Any, ...]) -> None:
     compare(program, *args)
 
@@ -69,10 +91,14 @@ def store(a: Any, index: Any, value: Any) -> Any:
     return a
 
 
-@pytest.mark.parametrize("a, index, value", [
-    (np.zeros(4), np.s_[...], np.ones(4)), (np.array([[1, 1], [2, 2]]), np.s_[0, ...], np.zeros(2)),
-    (np.array([[1, 1], [2, 2]]), np.s_[..., 0], np.array([3, 3])),
-])
+@pytest.mark.parametrize(
+    "a, index, value",
+    [
+        (np.zeros(4), np.s_[...], np.ones(4)),
+        (np.array([[1, 1], [2, 2]]), np.s_[0, ...], np.zeros(2)),
+        (np.array([[1, 1], [2, 2]]), np.s_[..., 0], np.array([3, 3])),
+    ],
+)
 def test_an_array_that_comes_in_is_written(a: Any, index: Any, value: Any) -> None:
     compare(store, a, index, value)
 
@@ -153,16 +179,31 @@ def test_attributes_that_nobody_has() -> None:
 
 FROM = {"array": lambda a: a, "sum": lambda a: a.sum(), "item": lambda a: a[0][0]}
 DONE: dict[str, Any] = {
-    "/": lambda a: a / 68, "//": lambda a: a // 2, "+": lambda a: a + 2.5, "r-": lambda a: 2 - a, "**": lambda a: a ** 2, "sqrt": np.sqrt, "sum": np.sum, "cumsum": np.cumsum, "mean": np.mean,
-    "where": lambda a: np.where(a > 0, a, 2), "where float": lambda a: np.where(a > 0, a, 2.5), "maximum": lambda a: np.maximum(a, np.float32(1)), "int64": lambda a: a * np.int64(3)}
+    "/": lambda a: a / 68,
+    "//": lambda a: a // 2,
+    "+": lambda a: a + 2.5,
+    "r-": lambda a: 2 - a,
+    "**": lambda a: a**2,
+    "sqrt": np.sqrt,
+    "sum": np.sum,
+    "cumsum": np.cumsum,
+    "mean": np.mean,
+    "where": lambda a: np.where(a > 0, a, 2),
+    "where float": lambda a: np.where(a > 0, a, 2.5),
+    "maximum": lambda a: np.maximum(a, np.float32(1)),
+    "int64": lambda a: a * np.int64(3),
+}
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.bool, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "dtype", [torch.int64, torch.int32, torch.uint8, torch.bool, torch.float16, torch.float32, torch.float64]
+)
 @pytest.mark.parametrize("source", FROM)
 def test_results_are_of_the_kind_numpy_gives(source: str, dtype: torch.dtype) -> None:
     for done in DONE.values():
+
         def program(x: torch.Tensor) -> Any:
-            return done(FROM[source](x.numpy()))   # noqa: B023
+            return done(FROM[source](x.numpy()))  # noqa: B023
 
         x = torch.ones(2, 2).to(dtype)
         try:
@@ -170,18 +211,33 @@ def test_results_are_of_the_kind_numpy_gives(source: str, dtype: torch.dtype) ->
         except TypeError:
             continue
         got = framelift.compile(program, backend="eager")(x)
-        assert type(got) is type(want) and got.dtype == want.dtype and np.shape(got) == np.shape(want) and np.allclose(got, want, rtol=1e-3)
+        assert (
+            type(got) is type(want)
+            and got.dtype == want.dtype
+            and np.shape(got) == np.shape(want)
+            and np.allclose(got, want, rtol=1e-3)
+        )
 
 
 MIXED: list[Any] = [
-    lambda x, a: x + a.sum(), lambda x, a: x + a, lambda x, a: a + x, lambda x, a: a.sum() * x, lambda x, a: x[a.sum() - 4], lambda x, a: torch.add(x, a.sum()), lambda x, a: np.add(a, x),
-    lambda x, a: torch.tensor(a.sum()), lambda x, a: torch.full((2,), a.sum()), lambda x, a: x.reshape(a.sum() - 2, 1)]
+    lambda x, a: x + a.sum(),
+    lambda x, a: x + a,
+    lambda x, a: a + x,
+    lambda x, a: a.sum() * x,
+    lambda x, a: x[a.sum() - 4],
+    lambda x, a: torch.add(x, a.sum()),
+    lambda x, a: np.add(a, x),
+    lambda x, a: torch.tensor(a.sum()),
+    lambda x, a: torch.full((2,), a.sum()),
+    lambda x, a: x.reshape(a.sum() - 2, 1),
+]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("index", range(len(MIXED)))
 def test_arrays_and_tensors_together(index: int) -> None:
     """What fails on stand-ins alone is no exception of the program."""
+
     def program(x: torch.Tensor, y: torch.Tensor) -> Any:
         try:
             return MIXED[index](x, y.numpy())
@@ -193,10 +249,22 @@ def test_arrays_and_tensors_together(index: int) -> None:
     assert type(got) is type(want) and got.dtype == want.dtype and bool((got == want).all())
 
 
-@pytest.mark.parametrize("scalar", [np.int64(3), np.float32(2.5), np.float64(2.5), np.bool_(True), np.int8(2), np.complex64(1 + 2j), np.uint8(7)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "scalar",
+    [np.int64(3), np.float32(2.5), np.float64(2.5), np.bool_(True), np.int8(2), np.complex64(1 + 2j), np.uint8(7)],
+    ids=lambda s: type(s).__name__,
+)
 def test_scalars_given_to_operations(scalar: Any) -> None:
-    for done in (lambda x: x + scalar, lambda x: scalar * x, lambda x: torch.full((2,), scalar), lambda x: torch.tensor(scalar), lambda x: torch.tensor([scalar]), lambda x: torch.as_tensor(scalar),
-                 lambda x: torch.full_like(x, scalar), lambda x: x < scalar):
+    for done in (
+        lambda x: x + scalar,
+        lambda x: scalar * x,
+        lambda x: torch.full((2,), scalar),
+        lambda x: torch.tensor(scalar),
+        lambda x: torch.tensor([scalar]),
+        lambda x: torch.as_tensor(scalar),
+        lambda x: torch.full_like(x, scalar),
+        lambda x: x < scalar,
+    ):
         x = torch.ones(4)
         try:
             want = done(x)
@@ -208,8 +276,10 @@ def test_scalars_given_to_operations(scalar: Any) -> None:
 
 def test_several_arrays_of_which_little_is_read() -> None:
     """The tensors over them are made for each call, and nobody keeps them."""
+
     def f(x: Any, a: Any, b: Any, c: Any) -> Any:
         return x + float(a[0]) if a.shape == b.shape == c.shape else x
+
     captured = framelift.compile(f, backend="eager")
     with framelift.config.patch(strict=True):
         for _ in range(3):
@@ -220,8 +290,16 @@ def test_arrays_made_of_numbers() -> None:
     def program(x: Any) -> Any:
         first = np.array([1.0, 2.5])
         first[0] = 5
-        return (x * 2, first, np.asarray([[1, 2], [3, 4]]), np.array(7), np.array([True, False]), np.array([1, 2.5], dtype=np.float32), np.array((1.9, 2), dtype=int),
-                torch.from_numpy(np.array([x.shape[0], 0.5])))
+        return (
+            x * 2,
+            first,
+            np.asarray([[1, 2], [3, 4]]),
+            np.array(7),
+            np.array([True, False]),
+            np.array([1, 2.5], dtype=np.float32),
+            np.array((1.9, 2), dtype=int),
+            torch.from_numpy(np.array([x.shape[0], 0.5])),
+        )
 
     check(program, X)
 
@@ -250,7 +328,15 @@ def test_each_tensor_over_an_array_is_another_one() -> None:
     def f(x: Any, a: Any) -> Any:
         one, other, third = torch.as_tensor(a), torch.from_numpy(a), torch.asarray(a)
         one.add_(1)
-        return x + other, one is other, other is third, torch.as_tensor(a) is torch.as_tensor(a), {one: 1}.get(other, 2), {one: 1}.get(one), torch.as_tensor(x) is x
+        return (
+            x + other,
+            one is other,
+            other is third,
+            torch.as_tensor(a) is torch.as_tensor(a),
+            {one: 1}.get(other, 2),
+            {one: 1}.get(one),
+            torch.as_tensor(x) is x,
+        )
 
     plain, watched = np.arange(3), np.arange(3)
     want, got = f(torch.ones(3), plain), framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(3), watched)
@@ -260,9 +346,28 @@ def test_each_tensor_over_an_array_is_another_one() -> None:
 
 def test_symbolic_numbers_beside_scalars_of_numpy() -> None:
     """What comes out is numpy's."""
+
     def f(x: Any, n: int, r: float) -> Any:
         two, half = np.int64(2), np.float32(0.5)
-        return (x + n, n + two, two + n, n * half, half - r, r / two, two ** n, n ** two, n // two, divmod(n, two), n % two, n == two, two < n, r > half, n & two, sum([two, n]), max(two, n))
+        return (
+            x + n,
+            n + two,
+            two + n,
+            n * half,
+            half - r,
+            r / two,
+            two**n,
+            n**two,
+            n // two,
+            divmod(n, two),
+            n % two,
+            n == two,
+            two < n,
+            r > half,
+            n & two,
+            sum([two, n]),
+            max(two, n),
+        )
 
     captured = framelift.compile(f, backend="eager")
     for n, r in ((3, 0.25), (4, 0.5), (5, 1.5), (2, 2.5)):
@@ -273,16 +378,55 @@ def test_symbolic_numbers_beside_scalars_of_numpy() -> None:
 
 # ---- what an array says of itself -----------------------------------------------------------------------------------
 
+
 @dataclasses.dataclass
 class Holder:
     held: Any
 
 
-TEXTS = ("repr(a)", "str(a)", "ascii(a)", "format(a, '')", "f'{a}'", "f'{a!r:>30}'", "'%s' % (a,)", "'%(k)s' % {'k': a}", "'{}'.format(a)", "str([a])",
-         "str({'k': a})", "repr(Holder(a))", "str(ValueError(a))", "a.__repr__()", "str(a[0])", "f'{a[0]:.2f}'", "repr(a.sum())", "list(map(repr, [a]))")
-FACTS = ("type(a).__name__", "a.__class__ is type(a)", "hasattr(a, 'tensor')", "getattr(a, 'tensor', None)", "hasattr(a, '__dict__')", "vars(a)", "a.__module__",
-         "hasattr(a, 'ptp')", "setattr(a, 'foo', 1)", "a.base is None", "a.flags.owndata", "(a.resize(4), a.tolist())", "round(a[0])", "{a[0]: 1}",
-         "hash(a)", "dir(a) == dir(np.ndarray)", "type(a.sum)", "bytes(memoryview(a))", "np.isscalar(np.array(1))", "np.isscalar(a[0])", "a.nothing")
+TEXTS = (
+    "repr(a)",
+    "str(a)",
+    "ascii(a)",
+    "format(a, '')",
+    "f'{a}'",
+    "f'{a!r:>30}'",
+    "'%s' % (a,)",
+    "'%(k)s' % {'k': a}",
+    "'{}'.format(a)",
+    "str([a])",
+    "str({'k': a})",
+    "repr(Holder(a))",
+    "str(ValueError(a))",
+    "a.__repr__()",
+    "str(a[0])",
+    "f'{a[0]:.2f}'",
+    "repr(a.sum())",
+    "list(map(repr, [a]))",
+)
+FACTS = (
+    "type(a).__name__",
+    "a.__class__ is type(a)",
+    "hasattr(a, 'tensor')",
+    "getattr(a, 'tensor', None)",
+    "hasattr(a, '__dict__')",
+    "vars(a)",
+    "a.__module__",
+    "hasattr(a, 'ptp')",
+    "setattr(a, 'foo', 1)",
+    "a.base is None",
+    "a.flags.owndata",
+    "(a.resize(4), a.tolist())",
+    "round(a[0])",
+    "{a[0]: 1}",
+    "hash(a)",
+    "dir(a) == dir(np.ndarray)",
+    "type(a.sum)",
+    "bytes(memoryview(a))",
+    "np.isscalar(np.array(1))",
+    "np.isscalar(a[0])",
+    "a.nothing",
+)
 
 
 @pytest.mark.parametrize("made", ["np.array([n, 1])", "np.ones(2)"])
@@ -290,8 +434,11 @@ FACTS = ("type(a).__name__", "a.__class__ is type(a)", "hasattr(a, 'tensor')", "
 def test_an_array_speaks_as_numpys(expression: str, made: str) -> None:
     """Asked in a `try`, so that a complaint inside is not simply raised again in plain Python."""
     names: dict[str, Any] = {"np": np, "Holder": Holder}
-    exec(f"def program(x, n):\n  y, a = x + 1, {made}\n  try: return {expression}, y\n"
-         "  except Exception as error: return type(error), str(error), y", names)
+    exec(
+        f"def program(x, n):\n  y, a = x + 1, {made}\n  try: return {expression}, y\n"
+        "  except Exception as error: return type(error), str(error), y",
+        names,
+    )
     program = names["program"]
     framelift.reset()
     captured = framelift.compile(program, backend="eager")
@@ -309,18 +456,30 @@ def owners(x: Any) -> Any:
 def test_arrays_that_own_their_memory_do_so_outside() -> None:
     got = framelift.compile(owners, backend="eager", fullgraph=True)(X)
     assert [array.flags.owndata for array in got[:-1]] == [array.flags.owndata for array in owners(X)[:-1]]
-    assert np.shares_memory(got[0], got[-1])   # which is why the last one's memory stays the graph's
+    assert np.shares_memory(got[0], got[-1])  # which is why the last one's memory stays the graph's
 
 
 KEPT: list[Any] = []
 
 
-@pytest.mark.parametrize("made", ["np.float32(2.5)", "np.int64(len(x.shape)) + 1", "np.float32('nan')", "np.bool_(True)", "np.longdouble(1) / 3", "np.complex64(1j)",
-                                  "np.datetime64('2020-01-01')", "np.timedelta64(2, 'h')", "np.dtype('float32')"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        "np.float32(2.5)",
+        "np.int64(len(x.shape)) + 1",
+        "np.float32('nan')",
+        "np.bool_(True)",
+        "np.longdouble(1) / 3",
+        "np.complex64(1j)",
+        "np.datetime64('2020-01-01')",
+        "np.timedelta64(2, 'h')",
+        "np.dtype('float32')",
+    ],
+)
 def test_a_scalar_made_inside_is_another_object_at_every_call(made: str) -> None:
     names: dict[str, Any] = {"np": np, "KEPT": KEPT}
     exec(f"def program(x):\n  a = {made}\n  KEPT.append((a, [a, {made}]))\n  return x + 1", names)
-    check(names["program"], X, calls=4, state=[(names, "KEPT")], graphs=2, captures=2)   # the first list is empty
+    check(names["program"], X, calls=4, state=[(names, "KEPT")], graphs=2, captures=2)  # the first list is empty
 
 
 def test_a_scalar_that_was_there_stays_the_object_it_is() -> None:
@@ -337,6 +496,7 @@ def test_a_scalar_that_was_there_stays_the_object_it_is() -> None:
 
 def test_scalars_that_are_no_numbers_to_each_other_are_told_apart() -> None:
     """A NaN is found in a list by identity alone."""
+
     def program(x: Any) -> Any:
         return x + 1, np.float32("nan")
 
@@ -345,9 +505,19 @@ def test_scalars_that_are_no_numbers_to_each_other_are_told_apart() -> None:
     assert [kept.count(scalar) for scalar in kept] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("make", [
-    lambda: np.linspace(0, 1, 7), lambda: np.linspace(0.1, 0.9, 5, endpoint=False), lambda: np.logspace(0, 2, 4), lambda: np.geomspace(1, 9, 3),
-    lambda: np.full((2, 3), 2.5), lambda: np.full(3, np.float32(0.1)), lambda: np.tri(3), lambda: np.linspace(0, 1, 3, dtype=np.float32)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.linspace(0, 1, 7),
+        lambda: np.linspace(0.1, 0.9, 5, endpoint=False),
+        lambda: np.logspace(0, 2, 4),
+        lambda: np.geomspace(1, 9, 3),
+        lambda: np.full((2, 3), 2.5),
+        lambda: np.full(3, np.float32(0.1)),
+        lambda: np.tri(3),
+        lambda: np.linspace(0, 1, 3, dtype=np.float32),
+    ],
+)
 def test_arrays_of_plain_values_are_numpys(make: Any) -> None:
     def program(x):
         made = make()
@@ -360,13 +530,22 @@ def test_arrays_of_plain_values_are_numpys(make: Any) -> None:
 def test_limits_of_kinds_of_numbers() -> None:
     def program(x):
         a = x.numpy()
-        return (np.iinfo(np.int32).max, np.iinfo("int8").min, np.finfo(np.float32).eps, np.finfo(a.dtype).max, np.finfo(np.float64).bits,
-                x * float(np.finfo(np.float16).max))
+        return (
+            np.iinfo(np.int32).max,
+            np.iinfo("int8").min,
+            np.finfo(np.float32).eps,
+            np.finfo(a.dtype).max,
+            np.finfo(np.float64).bits,
+            x * float(np.finfo(np.float16).max),
+        )
 
     compare(program, X)
 
 
-@pytest.mark.parametrize("take", ["a[0]", "list(a)", "[v for v in a]", "next(iter(a))", "a[None][0, 0]", "a.take(0)", "a.max()", "(a[0], a[1:])"])
+@pytest.mark.parametrize(
+    "take",
+    ["a[0]", "list(a)", "[v for v in a]", "next(iter(a))", "a[None][0, 0]", "a.take(0)", "a.max()", "(a[0], a[1:])"],
+)
 def test_scalars_are_values_of_their_own(take: str) -> None:
     scope: dict[str, Any] = {}
     exec(f"def program(x, a):\n    taken = {take}\n    a += 1\n    return x + 1, taken, a", scope)

@@ -34,23 +34,38 @@ FACTOR = 3
 def set_factor(value):
     def mutate(_number, _world):
         globals()["FACTOR"] = value
+
     return mutate
 
 
 # -- callbacks ---------------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("call", [
-    lambda: list(map(str, [1, 2])), lambda: sorted([3, -4, 1], key=str), lambda: [(k, len(list(g))) for k, g in itertools.groupby([1, 2, "a"], type)],
-    lambda: list(filter(callable, [len, 3])), lambda: max(["b", "aa"], key=repr), lambda: functools.reduce(getattr, ["imag"], 3),
-    lambda: list(itertools.starmap(format, [(1, "x"), (2, "b")])), lambda: list(map(dict, [[(1, 2)]])), lambda: re.compile("b").sub(str, "abc") is None,
-    lambda: list(iter([1, 2, None].pop, 1)), lambda: list(itertools.accumulate("abc", operator.add)), lambda: list(map(vars, [])),
-], ids=range(12))
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: list(map(str, [1, 2])),
+        lambda: sorted([3, -4, 1], key=str),
+        lambda: [(k, len(list(g))) for k, g in itertools.groupby([1, 2, "a"], type)],
+        lambda: list(filter(callable, [len, 3])),
+        lambda: max(["b", "aa"], key=repr),
+        lambda: functools.reduce(getattr, ["imag"], 3),
+        lambda: list(itertools.starmap(format, [(1, "x"), (2, "b")])),
+        lambda: list(map(dict, [[(1, 2)]])),
+        lambda: re.compile("b").sub(str, "abc") is None,
+        lambda: list(iter([1, 2, None].pop, 1)),
+        lambda: list(itertools.accumulate("abc", operator.add)),
+        lambda: list(map(vars, [])),
+    ],
+    ids=range(12),
+)
 def test_c_callbacks_are_watched(call):
     def program(x):
         try:
             return x + 1, call()
         except TypeError as error:
             return x, str(error)
+
     check(program, X)
 
 
@@ -59,6 +74,7 @@ def test_sort_by_a_callback():
         names.sort(key=str.lower, reverse=True)
         [3, 1].sort(key=str)
         return x * len(names), names
+
     check(program, X, ["b", "A", "c"], graphs=2, captures=2)
 
 
@@ -74,6 +90,7 @@ def test_callback_that_reads_attributes_of_objects():
 
     def heavier(_number, world):
         world.args[1][0].weight = 9
+
     check(program, X, [Weighted(1), Weighted(2)], mutate=heavier, calls=3, graphs=None, breaks=None, fullgraph=False)
 
 
@@ -84,10 +101,15 @@ PATTERN = "a+"
 
 def test_patterns_follow_their_text():
     def program(x):
-        return x * len(re.findall(PATTERN, "aab a")), re.sub("b", lambda m: m.group() * 2, "abc"), re.compile("X", re.I).match("x").span()
+        return (
+            x * len(re.findall(PATTERN, "aab a")),
+            re.sub("b", lambda m: m.group() * 2, "abc"),
+            re.compile("X", re.I).match("x").span(),
+        )
 
     def other(_number, _world):
         globals()["PATTERN"] = "a"
+
     check(program, X, mutate=other, graphs=2, state=[(globals(), "PATTERN")])
 
 
@@ -97,10 +119,12 @@ def test_bad_pattern():
             re.compile("(")
         except re.error as error:
             return x + 1, str(error), error.pos
+
     check(program, X)
 
 
 # -- source text -------------------------------------------------------------------------------------------------------------
+
 
 def test_dataclass_made_inside():
     def program(x):
@@ -109,9 +133,11 @@ def test_dataclass_made_inside():
             a: int
             b: float = 2.5
             c: list = dataclasses.field(default_factory=list)
+
         p = Point(1)
         p.c.append(FACTOR)
         return x * p.b, repr(p.c), p == Point(1, c=[FACTOR]), Point(0) < p, dataclasses.asdict(p)
+
     check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
 
 
@@ -120,6 +146,7 @@ def test_namedtuple_made_inside():
         Pair = collections.namedtuple("Pair", "a b", defaults=[2])
         p = Pair(1)
         return x * p.b, tuple(p._replace(a=5)), p._asdict(), Pair.__module__, Pair._fields
+
     check(program, X)
 
 
@@ -130,12 +157,14 @@ def test_exec_in_a_namespace_made_inside():
         first = space["f"](x)
         space["scale"] = 10
         return first, space["f"](x), space["n"], space["C"].k, "__builtins__" in space
+
     check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
 
 
 def test_eval_in_a_namespace_made_inside():
     def program(x):
         return eval("x * n + max(n, 1)", {"x": x, "n": FACTOR}), eval("[k for k in range(n)]", {"n": 2}, {})
+
     check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
 
 
@@ -144,6 +173,7 @@ def test_exec_with_globals_of_a_module_and_own_locals():
         names = {}
         exec("def f(v):\n    return v * FACTOR\n", sys.modules[__name__].__dict__, names)
         return names["f"](x), sorted(names)
+
     check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
 
 
@@ -151,6 +181,7 @@ def test_exec_in_the_calling_frame_breaks():
     def program(x):
         exec("y = 1")
         return x + 1
+
     check(program, X, graphs=None, breaks=None, fullgraph=False)
 
 
@@ -158,6 +189,7 @@ def test_literals_and_code():
     def program(x):
         code = compile("a + 1", "<text>", "eval")
         return x + 1, eval("(1 + 2, [2, 'a'], {3: None}, -4 ** 2)"), code.co_names, code.co_filename
+
     check(program, X)
 
 
@@ -167,10 +199,12 @@ def test_syntax_error():
             compile("a +", "<text>", "exec")
         except SyntaxError as error:
             return x + 1, error.lineno, error.filename
+
     check(program, X)
 
 
 # -- classes -----------------------------------------------------------------------------------------------------------------
+
 
 class Registered:
     names: tuple = ()
@@ -209,7 +243,16 @@ def test_subclass_hooks_see_an_internal_class():
     def program(x):
         class Child(Registered, tag="t"):
             field = Named()
-        return x + len(Child.tag), Child.names, Child.seen, Child.field, Registered.names, sorted(n for n in vars(Child) if "_" not in n)
+
+        return (
+            x + len(Child.tag),
+            Child.names,
+            Child.seen,
+            Child.field,
+            Registered.names,
+            sorted(n for n in vars(Child) if "_" not in n),
+        )
+
     check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
 
 
@@ -221,9 +264,21 @@ def test_metaclass():
 
             def whose(self):
                 return __class__.__name__
+
         thing = Thing(7)
         other = type("Other", (Thing,), {"k": 1})
-        return x * Thing.also, Thing.made, other.made, Thing.ready, thing.from_meta, thing.value, thing.whose(), other.also, type(other) is Meta
+        return (
+            x * Thing.also,
+            Thing.made,
+            other.made,
+            Thing.ready,
+            thing.from_meta,
+            thing.value,
+            thing.whose(),
+            other.also,
+            type(other) is Meta,
+        )
+
     check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
 
 
@@ -250,6 +305,7 @@ def test_metaclass_members_read_through_the_class():
     def change(number, _world):
         globals()["FACTOR"] = 4
         Helped.scale = 7 if number > 1 else 2
+
     check(program, X, mutate=change, calls=3, graphs=3, state=[(globals(), "FACTOR"), (Helped, "scale")])
 
 
@@ -258,7 +314,9 @@ def test_enumeration_made_inside():
         class Colour(enum.Enum):
             RED = 1
             BLUE = FACTOR
+
         return x * Colour.BLUE.value, Colour(1).name, [c.name for c in Colour], Colour["RED"] is Colour.RED, len(Colour)
+
     check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
 
 
@@ -279,11 +337,13 @@ def test_abstract_classes():
 
         class Own(abc.ABC):
             pass
+
         Own.register(int)
         try:
             Bad()
         except TypeError as error:
             return x * Good().must(), str(error), isinstance(3, Own), issubclass(str, Own), isinstance(Good(), Base)
+
     check(program, X)
 
 
@@ -297,14 +357,22 @@ class Holder:
 def test_class_dictionary():
     def program(x):
         space = Holder.__dict__
-        return (x * space["limit"], "limit" in space, "absent" in space, space.get("absent", 5), "method" in vars(Holder), type(space).__name__,
-                [n for n in space if not n.startswith("_")])
+        return (
+            x * space["limit"],
+            "limit" in space,
+            "absent" in space,
+            space.get("absent", 5),
+            "method" in vars(Holder),
+            type(space).__name__,
+            [n for n in space if not n.startswith("_")],
+        )
 
     def change(number, _world):
         if number == 1:
             Holder.limit = 3
         else:
             Holder.absent = 1
+
     check(program, X, mutate=change, calls=3, graphs=3, state=[(Holder, "limit"), (Holder, "absent")])
 
 
@@ -318,6 +386,7 @@ def test_name_that_only_a_base_has():
 
     def change(_number, _world):
         Deriving.limit = 8
+
     check(program, X, mutate=change, graphs=2, state=[(Deriving, "limit")])
 
 
@@ -340,9 +409,11 @@ def test_descriptors_made_inside():
             @staticmethod
             def plain():
                 return 4
+
         c = C.make()
         c.value = 5
         return x * c.value, c.kept, C.plain(), p.__doc__
+
     check(program, X)
 
 
@@ -361,10 +432,12 @@ def test_property_without_a_setter_says_so_in_pythons_words():
             except AttributeError as error:
                 said.append(str(error))
         return x + 1, said
+
     check(program, X, ReadOnly())
 
 
 # -- the interpreter ---------------------------------------------------------------------------------------------------------
+
 
 def test_handled_exception():
     def program(x):
@@ -376,12 +449,14 @@ def test_handled_exception():
             same = value is error and kind is ValueError and trace is not None
             traceback.clear_frames(trace)
         return x + 1, same, outside, sys.exc_info()
+
     check(program, X)
 
 
 def test_exception_of_the_caller():
     def program(x):
         return x + 1, sys.exc_info()[0]
+
     target = framelift.compile(program, backend="eager")
     assert target(X)[1] is None
     try:
@@ -404,12 +479,14 @@ def test_exception_object_from_outside():
             return x - 1
         except RuntimeError as error:
             return x + 1, str(error)
+
     check(program, X, Raiser(), graphs=None, breaks=None, fullgraph=False)
 
 
 def test_settings_are_guarded():
     def program(x):
         return x + 1, sys.getrecursionlimit()
+
     target, before = framelift.compile(program, backend="eager", fullgraph=True), sys.getrecursionlimit()
     try:
         for limit in (before, before + 7, before):
@@ -433,6 +510,7 @@ def test_unwrapping_does_not_depend_on_the_recursion_limit() -> None:
 
     def program(x: Any) -> Any:
         return x + 1, inspect.unwrap(outer).__name__, inspect.unwrap(outer, stop=lambda f: f is middle) is middle
+
     framelift.reset()
     target, before = framelift.compile(program, backend="eager", fullgraph=True), sys.getrecursionlimit()
     try:
@@ -447,10 +525,10 @@ def test_unwrapping_does_not_depend_on_the_recursion_limit() -> None:
         framelift.compile(program, backend="eager")(torch.ones(2))
 
 
-
 def test_thread_identity():
     def program(x):
         return x + 1, threading.get_ident()
+
     target = framelift.compile(program, backend="eager", fullgraph=True)
     seen = [target(X)[1]]
     thread = threading.Thread(target=lambda: seen.append((target(X)[1], threading.get_ident())))
@@ -465,12 +543,14 @@ def test_locks_made_inside():
         with lock, again, again:
             held = lock.locked()
         return x + 1, held, lock.locked(), lock.acquire(blocking=False)
+
     check(program, X)
 
 
 def test_frames_name_their_module():
     def program(x):
         return x * sys._getframe().f_globals["FACTOR"], globals()["FACTOR"], sys._getframe(0).f_globals.get("__name__")
+
     check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
 
 
@@ -479,6 +559,7 @@ def test_globals_written_and_read_as_attributes():
         global FACTOR
         FACTOR = 5
         return x * sys.modules[__name__].FACTOR
+
     check(program, X, state=[(globals(), "FACTOR")])
 
 
@@ -486,10 +567,12 @@ def test_globals_written_through_their_dictionary():
     def program(x):
         globals()["FACTOR"] = 6
         return x * FACTOR
+
     check(program, X, state=[(globals(), "FACTOR")], graphs=None, breaks=None, fullgraph=False)
 
 
 # -- pickle ------------------------------------------------------------------------------------------------------------------
+
 
 class Plain:
     def __init__(self, a):
@@ -510,17 +593,29 @@ class Keeper:
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_pickle_of_values_made_inside(protocol):
     def program(x):
-        values = [1, "a", {2: (3.5, None)}, {1}, complex(1, 2), collections.deque([1], 3), Plain([4]), iter([5, 6]), itertools.count(3)]
+        values = [
+            1,
+            "a",
+            {2: (3.5, None)},
+            {1},
+            complex(1, 2),
+            collections.deque([1], 3),
+            Plain([4]),
+            iter([5, 6]),
+            itertools.count(3),
+        ]
         next(values[-2])
         data = pickle.dumps(values, protocol)
         back = pickle.loads(data)
         return x + 1, data, list(back[-2]), next(back[-1]), back[6] == values[6], back[:6]
+
     check(program, X)
 
 
 def test_pickle_runs_methods_under_watch():
     def program(x):
         return x + 1, pickle.loads(pickle.dumps(Keeper(2))).a
+
     check(program, X, mutate=set_factor(4), graphs=2, state=[(globals(), "FACTOR")])
 
 
@@ -530,6 +625,7 @@ def test_pickle_of_an_object_from_outside_breaks():
 
     def change(_number, world):
         world.args[1].a = 2
+
     check(program, X, Plain(1), mutate=change, graphs=None, breaks=None, fullgraph=False)
 
 
@@ -537,29 +633,49 @@ def test_pickle_of_a_local_class_fails_alike():
     def program(x):
         class Local:
             pass
+
         try:
             pickle.dumps(Local())
         except (AttributeError, pickle.PicklingError) as error:
             return x + 1, str(error)
+
     check(program, X)
 
 
 # -- wrong calls -------------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("call", [
-    lambda: setattr(1), lambda: delattr(1, "a", 2), lambda: id(), lambda: hash(1, 2), lambda: compile("1"), lambda: exec(), lambda: eval(),
-    lambda: pickle.dumps(), lambda: pickle.loads(), lambda: type.__call__(), lambda: map(), lambda: sys._getframe(1, 2), lambda: sys.exc_info(1),
-], ids=range(13))
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: setattr(1),
+        lambda: delattr(1, "a", 2),
+        lambda: id(),
+        lambda: hash(1, 2),
+        lambda: compile("1"),
+        lambda: exec(),
+        lambda: eval(),
+        lambda: pickle.dumps(),
+        lambda: pickle.loads(),
+        lambda: type.__call__(),
+        lambda: map(),
+        lambda: sys._getframe(1, 2),
+        lambda: sys.exc_info(1),
+    ],
+    ids=range(13),
+)
 def test_wrong_calls_fail_alike(call):
     def program(x):
         try:
             call()
         except TypeError as error:
             return x + 1, str(error)
+
     check(program, X)
 
 
 # -- unittest's own helpers --------------------------------------------------------------------------------------------------
+
 
 class Case(unittest.TestCase):
     def runTest(self):
@@ -573,6 +689,7 @@ def test_assertions_of_unittest():
         case.assertRaises(KeyError, {}.__getitem__, 1)
         case.assertEqual([1, (2, 3)], [1, (2, 3)])
         return x + 1
+
     target = framelift.compile(program, backend="eager", fullgraph=True)
     assert torch.equal(target(X, Case()), X + 1)
 
@@ -580,6 +697,7 @@ def test_assertions_of_unittest():
 def test_partial_of_a_partial():
     def program(x, f):
         return functools.partial(f, 2)(x), functools.partial(functools.partial(f, 2), x)()
+
     check(program, X, functools.partial(lambda a, b, c: a + b * c, 1))
 
 
@@ -589,6 +707,7 @@ def test_checks_of_what_is_known(dynamic):
         torch._check(x.size(0) == 2, lambda: f"{x.size(0)} rows")
         torch._check(cond=True)
         return x + torch.sym_max(2, 3) + torch.sym_int(2.5) + torch.sym_float(1)
+
     check(program, X, dynamic=dynamic)
 
 
@@ -596,6 +715,7 @@ def test_checks_that_fail():
     def program(x):
         torch._check(x.size(0) == 3, lambda: f"{x.size(0)} rows")
         return x + 1
+
     check(program, X, raises=RuntimeError, graphs=None, captures=None)
 
 
@@ -608,7 +728,12 @@ def test_templates_that_read_attributes() -> None:
             return f"<{self.name}>"
 
     def f(x, named):
-        return x + 1, "{0.name}: {n.real:>5} {0}".format(named, n=3), "{0.name[0]}{t[1]!r}".format(named, t=("a", "b")), "{}".format(named)
+        return (
+            x + 1,
+            "{0.name}: {n.real:>5} {0}".format(named, n=3),
+            "{0.name[0]}{t[1]!r}".format(named, t=("a", "b")),
+            "{}".format(named),
+        )
 
     def other(i, world):
         world.args[1].name = "other"
@@ -623,6 +748,7 @@ def test_modules_imported_by_name(monkeypatch):
         except ImportError as error:
             return x - 1, error.name
         return x + len(module.__name__), module
+
     compiled = framelift.compile(program, backend="eager", fullgraph=True)
     for name in ("json", ".abc", "json.decoder", "json"):
         want, got = program(X, name), compiled(X, name)

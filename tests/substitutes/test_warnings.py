@@ -58,6 +58,7 @@ def test_warnings_that_stay_inside(program: Any) -> None:
 
 def test_filters_from_outside() -> None:
     """The same function under filters that ignore, show and raise."""
+
     def program(x: Any) -> Any:
         warnings.warn("heard or not", Own)
         return x + 1
@@ -139,8 +140,10 @@ def test_warnings_of_c_code_that_stay_inside(program: Any) -> None:
 
 def test_warnings_of_c_code_under_filters_from_outside() -> None:
     """C code looks at the process's filters: they are facts, and so are those that captured code set."""
+
     def program(x: Any) -> Any:
         return x + float(_AsFloat())
+
     compiled = framelift.compile(program, backend="eager")
     before = warnings.filters
     with warnings.catch_warnings(record=True) as seen:
@@ -162,6 +165,7 @@ def test_warnings_of_c_code_under_filters_from_outside() -> None:
 def test_a_warning_of_c_code_that_is_told_once_is_told() -> None:
     def program(x: Any) -> Any:
         return x + float(_AsFloat())
+
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("default")
         framelift.compile(program, backend="eager")(X)

@@ -104,7 +104,7 @@ def reference_beside_another_name(x):
     del a
     k = r() is None
     b = None
-    return x + 1,k,r() is None
+    return x + 1, k, r() is None
 
 
 def tensor_dies(x):
@@ -139,7 +139,7 @@ def callback(x):
 
 def member_is_popped(x):
     s = weakref.WeakSet()
-    k = [C(1),C(2)]
+    k = [C(1), C(2)]
     s.update(k)
     k.pop()
     return x + 1, len(s)
@@ -147,10 +147,12 @@ def member_is_popped(x):
 
 def value_dies_with_a_callee(x):
     v = weakref.WeakValueDictionary()
+
     def g():
         a = C()
         v[1] = a
         return len(v)
+
     return x + 1, g(), len(v)
 
 
@@ -176,9 +178,9 @@ def keys_live(x):
 def name_is_given_to_another(x):
     v = weakref.WeakValueDictionary()
     a = C(5)
-    v['a'] = a
+    v["a"] = a
     a = None
-    return x + 1, v.get('a') is None, 'a' in v
+    return x + 1, v.get("a") is None, "a" in v
 
 
 def cycle(x):
@@ -222,11 +224,13 @@ def named_by_an_exception(x):
 
 def held_by_a_generator(x):
     v = weakref.WeakValueDictionary()
+
     def gen():
         a = C(1)
         v[1] = a
         yield 1
         yield 2
+
     g = gen()
     n = next(g)
     k = len(v)
@@ -234,8 +238,34 @@ def held_by_a_generator(x):
     return x + 1, n, k, len(v)
 
 
-LIVE = [reference, reference_to_one_of_two, reference_to_a_member, reference_beside_another_name, value_lives, value_lives_unused, keys_live, cycle]
-DIE = [value_dies, value_of_a_copy_dies, key_of_a_copy_dies, one_of_two_dies, value_of_a_deep_copy_dies, member_dies, tensor_dies, callback, member_is_popped, value_dies_with_a_callee, keys_die, name_is_given_to_another, cycle_is_collected, loop_variable, named_by_an_exception, held_by_a_generator]
+LIVE = [
+    reference,
+    reference_to_one_of_two,
+    reference_to_a_member,
+    reference_beside_another_name,
+    value_lives,
+    value_lives_unused,
+    keys_live,
+    cycle,
+]
+DIE = [
+    value_dies,
+    value_of_a_copy_dies,
+    key_of_a_copy_dies,
+    one_of_two_dies,
+    value_of_a_deep_copy_dies,
+    member_dies,
+    tensor_dies,
+    callback,
+    member_is_popped,
+    value_dies_with_a_callee,
+    keys_die,
+    name_is_given_to_another,
+    cycle_is_collected,
+    loop_variable,
+    named_by_an_exception,
+    held_by_a_generator,
+]
 
 
 @pytest.mark.parametrize("program", LIVE)
@@ -302,8 +332,18 @@ def member_of_a_weak_set_is_let_go(h, x):
     return x, len(members)
 
 
-@pytest.mark.parametrize("program", [attribute_is_replaced, what_held_it_is_replaced, element_is_popped, entry_is_deleted, slot_is_written,
-                                     member_of_a_weak_set_is_let_go], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [
+        attribute_is_replaced,
+        what_held_it_is_replaced,
+        element_is_popped,
+        entry_is_deleted,
+        slot_is_written,
+        member_of_a_weak_set_is_let_go,
+    ],
+    ids=lambda f: f.__name__,
+)
 def test_what_captured_code_lets_go_of(program: Any) -> None:
     framelift.reset()
     captured = framelift.compile(program, backend="eager")
@@ -336,7 +376,11 @@ class Listening:
 def weak_method(x):
     one, other = Listening(), Listening()
     method = weakref.WeakMethod(one.hear)
-    same = method == weakref.WeakMethod(one.hear), method == weakref.WeakMethod(other.hear), hash(method) == hash(method)
+    same = (
+        method == weakref.WeakMethod(one.hear),
+        method == weakref.WeakMethod(other.hear),
+        hash(method) == hash(method),
+    )
     return x + method()(), one.heard, same, isinstance(method, weakref.ref)
 
 

@@ -29,6 +29,7 @@ inner = framelift.compile(double, backend="eager")
 
 # -- forms -----------------------------------------------------------------------------------------------------------------
 
+
 def test_three_forms_are_equal() -> None:
     @framelift.compile(backend="eager")
     def one(x):
@@ -45,7 +46,11 @@ def test_three_forms_are_equal() -> None:
 
 def test_a_compiled_function_looks_like_its_function() -> None:
     compiled = framelift.compile(double, backend="eager")
-    assert (compiled.__name__, compiled.__doc__, compiled.__module__) == (double.__name__, double.__doc__, double.__module__)
+    assert (compiled.__name__, compiled.__doc__, compiled.__module__) == (
+        double.__name__,
+        double.__doc__,
+        double.__module__,
+    )
     assert compiled.__wrapped__ is double
     assert inspect.signature(compiled) == inspect.signature(double)
     assert torch.equal(compiled(X, n=3), X * 3)
@@ -56,7 +61,9 @@ def test_a_compiled_module_is_a_module() -> None:
     compiled = framelift.compile(model, backend="eager")
     assert torch.equal(compiled(X), model(X))
     assert [id(p) for p in compiled.parameters()] == [id(p) for p in model.parameters()]
-    assert [id(v) for v in compiled.state_dict(keep_vars=True).values()] == [id(v) for v in model.state_dict(keep_vars=True).values()]
+    assert [id(v) for v in compiled.state_dict(keep_vars=True).values()] == [
+        id(v) for v in model.state_dict(keep_vars=True).values()
+    ]
     compiled.eval()
     assert not model.training
 
@@ -102,6 +109,7 @@ def test_nested_compiled_functions() -> None:
 
 
 # -- errors ----------------------------------------------------------------------------------------------------------------
+
 
 def test_unknown_backend() -> None:
     with pytest.raises(framelift.exc.InvalidBackend, match="inductr"):
@@ -165,6 +173,7 @@ def test_config_rejects_unknown_names_and_types() -> None:
 
 # -- what can be seen ------------------------------------------------------------------------------------------------------
 
+
 def test_entries_show_graph_guards_and_source() -> None:
     compiled = framelift.compile(double, backend="eager")
     compiled(X)
@@ -227,27 +236,60 @@ def test_backend_receives_a_graph_and_examples() -> None:
     x, y = torch.rand(2, 3), torch.rand(3, 2)
     assert torch.equal(compiled(x, y), torch.sin(x) @ y)
     ((graph_module, examples),) = seen
-    assert [n.op.split("_")[0] for n in graph_module.graph.nodes] == ["placeholder", "placeholder", "call", "call", "output"]
+    assert [n.op.split("_")[0] for n in graph_module.graph.nodes] == [
+        "placeholder",
+        "placeholder",
+        "call",
+        "call",
+        "output",
+    ]
     assert [tuple(e.shape) for e in examples] == [(2, 3), (3, 2)]
 
 
 # -- installation ----------------------------------------------------------------------------------------------------------
 
+
 def build(tmp_path: Path, prepare: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     """Start setup.py's build, expected to stop early; `prepare` is Python run before it."""
-    program = f"import sys, runpy; sys.argv = ['setup.py', '-q', 'build_ext', '--build-lib', {str(tmp_path)!r}, '--build-temp', {str(tmp_path)!r}]; " \
-              f"{prepare}\nrunpy.run_path('setup.py', run_name='__main__')"
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment}, timeout=120)
+    program = (
+        f"import sys, runpy; sys.argv = ['setup.py', '-q', 'build_ext', '--build-lib', {str(tmp_path)!r}, '--build-temp', {str(tmp_path)!r}]; "
+        f"{prepare}\nrunpy.run_path('setup.py', run_name='__main__')"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        timeout=120,
+    )
 
 
-@pytest.mark.parametrize(("prepare", "environment", "sentence"), [
-    ("", {"CXX": "/nonexistent/g++"}, "framelift: no C++ compiler found (/nonexistent/g++); install g++ or set CXX to one."),
-    ("import types; sys.modules['torch'] = t = types.ModuleType('torch'); t.__version__ = '2.5.1'", {}, "framelift: torch 2.5.1 is too old; framelift needs torch 2.11 or newer."),
-    ("sys.modules['torch'] = None", {}, "framelift: PyTorch is not installed in this environment;"),
-    ("import setuptools, collections; sys.version_info = collections.namedtuple('V', 'major minor micro releaselevel serial')(3, 15, 0, 'final', 0)", {},
-     "framelift: cpython 3.15 is not supported; use CPython 3.11, 3.12 or 3.13."),
-], ids=["no compiler", "old torch", "no torch", "new python"])
-def test_a_build_that_cannot_work_says_why(tmp_path: Path, prepare: str, environment: dict[str, str], sentence: str) -> None:
+@pytest.mark.parametrize(
+    ("prepare", "environment", "sentence"),
+    [
+        (
+            "",
+            {"CXX": "/nonexistent/g++"},
+            "framelift: no C++ compiler found (/nonexistent/g++); install g++ or set CXX to one.",
+        ),
+        (
+            "import types; sys.modules['torch'] = t = types.ModuleType('torch'); t.__version__ = '2.5.1'",
+            {},
+            "framelift: torch 2.5.1 is too old; framelift needs torch 2.11 or newer.",
+        ),
+        ("sys.modules['torch'] = None", {}, "framelift: PyTorch is not installed in this environment;"),
+        (
+            "import setuptools, collections; sys.version_info = collections.namedtuple('V', 'major minor micro releaselevel serial')(3, 15, 0, 'final', 0)",
+            {},
+            "framelift: cpython 3.15 is not supported; use CPython 3.11, 3.12 or 3.13.",
+        ),
+    ],
+    ids=["no compiler", "old torch", "no torch", "new python"],
+)
+def test_a_build_that_cannot_work_says_why(
+    tmp_path: Path, prepare: str, environment: dict[str, str], sentence: str
+) -> None:
     done = build(tmp_path, prepare, **environment)
     assert done.returncode != 0
     lines = [line for line in done.stderr.splitlines() if line.startswith("framelift:")]

@@ -15,6 +15,7 @@ import framelift
 def tagged_modules() -> Iterator[None]:
     """What TorchDynamo's first compilation does to nn.Module, and its undoing."""
     from torch._dynamo.mutation_guard import install_generation_tagging_init
+
     flag = "___needs_generation_tag_patch"
     before = {name: nn.Module.__dict__.get(name) for name in ("__init__", "__setstate__", flag)}
     setattr(nn.Module, flag, True)
@@ -32,7 +33,7 @@ def test_modules_made_inside(tagged_modules: None) -> None:
     layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
 
     def program(x: torch.Tensor) -> tuple[torch.Tensor, int]:
-        part = layers[1:3]   # a new ModuleList
+        part = layers[1:3]  # a new ModuleList
         for layer in part:
             x = layer(x)
         return x, len(part)
@@ -63,10 +64,14 @@ def test_wrappers_that_come_later_are_noticed(tagged_modules: None) -> None:
         nn.Module.__init__ = before
 
 
-@pytest.mark.parametrize(("name", "options"), [("SGD", {}), ("SGD", {"fused": True}), ("Adam", {}), ("Adam", {"fused": True}), ("Adagrad", {"fused": True})])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("SGD", {}), ("SGD", {"fused": True}), ("Adam", {}), ("Adam", {"fused": True}), ("Adagrad", {"fused": True})],
+)
 def test_optimizers_that_it_marks_as_disabled(name: str, options: dict[str, bool]) -> None:
     """Its first compilation marks parts of torch.optim for its own sake: no wish of the user's."""
     from torch._dynamo.eval_frame import TorchPatcher
+
     TorchPatcher.patch()
     weights = [torch.rand(3, requires_grad=True) for _ in range(2)]
     for weight in weights:
@@ -75,11 +80,13 @@ def test_optimizers_that_it_marks_as_disabled(name: str, options: dict[str, bool
     for twin in twins:
         twin.grad = torch.ones(3)
     plain = getattr(torch.optim, name)(twins, lr=0.1, **options)
-    step = framelift.compile(getattr(torch.optim, name)(weights, lr=0.1, **options).step, backend="eager", fullgraph=True)
+    step = framelift.compile(
+        getattr(torch.optim, name)(weights, lr=0.1, **options).step, backend="eager", fullgraph=True
+    )
     for _ in range(3):
         step()
         plain.step()
-    torch.testing.assert_close(weights, twins)   # compiling, torch.optim chooses operators of its own
+    torch.testing.assert_close(weights, twins)  # compiling, torch.optim chooses operators of its own
 
 
 def test_options_for_a_part_of_the_program() -> None:
@@ -102,7 +109,8 @@ def test_options_for_a_part_of_the_program() -> None:
 
     def left_open(x: torch.Tensor) -> torch.Tensor:
         with patch_dynamo_config(capture_scalar_outputs=True):
-            return x * x.storage_offset()   # interrupts
+            return x * x.storage_offset()  # interrupts
+
     assert framelift.compile(left_open, backend="eager")(torch.ones(1)).item() == 0
     assert not framelift.config.capture_scalar_outputs
 
@@ -120,7 +128,7 @@ def test_leaf_functions_are_one_node(backend: str) -> None:
         return (pair["x"] * 2,)
 
     logged.register_fake(lambda pair: (torch.empty_like(pair["x"]),))
-    whole = hasattr(logged, "_torchdynamo_leaf_mutates_args")   # torch 2.11 breaks there
+    whole = hasattr(logged, "_torchdynamo_leaf_mutates_args")  # torch 2.11 breaks there
     compiled = framelift.compile(lambda x: logged({"x": x + 1})[0] + 1, backend=backend, fullgraph=whole)
     assert compiled(torch.ones(2)).tolist() == [5.0, 5.0] and compiled(torch.zeros(2)).tolist() == [3.0, 3.0]
     assert seen == [4.0, 2.0]
@@ -128,5 +136,6 @@ def test_leaf_functions_are_one_node(backend: str) -> None:
 
 def test_backends_that_only_torchdynamo_has() -> None:
     import torch._dynamo.backends.debugging  # noqa: F401  (registers them)
+
     compiled = framelift.compile(lambda x: x.sin() + 1, backend="aot_eager_decomp_partition_crossref", fullgraph=True)
     torch.testing.assert_close(compiled(torch.ones(2)), torch.ones(2).sin() + 1)

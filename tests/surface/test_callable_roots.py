@@ -30,8 +30,6 @@ def as_eager(program: Program) -> None:
     assert outcomes(program, compiled) == outcomes(program, lambda function: function)
 
 
-
-
 def fresh(base: type = object, factor: float = 1.0) -> type:
     return type("Fresh", (base,), {"__call__": lambda self, x: x + factor})
 
@@ -66,7 +64,7 @@ def deleted(compile: Callable[..., Any]) -> Iterator[Any]:
     base.__call__ = lambda self, x: x * 9
     yield f(X)
     del base.__call__
-    yield f(X)   # raises
+    yield f(X)  # raises
 
 
 def earlier_in_the_order(compile: Callable[..., Any]) -> Iterator[Any]:
@@ -89,7 +87,7 @@ def other_signature(compile: Callable[..., Any]) -> Iterator[Any]:
     yield f(X)
     yield f(X, 4)
     yield f(x=X, z=5)
-    yield f(X, X, X)   # raises
+    yield f(X, X, X)  # raises
 
 
 def replaced_by_itself(compile: Callable[..., Any]) -> Iterator[Any]:
@@ -104,6 +102,7 @@ def replaced_by_itself(compile: Callable[..., Any]) -> Iterator[Any]:
 
         def later(self, x: Any) -> Any:
             return x * 100
+
     f = compile(Counted())
     for _ in range(4):
         yield f(X)
@@ -141,6 +140,7 @@ def module_calls(compile: Callable[..., Any]) -> Iterator[Any]:
     class M(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             return x + 1
+
     m = M()
     f = compile(m)
     yield f(X)
@@ -183,8 +183,21 @@ def partial_of_an_object(compile: Callable[..., Any]) -> Iterator[Any]:
     yield f()
 
 
-PROGRAMS = [replaced, replaced_before_the_first_call, deleted, earlier_in_the_order, other_signature, replaced_by_itself, in_captured_code,
-            compiled_twice, compiled_in_the_class, module_calls, base_of_modules, methods_stay, partial_of_an_object]
+PROGRAMS = [
+    replaced,
+    replaced_before_the_first_call,
+    deleted,
+    earlier_in_the_order,
+    other_signature,
+    replaced_by_itself,
+    in_captured_code,
+    compiled_twice,
+    compiled_in_the_class,
+    module_calls,
+    base_of_modules,
+    methods_stay,
+    partial_of_an_object,
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
@@ -202,8 +215,9 @@ def test_an_object_that_is_given_another_class(base: type) -> None:
         for cls in (one, other, one, other):
             made.__class__ = cls
             yield f(X)
+
     as_eager(program)
-    assert counts().captures == 2   # each class has one, and keeps it
+    assert counts().captures == 2  # each class has one, and keeps it
 
 
 def test_a_class_that_changes_elsewhere_recompiles_nothing() -> None:
@@ -259,14 +273,18 @@ def _delete(obj: Any) -> float:
 
 
 USES: dict[str, Callable[[Any], Any]] = {
-    "__call__": lambda obj: obj(1), "__getattr__": lambda obj: obj.other, "__getattribute__": lambda obj: obj.other,
-    "__setattr__": _write, "__delattr__": _delete}
+    "__call__": lambda obj: obj(1),
+    "__getattr__": lambda obj: obj.other,
+    "__getattribute__": lambda obj: obj.other,
+    "__setattr__": _write,
+    "__delattr__": _delete,
+}
 
 
 def _outcomes_of_special(name: str, kind: str, on_meta: bool, compile: Callable[..., Any]) -> list[Any]:
     make, use = KINDS[kind], USES[name]
     cls = type("Meta", (type,), {}) if on_meta else type("Class", (), {})
-    obj = cls("Made", (), {}) if on_meta else cls()   # type: ignore[call-arg]
+    obj = cls("Made", (), {}) if on_meta else cls()  # type: ignore[call-arg]
     setattr(cls, name, make(1.0))
     f = compile(lambda x: x + use(obj))
     seen = []
@@ -307,6 +325,7 @@ def test_a_root_whose_call_is_of_any_kind(kind: str) -> None:
         yield f(X)
         cls.__call__ = make(3.0)
         yield f(X)
+
     as_eager(program)
 
 

@@ -38,6 +38,7 @@ def seen_locals(function: Any, *args: Any, **kwargs: Any) -> Any:
         told.append(locals_)
         compiled.entries.insert(0, entry(lambda inputs, externals: None))
         return True
+
     compiled = _core.Compiled(function, miss)
     try:
         compiled(*args, **kwargs)
@@ -49,16 +50,45 @@ def seen_locals(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 # ---- binding --------------------------------------------------------------------------------------------------------
 
-def f_plain(a, b): return locals()
-def f_default(a, b=2, c=3): return locals()
-def f_positional(a, b=2, /, c=3): return locals()
-def f_keyword(a, *, k, m=5): return locals()
-def f_star(a, *rest, k=1): return locals()
-def f_kwargs(a=1, **extra): return locals()
-def f_all(a, b=2, /, c=3, *rest, k, m=5, **extra): return locals()
-def f_none(): return locals()
-def f_only_star(*rest, **extra): return locals()
-def f_closure(a, b=1, *rest, **extra): return (lambda: (a, extra)) and locals()
+
+def f_plain(a, b):
+    return locals()
+
+
+def f_default(a, b=2, c=3):
+    return locals()
+
+
+def f_positional(a, b=2, /, c=3):
+    return locals()
+
+
+def f_keyword(a, *, k, m=5):
+    return locals()
+
+
+def f_star(a, *rest, k=1):
+    return locals()
+
+
+def f_kwargs(a=1, **extra):
+    return locals()
+
+
+def f_all(a, b=2, /, c=3, *rest, k, m=5, **extra):
+    return locals()
+
+
+def f_none():
+    return locals()
+
+
+def f_only_star(*rest, **extra):
+    return locals()
+
+
+def f_closure(a, b=1, *rest, **extra):
+    return (lambda: (a, extra)) and locals()
 
 
 FUNCTIONS = [f_plain, f_default, f_positional, f_keyword, f_star, f_kwargs, f_all, f_none, f_only_star, f_closure]
@@ -68,7 +98,12 @@ FUNCTIONS = [f_plain, f_default, f_positional, f_keyword, f_star, f_kwargs, f_al
 def test_binding_is_cpythons(function: Any) -> None:
     names = ("a", "b", "c", "k", "m", "z")
     code = function.__code__
-    order = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)]
+    order = code.co_varnames[
+        : code.co_argcount
+        + code.co_kwonlyargcount
+        + bool(code.co_flags & inspect.CO_VARARGS)
+        + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    ]
     bound = refused = 0
     for count in range(5):
         for chosen in itertools.chain.from_iterable(itertools.combinations(names, r) for r in range(4)):
@@ -92,17 +127,27 @@ def test_binding_is_cpythons(function: Any) -> None:
     assert bound and (refused or function is f_only_star)
 
 
-@given(st.lists(st.sampled_from("abcdef"), max_size=5, unique=True), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), st.booleans(),
-       st.booleans(), st.integers(0, 5), st.sets(st.sampled_from("abcdefz"), max_size=4))
+@given(
+    st.lists(st.sampled_from("abcdef"), max_size=5, unique=True),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 5),
+    st.sets(st.sampled_from("abcdefz"), max_size=4),
+)
 @settings(max_examples=300)
-def test_binding_of_random_signatures(names: Any, posonly: int, kwonly: int, defaults: int, star: bool, double: bool, given_: int, keys: Any) -> None:
+def test_binding_of_random_signatures(
+    names: Any, posonly: int, kwonly: int, defaults: int, star: bool, double: bool, given_: int, keys: Any
+) -> None:
     kwonly, posonly = min(kwonly, len(names)), min(posonly, len(names))
-    positional = names[:len(names) - kwonly]
+    positional = names[: len(names) - kwonly]
     parts = [n if i < len(positional) - defaults else f"{n}='{n}'" for i, n in enumerate(positional)]
     if 0 < posonly <= len(positional):
         parts.insert(posonly, "/")
     parts += ["*rest"] if star else ["*"] if kwonly else []
-    parts += [f"{n}='k'" if i % 2 else n for i, n in enumerate(names[len(names) - kwonly:])]
+    parts += [f"{n}='k'" if i % 2 else n for i, n in enumerate(names[len(names) - kwonly :])]
     parts += ["**extra"] if double else []
     scope: dict[str, Any] = {}
     exec(f"def made({', '.join(parts)}): return tuple(locals().values())", scope)
@@ -116,6 +161,7 @@ def test_binding_of_random_signatures(names: Any, posonly: int, kwonly: int, def
 
 def test_defaults_are_read_at_every_call() -> None:
     def function(a: Any = 1, *, k: Any = 2) -> None: ...
+
     told: list[Any] = []
     compiled = _core.Compiled(function, lambda c, locals_: told.append(locals_))
     compiled()
@@ -124,7 +170,7 @@ def test_defaults_are_read_at_every_call() -> None:
     function.__defaults__ = None
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'a'"):
         compiled()
-    assert told == [(1, 2, function), (3, 4, function)]   # a nested function is handed over with them
+    assert told == [(1, 2, function), (3, 4, function)]  # a nested function is handed over with them
 
 
 def test_many_parameters_and_keyword_names_that_are_not_interned() -> None:
@@ -137,6 +183,7 @@ def test_many_parameters_and_keyword_names_that_are_not_interned() -> None:
 def test_bound_arguments_come_first() -> None:
     def method(self: Any, x: Any, *rest: Any, k: Any = 0) -> Any:
         return self, x, rest, k
+
     compiled = _core.Compiled(method, None, ("me", 1))
     assert compiled(2, 3, k=4) == ("me", 1, (2, 3), 4) and compiled.bound == ("me", 1)
     compiled.entries.append(entry(lambda inputs, externals: inputs, inputs=[arg(0, "self"), arg(3, "rest")]))
@@ -145,14 +192,24 @@ def test_bound_arguments_come_first() -> None:
 
 # ---- entries --------------------------------------------------------------------------------------------------------
 
+
 def test_first_entry_whose_guards_hold_runs() -> None:
     def function(x: int) -> str:
         return "plain"
+
     x = arg(0, "x")
     compiled = _core.Compiled(function, lambda c, locals_: False)
-    compiled.entries += [entry(lambda i, e: ("one", i, e), Guard(x, "EQ", 1), inputs=[x], externals=[x, x]),
-                         entry(lambda i, e: "int", Guard(x, "TYPE", int)), entry(None, Guard(x, "EQ", "plainly"))]
-    assert compiled(1) == ("one", (1,), (1, 1)) and compiled(2) == "int" and compiled("s") == "plain" and compiled("plainly") == "plain"
+    compiled.entries += [
+        entry(lambda i, e: ("one", i, e), Guard(x, "EQ", 1), inputs=[x], externals=[x, x]),
+        entry(lambda i, e: "int", Guard(x, "TYPE", int)),
+        entry(None, Guard(x, "EQ", "plainly")),
+    ]
+    assert (
+        compiled(1) == ("one", (1,), (1, 1))
+        and compiled(2) == "int"
+        and compiled("s") == "plain"
+        and compiled("plainly") == "plain"
+    )
     assert [e.hits for e in compiled.entries] == [1, 1, 1] and compiled.hits == 2
     assert compiled.entries[0].info == "info" and not compiled.entries[0].dead
 
@@ -160,6 +217,7 @@ def test_first_entry_whose_guards_hold_runs() -> None:
 def test_a_miss_may_put_an_entry_in_front() -> None:
     def function(x: int) -> str:
         return "plain"
+
     asked: list[int] = []
 
     def miss(compiled: Any, locals_: tuple[Any, ...]) -> bool:
@@ -167,6 +225,7 @@ def test_a_miss_may_put_an_entry_in_front() -> None:
         if locals_[0] < 3:
             compiled.entries.insert(0, entry(lambda i, e: locals_[0] * 10, Guard(arg(0, "x"), "EQ", locals_[0])))
         return locals_[0] < 3
+
     compiled = _core.Compiled(function, miss)
     assert [compiled(n) for n in (1, 2, 1, 2, 3, 3)] == [10, 20, 10, 20, "plain", "plain"]
     assert asked == [1, 2, 3, 3] and len(compiled.entries) == 2
@@ -176,6 +235,7 @@ def test_a_miss_may_put_another_list_there() -> None:
     def miss(compiled: Any, locals_: tuple[Any, ...]) -> bool:
         compiled.entries = [entry(lambda i, e: "entry")]
         return True
+
     compiled = _core.Compiled(lambda x: "plain", miss)
     assert compiled(1) == "entry" and len(compiled.entries) == 1
     with pytest.raises(TypeError):
@@ -188,16 +248,19 @@ def test_an_entry_that_does_not_hold_for_its_own_call_is_an_internal_error() -> 
     def miss(compiled: Any, locals_: tuple[Any, ...]) -> Any:
         compiled.entries.insert(0, entry(None, Guard(arg(0, "x"), "EQ", -1, "file.py:3 in function")))
         return compiled.entries[0]
+
     with pytest.raises(InternalError, match="x is now 5, was -1.*file.py:3"):
         _core.Compiled(function, miss)(5)
 
 
 def test_other_threads_may_add_entries_for_other_calls_meanwhile() -> None:
     """Guards may hold for entries that look further and say no; how often that happens is a matter of the number of threads."""
+
     def miss(compiled: Any, locals_: tuple[Any, ...]) -> Any:
         made = entry((lambda i, e: "entry") if len(compiled.entries) == 20 else lambda i, e: _core.MISS)
         compiled.entries.insert(0, made)
         return True
+
     compiled = _core.Compiled(lambda x: "plain", miss)
     assert compiled(1) == "entry" and len(compiled.entries) == 21
 
@@ -213,6 +276,7 @@ def test_exceptions_pass_through() -> None:
 
     def fail(*_: Any) -> None:
         raise ValueError("from the entry")
+
     compiled = _core.Compiled(function, lambda c, locals_: False)
     with pytest.raises(KeyError):
         compiled(1)
@@ -230,6 +294,7 @@ def test_exceptions_pass_through() -> None:
 def test_modes_and_the_switch() -> None:
     def function(x: int) -> str:
         return "plain"
+
     asked: list[Any] = []
     compiled = _core.Compiled(function, lambda c, locals_: asked.append(1))
     compiled.entries.append(entry(lambda i, e: "entry", Guard(arg(0, "x"), "EQ", 1)))
@@ -240,6 +305,7 @@ def test_modes_and_the_switch() -> None:
             return compiled(x)
         finally:
             _core.set_mode(before)
+
     assert under(PAUSED, 1) == "plain" and under(OFF, 1) == "entry" and under(RUN_ONLY, 1) == "entry"
     assert under(RUN_ONLY, 2) == "plain" and not asked
     assert under(OFF, 2) == "plain" and asked
@@ -253,8 +319,12 @@ def test_modes_and_the_switch() -> None:
 
 def test_dead_entries_are_removed() -> None:
     class Local: ...
+
     compiled = _core.Compiled(lambda x: "plain", lambda c, locals_: False)
-    compiled.entries += [entry(lambda i, e: "dead", Guard(arg(0, "x"), "TYPE", Local)), entry(lambda i, e: "alive", Guard(arg(0, "x"), "EQ", 1))]
+    compiled.entries += [
+        entry(lambda i, e: "dead", Guard(arg(0, "x"), "TYPE", Local)),
+        entry(lambda i, e: "alive", Guard(arg(0, "x"), "EQ", 1)),
+    ]
     assert compiled(Local()) == "dead"
     del Local
     gc.collect()
@@ -268,6 +338,7 @@ def test_entries_may_change_while_they_are_tried() -> None:
         compiled.entries.clear()
         gc.collect()
         return False
+
     compiled.entries += [entry(None, Guard(arg(0, "x"), "CHECK", (clear, "clears"))), entry(lambda i, e: "second")]
     assert compiled(1) == "plain" and compiled.entries == []
 
@@ -279,12 +350,14 @@ def test_the_callable_may_vanish_during_its_call() -> None:
         holder.clear()
         gc.collect()
         return "done"
+
     holder["f"] = _core.Compiled(lambda x: x, None)
     holder["f"].entries.append(entry(run))
     assert holder["f"](1) == "done"
 
     def recurse(inputs: Any, externals: Any) -> Any:
         return inputs[0] if inputs[0] == 0 else compiled(inputs[0] - 1)
+
     compiled = _core.Compiled(lambda x: x, None)
     compiled.entries.append(entry(recurse, inputs=[arg(0, "x")]))
     assert compiled(50) == 0
@@ -292,10 +365,12 @@ def test_the_callable_may_vanish_during_its_call() -> None:
 
 # ---- looks ----------------------------------------------------------------------------------------------------------
 
+
 def test_it_looks_like_its_function() -> None:
     def function(x: int = 1) -> int:
         """Doc."""
         return x
+
     function.extra = 5
     compiled = _core.Compiled(function, None)
     for name in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "extra"):
@@ -314,6 +389,7 @@ def test_as_a_method() -> None:
         @functools.partial(_core.Compiled, miss=None)
         def forward(self, x: int) -> Any:
             return self, x
+
     model = Model()
     assert model.forward(1) == (model, 1) and model.forward.__self__ is model and Model.forward(model, 2) == (model, 2)
     Model.forward.entries.append(entry(lambda i, e: i, inputs=[arg(1, "x"), arg(0, "self")]))
@@ -322,12 +398,15 @@ def test_as_a_method() -> None:
 
 # ---- lifetimes ------------------------------------------------------------------------------------------------------
 
+
 def test_everything_is_collected() -> None:
     class Marker: ...
+
     marker = Marker()
     gone = weakref.ref(marker)
 
     def function(x: Any, keep: Any = marker) -> None: ...
+
     compiled = _core.Compiled(function, None, (marker,))
     compiled.entries.append(entry(lambda i, e, keep=marker: compiled, Guard(arg(0, "x"), "TYPE", Marker)))
     compiled.self, compiled.frames["x"] = compiled, marker
@@ -343,11 +422,31 @@ def test_references_are_balanced_over_many_calls() -> None:
     default, word = object(), "".join(["a", "word"])
 
     def function(a: Any, b: Any, c: Any = default, *rest: Any, k: Any = default, **extra: Any) -> None: ...
+
     a = arg(0, "a")
     compiled = _core.Compiled(function, lambda c, locals_: False)
-    compiled.entries += [entry(lambda i, e: None, Guard(a, "TENSOR", tensor_facts(u)), inputs=[a]),
-                         entry(lambda i, e: None, Guard(a, "TENSOR", tensor_facts(t)), inputs=[a, arg(1, "b"), arg(2, "c")], externals=[arg(1, "b"), arg(3, "k")])]
-    watched = [t, u, default, word, compiled, function, compiled.entries[0], compiled.entries[1], None, compiled.entries, compiled.miss]
+    compiled.entries += [
+        entry(lambda i, e: None, Guard(a, "TENSOR", tensor_facts(u)), inputs=[a]),
+        entry(
+            lambda i, e: None,
+            Guard(a, "TENSOR", tensor_facts(t)),
+            inputs=[a, arg(1, "b"), arg(2, "c")],
+            externals=[arg(1, "b"), arg(3, "k")],
+        ),
+    ]
+    watched = [
+        t,
+        u,
+        default,
+        word,
+        compiled,
+        function,
+        compiled.entries[0],
+        compiled.entries[1],
+        None,
+        compiled.entries,
+        compiled.miss,
+    ]
     before = [sys.getrefcount(o) for o in watched]
     for _ in range(25000):
         compiled(t, word)
@@ -371,6 +470,7 @@ def test_threads() -> None:
         for _ in range(2000):
             if compiled(n) != ((n, n) if n < 4 else "plain"):
                 wrong.append(n)
+
     threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
     for thread in threads:
         thread.start()

@@ -23,7 +23,7 @@ def double(x):
 @pytest.fixture
 def broken(monkeypatch, tmp_path):
     """Planning entries fails, as a defect of ours would make it."""
-    fail = eval(compile("lambda *a, **k: [].pop()", driver.__file__, "eval"))   # raised from a file of framelift
+    fail = eval(compile("lambda *a, **k: [].pop()", driver.__file__, "eval"))  # raised from a file of framelift
     monkeypatch.setattr(driver, "build_program", fail)
     monkeypatch.setenv("FRAMELIFT_REPRO_DIR", str(tmp_path))
     return tmp_path
@@ -32,7 +32,10 @@ def broken(monkeypatch, tmp_path):
 def test_the_program_goes_on_and_is_told_once(broken) -> None:
     compiled = framelift.compile(double, backend="eager")
     with framelift.config.patch(strict=False):
-        with pytest.warns(UserWarning, match="a defect of framelift itself keeps double from being captured.*IndexError: pop from empty list"):
+        with pytest.warns(
+            UserWarning,
+            match="a defect of framelift itself keeps double from being captured.*IndexError: pop from empty list",
+        ):
             assert torch.equal(compiled(X), X * 2)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -43,7 +46,10 @@ def test_the_program_goes_on_and_is_told_once(broken) -> None:
 
 
 def test_strict_raises(broken) -> None:
-    with framelift.config.patch(strict=True), pytest.raises(framelift.exc.InternalError, match="failed to capture double: IndexError"):
+    with (
+        framelift.config.patch(strict=True),
+        pytest.raises(framelift.exc.InternalError, match="failed to capture double: IndexError"),
+    ):
         framelift.compile(double, backend="eager")(X)
 
 
@@ -71,14 +77,21 @@ def test_errors_of_the_users_own_hooks_are_theirs() -> None:
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-@pytest.mark.parametrize("body, fault", [
-    ("session.nothing_of_the_kind", "AttributeError in <lambda>: 'Session' object has no attribute 'nothing_of_the_kind'"),
-    ("session.point.unit", "AttributeError in <lambda>: 'NoneType' object has no attribute 'unit'"),
-    ("a_name_nobody_knows", "NameError in <lambda>: name 'a_name_nobody_knows' is not defined")])
+@pytest.mark.parametrize(
+    "body, fault",
+    [
+        (
+            "session.nothing_of_the_kind",
+            "AttributeError in <lambda>: 'Session' object has no attribute 'nothing_of_the_kind'",
+        ),
+        ("session.point.unit", "AttributeError in <lambda>: 'NoneType' object has no attribute 'unit'"),
+        ("a_name_nobody_knows", "NameError in <lambda>: name 'a_name_nobody_knows' is not defined"),
+    ],
+)
 def test_a_handler_that_fails_is_no_exception_of_the_program(monkeypatch, tmp_path, body, fault) -> None:
     """The program would catch it, and be captured with an answer that is none."""
     handler = eval(compile(f"lambda session, callable_, args, kwargs: {body}", driver.__file__, "eval"))
-    asked = eval("lambda x: 1")   # code of its own: what the core knows of it outlives the test
+    asked = eval("lambda x: 1")  # code of its own: what the core knows of it outlives the test
     monkeypatch.setitem(call_tables.CODE_HANDLERS, asked.__code__, handler)
     monkeypatch.setenv("FRAMELIFT_REPRO_DIR", str(tmp_path))
 
@@ -97,7 +110,13 @@ def test_a_handler_that_fails_is_no_exception_of_the_program(monkeypatch, tmp_pa
 def test_what_a_handler_raises_on_purpose_is_the_programs() -> None:
     def careful(x):
         seen = []
-        for ask in (lambda: None.unit, lambda: getattr(None, "unit"), lambda: missing, lambda: delattr(x, "zork"), lambda: vars(3)):  # noqa: B009, F821
+        for ask in (
+            lambda: None.unit,
+            lambda: getattr(None, "unit"),
+            lambda: missing,
+            lambda: delattr(x, "zork"),
+            lambda: vars(3),
+        ):  # noqa: B009, F821
             try:
                 ask()
             except (AttributeError, NameError, TypeError) as error:
@@ -120,10 +139,13 @@ def test_a_rehearsal_that_raises_alone_is_told_of(monkeypatch, fullgraph) -> Non
     framelift.reset()
     compiled = framelift.compile(careless, backend="eager", fullgraph=fullgraph)
     with framelift.config.patch(strict=False):
-        with pytest.warns(UserWarning, match=r"careless .*could not be captured.*raises, while eager does not: IndexError: pop from empty list \(.*driver.py:1\)"):
+        with pytest.warns(
+            UserWarning,
+            match=r"careless .*could not be captured.*raises, while eager does not: IndexError: pop from empty list \(.*driver.py:1\)",
+        ):
             assert torch.equal(compiled(X), X + 2)
         with warnings.catch_warnings():
-            warnings.simplefilter("error")   # told once
+            warnings.simplefilter("error")  # told once
             assert torch.equal(compiled(X), X + 2)
     with framelift.config.patch(strict=True), pytest.raises(framelift.exc.InternalError, match="pop from empty list"):
         compiled(X)

@@ -204,7 +204,10 @@ graph, guards = torch._dynamo.export(lambda v: {"w": v.sin()})(x)
 assert torch.equal(graph(torch.ones(3, 3))["w"], torch.ones(3, 3).sin())
 """
 
-PROGRAMS = {"scripts": TRAINING + MORE + TUTORIAL + EXPORT, "generate": GENERATE}   # one process for many: starting it is most of the cost
+PROGRAMS = {
+    "scripts": TRAINING + MORE + TUTORIAL + EXPORT,
+    "generate": GENERATE,
+}  # one process for many: starting it is most of the cost
 COUNT = "\nimport framelift\nassert framelift.counters['stats']['unique_graphs'], framelift.counters\nprint('fine')\n"
 
 
@@ -219,7 +222,13 @@ def test_unmodified_programs(name: str, device: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     place = "" if device == "cpu" else f"torch.set_default_device({device!r})\n"
     script.write_text(POISONED + place + PROGRAMS[name].replace('autocast("cpu"', f'autocast("{device}"') + COUNT)
-    done = subprocess.run([sys.executable, "-m", "framelift", "run", str(script)], capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-m", "framelift", "run", str(script)],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=300,
+    )
     assert done.returncode == 0 and done.stdout.strip().endswith("fine"), done.stdout + done.stderr[-3000:]
 
 
@@ -241,13 +250,19 @@ def test_lightning_trainer() -> None:
     with framelift.installed():
         data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(8, 4)), batch_size=4)
         lightning.Trainer(max_epochs=2, logger=False, enable_checkpointing=False, enable_progress_bar=False).fit(
-            torch.compile(Module(), backend="eager"), data)
+            torch.compile(Module(), backend="eager"), data
+        )
     assert framelift.counters["stats"]["unique_graphs"]
 
 
 def test_uninstall_restores_everything() -> None:
-    before = {(module, name): getattr(sys.modules[module], name) for module, names in framelift.drop_in.REDIRECTS.items() if module in sys.modules
-              for name in names if hasattr(sys.modules[module], name)}
+    before = {
+        (module, name): getattr(sys.modules[module], name)
+        for module, names in framelift.drop_in.REDIRECTS.items()
+        if module in sys.modules
+        for name in names
+        if hasattr(sys.modules[module], name)
+    }
     finders = list(sys.meta_path)
     with framelift.installed():
         assert torch.compile is framelift.compile and framelift.is_installed()
@@ -259,11 +274,13 @@ def test_uninstall_restores_everything() -> None:
 
 
 def test_importing_torchdynamo_later_redirects_it() -> None:
-    program = ("import torch, sys, framelift\nframelift.install()\nassert 'torch._dynamo' not in sys.modules\nimport torch._dynamo\n"
-               "assert torch._dynamo.graph_break is framelift.graph_break and issubclass(framelift.exc.Unsupported, torch._dynamo.exc.Unsupported)\n"
-               "torch._dynamo.config.suppress_errors = True\nassert framelift.config.suppress_errors\n"
-               "framelift.uninstall()\nassert torch._dynamo.graph_break is not framelift.graph_break\ntorch._dynamo.config.suppress_errors = False\n"
-               "assert framelift.config.suppress_errors\nprint('fine')")
+    program = (
+        "import torch, sys, framelift\nframelift.install()\nassert 'torch._dynamo' not in sys.modules\nimport torch._dynamo\n"
+        "assert torch._dynamo.graph_break is framelift.graph_break and issubclass(framelift.exc.Unsupported, torch._dynamo.exc.Unsupported)\n"
+        "torch._dynamo.config.suppress_errors = True\nassert framelift.config.suppress_errors\n"
+        "framelift.uninstall()\nassert torch._dynamo.graph_break is not framelift.graph_break\ntorch._dynamo.config.suppress_errors = False\n"
+        "assert framelift.config.suppress_errors\nprint('fine')"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
     assert done.stdout.strip() == "fine", done.stdout + done.stderr[-2000:]
 
@@ -320,12 +337,16 @@ print("fine")
 
 
 def test_exceptions_are_torchdynamos_too() -> None:
-    done = subprocess.run([sys.executable, "-c", EXCEPTIONS], capture_output=True, text=True, env=ENVIRONMENT, timeout=240)
+    done = subprocess.run(
+        [sys.executable, "-c", EXCEPTIONS], capture_output=True, text=True, env=ENVIRONMENT, timeout=240
+    )
     assert done.stdout.strip().endswith("fine"), done.stdout + done.stderr[-2000:]
 
 
 def test_the_exit_status_is_the_scripts(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text("import sys, torch, framelift; assert torch.compile is framelift.compile; sys.exit(len(sys.argv))")
+    script.write_text(
+        "import sys, torch, framelift; assert torch.compile is framelift.compile; sys.exit(len(sys.argv))"
+    )
     assert main(["run", str(script), "a", "b"]) == 3
     assert torch.compile is not framelift.compile

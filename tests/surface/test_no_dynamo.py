@@ -12,7 +12,10 @@ import pytest
 import framelift
 
 TESTS = Path(__file__).resolve().parents[1]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(framelift.__file__).resolve().parents[1]), str(TESTS)])}
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join([str(Path(framelift.__file__).resolve().parents[1]), str(TESTS)]),
+}
 
 POISON = """
 import sys
@@ -41,7 +44,9 @@ torch.set_num_threads(1)
 import framelift
 """
 
-BERT = POISON + """
+BERT = (
+    POISON
+    + """
 from models import MODELS
 model, inputs = MODELS["bert"]()
 with torch.no_grad():
@@ -53,8 +58,11 @@ with torch.no_grad():
 assert framelift.stats()["graphs"] == 1
 print("fine")
 """
+)
 
-SMALL = POISON + """
+SMALL = (
+    POISON
+    + """
 net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
 x = torch.rand(3, 4)
 want = net(x)
@@ -68,9 +76,12 @@ for backend in ("aot_eager", "inductor"):
     assert framelift.stats()["graphs"] == 1
 print("fine")
 """
+)
 
 
-@pytest.mark.parametrize("program", [pytest.param(BERT, id="bert-eager"), pytest.param(SMALL, id="small-aot_eager-inductor")])
+@pytest.mark.parametrize(
+    "program", [pytest.param(BERT, id="bert-eager"), pytest.param(SMALL, id="small-aot_eager-inductor")]
+)
 def test_capture_without_torchdynamo(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
     assert done.returncode == 0 and done.stdout.strip().endswith("fine"), done.stdout + done.stderr[-3000:]

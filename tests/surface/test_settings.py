@@ -18,8 +18,15 @@ def settings_as_they_were():
 
 
 def _settings():
-    return (torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled(),
-            torch.backends.cudnn.enabled, torch.backends.cudnn.benchmark, torch.is_inference_mode_enabled(), torch.is_grad_enabled())
+    return (
+        torch.get_default_dtype(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.backends.cudnn.enabled,
+        torch.backends.cudnn.benchmark,
+        torch.is_inference_mode_enabled(),
+        torch.is_grad_enabled(),
+    )
 
 
 def _alike(fn, *args, graphs=1, backend="eager", calls=2, fullgraph=None):
@@ -55,6 +62,7 @@ def test_default_dtype_for_a_while(backend):
         finally:
             torch.set_default_dtype(torch.float32)
         return y + z, y
+
     _alike(f, torch.ones(3), backend=backend)
 
 
@@ -63,6 +71,7 @@ def test_default_dtype_that_stays(backend):
     def f(x):
         torch.set_default_dtype(torch.float64)
         return x + torch.ones(3), torch.arange(3) / 7
+
     _alike(f, torch.ones(3), backend=backend)
 
 
@@ -74,6 +83,7 @@ def test_two_default_dtypes_in_one_function(backend):
         b = torch.full((3,), 0.1)
         torch.set_default_dtype(torch.float32)
         return a + torch.full((3,), 0.1), b
+
     _alike(f, torch.ones(3), backend=backend, graphs=None, fullgraph=False)
 
 
@@ -83,6 +93,7 @@ def test_default_dtype_decides_values_that_are_taken():
         value = torch.full((1,), 0.1).item()
         torch.set_default_dtype(torch.float32)
         return x + (1 if value == 0.1 else 2)
+
     _alike(f, torch.ones(3), graphs=None, fullgraph=False)
 
 
@@ -93,6 +104,7 @@ def test_deterministic_algorithms_for_a_while(backend):
         y = torch.zeros(3).index_add(0, torch.tensor([0, 0, 1]), x)
         torch.use_deterministic_algorithms(False)
         return y
+
     _alike(f, torch.ones(3), backend=backend)
 
 
@@ -103,6 +115,7 @@ def test_deterministic_algorithms_raise_as_in_plain_python():
             return torch.zeros(3).index_copy(0, torch.tensor([0, 1, 2]), x)
         finally:
             torch.use_deterministic_algorithms(False)
+
     _alike(f, torch.ones(3))
 
 
@@ -114,6 +127,7 @@ def test_kernels_switched(backend):
         y = x @ x
         torch.backends.cudnn.enabled = True
         return y
+
     _alike(f, torch.ones(3, 3), backend=backend)
 
 
@@ -124,6 +138,7 @@ def test_a_setting_between_operations_is_a_break():
         y = y + 1
         torch.use_deterministic_algorithms(False)
         return y * 3
+
     _alike(f, torch.ones(3), graphs=3)
 
 
@@ -134,6 +149,7 @@ def test_inference_mode_around_all(backend):
             y = x * 2
             z = y.exp()
         return y, z
+
     _alike(f, torch.ones(3, requires_grad=True), backend=backend)
 
 
@@ -143,6 +159,7 @@ def test_inference_mode_as_decorator(backend):
     def f(x, y):
         y.add_(1)
         return x * 2, y.view(3, 1)
+
     _alike(f, torch.ones(3, requires_grad=True), torch.zeros(3), backend=backend, calls=1)
 
 
@@ -158,6 +175,7 @@ def test_inference_mode_of_a_method_that_is_called():
 
         def forward(self, x):
             return self.predict(x)
+
     _alike(Model(), torch.ones(2, 3))
 
 
@@ -167,6 +185,7 @@ def test_inference_mode_around_a_part():
         with torch.inference_mode():
             z = y * 2
         return y.sin(), z
+
     _alike(f, torch.ones(3, requires_grad=True), graphs=None, fullgraph=False)
 
 
@@ -175,6 +194,7 @@ def test_inference_mode_then_more():
         with torch.inference_mode():
             y = x * 2
         return y + 1, x * 3
+
     _alike(f, torch.ones(3, requires_grad=True), graphs=None, fullgraph=False)
 
 
@@ -184,6 +204,7 @@ def test_inference_mode_off_inside():
             with torch.inference_mode(False):
                 y = torch.ones(3) * 2
             return x * 2 + y.sum(), torch.tensor(float(torch.is_inference_mode_enabled()))
+
     _alike(f, torch.ones(3), graphs=None, fullgraph=False)
 
 
@@ -194,6 +215,7 @@ def test_break_inside_an_inference_mode():
             framelift.graph_break()
             z = y + 1
         return y, z
+
     _alike(f, torch.ones(3, requires_grad=True), graphs=None, fullgraph=False)
 
 
@@ -204,6 +226,7 @@ def test_exception_inside_an_inference_mode():
             if y.shape[0] == 3:
                 raise ValueError("three")
         return y
+
     check(f, torch.ones(3), raises=ValueError, graphs=0, breaks=None)
     assert not torch.is_inference_mode_enabled()
 
@@ -214,6 +237,7 @@ def test_inference_mode_made_outside():
     def f(x):
         with mode:
             return x * 2
+
     _alike(f, torch.ones(3, requires_grad=True), graphs=None, fullgraph=False)
 
 
@@ -224,14 +248,17 @@ def test_not_exported():
             y = x + torch.ones(3)
             torch.set_default_dtype(torch.float32)
             return y
+
     with pytest.raises(Exception, match="setting"):
         framelift.export.export(Model(), (torch.zeros(3),), strict=True)
 
 
 # ---- precision --------------------------------------------------------------------------------------------------------
 
+
 def _precision():
     from framelift.graph.state.precision import read_precision
+
     return read_precision()
 
 
@@ -290,10 +317,22 @@ def _precision_of_all(x):
     return x @ x
 
 
-@pytest.mark.parametrize("fn", [_flags_of_cudnn, _matmul_precision_for_a_while, _matmul_precision_that_stays, _tf32_that_stays, _reductions,
-                                _newer_ways, _precision_of_all], ids=lambda fn: fn.__name__[1:])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        _flags_of_cudnn,
+        _matmul_precision_for_a_while,
+        _matmul_precision_that_stays,
+        _tf32_that_stays,
+        _reductions,
+        _newer_ways,
+        _precision_of_all,
+    ],
+    ids=lambda fn: fn.__name__[1:],
+)
 def test_precisions_set_inside(fn, precision_as_it_was):
     from framelift.graph.state.settings import _become, _read
+
     if torch.cuda.is_initialized() and fn is _flags_of_cudnn:
         pytest.skip("there a setting between two operations")
     fast, x, before = compiled(fn, fullgraph=True), torch.rand(3, 3), _read()
@@ -313,9 +352,11 @@ def test_a_graph_runs_under_the_precision_that_was_set(precision_as_it_was):
         def run(*inputs):
             seen.append(torch.get_float32_matmul_precision())
             return graph(*inputs)
+
         return run
+
     fast = framelift.compile(_matmul_precision_for_a_while, backend=backend, fullgraph=True)
-    torch.set_float32_matmul_precision("highest")   # that is not what torch starts with, though it says so
+    torch.set_float32_matmul_precision("highest")  # that is not what torch starts with, though it says so
     fast(torch.ones(2, 2))
     fast(torch.ones(2, 2))
     assert seen == ["medium"] * 3 and torch.get_float32_matmul_precision() == "highest"
@@ -328,6 +369,7 @@ def test_a_precision_between_operations_is_a_break(precision_as_it_was):
         y = y @ x
         torch.set_float32_matmul_precision("highest")
         return y
+
     x, fast = torch.rand(3, 3), compiled(f)
     start = framelift.stats()["graphs"]
     assert torch.equal(fast(x), f(x)) and framelift.stats()["graphs"] - start == 2
@@ -343,18 +385,38 @@ def test_mixed_ways_to_set_a_precision_are_plain_pythons(precision_as_it_was):
     assert got == _precision()
 
 
-@pytest.mark.parametrize("ask, change, back", [
-    (torch.get_float32_matmul_precision, lambda: torch.set_float32_matmul_precision("high"), lambda: None),
-    (lambda: torch.backends.cuda.matmul.allow_tf32, lambda: torch.set_float32_matmul_precision("high"), lambda: None),
-    (lambda: torch.backends.mkldnn.matmul.fp32_precision, lambda: torch.set_float32_matmul_precision("high"), lambda: None),
-    (lambda: torch.backends.cuda.math_sdp_enabled(), lambda: torch.backends.cuda.enable_math_sdp(False), lambda: torch.backends.cuda.enable_math_sdp(True)),
-    (torch.is_anomaly_enabled, lambda: torch.set_anomaly_enabled(True), lambda: torch.set_anomaly_enabled(False)),
-    (torch._C._autograd._saved_tensors_hooks_is_enabled, lambda: torch._C._autograd._saved_tensors_hooks_disable("no"),
-     lambda: torch._C._autograd._saved_tensors_hooks_enable()),
-], ids=["products", "cublas", "mkldnn", "attention", "anomalies", "saved tensors"])
+@pytest.mark.parametrize(
+    "ask, change, back",
+    [
+        (torch.get_float32_matmul_precision, lambda: torch.set_float32_matmul_precision("high"), lambda: None),
+        (
+            lambda: torch.backends.cuda.matmul.allow_tf32,
+            lambda: torch.set_float32_matmul_precision("high"),
+            lambda: None,
+        ),
+        (
+            lambda: torch.backends.mkldnn.matmul.fp32_precision,
+            lambda: torch.set_float32_matmul_precision("high"),
+            lambda: None,
+        ),
+        (
+            lambda: torch.backends.cuda.math_sdp_enabled(),
+            lambda: torch.backends.cuda.enable_math_sdp(False),
+            lambda: torch.backends.cuda.enable_math_sdp(True),
+        ),
+        (torch.is_anomaly_enabled, lambda: torch.set_anomaly_enabled(True), lambda: torch.set_anomaly_enabled(False)),
+        (
+            torch._C._autograd._saved_tensors_hooks_is_enabled,
+            lambda: torch._C._autograd._saved_tensors_hooks_disable("no"),
+            lambda: torch._C._autograd._saved_tensors_hooks_enable(),
+        ),
+    ],
+    ids=["products", "cublas", "mkldnn", "attention", "anomalies", "saved tensors"],
+)
 def test_a_setting_that_is_read_is_guarded(ask, change, back, precision_as_it_was):
     def f(x):
         return x + len(str(ask()))
+
     fast, x = compiled(f, fullgraph=True), torch.ones(2)
     assert torch.equal(fast(x), f(x))
     try:
@@ -370,6 +432,7 @@ def test_attention_kernels_read_after_others_were_chosen():
         answer = torch.backends.cuda.math_sdp_enabled()
         torch.backends.cuda.enable_flash_sdp(True)
         return x + (1 if answer else 2)
+
     fast, x = compiled(f), torch.ones(2)
     try:
         for value in (True, False, True):
@@ -383,6 +446,7 @@ def test_hooks_on_saved_tensors_forbidden_inside():
     def f(x):
         with torch.autograd.graph.disable_saved_tensors_hooks("not here"):
             return x.exp() * x
+
     fast = compiled(f, fullgraph=True)
     told = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
     for around in (None, "outer"):

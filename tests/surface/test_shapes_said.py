@@ -18,7 +18,13 @@ from framelift.exc import ConstraintViolation
 MARKS = [framelift.mark_dynamic, framelift.maybe_mark_dynamic, framelift.mark_static, framelift.mark_unbacked]
 
 
-def _captures(fn: Callable[..., Any], calls: Sequence[tuple[Any, ...]], load: Path | None = None, save: Path | None = None, **options: Any) -> int:
+def _captures(
+    fn: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+    load: Path | None = None,
+    save: Path | None = None,
+    **options: Any,
+) -> int:
     compiled = framelift.compile(fn, backend="eager", **options)
     if load is not None:
         framelift.shapes.load(compiled, load)
@@ -48,14 +54,30 @@ def test_what_is_no_dimension_is_refused(mark: Callable[..., Any]) -> None:
         mark([1], 0)
 
 
-@pytest.mark.parametrize(("bounds", "words"), [
-    ({"min": 5, "max": 4}, "no size is both"), ({"min": -1}, "min is a size"), ({"max": 2.5}, "max is a size"), ({"min": 9}, "has 3 entries"), ({"max": 2}, "has 3 entries")])
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ({"min": 5, "max": 4}, "no size is both"),
+        ({"min": -1}, "min is a size"),
+        ({"max": 2.5}, "max is a size"),
+        ({"min": 9}, "has 3 entries"),
+        ({"max": 2}, "has 3 entries"),
+    ],
+)
 def test_ranges_that_cannot_be_are_refused(bounds: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         framelift.mark_dynamic(torch.ones(3, 4), 0, **bounds)
 
 
-@pytest.mark.parametrize(("mark", "captures"), [(framelift.mark_dynamic, 1), (framelift.maybe_mark_dynamic, 1), (framelift.mark_static, 4), (framelift.mark_unbacked, 1)])
+@pytest.mark.parametrize(
+    ("mark", "captures"),
+    [
+        (framelift.mark_dynamic, 1),
+        (framelift.maybe_mark_dynamic, 1),
+        (framelift.mark_static, 4),
+        (framelift.mark_unbacked, 1),
+    ],
+)
 @pytest.mark.parametrize("index", [0, -2, [-2], (0,)])
 def test_dimensions_are_counted_from_either_end(mark: Callable[..., Any], captures: int, index: Any) -> None:
     def given(n: int) -> tuple[torch.Tensor]:
@@ -124,16 +146,27 @@ def _is_long(x: torch.Tensor) -> torch.Tensor:
 def test_a_size_made_a_constant_names_the_line(fn: Any) -> None:
     x = torch.ones(3, 4)
     framelift.mark_dynamic(x, 0)
-    with pytest.raises(ConstraintViolation, match=rf"x.size\(0\).*fixes it to 3 at .*test_shapes_said.py:{fn.__code__.co_firstlineno + 1} in {fn.__name__}"):
+    with pytest.raises(
+        ConstraintViolation,
+        match=rf"x.size\(0\).*fixes it to 3 at .*test_shapes_said.py:{fn.__code__.co_firstlineno + 1} in {fn.__name__}",
+    ):
         framelift.compile(fn, backend="eager")(x)
 
 
-@pytest.mark.parametrize(("fn", "bounds", "words"), [(_is_short, {"max": 64}, "up to 64, but what was captured holds up to 9 only"),
-                                                     (_is_long, {"min": 2}, "from 2, but what was captured holds from 3 only")])
+@pytest.mark.parametrize(
+    ("fn", "bounds", "words"),
+    [
+        (_is_short, {"max": 64}, "up to 64, but what was captured holds up to 9 only"),
+        (_is_long, {"min": 2}, "from 2, but what was captured holds from 3 only"),
+    ],
+)
 def test_a_range_that_does_not_hold_names_the_line(fn: Any, bounds: dict[str, int], words: str) -> None:
     x = torch.ones(3, 4)
     framelift.mark_dynamic(x, 0, **bounds)
-    with pytest.raises(ConstraintViolation, match=rf"{words} at .*test_shapes_said.py:{fn.__code__.co_firstlineno + 1} in {fn.__name__}"):
+    with pytest.raises(
+        ConstraintViolation,
+        match=rf"{words} at .*test_shapes_said.py:{fn.__code__.co_firstlineno + 1} in {fn.__name__}",
+    ):
         framelift.compile(fn, backend="eager")(x)
     framelift.mark_dynamic(y := torch.ones(3, 4), 0, min=3, max=9)
     assert _captures(fn, [(y,), (torch.ones(9, 4),)]) == 1
@@ -144,8 +177,13 @@ def test_exports_name_the_line_too() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return _is_short(x)
 
-    with pytest.raises(Exception, match=rf"size\(\)\[0\] < 10 at .*test_shapes_said.py:{_is_short.__code__.co_firstlineno + 1} in _is_short"):
-        framelift.export.export(Short(), (torch.ones(3, 4),), dynamic_shapes={"x": {0: torch.export.Dim("b", min=2, max=64)}}, strict=True)
+    with pytest.raises(
+        Exception,
+        match=rf"size\(\)\[0\] < 10 at .*test_shapes_said.py:{_is_short.__code__.co_firstlineno + 1} in _is_short",
+    ):
+        framelift.export.export(
+            Short(), (torch.ones(3, 4),), dynamic_shapes={"x": {0: torch.export.Dim("b", min=2, max=64)}}, strict=True
+        )
 
 
 @pytest.mark.parametrize("wrong", ["yes", 2, "auto"])
@@ -164,9 +202,13 @@ def _broken(x: torch.Tensor, n: int) -> torch.Tensor:
 
 
 SEEN = {
-    "size": (lambda x: x * x.shape[0], [(torch.ones(n),) for n in (2, 3, 4)], 2, 1), "number": (lambda x, n: x * n, [(torch.ones(2), n) for n in (5, 6, 7)], 2, 1),
-    "float": (lambda x, n: x * n, [(torch.ones(2), n / 2) for n in (5, 6, 7)], 2, 1), "list": (lambda x, l: x * len(l), [(torch.ones(2), [1] * n) for n in (2, 3, 4)], 2, 1),
-    "keys": (lambda x, t: x * t[0]["n"], [(torch.ones(2), [{"n": 2, f"k{i}": 1}]) for i in range(3)], 2, 1), "break": (_broken, [(torch.ones(n), n) for n in (2, 3, 4)], 4, 2)}
+    "size": (lambda x: x * x.shape[0], [(torch.ones(n),) for n in (2, 3, 4)], 2, 1),
+    "number": (lambda x, n: x * n, [(torch.ones(2), n) for n in (5, 6, 7)], 2, 1),
+    "float": (lambda x, n: x * n, [(torch.ones(2), n / 2) for n in (5, 6, 7)], 2, 1),
+    "list": (lambda x, l: x * len(l), [(torch.ones(2), [1] * n) for n in (2, 3, 4)], 2, 1),
+    "keys": (lambda x, t: x * t[0]["n"], [(torch.ones(2), [{"n": 2, f"k{i}": 1}]) for i in range(3)], 2, 1),
+    "break": (_broken, [(torch.ones(n), n) for n in (2, 3, 4)], 4, 2),
+}
 
 
 @pytest.mark.parametrize("name", SEEN)
@@ -178,8 +220,20 @@ def test_what_was_seen_is_kept_in_a_file(name: str, tmp_path: Path) -> None:
     assert _captures(fn, calls, load=path) == with_file
 
 
-@pytest.mark.parametrize("text", ["garbage", "[]", "{}", '{"format": 7, "frames": {}}', '{"format": 1}', '{"format": 1, "frames": {"f:1": {"x": "boo"}}}',
-                                  '{"format": 1, "frames": {"f:1": {"x": [-1]}}}', '{"format": 1, "frames": {"f:1": {"x": 3}}}', '{"format": 1, "frames": {"f:1": 3}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "garbage",
+        "[]",
+        "{}",
+        '{"format": 7, "frames": {}}',
+        '{"format": 1}',
+        '{"format": 1, "frames": {"f:1": {"x": "boo"}}}',
+        '{"format": 1, "frames": {"f:1": {"x": [-1]}}}',
+        '{"format": 1, "frames": {"f:1": {"x": 3}}}',
+        '{"format": 1, "frames": {"f:1": 3}}',
+    ],
+)
 def test_files_that_hold_something_else_are_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "seen.json"
     path.write_text(text, encoding="utf-8")
@@ -193,6 +247,7 @@ def test_files_that_hold_something_else_are_refused(text: str, tmp_path: Path) -
 
 
 # ---- what forced a constant -------------------------------------------------------------------------------------------
+
 
 class FixesItsBatch(torch.nn.Module):
     def forward(self, rows):
@@ -215,7 +270,9 @@ def _line(module, text):
 @pytest.mark.parametrize("module, text", [(FixesItsBatch(), "== 4"), (Reshapes(), "view(")])
 def test_export_names_the_line_that_forced_a_constant(module, text, strict):
     with pytest.raises(Exception, match="Constraints violated") as caught:
-        framelift.export(module, (torch.ones(4, 3),), dynamic_shapes={"rows": {0: torch.export.Dim("rows")}}, strict=strict)
+        framelift.export(
+            module, (torch.ones(4, 3),), dynamic_shapes={"rows": {0: torch.export.Dim("rows")}}, strict=strict
+        )
     told = str(caught.value)
     assert "rows.size()[0]" in told and f"{__file__}:{_line(module, text)} in {type(module).__name__}.forward" in told
 
@@ -223,7 +280,10 @@ def test_export_names_the_line_that_forced_a_constant(module, text, strict):
 def test_a_modules_parameters_are_told_by_their_names():
     rows = torch.ones(4, 3)
     framelift.mark_dynamic(rows, 0)
-    with pytest.raises(framelift.exc.ConstraintViolation, match=r"^rows\.size\(0\) was marked dynamic, but the program fixes it to 4 at .* in FixesItsBatch\.forward$"):
+    with pytest.raises(
+        framelift.exc.ConstraintViolation,
+        match=r"^rows\.size\(0\) was marked dynamic, but the program fixes it to 4 at .* in FixesItsBatch\.forward$",
+    ):
         framelift.compile(FixesItsBatch())(rows)
     captured = framelift.compile(Reshapes().requires_grad_(False))
     captured(torch.ones(4, 3))
@@ -239,9 +299,9 @@ def test_sizes_nought_and_one_share_a_capture_in_any_order():
         captured = framelift.compile(lambda x: x + 1)
         for n in (*order, 5, 7, *order):
             assert torch.equal(captured(torch.ones(n, 3)), torch.ones(n, 3) + 1)
-        if order[0] >= 2:   # a constant first; then a symbol, unless one for all sizes comes before it
+        if order[0] >= 2:  # a constant first; then a symbol, unless one for all sizes comes before it
             assert framelift.stats()["captures"] == (2 if order[1] < 2 else 3), order
-        elif order[1] < 2:   # one more for all sizes serves what comes after
+        elif order[1] < 2:  # one more for all sizes serves what comes after
             assert framelift.stats()["captures"] == 2, order
         else:
             assert framelift.stats()["captures"] == 3, order
@@ -256,10 +316,19 @@ def test_limits_and_stances_call_a_module_as_its_author_does():
     rows = torch.ones(2)
     captured = framelift.compile(Named())
     captured(rows, "a")
-    with framelift.set_stance("fail_on_recompile"), pytest.raises(RuntimeError, match=r"function name: 'forward', line number: \d+\n.*\n *- mode is now 'b'"):
+    with (
+        framelift.set_stance("fail_on_recompile"),
+        pytest.raises(RuntimeError, match=r"function name: 'forward', line number: \d+\n.*\n *- mode is now 'b'"),
+    ):
         captured(rows, "b")
-    with framelift.config.patch(error_on_recompile=True), pytest.raises(framelift.exc.RecompileError, match="^Named.forward would be .*: mode is now 'b'"):
+    with (
+        framelift.config.patch(error_on_recompile=True),
+        pytest.raises(framelift.exc.RecompileError, match="^Named.forward would be .*: mode is now 'b'"),
+    ):
         captured(rows, "b")
-    with framelift.config.patch(recompile_limit=2), pytest.warns(UserWarning, match="Named.forward was compiled 2 times .* because of mode run eagerly"):
+    with (
+        framelift.config.patch(recompile_limit=2),
+        pytest.warns(UserWarning, match="Named.forward was compiled 2 times .* because of mode run eagerly"),
+    ):
         for mode in "abcd":
             captured(rows, mode)

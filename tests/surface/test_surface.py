@@ -35,6 +35,7 @@ class Counting:
 
 # -- what may be compiled --------------------------------------------------------------------------------------------------
 
+
 def test_callables_without_a_frame_of_their_own() -> None:
     schema = "(Tensor x) -> Tensor"
     double = torch.library.custom_op("surface_tests::double", lambda x: x * 2, mutates_args=(), schema=schema)
@@ -103,7 +104,9 @@ def test_attributes_by_which_others_tell_a_compiled_function() -> None:
         return x
 
     compiled = framelift.compile(f, backend="eager")
-    assert compiled._torchdynamo_orig_callable is f and compiled._is_torch_compile and compiled.get_compiler_config is None
+    assert (
+        compiled._torchdynamo_orig_callable is f and compiled._is_torch_compile and compiled.get_compiler_config is None
+    )
 
 
 def test_a_compiled_function_passes_for_a_function() -> None:
@@ -114,8 +117,16 @@ def test_a_compiled_function_passes_for_a_function() -> None:
         return x * n
 
     compiled = framelift.compile(f, backend="eager")
-    assert inspect.isfunction(compiled) and isinstance(compiled, types.FunctionType) and type(compiled) is not types.FunctionType
-    assert compiled.__code__ is f.__code__ and compiled.__defaults__ == (2,) and inspect.signature(compiled) == inspect.signature(f)
+    assert (
+        inspect.isfunction(compiled)
+        and isinstance(compiled, types.FunctionType)
+        and type(compiled) is not types.FunctionType
+    )
+    assert (
+        compiled.__code__ is f.__code__
+        and compiled.__defaults__ == (2,)
+        and inspect.signature(compiled) == inspect.signature(f)
+    )
     with pytest.raises(RuntimeError, match="FX"):
         torch.fx.symbolic_trace(compiled)
     with framelift.config.patch(error_on_nested_fx_trace=False):
@@ -138,12 +149,19 @@ by_name.__qualname__ = "by_name"
 def test_copies_and_pickles_are_those_of_functions() -> None:
     holder = nn.Module()
     holder.fn = by_name
-    assert copy.copy(by_name) is copy.deepcopy(by_name) is copy.deepcopy(holder).fn is pickle.loads(pickle.dumps(by_name)) is by_name
+    assert (
+        copy.copy(by_name)
+        is copy.deepcopy(by_name)
+        is copy.deepcopy(holder).fn
+        is pickle.loads(pickle.dumps(by_name))
+        is by_name
+    )
     with pytest.raises((pickle.PicklingError, AttributeError)):
         pickle.dumps(framelift.compile(lambda x: x, backend="eager"))
 
 
 # -- marks -------------------------------------------------------------------------------------------------------------------
+
 
 @framelift.disable(reason="it writes a file")
 def off(x):
@@ -215,7 +233,7 @@ def test_allow_in_graph_does_not_look_inside() -> None:
     framelift.allow_in_graph(inside)
     backend = Counting()
     compiled = framelift.compile(lambda x: inside(x.abs()) + 1, backend=backend, fullgraph=True)
-    with pytest.raises(framelift.exc.Unsupported):   # fakes have no values either
+    with pytest.raises(framelift.exc.Unsupported):  # fakes have no values either
         compiled(X)
 
     def metadata(x, scale):
@@ -301,7 +319,9 @@ def test_torchs_sets_of_allowed_functions(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_substitutes_check_their_signature() -> None:
     import operator
+
     with pytest.raises(TypeError, match="Signature mismatch"):
+
         @framelift.substitute_in_graph(operator.indexOf)
         def wrong(sequence, x):
             return 0
@@ -361,12 +381,12 @@ def test_error_on_graph_break_is_for_its_block(strict, fullgraph) -> None:
     options = {} if fullgraph is None else {"fullgraph": fullgraph}
     for f in breaking_in_a_block(strict):
         compiled = framelift.compile(f, backend="eager", **options)
-        if strict or fullgraph:   # who asks for one graph gets one, or an error
+        if strict or fullgraph:  # who asks for one graph gets one, or an error
             with pytest.raises(framelift.exc.Unsupported):
                 compiled(X)
         else:
             assert torch.equal(compiled(X), X + 1)
-        assert not Blocks().is_error   # a break inside of a block leaves nothing behind
+        assert not Blocks().is_error  # a break inside of a block leaves nothing behind
 
 
 @pytest.mark.parametrize("fullgraph", [False, True])
@@ -386,6 +406,7 @@ def test_error_on_graph_break_around_a_call(fullgraph) -> None:
 
 
 # -- stances -----------------------------------------------------------------------------------------------------------------
+
 
 def sized(x, n):
     return x + n + torch.compiler.is_compiling()
@@ -446,7 +467,11 @@ def test_comptime_sees_the_frame(capsys: pytest.CaptureFixture[str]) -> None:
     compiled = framelift.compile(f, backend="eager", fullgraph=True)
     compiled(X)
     compiled(X)
-    assert capsys.readouterr().out.splitlines() == ["x = FakeTensor(..., size=(2,))", "y = FakeTensor(..., size=(2,))", "FakeTensor(..., size=(2,))"]
+    assert capsys.readouterr().out.splitlines() == [
+        "x = FakeTensor(..., size=(2,))",
+        "y = FakeTensor(..., size=(2,))",
+        "FakeTensor(..., size=(2,))",
+    ]
     f(X)
     assert not capsys.readouterr().out
 
@@ -486,6 +511,7 @@ def test_wrong_stances() -> None:
 
 # -- what surrounds a call ---------------------------------------------------------------------------------------------------
 
+
 def test_inside_other_tracers() -> None:
     compiled = framelift.compile(lambda x: x + 1, backend="eager")
     compiled(X)
@@ -501,6 +527,7 @@ def test_inside_other_tracers() -> None:
 
 def test_under_a_dispatch_mode_the_program_runs_plainly() -> None:
     from torch.utils._python_dispatch import TorchDispatchMode
+
     seen = []
 
     class Seen(TorchDispatchMode):
@@ -526,10 +553,15 @@ def test_threads_share_one_capture() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(results) == 4 and all(torch.equal(r, X + 1) for r in results) and len(backend.graphs) == len(compiled.entries)
+    assert (
+        len(results) == 4
+        and all(torch.equal(r, X + 1) for r in results)
+        and len(backend.graphs) == len(compiled.entries)
+    )
 
 
 # -- backends ----------------------------------------------------------------------------------------------------------------
+
 
 def test_a_backend_may_ask_to_skip_the_frame() -> None:
     calls = []
@@ -564,6 +596,7 @@ def test_a_backends_optional_attributes() -> None:
                 events.append("in")
                 yield
                 events.append("out")
+
             return around()
 
         def get_compiler_config(self):
@@ -599,7 +632,9 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(framelift.compile(lambda x: x + 1, backend="from_a_package")(X), X + 1)
 
 
-@pytest.mark.parametrize("backend", ["eager_noexcept", "eager_debug", "pre_dispatch_eager", "aot_eager_default_partitioner", "cudagraphs"])
+@pytest.mark.parametrize(
+    "backend", ["eager_noexcept", "eager_debug", "pre_dispatch_eager", "aot_eager_default_partitioner", "cudagraphs"]
+)
 def test_backends_that_come_along(backend: str) -> None:
     def f(x):
         return torch.relu(x) + 1
@@ -643,6 +678,7 @@ def test_verify_compares_whole_calls() -> None:
 
 
 # -- the module wrapper ------------------------------------------------------------------------------------------------------
+
 
 class Net(nn.Module):
     def __init__(self) -> None:
@@ -704,10 +740,14 @@ def test_in_place_compile() -> None:
     assert torch.equal(net(X), net.forward(X)) and len(backend.graphs) == 1 and keys == ["linear.weight", "linear.bias"]
     assert torch.equal(pickle.loads(pickle.dumps(net))(X), net(X))
     outer = Counting()
-    assert torch.equal(framelift.compile(lambda x: net(x) + 1, backend=outer, fullgraph=True)(X), net(X) + 1) and len(outer.graphs) == 1
+    assert (
+        torch.equal(framelift.compile(lambda x: net(x) + 1, backend=outer, fullgraph=True)(X), net(X) + 1)
+        and len(outer.graphs) == 1
+    )
 
 
 # -- hooks for tools ---------------------------------------------------------------------------------------------------------
+
 
 def test_logging_that_waits_for_the_graph(capsys: pytest.CaptureFixture[str]) -> None:
     def f(x):
@@ -726,19 +766,30 @@ def test_logging_that_waits_for_the_graph(capsys: pytest.CaptureFixture[str]) ->
         framelift.compile(f, backend="eager", fullgraph=True)(X)
     framelift.config.ignore_logging_functions.add(print)
     try:
-        assert torch.equal(framelift.compile(f, backend="eager", fullgraph=True)(X), X * 2 + 1) and not capsys.readouterr().out
+        assert (
+            torch.equal(framelift.compile(f, backend="eager", fullgraph=True)(X), X * 2 + 1)
+            and not capsys.readouterr().out
+        )
     finally:
         framelift.config.ignore_logging_functions.clear()
 
 
 def test_guard_hooks() -> None:
     failures, exported = [], []
-    compiled = framelift.compile(lambda x, s: x + len(s), backend="eager", guard_fail_fn=failures.append, guard_export_fn=exported.append)
+    compiled = framelift.compile(
+        lambda x, s: x + len(s), backend="eager", guard_fail_fn=failures.append, guard_export_fn=exported.append
+    )
     compiled(X, "a")
     compiled(X, "bc")
-    assert len(failures) == 1 and failures[0].reason and len(exported) == 2 and all(hasattr(g, "guard_type") for g in exported[0])
-    careless = framelift.compile(lambda x, s: x + len(s), backend="eager",
-                                 guard_filter_fn=lambda guards: [g.name != "s" for g in guards])
+    assert (
+        len(failures) == 1
+        and failures[0].reason
+        and len(exported) == 2
+        and all(hasattr(g, "guard_type") for g in exported[0])
+    )
+    careless = framelift.compile(
+        lambda x, s: x + len(s), backend="eager", guard_filter_fn=lambda guards: [g.name != "s" for g in guards]
+    )
     assert torch.equal(careless(X, "a"), X + 1) and torch.equal(careless(X, "bc"), X + 1)
 
 
@@ -751,7 +802,10 @@ def test_graphs_say_why_they_end() -> None:
 def test_counters() -> None:
     framelift.counters.clear()
     framelift.compile(lambda x: x.sin().cos(), backend="eager")(X)
-    assert framelift.counters["frames"] == {"total": 1, "ok": 1} and framelift.counters["stats"] == {"unique_graphs": 1, "calls_captured": 2}
+    assert framelift.counters["frames"] == {"total": 1, "ok": 1} and framelift.counters["stats"] == {
+        "unique_graphs": 1,
+        "calls_captured": 2,
+    }
     framelift.compile(lambda x: x.sum().item(), backend="eager")(X)
     assert sum(framelift.counters["graph_break"].values()) >= 1
 
@@ -800,6 +854,7 @@ def test_compile_in_captured_code_is_captured_as_the_function() -> None:
         @framelift.compile(backend="eager", fullgraph=True)
         def inner(z):
             return z * more
+
         return framelift.compile(framelift.compile(scaled, backend="eager"), dynamic=False)(x, by=3) + inner(x)
 
     backend = Counting()

@@ -22,7 +22,16 @@ from bytecode.maker import AnyProbe, twin_with
 
 __all__ = ["check_round_trip", "check_structure", "library_code", "with_nested"]
 
-_SAME = ("co_name", "co_qualname", "co_filename", "co_firstlineno", "co_varnames", "co_cellvars", "co_freevars", "co_names")
+_SAME = (
+    "co_name",
+    "co_qualname",
+    "co_filename",
+    "co_firstlineno",
+    "co_varnames",
+    "co_cellvars",
+    "co_freevars",
+    "co_names",
+)
 
 
 def with_nested(code: CodeType) -> Iterator[CodeType]:
@@ -51,9 +60,11 @@ def check_round_trip(code: CodeType) -> list[str]:
     nothing = bytes(flag and not rule for flag, rule in zip(current().sites, current().rules))
     empty = replace(current(), sites=nothing, free_sites=nothing, mark=lambda *_: set(), depth=0)
     again, _ = twin_with(empty, code, {}, False)
-    found = [f"{field} is not the same after a round trip" for field in
-             ("co_code", "co_linetable", "co_exceptiontable", "co_consts", "co_stacksize", "co_flags")
-             if getattr(code, field) != getattr(again, field)]
+    found = [
+        f"{field} is not the same after a round trip"
+        for field in ("co_code", "co_linetable", "co_exceptiontable", "co_consts", "co_stacksize", "co_flags")
+        if getattr(code, field) != getattr(again, field)
+    ]
     if encode(decode(code.co_exceptiontable)) != code.co_exceptiontable:
         found.append("the exception table is not the same after a round trip")
     return found
@@ -63,8 +74,11 @@ def check_structure(code: CodeType, dialect: Dialect | None = None) -> list[str]
     """The twin has the original's positions, handlers, jumps, names and stack effects, instruction by instruction."""
     dialect = dialect or current()
     twin, placed = twin_with(dialect, code, AnyProbe(), False)
-    found = [f"{field} differs" for field in (*_SAME, "co_flags", "co_argcount", "co_kwonlyargcount", "co_posonlyargcount")
-             if getattr(code, field) != getattr(twin, field)]
+    found = [
+        f"{field} differs"
+        for field in (*_SAME, "co_flags", "co_argcount", "co_kwonlyargcount", "co_posonlyargcount")
+        if getattr(code, field) != getattr(twin, field)
+    ]
     if any(a is not b for a, b in zip(code.co_consts, twin.co_consts)):
         found.append("original constants differ")
     raw = code.co_code
@@ -84,10 +98,12 @@ def check_structure(code: CodeType, dialect: Dialect | None = None) -> list[str]
         if {_moved(h, placed) for h in handled[0][before]} != {*handled[1][after]}:
             found.append(f"{where}: another handler")
         if instruction.start not in replaced:
-            if raw[2 * before.start:2 * before.stop] != twin.co_code[2 * after.start:2 * after.stop]:
+            if raw[2 * before.start : 2 * before.stop] != twin.co_code[2 * after.start : 2 * after.stop]:
                 found.append(f"{where}: changed without a rule")
         else:
-            found += (f"{where}: {text}" for text in _check_site(instruction, raw, before, twin, after, placed, dialect))
+            found += (
+                f"{where}: {text}" for text in _check_site(instruction, raw, before, twin, after, placed, dialect)
+            )
     return found
 
 
@@ -98,8 +114,9 @@ def _moved(handler: tuple[int, int, int, int, bool] | None, placed: Layout) -> t
     return placed.place(start), placed.place(end), placed.place(target), depth, lasti
 
 
-def _check_site(instruction: Instruction, raw: bytes, before: slice, twin: CodeType, after: slice, placed: Layout,
-                dialect: Dialect) -> Iterator[str]:
+def _check_site(
+    instruction: Instruction, raw: bytes, before: slice, twin: CodeType, after: slice, placed: Layout, dialect: Dialect
+) -> Iterator[str]:
     new = list(instructions(twin.co_code, after.start, after.stop))
     target = jump_target(instruction)
     if target is not None:

@@ -1,6 +1,6 @@
 """Runs a program plainly and as twins and says where they differ.  Usable as a script: all programs, one interpreter.
 
-    python compare.py        # prints a line per program that differs; status 1 if any does
+python compare.py        # prints a line per program that differs; status 1 if any does
 """
 
 from __future__ import annotations
@@ -54,8 +54,14 @@ def _described(error: BaseException | None) -> tuple[Any, ...] | None:
             positions = list(code.co_positions())[tb.tb_lasti // 2]
             places.append((code.co_qualname, tb.tb_lineno, positions))
         tb = tb.tb_next
-    return (type(error), str(error), getattr(error, "name", None), tuple(places), _described(error.__cause__),
-            _described(error.__context__))
+    return (
+        type(error),
+        str(error),
+        getattr(error, "name", None),
+        tuple(places),
+        _described(error.__cause__),
+        _described(error.__context__),
+    )
 
 
 def plain_outcome(name: str) -> tuple[Any, ...]:
@@ -74,6 +80,7 @@ def run_trial(name: str) -> tuple[Any, ...]:
 
 def run_positional(name: str) -> tuple[Any, ...]:
     """The program's functions as twins that take all parameters by position, over probes that are all Python code."""
+
     def positional(function: FunctionType) -> FunctionType:
         code = function.__code__
         if not code.co_kwonlyargcount and not code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
@@ -95,8 +102,11 @@ def probed_opcodes(name: str) -> set[str]:
 
 def defects(name: str) -> list[str]:
     """All that is wrong with a program's twins."""
-    found = [f"{code.co_qualname}: {text}" for code in with_nested(compiled(name))
-             for text in check_round_trip(code) + check_structure(code)]
+    found = [
+        f"{code.co_qualname}: {text}"
+        for code in with_nested(compiled(name))
+        for text in check_round_trip(code) + check_structure(code)
+    ]
     plain, twinned = plain_outcome(name), run_trial(name)
     if plain != twinned:
         found.append(f"plain {plain}\nas twins {twinned}")

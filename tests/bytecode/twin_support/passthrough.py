@@ -46,7 +46,7 @@ def few_frames(dialect: Dialect) -> tuple[Dialect, dict[str, Callable[..., Any]]
         exchange = w.probe["star_call"] + named("SWAP", 4 + (arg & 1)) + named("POP_TOP")
         return exchange + rule(w, arg)  # type: ignore[operator]
 
-    rules = (*dialect.rules[:number], star_call, *dialect.rules[number + 1:])
+    rules = (*dialect.rules[:number], star_call, *dialect.rules[number + 1 :])
     return replace(dialect, rules=rules), passthrough(call=operator.call, star_call=_call)
 
 
@@ -210,8 +210,10 @@ def _match_class(subject: Any, cls: Any, names: tuple[str, ...], count: int) -> 
 def _matcher(names: tuple[str, ...], count: int) -> Callable[..., Any]:
     captured = [f"v{n}" for n in range(count + len(names))]
     patterns = captured[:count] + [f"{name}={value}" for name, value in zip(names, captured[count:])]
-    source = (f"def match(subject, cls):\n match subject:\n  case cls({', '.join(patterns)}):\n"
-              f"   return ({''.join(value + ', ' for value in captured)})\n")
+    source = (
+        f"def match(subject, cls):\n match subject:\n  case cls({', '.join(patterns)}):\n"
+        f"   return ({''.join(value + ', ' for value in captured)})\n"
+    )
     namespace: dict[str, Any] = {}
     exec(source, namespace)
     matcher: Callable[..., Any] = namespace["match"]

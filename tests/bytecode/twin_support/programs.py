@@ -139,10 +139,19 @@ def run():
             (lambda: 7)(), (lambda: lambda x=1: x)()(), print and int(), str.upper("a"))
 """
 for _name, _call in {
-    "too_many": "f(1, 2)", "missing": "f()", "not_callable": "None(1)", "star_not_iterable": "f(*5)",
-    "star_star_not_mapping": "f(**5)", "double_keyword": "f(**{'a': 1}, **{'a': 2})", "keyword_not_string": "f(**{1: 2})",
-    "unknown_keyword": "f(1, zzz=2)", "builtin": "int('x', base=10)", "method": "[].pop(3)", "constructor": "int(a=1)",
-    "undefined": "undefined_thing(f(1))", "undefined_argument": "f(undefined_thing)",
+    "too_many": "f(1, 2)",
+    "missing": "f()",
+    "not_callable": "None(1)",
+    "star_not_iterable": "f(*5)",
+    "star_star_not_mapping": "f(**5)",
+    "double_keyword": "f(**{'a': 1}, **{'a': 2})",
+    "keyword_not_string": "f(**{1: 2})",
+    "unknown_keyword": "f(1, zzz=2)",
+    "builtin": "int('x', base=10)",
+    "method": "[].pop(3)",
+    "constructor": "int(a=1)",
+    "undefined": "undefined_thing(f(1))",
+    "undefined_argument": "f(undefined_thing)",
     "star_iterator_fails": "f(*(1/0 for _ in [1]))",
 }.items():
     _SOURCES[f"call_error_{_name}"] = f"""
@@ -601,5 +610,8 @@ def run():
 """
 
 
-PROGRAMS: dict[str, str] = {name: source for name, source in (_SOURCES | LARGE).items()
-                            if not name.endswith("_312") or sys.version_info >= (3, 12)}
+PROGRAMS: dict[str, str] = {
+    name: source
+    for name, source in (_SOURCES | LARGE).items()
+    if not name.endswith("_312") or sys.version_info >= (3, 12)
+}

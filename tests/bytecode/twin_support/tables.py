@@ -34,7 +34,10 @@ class Empty(types.ModuleType):
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        absent = name.split(".")[0] in ("torch", "numpy") or name in ("framelift._core", "framelift.boundary.becomes.containers")
+        absent = name.split(".")[0] in ("torch", "numpy") or name in (
+            "framelift._core",
+            "framelift.boundary.becomes.containers",
+        )
         return importlib.machinery.ModuleSpec(name, self, is_package=True) if absent else None
 
     def create_module(self, spec: Any) -> Any:
@@ -52,7 +55,11 @@ def package(name: str, *folders: str) -> None:
 
 def is_python_class(cls: type) -> bool:
     """As near as Python code can tell: made on the heap, with what a class statement leaves."""
-    return bool(cls.__flags__ & 1 << 9) and "__module__" in vars(cls) and any(name in vars(cls) for name in ("__dict__", "__slots__", "__weakref__"))
+    return (
+        bool(cls.__flags__ & 1 << 9)
+        and "__module__" in vars(cls)
+        and any(name in vars(cls) for name in ("__dict__", "__slots__", "__weakref__"))
+    )
 
 
 def reachable(path: str, value: Any, seen: set[int], is_c: Any) -> Iterator[tuple[str, Any]]:
@@ -79,8 +86,12 @@ def main(modules: list[str]) -> int:
     pure = importlib.import_module("framelift.calls.pure.lookup")
     is_c = importlib.import_module("framelift.calls.pure.words").is_c_callable
     seen: set[int] = set()
-    found = [row for name in modules for key, value in list(vars(importlib.import_module(name)).items())
-             for row in reachable(f"{name}.{key}", value, seen, is_c)]
+    found = [
+        row
+        for name in modules
+        for key, value in list(vars(importlib.import_module(name)).items())
+        for row in reachable(f"{name}.{key}", value, seen, is_c)
+    ]
     silent = [path for path, value in found if not pure.verdict(value)]
     print(len(found), *silent)
     return 1 if silent or len(found) < 2000 else 0

@@ -70,8 +70,11 @@ class Trial:
     def immerse(self, leave_out: Iterable[str] = ()) -> int:
         """From now on the process runs as twins.  Returns how many functions were swapped at once."""
         left_out = (*_LEFT_OUT, *leave_out)
-        count = sum(self.swap_module(module) for name, module in list(sys.modules.items())
-                    if not name.startswith(left_out) and isinstance(module, ModuleType))
+        count = sum(
+            self.swap_module(module)
+            for name, module in list(sys.modules.items())
+            if not name.startswith(left_out) and isinstance(module, ModuleType)
+        )
         plain = SourceFileLoader.get_code
         trial = self
 
@@ -84,4 +87,7 @@ class Trial:
 
 
 _WRAPPERS: dict[type, tuple[str, ...]] = {
-    staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset", "fdel")}
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    property: ("fget", "fset", "fdel"),
+}

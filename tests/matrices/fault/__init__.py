@@ -45,9 +45,9 @@ def difference(point: Point, fault: Fault) -> str | None:
     programs = [PROGRAMS[(first + i) % len(PROGRAMS)] for i in range(len(PROGRAMS))]
     for program in programs:
         if point.where is not None and point.where not in program.points or program.draws and fault.name == "thread":
-            continue   # two threads share the random numbers
+            continue  # two threads share the random numbers
         framelift.reset()
-        shared_cache().clear()   # else operations of cells before this one are known
+        shared_cache().clear()  # else operations of cells before this one are known
         reached, found = _run(program, point, fault)
         if reached:
             return None if found is None else f"{program.name}: {found}"
@@ -70,19 +70,25 @@ def _run(program: Program, point: Point, fault: Fault) -> tuple[bool, str | None
     with fault.prepared(compiled, program) as strike, point.reached(strike) as struck:
         try:
             result = program.call(compiled, args)
-        except BaseException as error:   # noqa: BLE001  which one is looked at below
+        except BaseException as error:  # noqa: BLE001  which one is looked at below
             caught = error
     if not struck.done:
         return False, None
-    beside = strike.afterwards(expected, _same)   # also waits for it
+    beside = strike.afterwards(expected, _same)  # also waits for it
     found = _judged(fault, strike, caught, result, expected)
     after = state_now()
     if found is None:
         allowed = {"random numbers"} if caught is None else set()
         if strike.is_child:
-            allowed.add("Python's random numbers")   # Python seeds them in a child
-        found = next((f"{name} is {str(after[name])[:300]}, was {str(before[name])[:300]}" for name in before
-                      if after[name] != before[name] and name not in allowed), None)
+            allowed.add("Python's random numbers")  # Python seeds them in a child
+        found = next(
+            (
+                f"{name} is {str(after[name])[:300]}, was {str(before[name])[:300]}"
+                for name in before
+                if after[name] != before[name] and name not in allowed
+            ),
+            None,
+        )
     if found is None and caught is not None and kept is not None and not point.effects and not _same(kept, args):
         found = f"the arguments were changed: {args}"
     if strike.is_child:

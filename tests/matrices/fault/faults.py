@@ -69,7 +69,7 @@ class Fault:
     act: Callable[[Strike], None]
     kind: type[BaseException] | None = None
     text: str = ""
-    number: int = 0                # of the signal whose handler raises
+    number: int = 0  # of the signal whose handler raises
     handler: Any = None
     # only while the program itself runs: compilers and fake kernels that raise are reported otherwise
     in_program: bool = False
@@ -87,7 +87,7 @@ class Fault:
         """While it lasts handlers are installed."""
         strike = Strike(self.act)
         strike.kind, strike.text = self.kind, self.text
-        strike.compiled, strike.program = compiled, program   # type: ignore[attr-defined]
+        strike.compiled, strike.program = compiled, program  # type: ignore[attr-defined]
         before = signal.signal(self.number, self.handler) if self.number else None
         try:
             yield strike
@@ -111,6 +111,7 @@ def _base_handler(signum: int, frame: Any) -> None:
 def _ask_for(kind: type[BaseException]) -> Callable[[Strike], None]:
     def act(strike: Strike) -> None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(kind))
+
     return act
 
 
@@ -125,21 +126,35 @@ def _other_thread(strike: Strike) -> None:
             torch.manual_seed(0)
             # type: ignore[attr-defined]
             strike.results.append(strike.program.call(strike.compiled, strike.program.args()))
-        except BaseException as error:   # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001
             strike.results.append(error)
+
     strike.thread = threading.Thread(target=work)
     strike.thread.start()
-    strike.thread.join(0.02)   # longer where it may go on; it waits where this thread captures
+    strike.thread.join(0.02)  # longer where it may go on; it waits where this thread captures
 
 
 FAULTS = (
     Fault("exception", _raise, Failure, "of the program", in_program=True),
-    Fault("handler", lambda _: signal.raise_signal(signal.SIGUSR1), Failure, "of the handler", signal.SIGUSR1,
-        _handler),
-    Fault("base handler", lambda _: signal.raise_signal(signal.SIGUSR1), BaseFailure, "of the handler", signal.SIGUSR1,
-        _base_handler),
-    Fault("interrupt", lambda _: signal.raise_signal(signal.SIGINT), KeyboardInterrupt, "", signal.SIGINT,
-        signal.default_int_handler),
+    Fault(
+        "handler", lambda _: signal.raise_signal(signal.SIGUSR1), Failure, "of the handler", signal.SIGUSR1, _handler
+    ),
+    Fault(
+        "base handler",
+        lambda _: signal.raise_signal(signal.SIGUSR1),
+        BaseFailure,
+        "of the handler",
+        signal.SIGUSR1,
+        _base_handler,
+    ),
+    Fault(
+        "interrupt",
+        lambda _: signal.raise_signal(signal.SIGINT),
+        KeyboardInterrupt,
+        "",
+        signal.SIGINT,
+        signal.default_int_handler,
+    ),
     Fault("asynchronous", _ask_for(Failure), Failure),
     Fault("asynchronous base", _ask_for(BaseFailure), BaseFailure),
     Fault("fork", _fork),

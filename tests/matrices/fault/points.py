@@ -45,8 +45,8 @@ class Point:
     attribute: str = ""
     after: bool = False
     turn: int = 1
-    calls_before: bool = False   # the call that is struck runs an entry that is there already
-    effects: bool = False        # the entry may have done something before
+    calls_before: bool = False  # the call that is struck runs an entry that is there already
+    effects: bool = False  # the entry may have done something before
 
     @contextlib.contextmanager
     def reached(self, strike: Callable[[], None]) -> Iterator[Struck]:
@@ -78,8 +78,16 @@ def _wrapped(owner: str, attribute: str, struck: Struck, after: bool) -> Iterato
         result = original(*args, **kwargs)
         struck()
         return result
-    homes = [home] if cls else [one for name, one in list(sys.modules.items())
-                                if name.startswith("framelift.") and vars(one).get(attribute) is original]
+
+    homes = (
+        [home]
+        if cls
+        else [
+            one
+            for name, one in list(sys.modules.items())
+            if name.startswith("framelift.") and vars(one).get(attribute) is original
+        ]
+    )
     for one in homes:
         setattr(one, attribute, wrapper)
     try:
@@ -92,9 +100,24 @@ def _wrapped(owner: str, attribute: str, struck: Struck, after: bool) -> Iterato
 #: functions of framelift by phase: (module or module:class, names)
 _FUNCTIONS = (
     ("capture.driver:Driver", ("capture", "_make_entry", "_count", "_captured", "_take_over", "_exchange", "_offer")),
-    ("rehearsal.session:Session", ("__init__", "start", "finish", "break_off", "close", "note_function", "load_global",
-                                   "load_cell", "load_attr",
-                                   "store_attr", "classify", "note_class", "load_tensor")),
+    (
+        "rehearsal.session:Session",
+        (
+            "__init__",
+            "start",
+            "finish",
+            "break_off",
+            "close",
+            "note_function",
+            "load_global",
+            "load_cell",
+            "load_attr",
+            "store_attr",
+            "classify",
+            "note_class",
+            "load_tensor",
+        ),
+    ),
     ("recording.recorder:Recorder", ("call", "_call", "stand_in", "_begin", "_end", "mark_end", "finish", "record")),
     ("graph.metadata.fakes:Fakes", ("observe", "_run", "_borrow")),
     ("graph.state.torch_state:SavedState", ("__init__", "restore")),
@@ -114,12 +137,22 @@ _FUNCTIONS = (
     ("vocabulary.quiet_capture:_Use", ("end",)),
     ("vocabulary.quiet_capture:_Block", ("end",)),
 )
-_TWICE = frozenset({"call", "_call", "let_in", "restore", "record"})   # also at the second time
+_TWICE = frozenset({"call", "_call", "let_in", "restore", "record"})  # also at the second time
 POINTS = (
-    *(Point(f"{owner.rpartition('.')[2]}.{name} {'returns' if after else 'starts'}{'' if turn == 1 else ' again'}",
-            None, owner, name, after, turn)
-      for owner, names in _FUNCTIONS for name in names for after in (False, True)
-      for turn in ((1, 2) if name in _TWICE else (1,))),
+    *(
+        Point(
+            f"{owner.rpartition('.')[2]}.{name} {'returns' if after else 'starts'}{'' if turn == 1 else ' again'}",
+            None,
+            owner,
+            name,
+            after,
+            turn,
+        )
+        for owner, names in _FUNCTIONS
+        for name in names
+        for after in (False, True)
+        for turn in ((1, 2) if name in _TWICE else (1,))
+    ),
     *(Point(where, where) for where in ("backend starts", "backend ends", "fake kernel")),
     Point("the first run of the graph", "graph", effects=True),
     Point("a later run of the graph", "graph", calls_before=True, effects=True),

@@ -26,7 +26,7 @@ class Program:
     backend: Any = field(default_factory=lambda: struck_backend)
     points: frozenset[str] = frozenset({"backend starts", "backend ends", "graph"})
     copies: bool = True
-    draws: bool = False   # random numbers
+    draws: bool = False  # random numbers
     compile: Callable[[Any, Any], Any] = lambda function, backend: framelift.compile(function, backend=backend)
 
 
@@ -37,6 +37,7 @@ def struck_backend(graph_module: Any, inputs: Any) -> Any:
     def run(*inputs: Any) -> Any:
         points.reach("graph")
         return graph_module(*inputs)
+
     points.reach("backend ends")
     return run
 
@@ -62,6 +63,7 @@ def _objects() -> Any:
         account.total += 1
         account.names.append(f"n{len(account.names)}")
         return x * account.double, account
+
     return function
 
 
@@ -75,6 +77,7 @@ def _broken() -> Any:
         y = x * 2
         eagerly("eager part")
         return y + torch.rand(4)
+
     return function
 
 
@@ -98,6 +101,7 @@ def _training() -> Any:
         loss = net(x)
         loss.backward()
         return loss.detach(), net.linear.weight.grad
+
     return step
 
 
@@ -132,6 +136,7 @@ def _generator() -> Any:
             return sum(rows(x)), max((len(str(i)) for i in range(3)))
         except ValueError:
             return x
+
     return function
 
 
@@ -142,6 +147,7 @@ def _regions() -> Any:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             z = y @ y
         return z.float() + torch.rand(2, 2)
+
     return function
 
 
@@ -165,6 +171,7 @@ def _plainly_broken() -> Any:
         y = x * 2
         eagerly("eager part")
         return y + 1
+
     return function
 
 
@@ -187,11 +194,23 @@ PROGRAMS = (
     Program("plain", _plain),
     Program("objects", _objects, lambda: [torch.ones(3), Account()]),
     Program("break", _broken, points=_OWN | {"eager part"}, draws=True),
-    Program("training", _training, call=lambda function, args: function(*args), backend="aot_eager", points=frozenset(),
-        copies=False),
-    Program("backward", lambda: lambda x: (x.sin() * x).sum(), lambda: [torch.arange(3.0, requires_grad=True)],
-            _backward_outside,
-            "aot_eager", frozenset({"backward"}), False),
+    Program(
+        "training",
+        _training,
+        call=lambda function, args: function(*args),
+        backend="aot_eager",
+        points=frozenset(),
+        copies=False,
+    ),
+    Program(
+        "backward",
+        lambda: lambda x: (x.sin() * x).sum(),
+        lambda: [torch.arange(3.0, requires_grad=True)],
+        _backward_outside,
+        "aot_eager",
+        frozenset({"backward"}),
+        False,
+    ),
     Program("subclass", lambda: lambda x: x * 2 + 1, lambda: [torch.ones(3).as_subclass(Counted)], copies=False),
     Program("sizes", lambda: lambda x: x.reshape(-1, 1) * x.shape[0], call=_dynamic),
     Program("generator", _generator),

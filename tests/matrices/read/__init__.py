@@ -24,10 +24,12 @@ __all__ = ["KINDS", "cells", "find", "program", "worth"]
 MODULES = (kinds_classes, kinds_instances, kinds_containers, kinds_callables, kinds_values, kinds_torch)
 KINDS: tuple[Kind, ...] = tuple(kind for module in MODULES for kind in module.KINDS)
 OTHER = "other kind"
-OF_OTHERS = 5     # an object of another kind shows in every read; that many-th part of them is run
+OF_OTHERS = 5  # an object of another kind shows in every read; that many-th part of them is run
 #: what can happen to any object: an equal one at its place, and one of another kind
-ANYWHERE = (Change("equal object", "PUT(MAKE())", inside=False),
-            Change(OTHER, "PUT(types.SimpleNamespace(k=7, missing=1))", inside=False))
+ANYWHERE = (
+    Change("equal object", "PUT(MAKE())", inside=False),
+    Change(OTHER, "PUT(types.SimpleNamespace(k=7, missing=1))", inside=False),
+)
 
 
 def names() -> Iterator[str]:
@@ -96,8 +98,11 @@ def worth(chosen: list[str]) -> list[str]:
     kept, pairs = [], set[tuple[str, str]]()
     for name in chosen:
         kind, read, change, _, how = name.split("/")
-        if how in ENDS or (read, change) in showing(kinds[kind]) and (change != OTHER
-            or crc32(name.encode()) % OF_OTHERS == 0):
+        if (
+            how in ENDS
+            or (read, change) in showing(kinds[kind])
+            and (change != OTHER or crc32(name.encode()) % OF_OTHERS == 0)
+        ):
             kept.append(name)
         elif (kind, read) not in pairs:
             pairs.add((kind, read))

@@ -35,8 +35,8 @@ class Kind:
     attr: str = "k"
     key: str = "0"
     item: str = "2"
-    endless: bool = False      # going through it does not end
-    avoid: tuple[str, ...] = field(default=())   # reads that are no statement about framelift: each kind says why
+    endless: bool = False  # going through it does not end
+    avoid: tuple[str, ...] = field(default=())  # reads that are no statement about framelift: each kind says why
 
 
 def changes(*rows: tuple[str, ...]) -> tuple[Change, ...]:
@@ -62,11 +62,17 @@ def instance_changes(cls: str = "type($)", value: str = "2") -> tuple[Change, ..
         ("class missing", f"{cls}.missing = 8", f"del {cls}.missing"),
         ("class property", f"{cls}.k = property(lambda self: 77)", f"del {cls}.k"),
         ("patch method", f"OLD = {cls}.m; {cls}.m = lambda self: 55", f"{cls}.m = OLD"),
-        ("method code", f"OLD = {cls}.m.__code__; {cls}.m.__code__ = (lambda self: 56).__code__",
-            f"{cls}.m.__code__ = OLD"),
+        (
+            "method code",
+            f"OLD = {cls}.m.__code__; {cls}.m.__code__ = (lambda self: 56).__code__",
+            f"{cls}.m.__code__ = OLD",
+        ),
         ("getattr", f"{cls}.__getattr__ = lambda self, name: 'made ' + name", f"del {cls}.__getattr__"),
-        ("special methods", f"{cls}.__len__ = lambda self: 3; {cls}.__getitem__ = lambda self, i: (4, 5, 6)[i]; "
-                            f"{cls}.__eq__ = lambda self, other: True",
-         f"del {cls}.__len__, {cls}.__getitem__, {cls}.__eq__; {cls}.__hash__ = object.__hash__"),
+        (
+            "special methods",
+            f"{cls}.__len__ = lambda self: 3; {cls}.__getitem__ = lambda self, i: (4, 5, 6)[i]; "
+            f"{cls}.__eq__ = lambda self, other: True",
+            f"del {cls}.__len__, {cls}.__getitem__, {cls}.__eq__; {cls}.__hash__ = object.__hash__",
+        ),
         ("class of", "$.__class__ = D", "$.__class__ = C"),
     )

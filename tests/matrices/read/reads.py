@@ -32,26 +32,48 @@ READS = (
     Read("vars", "r = {n: v for n, v in vars(o).items() if not n.startswith('_')}", ("whole", "class")),
     Read("dict", "r = o.__dict__.get('{a}'), 'missing' in o.__dict__, len(o.__dict__)", ("class",)),
     Read("dir", "r = [n for n in dir(o) if not n.startswith('_')]", ("whole", "class")),
-    Read("match class", "match o:\n    case object({a}=v, missing=w): r = v, w\n    case object({a}=v): r = v\n    case _: r = 'no'"),
-    Read("match mapping",
+    Read(
+        "match class",
+        "match o:\n    case object({a}=v, missing=w): r = v, w\n    case object({a}=v): r = v\n    case _: r = 'no'",
+    ),
+    Read(
+        "match mapping",
         "match o:\n    case {{'p': v, **rest}}: r = v, rest\n    case {{}}: r = 'empty'\n    case _: r = 'no'",
-        long=True),
-    Read("match sequence", "match o:\n    case [v, *rest]: r = v, rest\n    case []: r = 'empty'\n    case _: r = 'no'",
-        ("walk",)),
-    Read("match value", "match o:\n    case 2: r = 'two'\n    case 2.5: r = 'float'\n    case 'text': r = 'text'\n    case None: r = 'none'\n"
-         "    case int() | str(): r = 'kind'\n    case _: r = 'no'"),
-    Read("isinstance", "r = [isinstance(o, c) for c in (int, list, dict, str, torch.Tensor, type, T0, collections.abc.Mapping,\n"
-         "     collections.abc.Sequence, collections.abc.Callable, collections.abc.Hashable)]"),
-    Read("issubclass", "c = o if isinstance(o, type) else type(o)\nr = issubclass(c, int), issubclass(c, T0), issubclass(int, c)"),
+        long=True,
+    ),
+    Read(
+        "match sequence",
+        "match o:\n    case [v, *rest]: r = v, rest\n    case []: r = 'empty'\n    case _: r = 'no'",
+        ("walk",),
+    ),
+    Read(
+        "match value",
+        "match o:\n    case 2: r = 'two'\n    case 2.5: r = 'float'\n    case 'text': r = 'text'\n    case None: r = 'none'\n"
+        "    case int() | str(): r = 'kind'\n    case _: r = 'no'",
+    ),
+    Read(
+        "isinstance",
+        "r = [isinstance(o, c) for c in (int, list, dict, str, torch.Tensor, type, T0, collections.abc.Mapping,\n"
+        "     collections.abc.Sequence, collections.abc.Callable, collections.abc.Hashable)]",
+    ),
+    Read(
+        "issubclass",
+        "c = o if isinstance(o, type) else type(o)\nr = issubclass(c, int), issubclass(c, T0), issubclass(int, c)",
+    ),
     Read("type is", "r = type(o) is T0, type(o).__name__, o.__class__ is T0"),
-    Read("mro", "c = o if isinstance(o, type) else type(o)\nr = [b.__name__ for b in c.__mro__], c.__bases__, c.__qualname__"),
+    Read(
+        "mro",
+        "c = o if isinstance(o, type) else type(o)\nr = [b.__name__ for b in c.__mro__], c.__bases__, c.__qualname__",
+    ),
     Read("is", "r = o is FIRST, o is OTHER"),
     Read("iterate", "r = []\nfor v in o:\n    r.append(v)\n    if len(r) > 3: break", ("walk",)),
     Read("comprehension", "r = [v for v in itertools.islice(o, 4)]", ("walk",)),
     Read("len", "r = len(o)"),
     Read("in", "r = {v} in o, 77 not in o", ("walk",), long=True),
     Read("index", "r = o[{k}]"),
-    Read("index tried", "try:\n    r = o[{k}]\nexcept (KeyError, IndexError, TypeError) as e:\n    r = type(e), str(e)"),
+    Read(
+        "index tried", "try:\n    r = o[{k}]\nexcept (KeyError, IndexError, TypeError) as e:\n    r = type(e), str(e)"
+    ),
     Read("slice", "r = o[0:2], o[-1]"),
     Read("unpack", "a, *b = o\nr = a, b", ("walk",), long=True),
     Read("unpack two", "a, b = o\nr = b, a", ("walk",)),

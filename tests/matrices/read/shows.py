@@ -28,7 +28,7 @@ def shown(kind: Kind, reads: tuple[Read, ...], changes: tuple[Change, ...]) -> f
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for change in changes:
-            module = sys.modules["shows"] = types.ModuleType("shows")   # dataclasses look for their module
+            module = sys.modules["shows"] = types.ModuleType("shows")  # dataclasses look for their module
             world = vars(module)
             exec(start, world)
             before = {name: _look(code, world) for name, code in codes.items()}

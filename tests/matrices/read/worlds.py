@@ -16,18 +16,18 @@ from .reads import Read
 
 __all__ = ["DEPTHS", "ENDS", "PLACES", "Place", "filled", "outside", "reading", "world_text", "writing"]
 
-PRELUDE = '''
+PRELUDE = """
 import collections, collections.abc, copy, ctypes, dataclasses, enum, functools, inspect, itertools, json, operator, pickle, types
 import torch
 from torch import nn
-'''
-COMMON = '''
+"""
+COMMON = """
 def MAKE():
     return {make}
 O = FIRST = MAKE()
 OTHER = MAKE()
 T0 = type(O)
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,19 @@ PLACES = (
     Place("keyword default", "", "def prog(x, *, given=O):", "given", "prog.__kwdefaults__['given'] = O"),
     Place("list", "BOX = [0, O]", "def prog(x):", "BOX[1]", "BOX[1] = O"),
     Place("dict", "BOX = {'o': O}", "def prog(x):", "BOX['o']", "BOX['o'] = O"),
-    Place("attribute", "BOX = types.SimpleNamespace()\nclass Box: pass\nBOX = Box()\nBOX.o = O", "def prog(x):",
-        "BOX.o", "BOX.o = O"),
+    Place(
+        "attribute",
+        "BOX = types.SimpleNamespace()\nclass Box: pass\nBOX = Box()\nBOX.o = O",
+        "def prog(x):",
+        "BOX.o",
+        "BOX.o = O",
+    ),
     Place("class attribute", "class Box: pass\nBox.o = O", "def prog(x):", "Box.o", "Box.o = O"),
     Place("module", "BOX = types.ModuleType('box')\nBOX.o = O", "def prog(x):", "BOX.o", "BOX.o = O"),
     Place("cell", "CELL = types.CellType(O)", "def prog(x):", "held", "CELL.cell_contents = O"),
 )
 DEPTHS = ("here", "helper")
-ENDS = ("written", "written and raised")     # how a program ends that makes the change itself
+ENDS = ("written", "written and raised")  # how a program ends that makes the change itself
 
 
 def world_text(kind: Kind, place: Place, body: str) -> str:
@@ -65,7 +70,9 @@ def world_text(kind: Kind, place: Place, body: str) -> str:
     lines.append(f"def PUT(v):\n    global O\n    O = v\n    {place.put}")
     whole = f"{place.head}\n{textwrap.indent(body, '    ')}\n"
     if place.name == "cell":
-        lines.append(f"def outer():\n    held = O\n{textwrap.indent(whole, '    ')}    return prog\nprog = outer()\nCELL = prog.__closure__[0]")
+        lines.append(
+            f"def outer():\n    held = O\n{textwrap.indent(whole, '    ')}    return prog\nprog = outer()\nCELL = prog.__closure__[0]"
+        )
     else:
         lines.append(whole)
     lines.append(f"TARGET = prog\nARGS = [torch.tensor([1., 2.]){', O' if place.argument else ''}]\nKWARGS = {{}}\n")
@@ -101,5 +108,12 @@ def outside(statement: str) -> str:
 
 
 def filled(read: Read, kind: Kind) -> str:
-    return read.text.replace("{{", "\1").replace("}}", "\2").replace("{a}", kind.attr).replace("{k}", kind.key).replace(
-        "{v}", kind.item).replace("\1", "{").replace("\2", "}")
+    return (
+        read.text.replace("{{", "\1")
+        .replace("}}", "\2")
+        .replace("{a}", kind.attr)
+        .replace("{k}", kind.key)
+        .replace("{v}", kind.item)
+        .replace("\1", "{")
+        .replace("\2", "}")
+    )

@@ -31,13 +31,20 @@ __all__ = ["cells", "difference"]
 
 def cells() -> list[Cell]:
     """Every use of every kind it applies to."""
-    return [Cell(f"{kind.name}/{use}", lambda kind=kind, body=body: difference(kind, body))
-            for kind in KINDS for use, body in (override_uses() if kind.family == "watched" else USES[kind.family]).items()]
+    return [
+        Cell(f"{kind.name}/{use}", lambda kind=kind, body=body: difference(kind, body))
+        for kind in KINDS
+        for use, body in (override_uses() if kind.family == "watched" else USES[kind.family]).items()
+    ]
 
 
 def source_of(kind: Kind, body: str) -> str:
     """The module of one cell."""
-    return f"{PRELUDE}\n{kind.source}\n\ndef program(x, o):\n" + "\n".join(f"    {line}" for line in body.splitlines()) + "\n"
+    return (
+        f"{PRELUDE}\n{kind.source}\n\ndef program(x, o):\n"
+        + "\n".join(f"    {line}" for line in body.splitlines())
+        + "\n"
+    )
 
 
 #: sizes of the tensor in each call: captured, twice from the cache, captured again, and again
@@ -69,7 +76,7 @@ def _calls(source: str, wrap: Callable[[Any], Any]) -> list[tuple[list[str], str
     program = wrap(module.program)
     found = []
     before = torch.is_warn_always_enabled()
-    torch.set_warn_always(True)   # once in a process would be in the first of two runs
+    torch.set_warn_always(True)  # once in a process would be in the first of two runs
     try:
         with module.around():
             made = module.make()
