@@ -108,7 +108,10 @@ class Stress:
         self.finished = time.monotonic()
 
     def fork(self, rng: random.Random) -> None:
-        child = os.fork()
+        try:
+            child = os.fork()
+        except RuntimeError:  # the filelock library refuses one while another thread takes a lock
+            return
         if child == 0:
             faulthandler.dump_traceback_later(30, exit=True)
             before = len(self.wrong)

@@ -458,9 +458,9 @@ def test_a_function_made_elsewhere_may_be_found_twice() -> None:
 
 def test_what_dies_with_each_call_is_not_captured_for_ever(monkeypatch) -> None:
     def f(x):
-        inner = type("Fresh", (), {"method": lambda self, v: v * 2})().method
+        fresh = type("Fresh", (), {"k": 2})()
         off(1)
-        return inner(x)
+        return x * fresh.k
 
     monkeypatch.setattr(framelift.config, "accumulated_recompile_limit", 5)
     compiled = framelift.compile(f, backend="eager")
@@ -468,7 +468,7 @@ def test_what_dies_with_each_call_is_not_captured_for_ever(monkeypatch) -> None:
     with pytest.warns(UserWarning, match="compiled 5 times"):
         for _ in range(20):
             assert compiled(torch.ones(1)).item() == 2
-    assert framelift.stats()["captures"] - before <= 7  # the frame, five times what goes on, and `inner` on its own
+    assert framelift.stats()["captures"] - before <= 6  # the frame, and five times what goes on
 
 
 def test_what_is_only_handed_on_is_not_guarded() -> None:

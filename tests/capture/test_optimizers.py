@@ -238,3 +238,16 @@ def test_compilers_are_not_asked_for_each_learning_rate(name: str, foreach: bool
     for schedule in ("OneCycleLR", "MultiStepLR"):
         counts = _scheduled(name, schedule, options, inside, "aot_eager")
         assert sum(counts) <= 5 and not any(counts[-3:])
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD])
+def test_marks_that_torchdynamo_puts_on_optimizers_are_no_wish_of_the_user(kind: type) -> None:
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1))  # puts them there
+    model = torch.nn.Linear(2, 2)
+    optimizer = kind(model.parameters(), lr=0.1)
+
+    def step():
+        model(torch.ones(2)).sum().backward()
+        optimizer.step()
+
+    framelift.compile(step, backend="eager", fullgraph=True)()

@@ -174,3 +174,45 @@ def test_a_retyped_tensor_is_another_object(make, kind, cls, backend) -> None:
     wanted, found = f(given), framelift.compile(f, backend=backend)(given)
     assert [[a is b for b in wanted] for a in wanted] == [[a is b for b in found] for a in found]
     assert [type(part) for part in wanted] == [type(part) for part in found]
+
+
+class Turned(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_gradients_turned_on_inside_reach_subclasses(backend: str) -> None:
+    def f(x):
+        with torch.no_grad():
+            framelift.graph_break()
+        return torch.cos(x)
+
+    compiled = framelift.compile(f, backend=backend)
+    plain = torch.rand(2, 3).as_subclass(Turned)
+    for x in (plain, plain.clone().requires_grad_(), plain, torch.rand(2, 3).as_subclass(Turned).requires_grad_()):
+        want, got = f(x), compiled(x)
+        assert (type(got), got.requires_grad) == (type(want), want.requires_grad)
+        if want.requires_grad:
+            assert torch.equal(torch.autograd.grad(got.sum(), x)[0], torch.autograd.grad(want.sum(), x)[0])
+
+
+@pytest.mark.parametrize("name", ["__getattr__", "spare"])
+def test_only_attributes_of_a_tensors_own_can_be_deleted(name: str) -> None:
+    class Held(Turned):
+        pass
+
+    held = torch.ones(2).as_subclass(Held)
+
+    def f(x):
+        del held.spare
+        return x + 1
+
+    compiled = framelift.compile(f, backend="eager")
+    setattr(Held, name, (lambda self, asked: 3) if name == "__getattr__" else 3)
+    for _ in range(2):
+        held.spare = 1
+        assert torch.equal(compiled(torch.ones(1)), torch.ones(1) + 1) and not vars(held)
+        with pytest.raises(AttributeError, match="'Held' object has no attribute 'spare'"):
+            compiled(torch.ones(1))

@@ -135,7 +135,7 @@ class _ExportSession(Session):
         self.recorder.drawing.refused = "with a torch.Generator or its state, which exported graphs do not have,"
         self.recorder.callbacks.guard_text, self.recorder.callbacks.switch = None, None
         self.recorder.known_values.guard_values = self._is_declared
-        self.recorder.known_values.guard_result = lambda tensor, check: self._is_declared([tensor])
+        self.recorder.known_values.guard_result = lambda tensors, check: self._is_declared(tensors)
         self.recorder.options.lazy, self.recorder.options.takes_fakes = True, of_fakes
         self.recorder.callbacks.assume_otherwise = self._assume
         self.example = self._example

@@ -173,6 +173,19 @@ def is_tensor_class(callable_: Any) -> Any:
     )
 
 
+def _of_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
+    """The tensor as one of another class.  What requires grad does so afterwards, whatever mode the call begins and
+    ends in: the graph itself may turn gradients on.
+    """
+    if torch.is_grad_enabled() or not tensor.requires_grad:
+        return _plain(tensor, cls)
+    torch._C._set_grad_enabled(True)
+    try:
+        return _plain(tensor, cls)
+    finally:
+        torch._C._set_grad_enabled(False)
+
+
 def with_types(graph: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., Any]:
     """`graph`, for calls with tensors of the classes of `inputs`, and giving tensors of the classes of `outputs`."""
     takes = [i for i, tensor in enumerate(inputs) if is_overriding(type(tensor))]
@@ -184,10 +197,10 @@ def with_types(graph: Callable[..., Any], inputs: Sequence[Any], outputs: Sequen
         with torch._C.DisableTorchFunctionSubclass():
             plain = list(given)
             for i in takes:
-                plain[i] = _plain(plain[i], torch.Tensor)
+                plain[i] = _of_class(plain[i], torch.Tensor)
             results = list(graph(*plain))
             for i, cls in gives:
-                results[i] = _plain(results[i], cls)
+                results[i] = _of_class(results[i], cls)
         return results
 
     return run
@@ -196,4 +209,4 @@ def with_types(graph: Callable[..., Any], inputs: Sequence[Any], outputs: Sequen
 def plain_examples(inputs: Sequence[Any]) -> list[Any]:
     """The inputs as backends are to see them."""
     with torch._C.DisableTorchFunctionSubclass():
-        return [_plain(tensor, torch.Tensor) if is_overriding(type(tensor)) else tensor for tensor in inputs]
+        return [_of_class(tensor, torch.Tensor) if is_overriding(type(tensor)) else tensor for tensor in inputs]

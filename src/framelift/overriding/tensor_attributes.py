@@ -219,4 +219,7 @@ def generic_delete(session: Session, tensor: torch.Tensor, name: str) -> None:
             found.__delete__(tensor)  # raises, in CPython's own words
         _core.captured(found.fdel, (tensor,), None)
         return
-    tensor_writes.delete_attribute(session, tensor, name)
+    own = found is ABSENT or not is_data_descriptor(session.world, found)
+    if own and _own_entry(session, tensor, name) is ABSENT:  # what classes or `__getattr__` have does not count
+        raise AttributeError(f"{name_of(type(tensor))!r} object has no attribute {name!r}", name=name, obj=tensor)
+    tensor_writes.delete_attribute(session, tensor, name, own)

@@ -327,7 +327,8 @@ def _program(
     value: Value, steps: list[Step], sources: list[Value]
 ) -> list[tuple[Target, list[Any], dict[str, Any]]] | None:
     """The steps from inputs to a value as functions and arguments, where they are few and plain."""
-    if not 0 < len(steps) <= _MOST_STEPS or value.step is not steps[-1]:
+    few = 0 < len(steps) <= _MOST_STEPS
+    if not few or value.step is not steps[-1] or any(source.external is None for source in sources):
         return None
     given = {id(source): ~i for i, source in enumerate(sources)}
     made = {id(step): i for i, step in enumerate(steps)}

@@ -45,13 +45,14 @@ def store_attribute(session: Session, tensor: torch.Tensor, name: str, new: Any)
         found(session, tensor, new)
 
 
-def delete_attribute(session: Session, tensor: torch.Tensor, name: str) -> None:
-    """`del tensor.name`, for an attribute that the program put there; `del tensor.grad` sets it to None."""
+def delete_attribute(session: Session, tensor: torch.Tensor, name: str, own: bool) -> None:
+    """`del tensor.name`: of an attribute of its `own`, which is there, or by a descriptor of torch's; `del tensor.grad`
+    sets it to None.
+    """
     if name == "grad":
         store_attribute(session, tensor, name, None)
         return
-    session.load_tensor(tensor, name)  # raises where there is none
-    if name in dir(type(tensor)):
+    if not own:
         raise Interrupt("effect-object", f"del Tensor.{name}")
     session.world.overlay[(id(tensor), name)] = DELETED
     session.world.write("deltensorattr", tensor, name, None)

@@ -206,9 +206,17 @@ def _is_limit_of_dynamo(callable_: Any, inner: Any) -> bool:
     """
     if not is_torch_function(inner, "torch.optim"):
         return False
-    held: Any = sys.modules.get(inner.__module__)
-    for name in inner.__qualname__.split("."):
-        held = getattr(held, name, None)
+    *path, name = inner.__qualname__.split(".")
+    owner: Any = sys.modules.get(inner.__module__)
+    for part in path:
+        owner = getattr(owner, part, None)
+    heirs = [
+        one for one in vars(torch.optim).values() if is_a(one, type) and is_a(owner, type) and issubclass(one, owner)
+    ]
+    return any(_wraps(getattr(holder, name, None), callable_) for holder in (owner, *heirs))
+
+
+def _wraps(held: Any, callable_: Any) -> bool:
     while held is not None and held is not callable_:
         held = getattr(held, "__wrapped__", None)
     return held is not None
