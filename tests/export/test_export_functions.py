@@ -1,4 +1,6 @@
-"""Autograd functions and hooks in exported programs: the program's own gradient, whatever the examples require, or an error."""
+"""Autograd functions and hooks in exported programs: the program's own gradient, whatever the examples require, or an
+error.
+"""
 
 from __future__ import annotations
 
@@ -254,7 +256,7 @@ def test_a_function_that_nobody_differentiates_is_exported(strict) -> None:
             assert exported(torch.full((3,), 2.0)).tolist() == program(torch.full((3,), 2.0)).tolist()
 
 
-#: torch 2.11 raises a KeyError for a checkpoint without context_fn in an exported program, with torch.export too
+#: torch 2.11 raises a KeyError for a checkpoint without context_fn; strict torch.export of the program fails there, too
 OLD = torch.torch_version.TorchVersion(torch.__version__) < (2, 12)
 
 

@@ -29,7 +29,7 @@ from typing import Any
 TESTS = Path(__file__).resolve().parents[1]
 CHUNKS = range(50, 800)  # seeds per process: fewer towards the end, so that all jobs end together
 PATIENCE = 300  # seconds one program may take
-#: what is told of a program
+#: what is printed about a program
 EMPTY: dict[str, Any] = {
     "kind": "",
     "failure": None,

@@ -1,4 +1,6 @@
-"""functools.lru_cache from outside is called through, and logging asks for levels: neither may show more than plain Python does."""
+"""functools.lru_cache from outside is called through, and logging asks for levels: neither may show more than plain
+Python does.
+"""
 
 from __future__ import annotations
 
@@ -97,9 +99,7 @@ def test_padding_is_as_in_plain_python() -> None:
     with torch.no_grad():
         want = encoder(x, src_key_padding_mask=mask)
         torch.testing.assert_close(framelift.compile(encoder, backend="eager")(x, src_key_padding_mask=mask), want)
-        whole = framelift.compile(encoder, backend="eager", fullgraph=True)(
-            x, src_key_padding_mask=mask
-        )  # as who compiles it is told
+        whole = framelift.compile(encoder, backend="eager", fullgraph=True)(x, src_key_padding_mask=mask)
     torch.testing.assert_close(whole[~mask], want[~mask])
 
 
@@ -271,3 +271,28 @@ def test_a_result_that_a_cache_holds_for_a_tensor_outlives_writes_to_it() -> Non
         return [float(f(x)) for _ in range(3)]
 
     assert outcomes(framelift.compile(program(), backend="eager")) == outcomes(program()) == [4.0, 4.0, 4.0]
+
+
+def test_making_an_alias_runs_no_code_of_a_metaclass_once_more() -> None:
+    log: list[str] = []
+
+    class Logging(type):
+        def __getattribute__(cls, name: str) -> typing.Any:
+            log.append(name)
+            return super().__getattribute__(name)
+
+    class Kept(typing.Generic[T], metaclass=Logging):
+        pass
+
+    def f(x):
+        return x + 1, Kept[str]
+
+    f(1)  # from now on the typing module has it
+    log.clear()
+    f(1)
+    want = list(log)
+    compiled = framelift.compile(f, backend="eager")
+    for _ in range(2):
+        log.clear()
+        assert compiled(torch.ones(2))[1] is Kept[str]
+        assert log == want * 2  # the last one is of this test

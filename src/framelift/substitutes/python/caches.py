@@ -17,6 +17,7 @@ from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import is_constant, is_leaf
 from ...boundary.gateway import let_in
+from ...boundary.world import type_lookup
 from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS, Float, Int
 from ...higher_order.bodies import Surroundings
@@ -32,6 +33,8 @@ __all__ = ["call_through", "is_own_cache"]
 _WRAPPER = functools._lru_cache_wrapper
 
 
+#: what looking a value up, and making an alias of it, asks its class for
+_ASKED = ("__hash__", "__eq__", "__getattribute__", "__getattr__")
 _GLOBALS: Any = vars(types.FunctionType)["__globals__"]
 
 
@@ -96,9 +99,10 @@ def _is_asked_natively(value: Any) -> bool:
     """
     if type(value) is tuple:
         return all(map(_is_asked_natively, value))
-    hashes = type.__getattribute__(type(value), "__hash__")
-    if is_a(hashes, types.FunctionType) and _globals_of(hashes) is not vars(typing):
-        return False
+    for name in _ASKED:
+        found = type_lookup(type(value), name)
+        if is_a(found, types.FunctionType) and _globals_of(found) is not vars(typing):
+            return False
     return is_leaf(value) or _core.is_external(value) or is_constant(value) and not _core.is_internal(value)
 
 
