@@ -11,8 +11,8 @@ import torch
 
 import framelift
 from framelift import config
-from framelift.cache.operators import operator_facts
-from framelift.cache.reasons import NotKept
+from framelift.cache.called_operators import operator_facts
+from framelift.cache.refusals import NotKept
 from kept_support import check
 
 

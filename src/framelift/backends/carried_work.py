@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.compiler._cache import CacheArtifactManager
 
-from ..cache.names import name_for
+from ..cache.importable_names import name_for
 from . import warm_start
 
 __all__ = ["Work", "collecting", "settings", "unpacked"]

@@ -13,10 +13,10 @@ from .._core import is_a
 from ..graph.fx.tape import add_node, made_module
 from ..graph.metadata.facts import Facts, intern_facts
 from ..vocabulary.own_code import FRAMELIFT
-from .leaves import leaf_data, leaf_of
-from .reader import Reader
-from .reasons import NotKept, NotMine
-from .writer import Writer
+from .plain_values import leaf_data, leaf_of
+from .record_reader import Reader
+from .record_writer import Writer
+from .refusals import NotKept, NotMine
 
 __all__ = ["graph_data", "graph_of"]
 

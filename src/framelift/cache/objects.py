@@ -33,10 +33,10 @@ from ..vocabulary.class_reads import (
     qualname_of,
     weakrefoffset_of,
 )
+from .called_operators import operator_facts
 from .code_hash import code_hash
-from .names import module_name, space_name
-from .operators import operator_facts
-from .reasons import NotKept
+from .importable_names import module_name, space_name
+from .refusals import NotKept
 
 __all__ = ["Facts", "facts_of"]
 

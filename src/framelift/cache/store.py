@@ -21,7 +21,7 @@ from typing import Any
 from .. import config
 from ..vocabulary.log import topic
 from .keys import FORMAT
-from .reasons import NotMine
+from .refusals import NotMine
 
 __all__ = ["folder", "forget", "records", "used", "user_key", "write"]
 

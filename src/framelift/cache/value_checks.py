@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..recording.known_values import Place, SameResult, SameValues
-from .leaves import leaf_data, leaf_of
-from .reasons import NotKept, NotMine
+from .plain_values import leaf_data, leaf_of
+from .refusals import NotKept, NotMine
 
 if TYPE_CHECKING:
-    from .reader import Reader
-    from .writer import Writer
+    from .record_reader import Reader
+    from .record_writer import Writer
 
 __all__ = ["VALUE_CHECKS", "value_check", "value_check_data"]
 

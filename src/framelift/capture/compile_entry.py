@@ -43,7 +43,7 @@ from .sharing import Settings
 
 if TYPE_CHECKING:
     from ..bytecode.resume import Point
-    from ..cache.record import Kept
+    from ..cache.capture_record import Kept
     from ..exits.entry import EntryPlan
     from ..graph.symbols.relations import Preamble
     from ..recording.finished import Finished

@@ -21,7 +21,7 @@ import torch
 
 from .. import _core, config
 from .._core import is_a
-from ..cache.reasons import NotKept
+from ..cache.refusals import NotKept
 from ..exc import BackendCompilerFailed, InternalError, UncapturedHigherOrderOpError, Unsupported
 from ..guards.kinds import full_name
 from ..guards.misses import Miss

@@ -17,10 +17,10 @@ from torch.overrides import _enable_torch_function
 from .. import _core, config
 from ..bytecode.maker import original_of
 from ..cache import store
+from ..cache.capture_record import Guards, guards_of, record_of, rest_of
 from ..cache.keys import key_of
-from ..cache.reader import Reader
-from ..cache.reasons import NotKept, NotMine
-from ..cache.record import Guards, guards_of, record_of, rest_of
+from ..cache.record_reader import Reader
+from ..cache.refusals import NotKept, NotMine
 from ..exc import BackendCompilerFailed, PackageError, SkipFrame
 from ..graph.analysis.infallible import in_handler
 from ..guards.native_program import build_program

@@ -7,9 +7,9 @@ from typing import Any
 
 from ..backends.registrations import BACKENDS
 from ..backends.registry import lookup, used_by_drivers
-from ..cache.leaves import leaf_data, leaf_of
-from ..cache.names import name_for
-from ..cache.reasons import NotKept
+from ..cache.importable_names import name_for
+from ..cache.plain_values import leaf_data, leaf_of
+from ..cache.refusals import NotKept
 from ..capture.compile_entry import Backend
 from ..exc import InvalidBackend, PackageError
 from .captured import Captured

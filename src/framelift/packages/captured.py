@@ -1,5 +1,5 @@
-"""The captures of a package: records (cache/record.py) and what the backend made of their graphs; as parts of a file,
-and back.
+"""The captures of a package: records (cache/capture_record.py) and what the backend made of their graphs; as parts of
+a file, and back.
 """
 
 from __future__ import annotations

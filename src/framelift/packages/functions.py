@@ -15,9 +15,9 @@ from typing import Any
 
 from .. import _core
 from ..cache.code_hash import code_hash
-from ..cache.leaves import leaf_data, leaf_of
-from ..cache.names import find, name_for, space_name
-from ..cache.reasons import NotKept, NotMine
+from ..cache.importable_names import find, name_for, space_name
+from ..cache.plain_values import leaf_data, leaf_of
+from ..cache.refusals import NotKept, NotMine
 from ..exc import PackageError
 from ..guards.kinds import immutable_leaf
 

@@ -15,7 +15,7 @@ from torch.overrides import _enable_torch_function
 from .. import _core, config
 from ..backends.carried_work import settings, unpacked
 from ..backends.warm_start import given
-from ..cache.reasons import NotMine
+from ..cache.refusals import NotMine
 from ..capture import policy
 from ..capture.compile_entry import Backend
 from ..capture.driver import Driver, capture_lock

@@ -263,7 +263,7 @@ class Capture:
     interim: Any = None  # its graph runs uncompiled until the backend is done elsewhere (background.Interim)
     loaded: bool = False  # from disk: nothing was rehearsed
     not_kept: str = ""  # why it could not be kept on disk
-    record: Any = None  # it as data (cache/record.py), where that was asked for
+    record: Any = None  # it as data (cache/capture_record.py), where that was asked for
     places: Any = ()  # of a recorded or loaded capture: the origins of its entry's inputs and externals
     codes: Any = ()  # of a recorded capture: what was rehearsed
     in_handler: bool = False  # of a loaded capture: an operation of its graph is inside a `try` or `with`

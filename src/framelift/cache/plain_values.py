@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .reasons import NotKept, NotMine
+from .refusals import NotKept, NotMine
 
 __all__ = ["is_singleton", "leaf_data", "leaf_of"]
 

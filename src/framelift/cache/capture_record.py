@@ -15,10 +15,10 @@ from ..recording.finished import Finished
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import is_own_code
 from .graph_data import graph_data, graph_of
-from .leaves import leaf_data, leaf_of
-from .reader import Reader
-from .reasons import NotKept, NotMine
-from .writer import Writer
+from .plain_values import leaf_data, leaf_of
+from .record_reader import Reader
+from .record_writer import Writer
+from .refusals import NotKept, NotMine
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session

@@ -14,10 +14,10 @@ from ..substitutes.python.abstract_classes import Answers
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import own_file
 from .code_hash import code_hash, nested
-from .leaves import is_singleton, leaf_data
-from .names import name_for
+from .importable_names import name_for
 from .objects import facts_of
-from .reasons import NotKept
+from .plain_values import is_singleton, leaf_data
+from .refusals import NotKept
 from .value_checks import value_check_data
 
 __all__ = ["TENSOR_FIELDS", "Writer"]

@@ -18,10 +18,10 @@ from ..guards.kinds import Guard, TensorFacts, class_name, dict_keys, dunders, s
 from ..substitutes.python.abstract_classes import Answers, SubclassFact
 from ..vocabulary.origins import STEPS, Origin, arg, const
 from .code_hash import code_hash
-from .leaves import leaf_of
-from .names import find
+from .importable_names import find
 from .objects import facts_of
-from .reasons import NotKept, NotMine, Unbound
+from .plain_values import leaf_of
+from .refusals import NotKept, NotMine, Unbound
 from .value_checks import VALUE_CHECKS, value_check
 
 __all__ = ["Reader"]

@@ -18,7 +18,7 @@ from torch._library.custom_ops import OPDEFS
 from .._core import is_a
 from ..vocabulary.class_reads import module_of
 from .code_hash import code_hash, nested
-from .reasons import NotKept
+from .refusals import NotKept
 
 __all__ = ["operator_facts"]
 
