@@ -7,7 +7,10 @@ constructors.
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
+
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 __all__ = [
     "BackendCompilerFailed",
@@ -24,9 +27,11 @@ __all__ = [
     "RecompileError",
     "SkipFrame",
     "TorchDynamoException",
+    "TorchRuntimeError",
     "UncapturedHigherOrderOpError",
     "Unsupported",
     "UnsupportedPlatform",
+    "UserError",
     "VerificationFailed",
 ]
 
@@ -45,15 +50,19 @@ class FrameliftError(_Error):
 
 
 class Unsupported(FrameliftError):
-    """`fullgraph=True` was asked for, and something cannot be captured.  `reason` is its declared id."""
+    """`fullgraph=True` was asked for, and something cannot be captured.  `reason` is its declared id; `real_stack` has
+    the program's frames there, outermost first.
+    """
+
+    real_stack: traceback.StackSummary = traceback.StackSummary()
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.msg = message
-        self.reason = reason
+        self.reason = self.gb_type = reason
 
     def __reduce__(self) -> Any:
-        return type(self), (self.msg, self.reason)
+        return type(self), (self.msg, self.reason), {"real_stack": self.real_stack}
 
 
 class UncapturedHigherOrderOpError(Unsupported):
@@ -62,7 +71,17 @@ class UncapturedHigherOrderOpError(Unsupported):
     """
 
 
-class ConstraintViolation(FrameliftError):
+class TorchRuntimeError(Unsupported):
+    """With `fullgraph=True`: a torch operation fails on the shapes and types it is given."""
+
+
+class UserError(Unsupported):
+    """With `fullgraph=True`: the program asks for a value that only the data decides."""
+
+    error_type: Any = "ANTI_PATTERN"  # TorchDynamo's member of that name while the drop-in is installed
+
+
+class ConstraintViolation(FrameliftError, ConstraintViolationError):
     """A size that was marked dynamic is a constant of the program."""
 
 
@@ -78,6 +97,7 @@ class BackendCompilerFailed(FrameliftError):
     """The backend raised while it compiled a graph; `inner_exception` and `__cause__` are its own exception."""
 
     floats: frozenset[str] = frozenset()  # symbols that it has no use for
+    first_useful_frame = None
 
     def __init__(self, backend: str, cause: BaseException) -> None:
         super().__init__(f"backend={backend!r} raised:\n{type(cause).__name__}: {cause}")

@@ -22,7 +22,7 @@ import torch
 from .. import _core, config
 from .._core import is_a
 from ..cache.refusals import NotKept
-from ..exc import BackendCompilerFailed, InternalError, UncapturedHigherOrderOpError, Unsupported
+from ..exc import BackendCompilerFailed, FrameliftError, InternalError
 from ..guards.kinds import full_name
 from ..guards.misses import Miss
 from ..guards.native_program import build_program
@@ -30,7 +30,7 @@ from ..guards.sentences import explain
 from ..overriding.modes import Moment, at_rest
 from ..rehearsal.session import Session
 from ..vocabulary.log import topic, warn
-from ..vocabulary.outside_exceptions import from_outside, raise_outside, without_own_context
+from ..vocabulary.outside_exceptions import from_outside, raise_outside, without_own_context, without_own_frames
 from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.places import shown_stack
 from ..vocabulary.reasons import Interrupt
@@ -46,7 +46,7 @@ from .records.captures import Capture, Note, Record, counts, spent
 from .records.counters import note
 from .records.defects import is_defect, report_defect
 from .records.guard_hooks import Hooks
-from .records.messages import break_of, fix_of, full_graph_message, uncaptured_message
+from .records.messages import break_of, error_of, fix_of
 from .records.missed import GONE, cause
 from .records.recompiles import what_was_done
 from .records.user_names import Names
@@ -358,12 +358,8 @@ class Driver:
             self._log_break(info)
             if stop.error is not None:
                 raise stop.error
-            if stop.operator:
-                raise UncapturedHigherOrderOpError(
-                    uncaptured_message(stop.operator, info.name, info.stop), stop.reason.id
-                ) from None
-            if fatal:
-                raise Unsupported(full_graph_message(info.name, info.stop), stop.reason.id) from None
+            if stop.operator or fatal:
+                raise error_of(stop, info.name, info.stop) from None
         else:
             info.reason, info.reason_id = f"{type(stop).__name__} leaves the frame", "raises"
 
@@ -465,6 +461,8 @@ def _tidy(error: BaseException) -> None:
     """What leaves a capture and came from outside shows nothing of it."""
     if not is_a(error, Exception) or from_outside(error):
         without_own_context(error)
+    elif is_a(error, FrameliftError) and not is_a(error, InternalError) and not (config.verbose or config.strict):
+        without_own_frames(error)
 
 
 def _trampoline(result: Any) -> Any:

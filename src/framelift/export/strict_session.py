@@ -24,8 +24,8 @@ from .. import config
 from ..boundary.dynamism import Dynamism
 from ..bytecode import source_of
 from ..capture.driver import capture_lock, rehearse
-from ..capture.records.messages import break_of, full_graph_message, uncaptured_message
-from ..exc import InternalError, UncapturedHigherOrderOpError, Unsupported
+from ..capture.records.messages import break_of, error_of
+from ..exc import InternalError
 from ..graph.symbols.numbers import NUMBERS
 from ..overriding.modes import at_rest
 from ..rehearsal.session import Session
@@ -330,8 +330,4 @@ def refuse(stop: BaseException, session: Session, name: str) -> None:
         raise stop.error
     found = break_of(stop, session)
     found = replace(found, places=tuple(place for place in found.places if place.file != "<export>"))
-    if stop.operator:
-        raise UncapturedHigherOrderOpError(uncaptured_message(stop.operator, name, found), stop.reason.id) from None
-    raise Unsupported(
-        "export: " + full_graph_message(name, found).removeprefix("fullgraph=True, but "), stop.reason.id
-    ) from None
+    raise error_of(stop, name, found, "export: ") from None

@@ -268,6 +268,10 @@ def _derive_exceptions(errors: types.ModuleType) -> None:
             before = ours.__bases__
             ours.__bases__ = (theirs,) if ours is exc.FrameliftError else (*before, theirs)
             _undo.append(functools.partial(setattr, ours, "__bases__", before))
+    kinds = getattr(errors, "UserErrorType", None)
+    if kinds is not None:
+        _undo.append(functools.partial(setattr, exc.UserError, "error_type", exc.UserError.error_type))
+        exc.UserError.error_type = kinds.ANTI_PATTERN
 
 
 def _follow(settings: types.ModuleType) -> None:

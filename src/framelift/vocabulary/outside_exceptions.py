@@ -28,6 +28,7 @@ __all__ = [
     "raise_outside",
     "release_frames",
     "without_own_context",
+    "without_own_frames",
 ]
 
 NOT_OUTSIDE, OUTSIDE, MAYBE_OUTSIDE = 0, 1, 2
@@ -132,6 +133,28 @@ def without_own_context(error: BaseException) -> None:
             _SET_CONTEXT(at, _CONTEXT(context))
         else:
             at = context
+
+
+def without_own_frames(error: BaseException) -> None:
+    """An error that framelift raises: its traceback, and that of its cause, without framelift's own frames."""
+    found: BaseException | None = error
+    seen: set[int] = set()
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        found.__traceback__ = _without_own(found.__traceback__)
+        found = found.__cause__
+
+
+def _without_own(trace: types.TracebackType | None) -> types.TracebackType | None:
+    rows = []
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(FRAMELIFT):
+            rows.append(trace)
+        trace = trace.tb_next
+    made: types.TracebackType | None = None
+    for row in reversed(rows):
+        made = types.TracebackType(made, row.tb_frame, row.tb_lasti, row.tb_lineno)
+    return made
 
 
 def _frames(error: BaseException) -> list[types.FrameType]:

@@ -11,6 +11,7 @@ import itertools
 import linecache
 import os
 import sysconfig
+import traceback
 import types
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ __all__ = [
     "places_of",
     "shown_stack",
     "stack_text",
+    "summary",
     "users",
 ]
 
@@ -185,6 +187,23 @@ def shown_stack(places: tuple[Place, ...], indent: str = "  ") -> str:
         rows.append(f'{indent}File "{place.file}", line {place.line}, in {place.function}')
         rows += [f"{indent}  {line}" for line in text.splitlines()]
     return "\n".join(rows)
+
+
+def summary(places: tuple[Place, ...]) -> traceback.StackSummary:
+    """Places as the traceback module keeps a stack."""
+    rows = [
+        traceback.FrameSummary(
+            p.file,
+            p.line,
+            p.function,
+            lookup_line=False,
+            end_lineno=p.end_line,
+            colno=p.column if p.column >= 0 else None,
+            end_colno=p.end_column if p.column >= 0 else None,
+        )
+        for p in places
+    ]
+    return traceback.StackSummary.from_list(rows)
 
 
 def brief(file: str) -> str:

@@ -6,16 +6,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...exc import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported, UserError
 from ...graph.analysis.provenance import chain
 from ...vocabulary.break_fixes import break_fix
-from ...vocabulary.places import caret, expression, places_of, shown_stack, users
+from ...vocabulary.places import caret, expression, places_of, shown_stack, summary, users
 from ...vocabulary.reasons import Interrupt, page
 from .captures import Break
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["break_of", "fix_of", "full_graph_message", "uncaptured_message"]
+__all__ = ["break_of", "error_of", "fix_of"]
+
+#: reasons whose error is a class of its own, as with torch.compile
+_CLASSES: dict[str, type[Unsupported]] = {
+    "torch-operation-failed": TorchRuntimeError,
+    "tensor-bool": UserError,
+    "tensor-item": UserError,
+    "data-dependent-shape": UserError,
+}
 
 
 def break_of(stop: Interrupt, session: Session) -> Break:
@@ -30,9 +39,21 @@ def break_of(stop: Interrupt, session: Session) -> Break:
     return Break(stop.reason.id, stop.sentence, stop.reason.hint, places_of(stop.places), links, stop.detail)
 
 
-def full_graph_message(name: str, stop: Break) -> str:
+def error_of(stop: Interrupt, name: str, found: Break, asked: str = "fullgraph=True, but ") -> Unsupported:
+    """The exception for a break that is an error: because of what was `asked`, or in the body of a control-flow
+    operator.
+    """
+    if stop.operator:
+        error: Unsupported = UncapturedHigherOrderOpError(uncaptured_message(stop.operator, name, found), found.reason)
+    else:
+        error = _CLASSES.get(found.reason, Unsupported)(full_graph_message(name, found, asked), found.reason)
+    error.real_stack = summary(found.places)
+    return error
+
+
+def full_graph_message(name: str, stop: Break, asked: str) -> str:
     """What `framelift.exc.Unsupported` says."""
-    rows = [f"fullgraph=True, but there is a graph break in {name}: {stop.sentence}", shown_stack(stop.places)]
+    rows = [f"{asked}there is a graph break in {name}: {stop.sentence}", shown_stack(stop.places)]
     rows += provenance_rows(stop)
     rows += [f"  fix: {fix_of(stop)}", f"  reason: {stop.reason}, explained in {page(stop.reason)}"]
     return "\n".join(row for row in rows if row)
