@@ -17,7 +17,7 @@ from .locations import stretch
 from .rewrite import rewrite
 from .rule_writer import Writer
 
-__all__ = ["AnyProbe", "layout", "make_twin", "note_resumed", "original_of", "source_of", "twin_with"]
+__all__ = ["AnyProbe", "layout", "make_twin", "note_resumed", "note_twin", "original_of", "source_of", "twin_with"]
 
 
 def make_twin(code: CodeType, probes: Mapping[str, Callable[..., Any]], *, positional: bool = True) -> CodeType:
@@ -56,6 +56,11 @@ def _looked_up(table: _Made, code: CodeType) -> CodeType:
 def original_of(code: CodeType) -> CodeType:
     """The code that `code` is the twin of; `code` itself where it is no twin."""
     return _looked_up(_originals, code)
+
+
+def note_twin(twin: CodeType, code: CodeType) -> None:
+    """`twin` was made from the twin of `code`, and stands for it."""
+    _note(_originals, twin, code)
 
 
 def note_resumed(made: CodeType, code: CodeType) -> None:

@@ -20,7 +20,7 @@ from .decode import instructions
 from .dialects import current
 from .encode import named
 from .flow import LOOKS_AT_LOCALS, Flow
-from .maker import make_twin, note_resumed
+from .maker import make_twin, note_resumed, note_twin
 from .rule_writer import RESUMES
 
 __all__ = [
@@ -220,7 +220,9 @@ def stop_twin(code: CodeType, place: int, probes: dict[str, Any], stop: Stop, pr
     at = next(op for op in ops if op.unit == place)
     consts = (*twin.co_consts, probe, stop)
     put = [*_call(len(consts) - 2, len(consts) - 1, at), make("POP_TOP", like=at)]
-    return assemble(twin, _insert(ops, {place: put}), co_consts=consts, co_stacksize=twin.co_stacksize + 3)[0]
+    made = assemble(twin, _insert(ops, {place: put}), co_consts=consts, co_stacksize=twin.co_stacksize + 3)[0]
+    note_twin(made, code)
+    return made
 
 
 def point_of(handed: Any, end_is_seen: Callable[[Any], bool]) -> tuple[Point, tuple[Any, ...]]:

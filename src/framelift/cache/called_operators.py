@@ -8,8 +8,6 @@ built-in functions and `math`.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import types
 from typing import Any
 
@@ -19,6 +17,7 @@ from .._core import is_a
 from ..vocabulary.class_reads import module_of
 from .code_hash import code_hash, nested
 from .refusals import NotKept
+from .source_files import content_hash
 
 __all__ = ["operator_facts"]
 
@@ -62,10 +61,8 @@ def _is_known(value: Any, path: str) -> bool:
     return type(home) is str and home.partition(".")[0] in _OWN
 
 
-@functools.cache
 def _file(path: str) -> str:
     try:
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()[:32]
+        return content_hash(path)
     except OSError:
         raise NotKept("a function of an operator is in no file", path) from None

@@ -12,6 +12,7 @@ from ..bytecode.resume import Point
 from ..exits.entry import EntryPlan
 from ..guards.kinds import PLAIN_TENSORS, Guard
 from ..recording.finished import Finished
+from ..substitutes.marks import constant
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import is_own_code
 from .graph_data import graph_data, graph_of
@@ -19,6 +20,7 @@ from .plain_values import leaf_data, leaf_of
 from .record_reader import Reader
 from .record_writer import Writer
 from .refusals import NotKept, NotMine
+from .source_files import check_sources, source_rows
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
@@ -45,10 +47,12 @@ class Guards:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What an entry is made of; `rest` are plain facts of the one who wrote it."""
+    """What an entry is made of; `rest` are plain facts of the one who wrote it.  Without a plan, the frame runs
+    eagerly.
+    """
 
-    plan: EntryPlan
-    finished: Finished
+    plan: EntryPlan | None
+    finished: Finished | None
     point: Point | None
     rest: dict[str, Any]
 
@@ -58,15 +62,16 @@ class Kept:
 
 def record_of(
     session: Session,
-    plan: EntryPlan,
-    finished: Finished,
+    plan: EntryPlan | None,
+    finished: Finished | None,
     guards: Sequence[Guard],
     inputs: Sequence[Origin],
     externals: Sequence[Origin],
     rest: dict[str, Any],
+    first: Session,
 ) -> dict[str, Any]:
-    """The record of a finished capture; raises `NotKept`."""
-    _check_session(session, finished, plan)
+    """The record of a finished capture; raises `NotKept`.  `first` is the rehearsal that met a graph break."""
+    _check_session(session, finished)
     identities = session.notes.get(Identities)
     writer = Writer(session.function, () if identities is None else identities.pinned)
     rows = [writer.guard(guard) for guard in guards]
@@ -77,27 +82,34 @@ def record_of(
         "inputs": [writer.origin(origin) for origin in inputs],
         "externals": [writer.origin(origin) for origin in externals],
         "distinct": [writer.origin(origin) for origin in distinct],
-        "plan": _plan(writer, plan),
-        "graph": graph_data(writer, finished.graph_module),
-        "finished": {name: leaf_data(getattr(finished, name)) for name in _FINISHED},
+        "plan": None if plan is None else _plan(writer, plan),
+        "graph": None if finished is None else graph_data(writer, finished.graph_module),
+        "finished": None if finished is None else {name: leaf_data(getattr(finished, name)) for name in _FINISHED},
+        "left_state": _calls(writer, finished.left_state if finished is not None else ()),
         "point": _point(session.point),
         "rest": rest,
     }
     _check_code(session, writer)
+    if first is not session:
+        ran = [original_of(twin) for twin, *_ in first.times]
+        data["sources"] = source_rows([code for code in ran if not writer.covers(code) and not is_own_code(code)])
     return {"objects": writer.objects, "origins": writer.origins, **data}
 
 
-def _check_session(session: Session, finished: Finished, plan: EntryPlan) -> None:
+def _check_session(session: Session, finished: Finished | None) -> None:
     """What an entry needs besides its plan and its graph, and is not written."""
     recorder = session.recorder
+    transforms, inputs = (finished.transforms, finished.inputs) if finished is not None else (False, [])
+    declared = session.notes.get(constant)
+    if declared is not None:
+        raise NotKept("the program declares a result to be constant, in each process another one", declared)
     for there, what in (
         (session.active_modes or recorder.overrides or session.leaves_modes, "modes or subclasses are overridden"),
         (recorder.drawing.used, "a generator of random numbers is an input"),
         (recorder.gradients.reached, "the graph adds to gradients"),
         (recorder.symbols is not None, "sizes or numbers are symbolic"),
-        (finished.left_state, "torch's global state is left changed"),
-        (finished.transforms, "function transforms"),
-        (any(type(one) not in PLAIN_TENSORS for one in finished.inputs), "an input is of a tensor subclass"),
+        (transforms, "function transforms"),
+        (any(type(one) not in PLAIN_TENSORS for one in inputs), "an input is of a tensor subclass"),
     ):
         if there:
             raise NotKept(what)
@@ -127,6 +139,11 @@ def _plan(writer: Writer, plan: EntryPlan) -> list[Any]:
     return [plan.source, constants, len(plan.outputs), plan.acts]
 
 
+def _calls(writer: Writer, calls: Any) -> list[Any]:
+    """Calls that set torch's global state."""
+    return [[writer.named(function), [leaf_data(arg) for arg in args]] for function, args in calls]
+
+
 def _point(point: Point | None) -> Any:
     return None if point is None else [point.unit, list(point.stack), list(point.bound), point.handled]
 
@@ -140,6 +157,7 @@ def guards_of(record: dict[str, Any], reader: Reader, state: Any) -> Guards:
     if record["state"] != now:
         changed = [name for name in now if record["state"].get(name) != now[name]]
         raise NotMine(f"torch's state is another one: {', '.join(changed)}")
+    check_sources(record.get("sources", ()))
     guards = reader.guards(record["guards"])
     inputs, externals, distinct = (
         [reader.origin(one) for one in record[n]] for n in ("inputs", "externals", "distinct")
@@ -149,6 +167,10 @@ def guards_of(record: dict[str, Any], reader: Reader, state: Any) -> Guards:
 
 def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     """The graph and the entry of a record whose guards hold."""
+    point = record["point"]
+    at = None if point is None else Point(point[0], tuple(point[1]), tuple(point[2]), point[3])
+    if record["plan"] is None:
+        return Kept(None, None, at, record["rest"])
     source, constants, outputs, acts = record["plan"]
     plan = EntryPlan(
         source,
@@ -160,11 +182,9 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     finished = Finished(
         graph_module=graph_of(reader, record["graph"]),
         inputs=[reader.fetch(one) for one in record["inputs"]],
-        left_state=(),
+        left_state=tuple([(reader.object(n), tuple(map(leaf_of, args))) for n, args in record["left_state"]]),
         **{name: leaf_of(data) for name, data in record["finished"].items()},
     )
     if len(finished.graph_module.graph.find_nodes(op="placeholder")) != len(finished.inputs):
         raise NotMine("its graph has other inputs")
-    point = record["point"]
-    at = None if point is None else Point(point[0], tuple(point[1]), tuple(point[2]), point[3])
     return Kept(plan, finished, at, record["rest"])

@@ -61,10 +61,7 @@ class _Saving:
                 raise NotKept("the graph calls a function written in C that is not torch's", target.__qualname__)
         elif type(target) not in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):
             raise NotKept("the graph calls an object", type(target).__qualname__)
-        number = self.writer.object(target)
-        if self.writer.objects[number][0] is None:
-            raise NotKept("a function in the graph has no name", str(target))
-        return number
+        return self.writer.named(target)
 
     def argument(self, value: Any) -> Any:
         kind = type(value)

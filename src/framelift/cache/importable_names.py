@@ -37,6 +37,19 @@ _HOMES = (
 )
 _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _GLOBALS = "*"  # the path of a module's globals
+#: Python's classes that `types` names otherwise than they do themselves, and those that no module names
+_IN_TYPES = {cls: name for name, cls in vars(types).items() if is_a(cls, type) and module_of(cls) == "builtins"}
+_UNNAMED = "classes without a name"
+_CLASSES = {
+    qualname_of(type(one)): type(one)
+    for one in (
+        *map(
+            iter, ((), [], {}, {}.values(), {}.items(), set(), "", "\u03b1", b"", bytearray(), range(0), range(2**70))
+        ),
+        *(reversed([]), reversed({}), reversed({}.values()), reversed({}.items())),
+        *({}.keys(), {}.values(), {}.items(), iter(int, 0)),
+    )
+}
 _NOTHING = object()
 
 
@@ -59,6 +72,8 @@ def find(name: Any) -> Any:
     module, path = name
     if module == "torch.ops":
         return _operator(path)
+    if module == _UNNAMED:
+        return _CLASSES.get(path)
     found: Any = sys.modules.get(module)
     if path == _GLOBALS:
         return vars(found) if is_a(found, types.ModuleType) else None
@@ -107,6 +122,8 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
         yield ("sys", "modules") if obj is sys.modules else (space_name(obj), _GLOBALS)
     elif is_a(obj, type):
         yield module_of(obj), qualname_of(obj)
+        yield "types", _IN_TYPES.get(obj)
+        yield _UNNAMED, qualname_of(obj)
     elif type(obj) is types.FunctionType:
         yield obj.__module__, obj.__qualname__
         yield space_name(obj.__globals__), obj.__qualname__

@@ -17,7 +17,7 @@ from ..guards.checks import CHECKS
 from ..guards.kinds import Guard, TensorFacts, class_name, dict_keys, dunders, same_leaf
 from ..substitutes.python.abstract_classes import Answers, SubclassFact
 from ..vocabulary.origins import STEPS, Origin, arg, const
-from .code_hash import code_hash
+from .code_hash import code_hash, nested
 from .importable_names import find
 from .objects import facts_of
 from .plain_values import leaf_of
@@ -88,7 +88,18 @@ class Reader:
                 return self.object(data[1])
             if data[0] == "tuple of":
                 return tuple([self.value(one) for one in data[1]])
+            if data[0] == "code":
+                return self._code_inside(data[1])
         return leaf_of(data)
+
+    def _code_inside(self, wanted: str) -> types.CodeType:
+        """A code object inside of a function that is known: of one that the program makes when it runs."""
+        for one in self._bound:
+            if type(one) is types.FunctionType:
+                for code in nested(one.__code__):
+                    if code_hash(code) == wanted:
+                        return code
+        raise NotMine("nothing leads to a code object")
 
     def _is(self, data: Any, present: Any) -> None:
         """What was written is what is there now."""
@@ -99,6 +110,9 @@ class Reader:
                 raise NotMine(f"a tuple of {len(data[1])} is another object")
             for one, part in zip(data[1], present):
                 self._is(one, part)
+        elif type(data) is list and data[0] == "code":
+            if type(present) is not types.CodeType or code_hash(present) != data[1]:
+                raise NotMine("the code of a frame or a generator is another one")
         elif not same_leaf(leaf_of(data), present):
             raise NotMine(f"{present!r:.80} was {data!r:.80}")
 

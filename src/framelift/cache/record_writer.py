@@ -25,6 +25,8 @@ __all__ = ["TENSOR_FIELDS", "Writer"]
 #: the fields of TensorFacts after the class, in order
 TENSOR_FIELDS = tuple(TensorFacts.__slots__)[1:]
 _SURFACE = own_file("surface", "")
+#: breaks, and wrappers around functions of the program: nothing of them acts but what guards and breaks say
+_DECORATORS = own_file("surface", "decorators.py")
 
 
 class Writer:
@@ -59,10 +61,18 @@ class Writer:
         self.objects[number] = [name, facts.kind, facts.plain, [self.value(part) for part in facts.parts]]
         return number
 
+    def named(self, function: Any) -> int:
+        """The number of a function that is found by its name alone."""
+        number = self.object(function)
+        if self.objects[number][0] is None:
+            raise NotKept("a function in the graph or a guard has no name", str(function))
+        return number
+
     def value(self, value: Any) -> Any:
         """A plain value, an object by its number, or a tuple of both."""
         if type(value) is types.CodeType:
-            raise NotKept("a code object that is no function's")
+            self.codes.update(map(id, nested(value)))
+            return ["code", code_hash(value)]
         if immutable_leaf(value):
             return leaf_data(value)
         if type(value) is tuple:
@@ -94,7 +104,7 @@ class Writer:
 
     def _guarded(self, guard: Guard) -> Any:
         kind, value = guard.kind, guard.value
-        if type(value) is types.FunctionType and value.__code__.co_filename.startswith(_SURFACE):
+        if type(value) is types.FunctionType and _may_act(value.__code__.co_filename):
             raise NotKept("a function of framelift's own, which may act while a frame is captured", value.__qualname__)
         if kind == "CODE":
             self.codes.update(map(id, nested(value)))
@@ -148,3 +158,7 @@ class Writer:
     def covers(self, code: types.CodeType) -> bool:
         """Whether the hash of a code object is part of what was written."""
         return id(code) in self.codes
+
+
+def _may_act(path: str) -> bool:
+    return path.startswith(_SURFACE) and path != _DECORATORS

@@ -78,10 +78,7 @@ def _tensor_of(data: Any) -> torch.Tensor:
 def _function(writer: Writer, function: Any) -> list[Any]:
     if type(function) in _MEMBERS:
         return ["member", writer.object(function.__objclass__), function.__name__]
-    number = writer.object(function)
-    if writer.objects[number][0] is None:
-        raise NotKept("a function in a guard has no name", str(function))
-    return ["function", number]
+    return ["function", writer.named(function)]
 
 
 def _function_of(reader: Reader, data: Any) -> Any:

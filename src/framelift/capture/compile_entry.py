@@ -117,6 +117,9 @@ def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Bac
 
 def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None) -> Any:
     """The function of an entry that was kept on disk: compiled as after the rehearsal that it came from."""
+    if kept.plan is None or kept.finished is None:
+        info.replayable = kept.rest["raises"] is not None
+        return wrapped(AROUND_PLAIN_ENTRY, None, Plain(None, kept.rest["raises"]))
     plan, finished, session = kept.plan, kept.finished, cast("Session", _Over(kept.point))
     info.interim, info.operations = None, finished.n_ops
     graph = None
@@ -201,9 +204,9 @@ def _compiler_of(session: Session, finished: Finished, info: Capture, backend: B
     return compile_graph
 
 
-def plain_entry(session: Session, info: Capture, error: BaseException | None, left_at: str) -> tuple[Any, list[Any]]:
+def plain_entry(session: Session, info: Capture, raises: str | None) -> tuple[Any, list[Any]]:
     """What the entry of a frame that runs eagerly runs, if anything: it does so where the relations hold that led
-    there.  `error` leaves the frame.
+    there.  `raises` says what leaves the frame.
     """
     run, inputs, symbols = None, [], session.recorder.symbols
     lines: Preamble | None = None
@@ -216,4 +219,4 @@ def plain_entry(session: Session, info: Capture, error: BaseException | None, le
         info.relations = Relations(lines)
         run = build_entry(PLAIN, None, info.name, lines.lines, names_for(lines, info.relations))
         inputs = [*lines.tensors, *lines.places]
-    return wrapped(AROUND_PLAIN_ENTRY, run, Plain(lines, error, left_at)), inputs
+    return wrapped(AROUND_PLAIN_ENTRY, run, Plain(lines, raises)), inputs

@@ -21,7 +21,6 @@ import torch
 
 from .. import _core, config
 from .._core import is_a
-from ..cache.refusals import NotKept
 from ..exc import BackendCompilerFailed, FrameliftError, InternalError
 from ..guards.kinds import full_name
 from ..guards.misses import Miss
@@ -35,6 +34,7 @@ from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.places import shown_stack
 from ..vocabulary.reasons import Interrupt
 from . import background, policy
+from .around.failing import left_words
 from .attempts import Attempts, attempt
 from .breaks import Breaks
 from .compile_entry import Backend, compile_entry, plain_entry
@@ -290,17 +290,20 @@ class Driver:
         backend = replace(self.backend, submit=None) if self._learned(code).blocks else self.backend
         keeper = self._keeper(function, locals_, moment, root) if known is None else None
         if keeper is not None:
-            found = keeper.load(function, locals_, moment.state, info, backend)
+            found = keeper.load(function, moment.state, info, backend)
             if found is not None:
                 seen.learn_guards(found[1])
+                if info.stop is not None:
+                    self._log_break(info)
                 return found[0], info
-        first, session, plan, stop, run, inputs, parts = attempt(
+        made = attempt(
             Attempts(once, function, locals_, seen, self.dynamic),
             info,
             self.breaks,
             functools.partial(self._is_fatal, root=root),
             lambda session, plan: compile_entry(session, plan, info, backend),
         )
+        first, session, plan, stop, run, inputs, _ = made
         world = session.world
         info.guard_count, info.general = len(world.guards), world.dynamism.general
         seen.learn(world)
@@ -316,18 +319,16 @@ class Driver:
                 return None, info  # about the moment of the call, not about the program: nothing to remember
         externals = [*plan.externals, *session.recorder.drawing.outside] if run is not None else []
         if run is None:
-            error = stop if not is_a(stop, Interrupt) else None
-            run, inputs = plain_entry(session, info, error, first.left_at)
-            info.replayable = info.replayable or error is not None
+            raises = left_words(stop, first.left_at) if stop is not None and not is_a(stop, Interrupt) else None
+            run, inputs = plain_entry(session, info, raises)
+            info.replayable = info.replayable or raises is not None
         origins = [world.memo[id(t)].origin if is_a(t, torch.Tensor) else t for t in inputs]
         with info.phase("guards"):
             program, info.explain = build_program(
                 self.hooks.guards(world.guards), origins, externals, world.all_distinct(), session.state
             )
-        if keeper is not None and stop is not None:
-            keeper.refuse(info, NotKept("it ends in a graph break" if is_a(stop, Interrupt) else "it raises"))
-        elif keeper is not None:
-            keeper.keep(session, plan, parts, world.guards, origins, externals, info, locals_)
+        if keeper is not None:
+            keeper.keep(made, origins, externals, info)
         return _core.Entry(program, run, info, replayable=info.replayable), info
 
     def _keeper(
@@ -339,7 +340,7 @@ class Driver:
         first = locals_[0] if locals_ else None
         owner = full_name(type(first)) if is_a(first, torch.nn.Module) else ""
         asked = self.fullgraph and root, root, self.dynamic, owner
-        return keeper_for(function, moment, self.hooks, self.backend, *asked, recorded=self.recorded)
+        return keeper_for(function, locals_, moment, self.hooks, self.backend, *asked, recorded=self.recorded)
 
     def _is_fatal(self, session: Session, root: bool) -> bool:
         """Whether a break at this moment of the program is an error: `fullgraph` is a promise, which no block inside

@@ -15,7 +15,7 @@ import torch
 from torch.overrides import _enable_torch_function
 
 from .. import _core, config
-from ..bytecode.maker import original_of
+from ..bytecode.maker import source_of
 from ..cache import store
 from ..cache.capture_record import Guards, guards_of, record_of, rest_of
 from ..cache.keys import key_of
@@ -29,24 +29,36 @@ from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.own_code import is_own_code
 from ..vocabulary.reasons import Interrupt
-from .around.failing import Undo
-from .compile_entry import Backend, Parts, compile_kept
+from .around.failing import Undo, left_words
+from .compile_entry import Backend, compile_kept
+from .records.break_data import break_data, put_break
 from .records.captures import Capture, counts
 from .records.counters import counters
 
 if TYPE_CHECKING:
-    from ..exits.entry import EntryPlan
     from ..guards.kinds import Guard
     from ..overriding.modes import Moment
+    from ..recording.finished import Finished
     from ..rehearsal.session import Session
     from ..vocabulary.origins import Origin
+    from .attempts import Attempted
     from .records.guard_hooks import Hooks
 
 __all__ = ["Bound", "DoesNotHold", "Keeper", "bound_to", "entry_of", "keeper_for"]
 
 
+#: reasons why a frame runs eagerly that are about a backend, or about this moment
+_OF_THE_MOMENT = frozenset({"backend-skip", "backend-cannot", "active-mode", "active-transform", "lazy-module"})
+
+
 def keeper_for(
-    function: types.FunctionType, moment: Moment, hooks: Hooks, backend: Backend, *asked: Any, recorded: bool = False
+    function: types.FunctionType,
+    locals_: tuple[Any, ...],
+    moment: Moment,
+    hooks: Hooks,
+    backend: Backend,
+    *asked: Any,
+    recorded: bool = False,
 ) -> Keeper | None:
     """Where the captures of this call are kept; None: nowhere.  `asked`: what else `compile` was asked for;
     `recorded`: for a package, and not on disk.
@@ -54,7 +66,7 @@ def keeper_for(
     if moment.modes or moment.transforms or moment.subclasses_off:
         return None
     if recorded:
-        return Keeper("", _core.unordered_set_walks(), recorded=True)
+        return Keeper("", locals_, _core.unordered_set_walks(), recorded=True)
     if hooks.guard_filter_fn is not None or hooks.guard_export_fn is not None:
         return None
     if torch.compiler.config.force_disable_caches:
@@ -62,7 +74,7 @@ def keeper_for(
     options = sys.modules.get("torch._inductor.config")
     if options is not None and options.freezing:  # the graph holds tensors
         return None
-    return Keeper(key_of(function.__code__, backend.name, *asked), _core.set_walks())
+    return Keeper(key_of(function.__code__, backend.name, *asked), locals_, _core.set_walks())
 
 
 class Bound(NamedTuple):
@@ -119,25 +131,26 @@ def entry_of(
         raise NotMine(f"its graph cannot be compiled: {error}") from None
     info.guard_count, info.loaded, info.explain = len(bound.guards.guards), True, bound.shown
     info.in_handler = kept.rest["in_handler"]
+    put_break(info, kept.rest["stop"])
     info.places = bound.guards.inputs, bound.guards.externals
     return _core.Entry(bound.program, run, info, replayable=info.replayable), bound.guards.guards
 
 
 class Keeper:
-    """The captures on disk for one code, and what was asked for; `walks` of sets before the capture began.  Where
-    captures are `recorded`, they go to a package, and not to disk.
+    """The captures on disk for one call of a code, and what was asked for; `walks` of sets before the capture began.
+    Where captures are `recorded`, they go to a package, and not to disk.
     """
 
-    def __init__(self, key: str, walks: int, recorded: bool = False) -> None:
-        self.key, self.walks, self.recorded = key, walks, recorded
+    def __init__(self, key: str, locals_: tuple[Any, ...], walks: int, recorded: bool = False) -> None:
+        self.key, self.locals, self.walks, self.recorded = key, locals_, walks, recorded
 
     def load(
-        self, function: types.FunctionType, locals_: tuple[Any, ...], state: Any, info: Capture, backend: Backend
+        self, function: types.FunctionType, state: Any, info: Capture, backend: Backend
     ) -> tuple[Any, list[Guard]] | None:
         """The entry of a kept capture that is for this call, and its guards."""
         for path, record in store.records(self.key) if not self.recorded else ():
             try:
-                found = entry_of(record, function, locals_, state, info, backend)
+                found = entry_of(record, function, self.locals, state, info, backend)
             except NotMine as miss:
                 topic("cache").debug("%s is not for this call of %s: %s", path, info.name, miss)
                 continue
@@ -154,35 +167,32 @@ class Keeper:
             counters["dynamo_cache"]["dynamo_cache_miss"] += 1
         return None
 
-    def keep(
-        self,
-        session: Session,
-        plan: EntryPlan,
-        parts: Parts,
-        guards: Sequence[Guard],
-        inputs: Sequence[Origin],
-        externals: Sequence[Origin],
-        info: Capture,
-        locals_: tuple[Any, ...],
-    ) -> None:
+    def keep(self, made: Attempted, origins: Sequence[Origin], externals: Sequence[Origin], info: Capture) -> None:
         """Write a capture that was just made; where that is not possible, say why."""
-        undo = parts.undo
+        session, undo = made.session, made.parts.undo if made.parts is not None else None
         rest = {
             "undo": None if undo is None else [list(undo.places), undo.copies, undo.draws, undo.counted],
             "in_handler": in_handler(info.stacks),
             "name": info.name,
+            "root": info.root,
+            "stop": break_data(info),
+            "raises": left_words(made.stop, made.first.left_at) if info.reason_id == "raises" and made.stop else None,
         }
         if self.recorded:
-            info.places = list(inputs), list(externals)
-            ran = {original_of(twin) for twin, *_ in session.times}
+            info.places = list(origins), list(externals)
+            ran = {source_of(twin) for twin, *_ in (*session.times, *made.first.times)}
             info.codes = tuple([code for code in ran if not is_own_code(code)])
         with info.phase("keep"):
             try:
                 # In a package, sets of strings have the order of the process that made it.
                 if (_core.unordered_set_walks if self.recorded else _core.set_walks)() != self.walks:
                     raise NotKept("the order of a set was looked at, which differs from process to process")
-                record = record_of(session, plan, parts.finished, guards, inputs, externals, rest)
-                _check(record, session, parts, locals_)
+                if info.reason_id in _OF_THE_MOMENT:
+                    raise NotKept("what ended the capture may be other elsewhere", info.reason)
+                finished = made.parts.finished if made.parts is not None else None
+                plan = made.plan if finished is not None else None
+                record = record_of(session, plan, finished, session.world.guards, origins, externals, rest, made.first)
+                _check(record, session, finished, self.locals)
                 if self.recorded:
                     info.record = record
                 elif not store.write(self.key, record):
@@ -200,7 +210,7 @@ class Keeper:
         topic("cache").info("%s is not kept: %s", info.name, refusal)
 
 
-def _check(record: dict[str, Any], session: Session, parts: Parts, locals_: tuple[Any, ...]) -> None:
+def _check(record: dict[str, Any], session: Session, finished: Finished | None, locals_: tuple[Any, ...]) -> None:
     """A record that is read back, here and now, leads to the same guards and inputs; raises `NotKept`."""
     record = json.loads(json.dumps(record, allow_nan=False))
     reader = Reader(record["objects"], record["origins"], session.function, locals_)
@@ -209,5 +219,7 @@ def _check(record: dict[str, Any], session: Session, parts: Parts, locals_: tupl
         kept = rest_of(record, reader)
     except NotMine as miss:
         raise NotKept("something is not found again by its name", str(miss)) from None
-    if any(a is not b for a, b in zip(kept.finished.inputs, parts.finished.inputs, strict=True)):
+    if finished is None or kept.finished is None:
+        return
+    if any(a is not b for a, b in zip(kept.finished.inputs, finished.inputs, strict=True)):
         raise NotKept("an input is not found again")

@@ -28,6 +28,16 @@ class Captured:
     def name(self) -> str:
         return str(self.record["rest"]["name"])
 
+    @property
+    def is_root(self) -> bool:
+        """Whether it is of the packaged function itself, and not of a part after a break or of a function below."""
+        return self.record["rest"]["root"] is True
+
+    @property
+    def code(self) -> str:
+        """The hash of the code that it is of."""
+        return str(self.record["objects"][0][2][2])
+
 
 class Parts:
     """The parts of a package that is written, each content once."""
@@ -50,7 +60,9 @@ class Parts:
             "name": captured.name,
             "record": self.add("captures", json.dumps(captured.record, separators=(",", ":")).encode()),
             "guards": len(captured.record["guards"]),
-            "operations": captured.record["finished"]["n_ops"],
+            "operations": captured.record["finished"]["n_ops"] if captured.record["finished"] is not None else 0,
+            "root": captured.is_root,
+            "ends": captured.record["rest"]["stop"][0],
             "inputs": _inputs(captured.record),
             "artifacts": self.add("artifacts", work.artifacts) if work.artifacts else None,
             "note": work.note,
@@ -97,7 +109,7 @@ def captures_of(container: Container) -> list[Captured]:
 
 def _captured(container: Container, row: dict[str, Any]) -> Captured:
     record = container.json(row["record"])
-    if type(record) is not dict or type(record["rest"]["name"]) is not str:
+    if type(record) is not dict or type(record["rest"]["name"]) is not str or not record["objects"][0][2][2]:
         raise PackageError("the package is damaged: a capture is no record")
     work = Work(
         container.part(row["artifacts"]) if row["artifacts"] is not None else b"",

@@ -15,16 +15,20 @@ from torch.overrides import _enable_torch_function
 from .. import _core, config
 from ..backends.carried_work import settings, unpacked
 from ..backends.warm_start import given
+from ..cache.code_hash import code_hash
 from ..cache.refusals import NotMine
 from ..capture import policy
 from ..capture.compile_entry import Backend
 from ..capture.driver import Driver, capture_lock
+from ..capture.frames import muted
 from ..capture.kept import DoesNotHold, bound_to, entry_of
 from ..capture.records.captures import Capture
 from ..capture.records.missed import cause, missed
 from ..capture.records.user_names import names_below
+from ..capture.resumed import resumed_from
 from ..exc import PackageError
 from ..overriding.modes import at_rest
+from ..vocabulary.log import warn
 from ..vocabulary.outside_exceptions import raise_outside
 from .functions import named
 
@@ -38,6 +42,13 @@ if TYPE_CHECKING:
 __all__ = ["Loader", "locals_of"]
 
 
+_MOST_WARNINGS = 16
+
+
+def _is_overridden(moment: Moment) -> bool:
+    return bool(moment.modes or moment.transforms or moment.subclasses_off)
+
+
 class Loader(Driver):
     """What a callable of loaded captures calls on a miss: it binds the captures, and rehearses nothing.
 
@@ -47,11 +58,22 @@ class Loader(Driver):
     def __init__(self, captures: list[Captured], backend: Backend, name: str, refusal: Callable[[str], Exception]):
         super().__init__(backend, fullgraph=True, name=name)
         self.captures, self.refusal = captures, refusal
+        self._roots = [one for one in captures if one.is_root]
+        self._parts: dict[str, list[Captured]] = {}  # of other frames, by the hash of their code
+        for one in captures:
+            if not one.is_root:
+                self._parts.setdefault(one.code, []).append(one)
+        self._warned: set[str] = set()
         self.is_checked = True  # guards are checked where captures are bound
         self._asked: list[Any] = []  # the entries that were asked before
 
-    def capture_frame(self, compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> bool:
-        return False
+    def capture_frame(self, compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> Entry | bool:
+        """A part of a frame after a graph break, or a callee of a frame that runs eagerly."""
+        code = function.__code__
+        if not self._parts or code_hash(code) not in self._parts:
+            compiled.frames[code] = False if muted(code) else None
+            return False
+        return super().capture_frame(compiled, function, locals_)
 
     def capture(
         self, entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], *, root: bool
@@ -64,6 +86,8 @@ class Loader(Driver):
             if made is None:
                 return False
             entry, info = made
+            if entry is None:
+                return False
             self._count(info)
             entries.insert(0, entry)
             found: Entry = entry
@@ -72,12 +96,16 @@ class Loader(Driver):
     def _make_entry(
         self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment, *_unused: Any
     ) -> tuple[Any, Capture]:
-        self._check_moment(moment)
         code = function.__code__
+        info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
+        if root:
+            self._check_moment(moment)
+        elif _is_overridden(moment):
+            return None, info
         misses = []
-        for captured in self.captures:
+        for captured in self._roots if root else self._parts[code_hash(code)]:
             info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
-            info.backend = self.backend.name
+            info.backend, info.resumed = self.backend.name, resumed_from(self.breaks, code)
             backend = self._backend(captured)
             try:
                 entry, _ = entry_of(captured.record, function, locals_, moment.state, info, backend, self.is_checked)
@@ -91,10 +119,20 @@ class Loader(Driver):
                 ) from error
             info.record = captured.record
             return entry, info
-        raise self.refusal(_nearest(misses, self._asked, function, locals_))
+        sentence = _nearest(misses, self._asked, function, locals_)
+        if root:
+            raise self.refusal(sentence)
+        self._warn(function, sentence if info.resumed is None else info.resumed.said(sentence))
+        return None, info
+
+    def _warn(self, function: types.FunctionType, sentence: str) -> None:
+        """What comes after a break began already: where no capture is for it, it runs eagerly, and that is said."""
+        if sentence not in self._warned and len(self._warned) < _MOST_WARNINGS:
+            self._warned.add(sentence)
+            warn(f"no capture of the package is for a part of {function.__qualname__}, which runs eagerly: {sentence}")
 
     def _check_moment(self, moment: Moment) -> None:
-        if moment.modes or moment.transforms or moment.subclasses_off:
+        if _is_overridden(moment):
             raise self.refusal("a mode or a function transform is active, and the captures were made without one")
 
     def _backend(self, captured: Captured) -> Backend:
@@ -120,7 +158,7 @@ class Loader(Driver):
         misses = []
         with capture_lock, at_rest() as moment:
             self._check_moment(moment)
-            for captured in self.captures:
+            for captured in self._roots:
                 try:
                     bound_to(captured.record, compiled.function, locals_, moment.state)
                 except NotMine as miss:

@@ -15,6 +15,7 @@ from ..capture.driver import Driver
 from ..capture.module_wrapper import OptimizedModule
 from ..exc import PackageError
 from ..vocabulary.class_reads import module_of, qualname_of
+from ..vocabulary.log import topic
 from .aot import opened, package_bytes
 from .backend_names import backend_of
 from .captured import Captured, captures_of
@@ -75,10 +76,11 @@ def save_package(
             raise PackageError("what was loaded from a package captures nothing more")
         asked = [(*call, ()) for call in calls]
         native = capture_calls(native, native.bound, native.receiver, asked)
-    captures = _captures(native)
+    skipped: list[Any] = []
+    captures = _captures(native, skipped)
     state = module.state_dict() if weights is True and module is not None else weights
     parts: dict[str, bytes] = {}
-    facts: dict[str, Any] = {"bound": len(native.bound), "weights": None}
+    facts: dict[str, Any] = {"bound": len(native.bound), "weights": None, "skipped": skipped}
     if module is not None:
         facts["model"] = f"{module_of(type(module))}.{qualname_of(type(module))}"
     if state is not False:
@@ -91,7 +93,7 @@ def save_package(
         function_data(native.function, external_data),
         captures,
         native.miss.backend,
-        codes_of(native.entries),
+        codes_of([*native.entries, *_below(native)]),
         key,
         manifest=facts,
         parts=parts,
@@ -99,18 +101,26 @@ def save_package(
     write_file(path, content)
 
 
-def _captures(native: _core.Compiled) -> list[Captured]:
+def _captures(native: _core.Compiled, skipped: list[Any]) -> list[Captured]:
+    """All captures of a callable; those of other frames that cannot be saved are `skipped`: [name, why]."""
     if type(native.miss) is Loader:
         loaded: list[Captured] = native.miss.captures
         return loaded
-    if any(native.frames.values()) or any(entry.info.reason_id for entry in native.entries):
-        reasons = [entry.info.reason for entry in native.entries if entry.info.reason_id]
-        raise PackageError(
-            f"{native.function.__qualname__} has a graph break: {(reasons or ['in a function below'])[0]}"
-        )
     if not native.entries:
         raise PackageError(f"{native.function.__qualname__} was not captured yet: name calls to capture with calls=")
-    return [captured_of(entry) for entry in native.entries]
+    made = [captured_of(entry) for entry in native.entries]
+    for entry in _below(native):
+        try:
+            made.append(captured_of(entry))
+        except PackageError as error:
+            topic("cache").warning("%s; it will run eagerly", error)
+            skipped.append([entry.info.name, entry.info.not_kept])
+    return made
+
+
+def _below(native: _core.Compiled) -> list[Any]:
+    """The entries of what follows graph breaks, and of functions that eager parts called."""
+    return [entry for entries in native.frames.values() if type(entries) is list for entry in entries]
 
 
 def load_package(

@@ -100,7 +100,8 @@ def captured_of(entry: Any) -> Captured:
     if info.record is None:
         why = info.not_kept or "it was captured while its captures were not recorded, or under a mode"
         raise PackageError(f"the capture of {info.name} cannot be saved: {why}")
-    return Captured(info.record, _works.get(info.graph_module, Work()))
+    work = _works.get(info.graph_module) if info.graph_module is not None else None
+    return Captured(info.record, work or Work())
 
 
 def codes_of(entries: Iterable[Any]) -> tuple[types.CodeType, ...]:

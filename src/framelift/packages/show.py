@@ -53,7 +53,10 @@ def _lines(found: Container) -> list[str]:
     for row in rows:
         compiled = "compiled" if row["artifacts"] or row["compiled"] else "graph alone"
         inputs = ", ".join(map(str, row["inputs"])) or "no tensor among the arguments"
-        lines.append(f"  {inputs}: {row['operations']} operations, {row['guards']} guards, {compiled}")
+        of = "" if row["root"] else f"part of {row['name']}, "
+        ends = f", ends: {row['ends']}" if row["ends"] else ""
+        lines.append(f"  {of}{inputs}: {row['operations']} operations, {row['guards']} guards, {compiled}{ends}")
+    lines += [f"  {name} runs eagerly: {why}" for name, why in manifest.get("skipped", ())]
     lines += [f"source {row[1]}:{row[2]}" for row in manifest["sources"] if row[0].partition(".")[0] != "torch"]
     return [line.replace("\n", " ")[:400] for line in lines]
 

@@ -87,7 +87,8 @@ def devices_of(records: list[dict[str, Any]]) -> list[str]:
     """The kinds of devices that graphs of these records use."""
     found = {"cpu"}
     for record in records:
-        rows = [field for facts in record["graph"]["facts"] for field in facts]
+        graph = record["graph"] or {"facts": ()}
+        rows = [field for facts in graph["facts"] for field in facts]
         rows += [field for _, kind, data, _ in record["guards"] if kind == "TENSOR" for field in data[1]]
         for row in rows:
             if type(row) is list and len(row) == 2 and row[0] == "device":

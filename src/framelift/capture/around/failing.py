@@ -40,6 +40,7 @@ __all__ = [
     "Undo",
     "checked",
     "keeping_settings",
+    "left_words",
     "noting_failures",
     "place_of",
     "raising",
@@ -71,14 +72,18 @@ def place_of(error: BaseException) -> str:
     return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else "?"
 
 
-def raising(run: Callable[..., Any] | None, error: BaseException, place: str) -> Callable[..., Any]:
-    """The run of an entry whose frame is left by `error`: plain Python has the call, where `run` finds that the entry
-    is for it, and is expected to raise.
-    """
+def left_words(error: BaseException, place: str) -> str:
+    """What left the frame in the rehearsal, in words."""
     shown = [
         str(one) for one in error.args if type(one) in (str, int)
     ]  # not str(error), which may be code of the program
-    words = f"{': '.join([type(error).__name__, *shown])} ({place})"
+    return f"{': '.join([type(error).__name__, *shown])} ({place})"
+
+
+def raising(run: Callable[..., Any] | None, words: str) -> Callable[..., Any]:
+    """The run of an entry whose frame an exception leaves: plain Python has the call, where `run` finds that the entry
+    is for it, and is expected to raise what `words` say.
+    """
 
     def entry(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         result = run(inputs, externals) if run is not None else _core.PLAIN
