@@ -40,11 +40,12 @@ test-mirror: build/built
 
 # Another build of the core beside the usual one.  The sanitizer's library has to be the first of the process, and libstdc++ there
 # with it, for it to follow C++ exceptions.  Leaks are not looked for: CPython and torch keep much to the end of the process.
+# Frames are larger: programs that call themselves to CPython's limit need a larger stack.
 SANITIZED = $(CURDIR)/build/sanitize/lib
 SANITIZERS = $$($(CC) -print-file-name=libasan.so):$$($(CC) -print-file-name=libstdc++.so.6)
 sanitize: build/python
 	FRAMELIFT_SANITIZE=1 $(RUN) setup.py --quiet build --build-temp build/sanitize/temp --build-lib $(SANITIZED)
-	PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 LD_PRELOAD=$(SANITIZERS) \
+	ulimit -s 65536; PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 LD_PRELOAD=$(SANITIZERS) \
 	    $(RUN) tools/run_tests.py --jobs $(TEST_JOBS) $(SELECT)
 
 law: build/built

@@ -139,16 +139,56 @@ static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyOb
   return PyObject_Vectorcall(callable.get(), copy.data(), n, nullptr);
 }
 
-// The code's parameter number 0 is `self` of a method that C code may have looked up: its class is then a guarded fact.
+// Whether an entry of a class's dictionary is a function, or a descriptor of CPython's that holds it.
+static bool holds_function(PyObject* value, PyObject* function) {
+  if (value == function) return true;
+  PyTypeObject* kind = Py_TYPE(value);
+  static const char* const parts[] = {"fget", "fset", "fdel", "__func__"};
+  int first = kind == &PyProperty_Type ? 0 : 3;
+  if (first == 3 && kind != &PyStaticMethod_Type && kind != &PyClassMethod_Type) return false;
+  for (int i = first; i < (first ? 4 : 3); i++) {
+    Ref part = Ref::steal(PyObject_GetAttrString(value, parts[i]));  // safe: a member of a type of CPython's, exactly
+    if (!part) PyErr_Clear();
+    if (part.get() == function) return true;
+  }
+  return false;
+}
+
+// The names under which a class or its bases hold a Python function.  Static types hold none.
+static Ref names_of(PyTypeObject* cls, PyObject* function) {
+  Ref names = Ref::steal(PyList_New(0));
+  PyObject* mro = cls->tp_mro;
+  for (Py_ssize_t i = 0; names && mro && i < PyTuple_GET_SIZE(mro); i++) {
+    PyTypeObject* base = (PyTypeObject*)PyTuple_GET_ITEM(mro, i);
+    if (!(base->tp_flags & Py_TPFLAGS_HEAPTYPE)) continue;
+    PyObject *name, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(base->tp_dict, &position, &name, &value))
+      if (holds_function(value, function) && PyList_Append(names.get(), name) < 0) return Ref();
+  }
+  return names;
+}
+
+// A function runs on an instance of a class, or on the class itself: if C code found it there, under whatever names,
+// that is a guarded fact.
+static int note_held(Rehearsal* r, PyTypeObject* cls, PyObject* function) {
+  if (!(cls->tp_flags & Py_TPFLAGS_HEAPTYPE)) return 0;
+  if (!r->receivers.insert({(PyObject*)cls, function}).second) return 0;
+  Ref names = names_of(cls, function);
+  if (!names) return -1;
+  if (!PyList_GET_SIZE(names.get())) return 0;
+  PyObject* args[] = {(PyObject*)cls, names.get()};
+  return Ref::steal(ask_session(r, name_note_receiver, args, 2)) ? 0 : -1;
+}
+
+// The code's parameter number 0 is `self` of a method that C code may have looked up, or `cls` of a class method.
 static int note_receiver(Rehearsal* r, PyObject* function, PyObject* const* locals) {
   PyCodeObject* code = (PyCodeObject*)PyFunction_GET_CODE(function);
   if (code->co_argcount == 0 || !locals[0]) return 0;
   PyTypeObject* type = Py_TYPE(locals[0]);
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return 0;
-  if (note_class(r, (PyObject*)type) < 0) return -1;
-  if (!r->receivers.insert({(PyObject*)type, function}).second) return 0;
-  PyObject* args[] = {(PyObject*)type, function};
-  return Ref::steal(ask_session(r, name_note_receiver, args, 2)) ? 0 : -1;
+  if (type->tp_flags & Py_TPFLAGS_HEAPTYPE && note_class(r, (PyObject*)type) < 0) return -1;
+  if (note_held(r, type, function) < 0) return -1;
+  return PyType_Check(locals[0]) ? note_held(r, (PyTypeObject*)locals[0], function) : 0;
 }
 
 constexpr int kWaits = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
@@ -466,6 +506,16 @@ static PyObject* run_root(Rehearsal* r, PyObject* function, PyObject* locals, Py
   return run_twin(r, function, twin, &PyTuple_GET_ITEM(locals, 0), (int)PyTuple_GET_SIZE(locals), nullptr);
 }
 
+// A TypeError leaves the program: the classes that it names are guarded, as where the program itself catches one.
+static void note_left(Rehearsal* r) {
+  if (r->interrupt || !PyErr_ExceptionMatches(PyExc_TypeError)) return;
+  SavedError error;
+  error.normalize();
+  static PyObject* const name = PyUnicode_InternFromString("caught");
+  PyObject* given = error.value();
+  if (!given || Ref::steal(ask_session(r, name, &given, 1))) error.restore();
+}
+
 // Start, root and finish.  A new reference, or NULL with an exception set.
 static PyObject* run_rehearsal(Rehearsal* r, PyObject* function, PyObject* given_locals, PyObject* given_twin) {
   // Safe, here and below: the session is framelift's own object.
@@ -486,6 +536,7 @@ static PyObject* run_rehearsal(Rehearsal* r, PyObject* function, PyObject* given
     PyErr_Clear();
     return Py_NewRef(Py_True);
   }
+  if (!result) note_left(r);
   if (!result || r->interrupt) return nullptr;
   Ref finish = Ref::steal(PyObject_GetAttrString(r->session, "finish"));
   return finish ? PyObject_CallOneArg(finish.get(), result.get()) : nullptr;

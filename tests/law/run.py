@@ -226,11 +226,11 @@ def main() -> int:
             finished += 1
             continue
         sums.update(
-            programs=row["kind"] != "write",
+            programs=int(row["kind"] != "write"),
             graphs=row["graphs"],
             captures=row["captures"],
             loaded=row["loaded"],
-            whole=bool(row["graphs"]) and not sum(row["breaks"].values()),
+            whole=int(bool(row["graphs"]) and not sum(row["breaks"].values())),
         )
         breaks.update(row["breaks"])
         not_kept.update(row["not_kept"])

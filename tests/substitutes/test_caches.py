@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import functools
 import logging
+import sys
 import types
 import typing
 
@@ -211,7 +212,7 @@ class Box(typing.Generic[T]):
 
 ALIASES: list[tuple[str, typing.Callable[[], typing.Any]]] = [
     ("class", lambda: Box[int]),
-    ("variable", lambda: Box[T]),
+    *([("variable", lambda: Box[T])] if sys.version_info < (3, 12) else []),  # a C type since 3.12: a graph break
     ("nested", lambda: Box[Box[int]]),
     ("optional", lambda: typing.Optional[Box[int]]),
     ("mapping", lambda: typing.Dict[str, typing.List[int]]),

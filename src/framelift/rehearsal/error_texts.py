@@ -49,6 +49,8 @@ class Names:
             if any(name in text for name in names for text in texts):
                 for name in _TEXTS:
                     text_of_class(self.world, cls, name)
+                if is_a(error, TypeError):  # `cls[...]`, perhaps: C code looked for what would answer
+                    self.world.lookup(cls, "__class_getitem__")
             else:
                 open_ones.append((cls, names))
         self.classes = open_ones

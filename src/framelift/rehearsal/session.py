@@ -19,7 +19,6 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..boundary.attributes import classes, function_attributes, instances
-from ..boundary.attributes.special_methods import names_of
 from ..boundary.becomes.arrays import Array
 from ..boundary.becomes.containers import note_attribute_changes
 from ..boundary.becomes.copied_objects import was_raised_inside
@@ -270,13 +269,10 @@ class Session:
     def note_class(self, cls: type) -> None:
         self.world.note_class(cls)
 
-    def note_receiver(self, cls: type, function: types.FunctionType) -> None:
-        """A function runs on an instance of `cls`: if C code found it there, under whatever names, that is a guarded
-        fact.
-        """
-        if self.world.lookup(cls, function.__name__) is not function:
-            for name in names_of(cls, function):
-                self.world.lookup(cls, name)
+    def note_receiver(self, cls: type, names: list[str]) -> None:
+        """A function that a class holds under these names runs on it, or on an instance of it."""
+        for name in names:
+            self.world.lookup(cls, name)
 
     def class_attribute(self, cls: type, name: str) -> tuple[int, Any]:
         return classes.class_attribute(self.world, cls, name)

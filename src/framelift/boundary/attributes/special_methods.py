@@ -13,7 +13,7 @@ from typing import Any
 from ..._core import is_a
 from ...guards.special_names import CALLED
 
-__all__ = ["names_of", "unwatched_method"]
+__all__ = ["unwatched_method"]
 
 #: methods of `object` that read or write the attributes of whatever they are called with
 _OPEN = frozenset(f"__{name}__" for name in "getattribute setattr delattr dir reduce reduce_ex getstate".split())
@@ -47,24 +47,3 @@ def _is_watched(name: str, value: Any) -> bool:
     if kind is types.BuiltinFunctionType:
         return name == "__new__" or is_a(value.__self__, type)
     return is_a(value, type)
-
-
-def names_of(cls: type, function: types.FunctionType) -> list[str]:
-    """The names under which a class or its bases hold a function, itself or in a descriptor of CPython's."""
-    return [
-        name
-        for base in _mro(cls)
-        for name, value in _own(base).items()
-        if value is function or function in _held(value)
-    ]
-
-
-def _held(value: Any) -> tuple[Any, ...]:
-    kind = type(value)
-    if kind is property:
-        return value.fget, value.fset, value.fdel
-    return (value.__func__,) if kind in (staticmethod, classmethod) else ()
-
-
-_mro = type.__dict__["__mro__"].__get__
-_own = type.__dict__["__dict__"].__get__

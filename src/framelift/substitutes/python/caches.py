@@ -57,6 +57,16 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
         if all(a == b for a, b in zip(others, numbers)):  # symbolic ones note what was found
             return result
     function = _core.read(callable_, "__wrapped__") if _core.is_external(callable_) else callable_.__wrapped__
+    if _is_of_typing(function) and all(map(_is_asked_natively, (*args, *kwargs.values()))):
+        try:
+            real = _core.natively(callable_, args, kwargs)
+        except Exception:
+            pass  # nothing is kept for these: what the typing module looks at decides, and is captured
+        else:
+            result = let_in(session.world, real, const(real))  # `G[int]` is one object for all who write it
+            given.append((numbers, result))
+            session.world.keep += (args, kwargs, result)
+            return result
     recorder = session.recorder
     for value in (*args, *kwargs.values()):
         if recorder.is_stand_in(value) and recorder.value_of(value).storage.external:
@@ -72,11 +82,7 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     )
     if changed:
         raise _denied(function, f"it changes {changed} the first time it is called")
-    if _is_of_typing(function) and all(map(_is_asked_natively, (*args, *kwargs.values()))):
-        # `G[int]` is one object for all who write it.  What was captured shows that making it changes nothing.
-        real = _core.natively(callable_, args, kwargs)
-        result = let_in(session.world, real, const(real))
-    elif _is_of_typing(function) and any(map(_core.is_internal, args)):
+    if _is_of_typing(function) and any(map(_core.is_internal, args)):
         pass  # an alias of a class made inside, which nobody else has
     elif not _is_value(result) and not is_torch_function(function):  # programs do not write to what torch keeps
         raise _denied(function, "its result is one object for all calls, which others may hold and change")
