@@ -344,3 +344,51 @@ def test_an_operator_that_means_its_function_returns_nothing_it_is_given() -> No
 
     with pytest.raises(framelift.exc.Unsupported, match="shares memory"):
         framelift.compile(f, backend="eager", fullgraph=True)(torch.rand(2, 2))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_operators_that_are_a_call_of_their_function(backend: str) -> None:
+    from torch._higher_order_ops.hints_wrap import hints_wrapper
+    from torch._higher_order_ops.strict_mode import strict_mode
+
+    def f(x: torch.Tensor) -> Any:
+        around = x * 2
+        one, other = strict_mode(lambda a: (a + around, {"k": a.sin()}), (x,))
+        return one, other, hints_wrapper(lambda a, n: a * n - around, (x, 3), {}, hints={"level": 1, "name": "n"})
+
+    x = torch.rand(3, 2)
+    compiled = framelift.compile(f, backend=backend, fullgraph=True)
+    for size in (3, 3, 5, 7):
+        x = torch.rand(size, 2)
+        torch.testing.assert_close(compiled(x), (x * 3, {"k": x.sin()}, x * 3 - x * 2))
+    assert framelift.stats()["captures"] == 2
+
+
+def test_hints_of_another_kind_raise_as_torch_does() -> None:
+    from torch._higher_order_ops.hints_wrap import hints_wrapper
+
+    def f(x: torch.Tensor) -> Any:
+        return hints_wrapper(lambda a: a + 1, (x,), {}, hints={"level": [1]}) * 2
+
+    with pytest.raises(RuntimeError, match="hints must be a dict containing int"):
+        framelift.compile(f, backend="eager")(torch.ones(2))
+
+
+@pytest.mark.skipif("print" not in torch._ops._higher_order_ops, reason="a torch without this operator")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_text_printed_by_the_graph(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
+    show = torch._higher_order_ops.print
+
+    def f(x: torch.Tensor, n: int) -> torch.Tensor:
+        y = x + n
+        show("first {} of {size}", y.sum(), size=x.shape[0])
+        for i in range(2):
+            show("{}: {}", i, "text")
+        return y * 2
+
+    compiled = framelift.compile(f, backend=backend, fullgraph=True)
+    for number in (1, 2, 3):
+        x = torch.full((number,), 2.0)
+        assert torch.equal(compiled(x, 4), f(x, 4))
+        printed = capsys.readouterr().out.splitlines()
+        assert printed[:3] == printed[3:] and len(printed) == 6

@@ -32,7 +32,17 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from ..rehearsal.session import Session
 
-__all__ = ["Rehearsed", "Surroundings", "contents_of", "fresh", "parts_of", "portrait_of", "rehearse_body", "values_in"]
+__all__ = [
+    "Rehearsed",
+    "Surroundings",
+    "contents_of",
+    "fresh",
+    "kept_of",
+    "parts_of",
+    "portrait_of",
+    "rehearse_body",
+    "values_in",
+]
 
 
 _SIMPLE = frozenset(

@@ -1,4 +1,4 @@
-"""Control flow as operators: cond, while_loop, map, scan, associative_scan.
+"""Control flow as operators: cond, while_loop, map, scan, associative_scan; strict_mode, hints_wrapper and print.
 
 Each body is rehearsed once over operands of its own; tensors it takes from around become operands too.  A body
 that changes anything outside of itself, or gives back its operands, is an error: these operators have no meaning
@@ -20,7 +20,7 @@ from ..graph.symbols.number_nodes import graph_values
 from ..graph.symbols.numbers import NUMBERS, Bool
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
-from .bodies import Rehearsed, Surroundings, fresh, values_in
+from .bodies import Rehearsed, Surroundings, fresh, kept_of, values_in
 from .operators import bound, fresh_results, never_plain, operator, pure_body, record_step, refuse
 
 if TYPE_CHECKING:
@@ -288,3 +288,63 @@ def _associative_scan(session: Session, callable_: Any, args: tuple[Any, ...], k
         [_stacked(one, v.facts.size[0]) for one, v in zip(outputs.facts, scanned)], [*scanned, *around]
     )
     return pytree.tree_unflatten(fresh_results(recorder, step, facts, [False] * len(facts)), outputs.spec)
+
+
+@operator("strict_mode")
+@never_plain("torch.strict_mode")
+def _strict_mode(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def signature(callable: Any, operands: Any) -> None: ...
+
+    function, operands = bound(signature, args, kwargs)
+    return _called_once(session, callable_, "torch.strict_mode", function, tuple(operands))
+
+
+@operator("hints_wrapper")
+def _hints_wrapper(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def signature(body_fn: Any, args: Any, kwargs: Any, hints: Any) -> None: ...
+
+    function, operands, keywords, hints = bound(signature, args, kwargs)
+    plain = type(keywords) is dict and not keywords and type(hints) is dict and type(operands) in (tuple, list)
+    if not plain or any(
+        type(key) is not str or type(value) not in (int, float, bool, str) for key, value in hints.items()
+    ):
+        raise Interrupt("torch-operation", "torch.ops.higher_order.hints_wrapper with arguments that it refuses")
+    return _called_once(session, callable_, "hints_wrapper", function, tuple(operands), ({},), {"hints": dict(hints)})
+
+
+def _called_once(
+    session: Session,
+    callable_: Any,
+    name: str,
+    function: Any,
+    operands: tuple[Any, ...],
+    more: tuple[Any, ...] = (),
+    said: dict[str, Any] | None = None,
+) -> Any:
+    """An operator that is a call of its function.  Its results can be backed by no gradient: torch refuses that."""
+    recorder = session.recorder
+    outputs = _Outputs(recorder, name, pure_body(session, name, function, operands))
+    given = values_in(recorder, pytree.tree_leaves(operands))
+    body, around = outputs.body.close(recorder, given, tuple(outputs.leaves))
+    inputs = [*given, *around]
+    step = record_step(
+        recorder,
+        callable_,
+        [Body(body, f"{callable_.name()}_body"), tuple(inputs), *more],
+        dict(said or {}),
+        inputs,
+        outputs.body.has_effect,
+    )
+    facts, exact = _result_facts(outputs.facts, inputs), [value.exact for value in outputs.values]
+    return pytree.tree_unflatten(fresh_results(recorder, step, facts, exact), outputs.spec)
+
+
+@operator("print")
+def _print(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Text that is printed when the graph runs; the operator exists to be part of one."""
+    recorder = session.recorder
+    for value in (*args, *kwargs.values()):
+        if not recorder.is_stand_in(value) and type(value) not in (str, bool, int, float, type(None), *NUMBERS):
+            raise Interrupt("torch-operation", f"torch.ops.higher_order.print of a {name_of(type(value))}")
+    (said, named), values = kept_of(recorder, (args, kwargs))
+    record_step(recorder, callable_, list(said), dict(named), values, effect=True)
