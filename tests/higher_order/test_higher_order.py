@@ -392,3 +392,15 @@ def test_text_printed_by_the_graph(backend: str, capsys: pytest.CaptureFixture[s
         assert torch.equal(compiled(x, 4), f(x, 4))
         printed = capsys.readouterr().out.splitlines()
         assert printed[:3] == printed[3:] and len(printed) == 6
+
+
+def test_operands_in_a_list_of_fx() -> None:
+    """Exported graphs that are captured again hold such lists."""
+
+    def f(pred: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        operands = torch.fx.immutable_collections.immutable_list([x, x + 1])
+        return torch.cond(pred, lambda a, b: a * b, lambda a, b: a - b, operands)
+
+    x = torch.rand(3)
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(torch.tensor(True), x), x * (x + 1))

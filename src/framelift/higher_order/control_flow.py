@@ -14,6 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import _core
+from .._core import is_a
 from ..graph.fx.values import Body, Value
 from ..graph.metadata.facts import Facts
 from ..graph.symbols.number_nodes import graph_values
@@ -112,7 +113,7 @@ def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     deciding = graph_values(recorder.with_symbols(), [pred]) if type(pred) is Bool else [decides]
     if type(pred) is not Bool and decides.facts.size.numel() != 1:
         raise refuse(name, f"Expected pred to be a tensor of one element, but got {decides.facts}")
-    if type(operands) not in (tuple, list):
+    if not is_a(operands, (tuple, list)):
         raise refuse(name, f"Expected operands to be a tuple or a list, but got {name_of(type(operands))}")
     if (
         type(pred) is not Bool
