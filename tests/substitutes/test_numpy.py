@@ -550,3 +550,41 @@ def test_scalars_are_values_of_their_own(take: str) -> None:
     scope: dict[str, Any] = {}
     exec(f"def program(x, a):\n    taken = {take}\n    a += 1\n    return x + 1, taken, a", scope)
     check(scope["program"], torch.ones(2), np.array([1.0, 2.0]), graphs=None, breaks=None)
+
+
+def _written_between(a: Any) -> Any:
+    seen = []
+    for value in a:
+        a += 1
+        seen.append(value)
+    return seen, a
+
+
+def _scalars_change_by_new_objects(a: Any) -> Any:
+    total = a.sum()
+    before = total
+    total += 1
+    total *= a
+    return before, total
+
+
+SCALARS_WITH_ARRAYS = {
+    "both sides": lambda a: (a.sum() * a, a - a.mean(), np.linalg.norm(a) + a, np.where(a > a.mean(), a, a.max())),
+    "two scalars": lambda a: (a.sum() + a.mean(), -a.sum(), a[0] * a[1], a.sum() > 3),
+    "of numpy's own": lambda a: (a + np.float64(2), np.float64(2) * a, a.sum() / np.float64(3)),
+    "in place": _scalars_change_by_new_objects,
+    "iterated": lambda a: (sum(value * 2 for value in a), list(a), [i * value for i, value in enumerate(a)]),
+    "rows": lambda a: [one.sum() - other for one, other in zip(a.reshape(2, 2), a.reshape(2, 2))],
+    "written between": _written_between,
+}
+
+
+@pytest.mark.parametrize("name", SCALARS_WITH_ARRAYS)
+def test_scalars_and_rows_of_arrays(name: str) -> None:
+    compare(SCALARS_WITH_ARRAYS[name], np.arange(4.0))
+
+
+def test_integers_are_divided_as_doubles() -> None:
+    compare(lambda a: (a / 2, 1 / (a + 1), a / a.sum(), np.sqrt(a), np.true_divide(a, a + 1)), np.arange(4))
+    with pytest.raises(framelift.exc.Unsupported, match="numpy gives float16"):
+        framelift.compile(lambda a: np.sqrt(a), backend="eager", fullgraph=True)(np.arange(4, dtype=np.int8))

@@ -47,6 +47,14 @@ class _Absent:
         raise _no_attribute(array, self.name)
 
 
+class _LeavesOperators:
+    """`__array_ufunc__`: None says to numpy's scalars that an operator is the other operand's affair."""
+
+    def __get__(self, array: Any, kind: Any = None) -> None:
+        if array is not None:
+            raise Interrupt("unknown-callable", "numpy.__array_ufunc__")
+
+
 class Array(_Base):
     """What captured code sees for an array.  What torch's class has and numpy's has not is not there, except to torch's
     own code.
@@ -54,6 +62,7 @@ class Array(_Base):
 
     __slots__ = ("_held", "_owns")
     __dict__ = _Absent("__dict__")
+    __array_ufunc__ = _LeavesOperators()
 
     @property  # type: ignore[misc]  # object's can be assigned to
     def __class__(self) -> type:

@@ -16,7 +16,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
-from ...boundary.becomes.arrays import Array, array_over, numpy, tensor_of, tnp
+from ...boundary.becomes.arrays import Array, Scalar, array_over, numpy, tensor_of, tnp
 from ...boundary.becomes.leaves import is_leaf
 from ...boundary.gateway import let_in
 from ...calls.call_tables import SUBSTITUTES, substitute
@@ -63,6 +63,10 @@ _TAKE_TENSORS = frozenset("array asarray ascontiguousarray concatenate stack vst
 #: functions of what an argument is, not of its values: numpy's own word for it
 _ASKED = frozenset("isscalar iscomplexobj isrealobj".split())
 
+_DIVISIONS = frozenset(("__truediv__", "__rtruediv__"))
+_IN_PLACE = frozenset(
+    f"__i{name}__" for name in "add sub mul truediv floordiv mod pow and or xor lshift rshift".split()
+)
 _SUBTRACT = frozenset(("subtract", "__sub__", "__rsub__", "__isub__"))
 
 
@@ -70,17 +74,20 @@ def _refuse(name: str, why: str = "") -> Interrupt:
     return Interrupt("unknown-callable", f"numpy.{name}" + (f" ({why})" if why else ""))
 
 
-def _given(value: Any) -> Any:
+def _given(session: Session, value: Any) -> Any:
     """An argument as torch's implementation takes it."""
     kind = type(value)
     if kind in (list, tuple):
-        return kind([_given(item) for item in value])
+        return kind([_given(session, item) for item in value])
     if is_a(value, type) and issubclass(value, numpy.generic) or is_a(value, numpy.dtype):
         return tnp.dtype(numpy.dtype(value).name)
     if kind is NumpyNumber:
         value, kind = value.value(), type(value.hint)
+    if kind is Scalar:  # its class says that it is a number of Python's
+        return array_over(tensor_of(value))
     if issubclass(kind, numpy.generic):  # a stand-in for one says that it is, too
-        return _core.unwatched(tnp.array, (value.item(),), {"dtype": value.dtype.name})
+        dtype = tnp.dtype(value.dtype.name).torch_dtype
+        return array_over(session.recorder.call(torch.tensor, (value.item(),), {"dtype": dtype}))
     return value
 
 
@@ -117,12 +124,18 @@ def _run_unseen(
         raise _refuse(name, "of truth values, which tensors refuse")
     # A Python function of numpy comes with its defaults filled in; these two mean nothing when they are None.
     given, named = (
-        _given(args),
-        {key: _given(value) for key, value in kwargs.items() if value is not None or key not in ("device", "like")},
+        _given(session, args),
+        {
+            key: _given(session, value)
+            for key, value in kwargs.items()
+            if value is not None or key not in ("device", "like")
+        },
     )
     try:
-        result = _core.unwatched(function, given, named)
         expected = ask(theirs, args, kwargs)
+        if (is_a(theirs, numpy.ufunc) or name in _DIVISIONS) and _is_double(expected):
+            given = tuple(map(_as_double, given))
+        result = _core.unwatched(function, given, named)
     except Exception as error:  # numpy may know how, or say it in other words
         raise _refuse(name, f"{name_of(type(error))}: {error}") from None
     if name == "astype" and tensor_of(result) is tensor_of(args[0]):
@@ -133,6 +146,19 @@ def _run_unseen(
         return shown(_without_views(session, result, expected), expected, set(_tensors((*args, *kwargs.values()))))
     except Differs as error:
         raise _refuse(name, str(error)) from None
+
+
+def _is_double(expected: Any) -> bool:
+    return is_a(expected, (numpy.ndarray, numpy.generic)) and expected.dtype == numpy.float64
+
+
+def _as_double(value: Any) -> Any:
+    """An array of integers as numpy gives it to an operation whose result is of doubles; torch would calculate in its
+    default kind.
+    """
+    if not issubclass(type(value), _BASE) or tensor_of(value).dtype.is_floating_point or tensor_of(value).is_complex():
+        return value
+    return _core.unwatched(tnp.ndarray.astype, (value, tnp.float64), None)
 
 
 def _without_views(session: Session, result: Any, expected: Any) -> Any:
@@ -165,7 +191,17 @@ def _has_tensor(value: Any) -> bool:
 def numpy_frame(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A Python function of torch's implementation was called: a method or operator of an array."""
     name = getattr(function, "__name__", "function")
+    if name in _IN_PLACE and type(args[0]) is Scalar:
+        return NotImplemented  # numpy's scalars have no such methods
+    if name == "__iter__" and type(args[0]) is Array and tensor_of(args[0]).dim():
+        return _core.captured(_SPACE["rows"], args, None)
     return _run(session, function, name, functools.partial(_attribute, name), args, kwargs)
+
+
+#: numpy's iterator takes the rows one by one, so a write to the array in between is seen.  It is captured code, so it
+#: cannot stand in a file of framelift's.
+_SPACE: dict[str, Any] = {}
+exec(compile("def rows(array):\n    for i in range(len(array)):\n        yield array[i]\n", "<numpy>", "exec"), _SPACE)
 
 
 def _attribute(name: str, owner: Any, *args: Any, **kwargs: Any) -> Any:
