@@ -97,6 +97,19 @@ static PyObject* place(PyObject*, PyObject*) {
   return known(&code, &offset, 1);
 }
 
+// location(code, byte offset): (line, end line, column, end column); None where CPython does not know one.
+static PyObject* location(PyObject*, PyObject* args) {
+  PyObject* code;
+  int offset, found[4];
+  if (!PyArg_ParseTuple(args, "O!i", &PyCode_Type, &code, &offset)) return nullptr;
+  if (!PyCode_Addr2Location((PyCodeObject*)code, offset, &found[0], &found[2], &found[1], &found[3]))
+    found[0] = found[1] = found[2] = found[3] = -1;
+  return make_tuple(4, [&](Py_ssize_t i) {
+           return found[i] < 0 ? Ref::new_ref(Py_None) : Ref::steal(PyLong_FromLong(found[i]));
+         })
+      .release();
+}
+
 static PyObject* note_place(PyObject*, PyObject*) {
   Rehearsal* r = current_rehearsal();
   if (!r) Py_RETURN_NONE;
@@ -120,6 +133,8 @@ static MethodTable functions({
     method<places, METH_NOARGS>("places",
                                 "The program's frames, innermost first: (code, byte offset, code, byte offset, ...)."),
     method<place, METH_NOARGS>("place", "The innermost frame of the program: (code, byte offset)."),
+    method<location, METH_VARARGS>("location",
+                                   "Where an instruction is written: (line, end line, column, end column) or None."),
     method<forget_places, METH_NOARGS>("forget_places", "Let go of the tuples that `places` gave."),
     method<set_package, METH_VARARGS>(
         "set_package", "set_package(own files, files that start rehearsals, file that counts as the program's)."),

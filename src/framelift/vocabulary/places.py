@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dis
 import functools
-import itertools
 import linecache
 import os
 import sysconfig
@@ -15,6 +14,8 @@ import traceback
 import types
 from dataclasses import dataclass
 from typing import Any
+
+from .. import _core
 
 __all__ = [
     "Place",
@@ -92,8 +93,7 @@ def first_use(code: types.CodeType, name: str) -> int:
 def _located(code: types.CodeType, offset: int) -> Place:
     if offset < 0:
         offset = first_use(code, code.co_varnames[~offset])
-    found = next(itertools.islice(code.co_positions(), offset // 2, None), (None,) * 4)
-    line, end_line, column, end_column = found
+    line, end_line, column, end_column = _core.location(code, offset)
     line = line if line is not None else code.co_firstlineno
     end_line = end_line if end_line is not None else line
     if (
@@ -165,11 +165,23 @@ def stack_text(flat: tuple[Any, ...]) -> str:
     if found is None:
         if len(_texts) >= _MOST_KNOWN:
             _texts.clear()
-        rows = [
-            f'  File "{p.file}", line {p.line}, in {p.function}\n    {linecache.getline(p.file, p.line).strip()}\n'
-            for p in places_of(flat)
-        ]
+        rows = [_row(flat[i], flat[i + 1]) for i in range(len(flat) - 2, -1, -2)]
         found = _texts[id(flat)] = (flat, "".join(rows))
+    return found[1]
+
+
+_rows: dict[tuple[int, int], tuple[types.CodeType, str]] = {}
+
+
+def _row(code: types.CodeType, offset: int) -> str:
+    """One frame of a stack trace."""
+    found = _rows.get((id(code), offset))
+    if found is None:
+        if len(_rows) >= _MOST_KNOWN:
+            _rows.clear()
+        file, line = code.co_filename, _core.location(code, offset)[0] or code.co_firstlineno
+        text = f'  File "{file}", line {line}, in {code.co_qualname}\n    {linecache.getline(file, line).strip()}\n'
+        found = _rows[id(code), offset] = (code, text)
     return found[1]
 
 
@@ -177,6 +189,7 @@ def forget() -> None:
     """Let go of all code objects."""
     _known.clear()
     _texts.clear()
+    _rows.clear()
 
 
 def shown_stack(places: tuple[Place, ...], indent: str = "  ") -> str:
