@@ -1,7 +1,7 @@
 """Every option: name, default, type, meaning.  One table; unknown names and wrong types are errors.
 
 Options that TorchDynamo has too are spelled as there.  Those that steer a mechanism framelift does not have are
-accepted and change nothing: `OPTIONS[name].ignored` says so.
+accepted and change nothing: a warning says so once, with the reason (`OPTIONS[name].ignored`).
 
 >>> from framelift import config
 >>> with config.patch(recompile_limit=4):
@@ -22,6 +22,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from .vocabulary.log import warn
 from .vocabulary.options import OPTIONS, Option
 from .vocabulary.scopes import insist, scope
 
@@ -51,6 +52,7 @@ class _Config(types.ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("__"):
             name = check(name, value)
+            warn_without_effect(name, value, OPTIONS[name].default)
         super().__setattr__(name, value)
         if name in WATCHERS:
             WATCHERS[name](value)
@@ -85,6 +87,17 @@ def check(name: str, value: Any) -> str:
     if not option.accepts(value):
         raise TypeError(f"framelift.config.{name} takes {type(option.default).__name__}, not {type(value).__name__}")
     return name
+
+
+_warned: set[str] = set()
+
+
+def warn_without_effect(name: str, value: Any, default: Any, where: str = "framelift.config") -> None:
+    """Say once that an option has no effect here, and why, when it is set to something else than its default."""
+    option = OPTIONS[name]
+    if option.ignored and name not in _warned and value != default:
+        _warned.add(name)
+        warn(f"{where}.{name} = {value!r} has no effect: {option.ignored}")
 
 
 def get_config_copy() -> dict[str, Any]:

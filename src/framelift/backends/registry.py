@@ -26,6 +26,7 @@ from ..vocabulary.torch_code import is_torch_class, is_torch_function
 from . import builtin, cudagraphs, debugging  # noqa: F401  (they register their own)
 from .correctness import checked, reference
 from .elsewhere import Job, NotPacked, submit
+from .overrides import backend_for_now
 from .registrations import BACKENDS, TAGS, Backend, register, register_backend
 from .surroundings import Surroundings
 
@@ -239,7 +240,8 @@ def compile_graph(
     `BackendCompilerFailed`.  A backend that raises `SkipFrame` is let through.  Shapes are static unless
     `fake_mode` brings a shape environment.
     """
-    compiler = lookup(backend) if isinstance(backend, str) else backend
+    chosen = backend_for_now() or backend
+    compiler = lookup(chosen) if isinstance(chosen, str) else chosen
     inner = _inner(compiler)
     if inner is builtin.eager:  # compiles nothing, so it needs no context and changes nothing
         return builtin.eager(graph_module, example_inputs)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 import logging
 import os
@@ -13,11 +14,13 @@ import sys
 import threading
 import time
 import types
+import weakref
 from dataclasses import replace
 from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._guards import CompileContext
 
 from .. import _core, config
 from .._core import is_a
@@ -38,11 +41,12 @@ from .around.failing import left_words
 from .attempts import Attempts, attempt
 from .breaks import Breaks
 from .compile_entry import Backend, compile_entry, plain_entry
-from .frames import muted, prepare, resolve_code, skipped
+from .frames import is_left_out, muted, prepare, resolve_code, skipped
 from .kept import Keeper, keeper_for
 from .learned_shapes import Learned
 from .records.callbacks import capturing, entry_made
 from .records.captures import Capture, Note, Record, counts, spent
+from .records.compile_ids import compiling, numbered
 from .records.counters import note
 from .records.defects import is_defect, report_defect
 from .records.guard_hooks import Hooks
@@ -86,6 +90,10 @@ class Driver:
         self.seen.clear()
         self.record.clear()
 
+    def forget_code(self, code: types.CodeType) -> None:
+        """Forget what captures of one code have shown."""
+        self.seen.pop(code, None)
+
     def _learned(self, code: types.CodeType) -> Learned:
         """What this callable knows of a code."""
         return self.seen.setdefault(code, Learned())
@@ -122,7 +130,7 @@ class Driver:
         self, entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], *, root: bool
     ) -> Entry | bool:
         """Rehearse `function` on `locals_` and put an entry in front of `entries`.  As `__call__`."""
-        if config.disable:
+        if config.disable or is_left_out(function.__code__):
             return False
         before = {id(entry) for entry in entries}
         with capture_lock:
@@ -233,8 +241,9 @@ class Driver:
         """
         start = time.process_time()
         sessions: list[Session] = []
+        compile_id = numbered(function.__code__)
         try:
-            with capturing(function.__code__.co_qualname.rpartition(".")[2]), at_rest() as moment:
+            with capturing(str(compile_id)), compiling(compile_id), at_rest() as moment:
                 entry, info = self._make_entry(
                     function, locals_, root, _for_backend(moment, self.backend), sessions, pool, seen
                 )
@@ -252,6 +261,8 @@ class Driver:
         finally:
             for session in sessions:
                 session.close()
+            if config.run_gc_after_compile:
+                gc.collect(1)
         info.miss, info.recompile, info.sessions = miss, miss.sentence if miss is not None else "", []
         info.cpu_seconds = time.process_time() - start
         return entry, info
@@ -268,6 +279,7 @@ class Driver:
     ) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
+        info.compile_id, info.code_ref = CompileContext.current_compile_id(), weakref.ref(code)
         info.resumed = resumed_from(self.breaks, code)
         info.backend, info.sessions = self.backend.name, sessions
         seen = known or self.seen.get(code)

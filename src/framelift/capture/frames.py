@@ -25,7 +25,7 @@ from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.torch_code import TORCH, is_python_file
 from .dynamo_functions import DYNAMO, of_dynamo
 
-__all__ = ["muted", "prepare", "resolve_code", "skipped"]
+__all__ = ["is_left_out", "muted", "prepare", "resolve_code", "skip_code", "skipped"]
 
 #: files whose functions are for programs; in captured code each needs a handler
 _PUBLIC = frozenset(
@@ -153,6 +153,25 @@ def muted(code: types.CodeType) -> bool:
         or name.startswith(DYNAMO)
         and code.co_qualname.startswith("DisableContext.")
     )
+
+
+#: by id: equal code objects of different functions are not the same
+_left_out: dict[int, types.CodeType] = {}
+
+
+def skip_code(code: types.CodeType) -> None:
+    """Never capture frames of this code as functions of their own; as a part of others they still are."""
+    _left_out[id(code)] = code
+
+
+def is_left_out(code: types.CodeType) -> bool:
+    """Whether frames of this code are to run eagerly: by `skip_code`, or because of TORCHDYNAMO_DEBUG_FUNCTION, which
+    names the one function to compile.
+    """
+    return id(code) in _left_out or _ONLY not in ("", code.co_name)
+
+
+_ONLY = os.environ.get("TORCHDYNAMO_DEBUG_FUNCTION", "")
 
 
 def skipped(code: types.CodeType) -> bool:

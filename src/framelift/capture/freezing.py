@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .. import config
 from .._core import is_a
 from ..graph.metadata.facts import is_parameter
 from ..recording.recorder import Finished
@@ -26,7 +27,8 @@ __all__ = ["frozen"]
 def frozen(session: Session, finished: Finished) -> Finished:
     """The finished rehearsal with its parameters and buffers inside the graph module, if they are to be there."""
     options = sys.modules.get("torch._inductor.config")
-    if options is None or not options.freezing or torch._C.is_grad_enabled() or finished.mutated:
+    asked = config.prepare_freezing or options is not None and options.freezing
+    if not asked or torch._C.is_grad_enabled() or finished.mutated:
         return finished
     module = finished.graph_module
     arguments = finished.inputs if finished.arguments is None else finished.arguments

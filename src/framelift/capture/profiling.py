@@ -1,5 +1,5 @@
-"""FRAMELIFT_PROFILE=1: a profile of each rehearsal, by the user's functions.  FRAMELIFT_PROFILE=FOLDER also keeps the
-files.
+"""FRAMELIFT_PROFILE=1 (or TORCH_COMPILE_CPROFILE=1): a profile of each rehearsal, by the user's functions.
+FRAMELIFT_PROFILE=FOLDER also keeps the files.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from .. import config
 from ..vocabulary.scopes import scope
 
 __all__ = ["profiled"]
@@ -24,7 +25,7 @@ _ROWS = 15
 @scope
 def profiled(name: str) -> Iterator[None]:
     """Profile a block when the environment asks for it.  Twins show as the functions they stand for."""
-    where = os.environ.get("FRAMELIFT_PROFILE", "")
+    where = os.environ.get("FRAMELIFT_PROFILE", "") or _asked()
     if where.lower() in ("", "0", "false", "no") or sys.getprofile() is not None:
         yield
         return
@@ -35,6 +36,12 @@ def profiled(name: str) -> Iterator[None]:
     finally:
         profile.disable()
         _show(profile, name, where)
+
+
+def _asked() -> str:
+    """What the options of TorchDynamo's name ask for."""
+    asked = config.dynamo_profiler or config.cprofile
+    return asked if type(asked) is str else "1" if asked else ""
 
 
 def _show(profile: cProfile.Profile, name: str, where: str) -> None:

@@ -9,7 +9,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._guards import CompileContext, CompileId, compile_context
+from torch._guards import CompileContext, compile_context
 
 from ..capture.records.events import listen
 from ..capture.records.user_names import plain
@@ -68,18 +68,8 @@ def _trace(capture: Capture) -> None:
     internal = torch._logging._internal
     if not internal.trace_log.isEnabledFor(logging.DEBUG) or not internal.trace_log.handlers:
         return
-    with compile_context(CompileContext(_numbered(capture))):
+    with compile_context(CompileContext(capture.compile_id)):
         _traced(capture, internal)
-
-
-_frames: dict[tuple[str, int, str], list[int]] = {}  # function -> its number, and how often it was captured
-
-
-def _numbered(capture: Capture) -> CompileId:
-    """tlparse keeps what belongs to one capture together by the function's number and the capture's."""
-    row = _frames.setdefault((capture.file, capture.line, capture.name), [len(_frames), -1])
-    row[1] += 1
-    return CompileId(frame_id=row[0], frame_compile_id=row[1])
 
 
 def _stack() -> list[Any]:

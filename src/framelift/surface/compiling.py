@@ -22,7 +22,7 @@ from ..capture import equal_graphs, sharing, stance
 from ..capture.background import compiling, wait_for
 from ..capture.driver import Driver
 from ..capture.module_wrapper import OptimizedModule
-from ..capture.records import callbacks
+from ..capture.records import callbacks, compile_ids
 from ..capture.records.captures import counts
 from ..capture.records.guard_hooks import Hooks
 from ..exc import NotCallable, UnsupportedPlatform
@@ -59,6 +59,7 @@ def compile(
     guard_filter_fn: Callable[..., Any] | None = None,
     guard_fail_fn: Callable[..., Any] | None = None,
     guard_export_fn: Callable[..., Any] | None = None,
+    shapes_spec: Any = None,
     verify: int | bool = 0,
     background: bool | str | None = None,
 ) -> Any:
@@ -79,7 +80,7 @@ def compile(
         guard_filter_fn: takes the list of guards, gives a list of bools: which to keep.  Dropping guards is at your own
             risk.
         guard_fail_fn: called with a record of each guard failure that leads to a new capture.
-        guard_export_fn: called with the guards of each capture.
+        guard_export_fn: called with the guards of each capture.  shapes_spec: refused; use `dynamic`.
         verify: compare the first so many calls with eager mode: results, effects and random numbers; True: every call.
         background: do not wait for the backend: graphs run uncompiled while another process compiles them.  The
             compiled graph is loaded at the first call after that; `framelift.wait` waits for it.  Backends other than
@@ -92,8 +93,8 @@ def compile(
     >>> f(torch.zeros(2))
     tensor([1., 1.])
     """
-    _check_options(mode, options, dynamic)
-    asked = {key: value for key, value in locals().items() if key not in ("model", "asked")}
+    asked = {key: value for key, value in locals().items() if key != "model"}
+    _check_options(mode, options, dynamic, shapes_spec)
     if model is None:
         return functools.partial(compile, **asked)
     if not callable(model):
@@ -125,7 +126,15 @@ def compile(
     return _as_asked(model, compiled, again, bool(background), verify)
 
 
-def _check_options(mode: Any, options: Any, dynamic: Any) -> None:
+def _check_options(mode: Any, options: Any, dynamic: Any, shapes_spec: Any) -> None:
+    if shapes_spec is not None:
+        raise NotImplementedError(
+            "shapes_spec is not supported by framelift: mark sizes with torch._dynamo.mark_dynamic, or use dynamic="
+        )
+    if config.suppress_errors and config.fail_on_recompile_limit_hit:
+        raise AssertionError(
+            "Dynamo configs suppress_error and fail_on_recompile_limit_hit can not both be active at the same time."
+        )
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if dynamic not in (None, True, False):
@@ -202,6 +211,11 @@ def _successor(compiled: Any) -> Any:
 
 
 _core.set_make_successor(_successor)
+
+
+def compiled_callables() -> list[Any]:
+    """All compiled callables that live."""
+    return list(_compiled)
 
 
 def keep_compiled() -> Any:
@@ -355,6 +369,7 @@ def reset() -> None:
 #: what else holds on to code or symbols of captures
 _FORGETTING = (
     code_knowledge.forget,
+    compile_ids.forget,
     sharing.forget,
     equal_graphs.forget,
     places.forget,

@@ -5,6 +5,7 @@ nothing.
 from __future__ import annotations
 
 import dis
+import pdb
 import sys
 import time
 import traceback
@@ -121,6 +122,14 @@ class ComptimeContext:
         for name, value in self._at(stacklevel).f_locals.items():
             print(f"{name} = {ComptimeVar(looked_at(self._session.world, value))!r}", file=file)
 
+    def print_value_stack(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
+        """CPython's own frame runs: what is on its value stack cannot be looked at."""
+        print(f"the value stack of {self._at(stacklevel).f_code.co_qualname} is not visible", file=file)
+
+    def breakpoint(self) -> None:
+        """Python's debugger, in the frame that is captured."""
+        pdb.Pdb().set_trace(self._frame)
+
     def print_bt(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
         traceback.print_stack(self._at(stacklevel), file=file or sys.stdout)
 
@@ -154,7 +163,18 @@ class _Comptime:
     def graph_break() -> None: ...
 
     @staticmethod
-    def print(e: Any) -> None: ...
+    def breakpoint() -> None: ...
+
+    @staticmethod
+    def print(e: Any) -> None:
+        print(e)
+
+    @staticmethod
+    def print_value_stack(*, stacklevel: int = 0) -> None: ...
+
+    @staticmethod
+    def print_value_stack_and_return(e: Any, *, stacklevel: int = 0) -> Any:
+        return e
 
     @staticmethod
     def print_graph() -> None: ...
@@ -198,11 +218,19 @@ def _force(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     ComptimeVar(args[0]).force_static()
 
 
+def _stack_and_return(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    ComptimeContext(session, caller()).print_value_stack()
+    return args[0]
+
+
+on_code(_stack_and_return)(_Comptime.print_value_stack_and_return)
 on_code(_direct)(_Comptime.__call__)
 on_code(_force)(_Comptime.force_static)
 for _name in (
+    "breakpoint",
     "graph_break",
     "print",
+    "print_value_stack",
     "print_graph",
     "print_disas",
     "print_locals",

@@ -17,16 +17,19 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-from .. import config, exc, export
+from .. import exc, export
 from ..backends import registry
 from ..capture.module_wrapper import OptimizedModule
-from ..capture.records import callbacks
 from ..export import lowering
 from ..packages.aot import load_compiled_function
 from . import decorators, dynamic_shapes
-from .compiling import compile, reset
+from .compiling import compile
+from .compiling import reset as reset_all
+from .comptime import comptime
 from .explain import explain
 from .stances import set_stance
+from .torch_names import callbacks, entries, records
+from .torch_names.settings import follow
 
 __all__ = ["export_now", "install", "installed", "is_installed", "optimize", "optimize_assert", "uninstall"]
 
@@ -51,13 +54,30 @@ _STEERING = (
 )
 
 
+def reset() -> None:
+    """torch._dynamo.reset: as `framelift.reset`, and what TorchDynamo's own records hold of captures is forgotten, too.
+
+    >>> import framelift
+    >>> framelift.drop_in.reset()
+    """
+    reset_all()
+    records.forget()
+
+
 def optimize(
     backend: Any = "inductor",
     *,
     nopython: bool = False,
+    error_on_graph_break: bool | None = None,
+    guard_export_fn: Any = None,
+    guard_fail_fn: Any = None,
+    guard_filter_fn: Any = None,
     disable: bool = False,
     dynamic: bool | None = None,
-    **options: Any,
+    package: Any = None,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> Any:
     """torch._dynamo.optimize: a decorator.
 
@@ -65,17 +85,31 @@ def optimize(
     >>> framelift.drop_in.optimize("eager")(lambda x: x + 1)(torch.ones(1))
     tensor([2.])
     """
-    return _Optimize(dict(backend=backend, fullgraph=nopython, disable=disable, dynamic=dynamic, **_known(options)))
+    if package is not None:
+        raise NotImplementedError("framelift has packages of its own: see framelift.save_package")
+    options = {
+        "backend": backend,
+        "fullgraph": nopython,
+        "disable": disable,
+        "dynamic": dynamic,
+        "guard_export_fn": guard_export_fn,
+        "guard_fail_fn": guard_fail_fn,
+        "guard_filter_fn": guard_filter_fn,
+        "recompile_limit": recompile_limit,
+        "isolate_recompiles": isolate_recompiles,
+        "shapes_spec": shapes_spec,
+    }
+    return _Optimize(options, error_on_graph_break)
 
 
-def optimize_assert(backend: Any = "inductor", *, dynamic: bool | None = None, **options: Any) -> Any:
+def optimize_assert(backend: Any = "inductor", **options: Any) -> Any:
     """torch._dynamo.optimize_assert: as `optimize(nopython=True)`.
 
     >>> import torch, framelift
     >>> framelift.drop_in.optimize_assert("eager")(lambda x: x + 1)(torch.ones(1))
     tensor([2.])
     """
-    return _Optimize(dict(backend=backend, fullgraph=True, dynamic=dynamic, **_known(options)))
+    return optimize(backend, nopython=True, **options)
 
 
 def export_now(function: Any, *args: Any, **options: Any) -> Any:
@@ -92,23 +126,24 @@ def export_now(function: Any, *args: Any, **options: Any) -> Any:
     return call(*args, **{name: value for name, value in options.items() if name not in own})
 
 
-def _known(options: dict[str, Any]) -> dict[str, Any]:
-    """Those arguments of torch._dynamo.optimize that `compile` has; the others steer what framelift does not have."""
-    return {
-        name: options[name]
-        for name in ("guard_export_fn", "guard_fail_fn", "guard_filter_fn", "recompile_limit")
-        if options.get(name)
-    }
-
-
 class _Optimize:
     """What torch._dynamo.optimize returns: for decorating, not for `with`."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
-        self.options = options
+    def __init__(self, options: dict[str, Any], error_on_graph_break: bool | None) -> None:
+        self.options, self.error_on_graph_break = options, error_on_graph_break
 
     def __call__(self, fn: Any) -> Any:
-        return compile(fn, **self.options)
+        made = compile(fn, **self.options)
+        if self.error_on_graph_break is None:
+            return made
+        error = self.error_on_graph_break
+
+        @functools.wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with decorators.error_on_graph_break(error):
+                return made(*args, **kwargs)
+
+        return call
 
     def __enter__(self) -> None:
         raise RuntimeError(
@@ -141,6 +176,8 @@ REDIRECTS: dict[str, dict[str, Any]] = {
         "set_stance": set_stance,
         "on_compile_start": callbacks.on_compile_start,
         "on_compile_end": callbacks.on_compile_end,
+        "reset_code": entries.reset_code,
+        "reset_code_caches": entries.reset_code_caches,
         "list_backends": registry.list_backends,
         "lookup_backend": registry.lookup_backend,
         "register_backend": registry.register_backend,
@@ -151,7 +188,16 @@ REDIRECTS: dict[str, dict[str, Any]] = {
         **_SHARED,
         **{name: getattr(decorators, name) for name in _STEERING},
     },
-    f"{_DYNAMO}.eval_frame": {"OptimizedModule": OptimizedModule},
+    f"{_DYNAMO}.eval_frame": {
+        "OptimizedModule": OptimizedModule,
+        "_debug_get_cache_entry_list": entries.cache_entries,
+        "innermost_fn": decorators.innermost,
+        "remove_from_cache": entries.remove_from_cache,
+        "reset_code": entries.reset_code,
+        "skip_code": entries.skip_code,
+    },
+    f"{_DYNAMO}.callback": {"on_compile_start": callbacks.on_compile_start, "on_compile_end": callbacks.on_compile_end},
+    f"{_DYNAMO}.comptime": {"comptime": comptime},
 }
 
 _undo: list[Callable[[], Any]] = []
@@ -251,7 +297,8 @@ def _redirect_dynamo() -> None:
     _redirect(*(name for name in REDIRECTS if name.startswith(_DYNAMO)))
     settings = sys.modules.get(f"{_DYNAMO}.config")
     if settings is not None:
-        _follow(settings)
+        _undo.append(follow(settings))
+    _undo.append(records.follow())
     errors = sys.modules.get(f"{_DYNAMO}.exc")
     if errors is not None:
         _derive_exceptions(errors)
@@ -272,21 +319,6 @@ def _derive_exceptions(errors: types.ModuleType) -> None:
     if kinds is not None:
         _undo.append(functools.partial(setattr, exc.UserError, "error_type", exc.UserError.error_type))
         exc.UserError.error_type = kinds.ANTI_PATTERN
-
-
-def _follow(settings: types.ModuleType) -> None:
-    """What a program writes to torch._dynamo.config is written to framelift.config too, where that has the option."""
-    cls = type(settings)
-    write = cls.__setattr__
-
-    def follow(self: Any, name: str, value: Any) -> None:
-        write(self, name, value)
-        if self is settings and name in config.OPTIONS:
-            with contextlib.suppress(TypeError):  # an option that takes more kinds of values there
-                setattr(config, name, value)
-
-    cls.__setattr__ = follow  # type: ignore[method-assign]  # replaced on purpose
-    _undo.append(lambda: setattr(cls, "__setattr__", write))
 
 
 lowering.AROUND.append(installed)

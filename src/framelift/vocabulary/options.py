@@ -6,6 +6,8 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
+from .options_without_effect import WITHOUT_EFFECT
+
 __all__ = ["OPTIONS", "Option"]
 
 
@@ -17,12 +19,21 @@ class Option:
     default: Any
     meaning: str
     alias: str = ""  # another option's name: this one is the same option
-    ignored: bool = False  # accepted for programs that set it, without an effect
+    ignored: str = ""  # accepted for programs that set it, without an effect; why: a warning says so, once
+    also: tuple[type, ...] = ()  # types of values that it takes beside the default's
+    by_torch: bool = False  # framelift does not read it: torch's own code does, in torch._dynamo.config
     torch_variable: str = ""
 
     def accepts(self, value: Any) -> bool:
         """Whether the value's type fits.  A bool is no number; an int is a float.  What is ignored is not checked."""
-        return self.ignored or type(value) is type(self.default) or type(self.default) is float and type(value) is int
+        return (
+            bool(self.ignored)
+            or self.by_torch
+            or type(value) is type(self.default)
+            or type(value) in self.also
+            or type(self.default) is float
+            and type(value) is int
+        )
 
     def fresh(self) -> Any:
         """The default; containers are copied."""
@@ -39,6 +50,27 @@ OPTIONS: dict[str, Option] = {
     "fail_on_recompile_limit_hit": Option(False, "reaching recompile_limit is an error (FailOnRecompileLimitHit)"),
     "fail_on_cache_limit_hit": Option(
         False, "the older name of fail_on_recompile_limit_hit", alias="fail_on_recompile_limit_hit"
+    ),
+    "accumulated_recompile_limit": Option(256, "compiled variants of one frame in all"),
+    "accumulated_cache_size_limit": Option(
+        256, "the older name of accumulated_recompile_limit", alias="accumulated_recompile_limit"
+    ),
+    "debug_backend_override": Option(
+        "",
+        'backends by compile id, to find the graph that fails: "0:eager;>3:aot_eager"',
+        torch_variable="TORCH_COMPILE_OVERRIDE_BACKENDS",
+    ),
+    "run_gc_after_compile": Option(
+        False, "collect young garbage after each capture", torch_variable="TORCH_DYNAMO_RUN_GC_AFTER_COMPILE"
+    ),
+    "prepare_freezing": Option(
+        False,
+        "without grad mode, parameters and buffers are attributes of the graph",
+        torch_variable="TORCHDYNAMO_PREPARE_FREEZING",
+    ),
+    "cprofile": Option(False, "profile each rehearsal", torch_variable="TORCH_COMPILE_CPROFILE"),
+    "dynamo_profiler": Option(
+        False, "profile each rehearsal by the program's functions; or the folder for the files", also=(str,)
     ),
     "error_on_recompile": Option(False, "recompiling a function is an error (RecompileError)"),
     "large_container": Option(4096, "a container with more entries than this breaks the graph instead of being copied"),
@@ -75,10 +107,20 @@ OPTIONS: dict[str, Option] = {
     "specialize_int": Option(False, "integer arguments are always constants of the graph"),
     "specialize_float": Option(False, "float arguments are always constants of the graph"),
     "assume_static_by_default": Option(True, "sizes are constants until they change"),
-    "automatic_dynamic_shapes": Option(True, "a size that changed is symbolic in the next capture"),
-    "capture_scalar_outputs": Option(False, "Tensor.item() becomes an unbacked symbol instead of a graph break"),
+    "automatic_dynamic_shapes": Option(
+        True,
+        "a size that changed is symbolic in the next capture",
+        torch_variable="TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES",
+    ),
+    "capture_scalar_outputs": Option(
+        False,
+        "Tensor.item() becomes an unbacked symbol instead of a graph break",
+        torch_variable="TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS",
+    ),
     "capture_dynamic_output_shape_ops": Option(
-        False, "operations whose result's size depends on values are captured with unbacked symbols"
+        False,
+        "operations whose result's size depends on values are captured with unbacked symbols",
+        torch_variable="TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS",
     ),
     "allow_unspec_int_on_nn_module": Option(False, "integer attributes of modules may become symbolic"),
     "allow_ignore_mark_dynamic": Option(False, "a dimension marked dynamic may be specialized"),
@@ -117,114 +159,33 @@ OPTIONS: dict[str, Option] = {
     "reorderable_logging_functions": Option(
         set(), "functions that are called when the graph has run, in their order, instead of breaking it"
     ),
-    # -- accepted, without a mechanism to steer
+    # -- read by torch's own code, which framelift uses: set these in torch._dynamo.config
     **{
-        name: Option(default, "steers a mechanism of TorchDynamo", ignored=True)
+        name: Option(default, "read by torch's own code", by_torch=True)
         for name, default in (
-            ("accumulated_recompile_limit", 256),
-            ("accumulated_cache_size_limit", 256),
-            ("skip_code_recursive_on_recompile_limit_hit", False),
-            ("skip_code_recursive_on_cache_limit_hit", False),
-            ("dynamic_shapes", True),
-            ("dead_code_elimination", None),
-            ("minimum_call_count", 1),
-            ("use_lazy_graph_module", True),
-            ("log_file_name", None),
-            ("guard_nn_modules", True),
-            ("guard_nn_modules_using_dict_tags", True),
-            ("prepare_freezing", False),
-            ("traceable_tensor_subclasses", frozenset()),
-            ("nontraceable_tensor_subclasses", frozenset()),
-            ("replay_record_enabled", False),
-            ("replay_side_effects", True),
-            ("side_effect_replay_policy", "info"),
-            ("generate_pycode", False),
-            ("rewrite_assert_with_torch_assert", True),
-            ("cprofile", False),
-            ("dynamo_profiler", False),
-            ("skipfiles_inline_module_allowlist", None),
-            ("allowed_functions_module_string_ignorelist", None),
             ("repro_after", None),
-            ("repro_level", 2),
             ("repro_forward_only", False),
             ("repro_tolerance", 1e-3),
             ("repro_ignore_non_fp", False),
             ("same_two_models_use_fp64", True),
-            ("prefer_deferred_runtime_asserts_over_guards", False),
-            ("allow_complex_guards_as_runtime_asserts", False),
-            ("force_unspec_int_unbacked_size_like_on_torchrec_kjt", False),
-            ("optimize_ddp", True),
-            ("optimize_ddp_lazy_compile", False),
-            ("do_not_emit_runtime_asserts", False),
-            ("skip_torchrec", True),
-            ("dont_skip_tracing", False),
-            ("use_lamba_guard_for_object_aliasing", True),
-            ("skip_fsdp_guards", True),
-            ("skip_fsdp_hooks", True),
-            ("skip_nnmodule_hook_guards", True),
-            ("skip_no_tensor_aliasing_guards_on_parameters", True),
-            ("skip_tensor_guards_with_matching_dict_tags", True),
-            ("skip_guards_on_constant_func_defaults", False),
-            ("assume_dunder_attributes_remain_unchanged", True),
-            ("use_recursive_dict_tags_for_guards", False),
-            ("max_saved_pointers_for_recursive_dict_tags_check", 256),
-            ("raise_on_ctx_manager_usage", True),
-            ("raise_on_unsafe_aot_autograd", False),
-            ("capture_sparse_compute", True),
-            ("report_guard_failures", True),
-            ("trace_numpy", True),
-            ("trace_autograd_ops", False),
-            ("numpy_default_float", "float64"),
-            ("numpy_default_complex", "complex128"),
-            ("numpy_default_int", "int64"),
-            ("use_numpy_random_stream", False),
-            ("enable_cpp_guard_manager", True),
-            ("enable_cpp_symbolic_shape_guards", False),
-            ("enable_cpp_framelocals_guard_eval", True),
-            ("enable_trace_contextlib", True),
-            ("enable_trace_unittest", False),
-            ("enable_trace_load_build_class", False),
-            ("enable_faithful_generator_behavior", True),
-            ("inline_inbuilt_nn_modules", True),
-            ("nested_graph_breaks", False),
-            ("install_free_tensors", False),
-            ("install_free_tensors_for_export", True),
-            ("use_graph_deduplication", False),
-            ("track_nodes_for_deduplication", False),
-            ("graph_deduplication_lint", False),
-            ("allow_empty_graphs", False),
-            ("debug_force_nested_calls", False),
-            ("debug_force_graph_break_on_leaf_return", False),
-            ("debug_disable_compile_counter", False),
-            ("record_compile_time_instruction_count", False),
+            ("use_lazy_graph_module", True),
+            ("log_file_name", None),
+            ("fake_tensor_cache_enabled", True),
+            ("fake_tensor_cache_crosscheck_enabled", False),
+            ("log_compilation_metrics", True),
             ("debug_dir_root", ""),
             ("cudagraph_backend_keep_input_mutation", False),
             ("cudagraph_backend_support_input_mutation", False),
-            ("only_allow_pt2_compliant_ops", False),
-            ("capture_autograd_function", True),
-            ("capture_func_transforms", True),
-            ("capture_profiler_record_function", False),
-            ("log_compilation_metrics", True),
-            ("inject_BUILD_SET_unimplemented_TESTING_ONLY", False),
-            ("fake_tensor_cache_enabled", True),
-            ("fake_tensor_cache_crosscheck_enabled", False),
-            ("fake_tensor_disable_inference_mode", True),
-            ("compiled_autograd", False),
-            ("compiled_autograd_kwargs_override", None),
-            ("enable_dynamo_decompositions", True),
-            ("graph_break_on_nn_param_ctor", True),
-            ("enable_compiler_collectives", False),
-            ("automatic_dynamic_local_pgo", True),
-            ("automatic_dynamic_remote_pgo", None),
-            ("run_gc_after_compile", False),
-            ("constant_fold_autograd_profiler_enabled", False),
-            ("wrap_top_frame", False),
-            ("record_runtime_overhead", True),
-            ("inline_invoke_subgraph", False),
-            ("inline_single_use_invoke_subgraph", True),
-            ("log_graph_in_out_metadata", False),
-            ("automatic_dynamic_shapes_mark_as", "dynamic"),
-            ("base_dir", ""),
+            ("raise_on_unsafe_aot_autograd", False),
+            ("pt2_compile_id_prefix", None),
+            ("debug_inductor_config_override", ""),
+            ("leaf_function_validate_outputs", False),
+            ("leaf_function_check_escaped_gradients", False),
         )
+    },
+    **{
+        name: Option(default, "steers a mechanism of TorchDynamo", ignored=why)
+        for why, rows in WITHOUT_EFFECT.items()
+        for name, default in rows.items()
     },
 }

@@ -80,8 +80,10 @@ def on_compile_start(callback: Callable[..., Any]) -> Callable[..., Any]:
     >>> @framelift.on_compile_start
     ... def started(args):
     ...     print("capturing", args.compile_id)
+    >>> framelift.reset()
+    >>> _ = framelift.on_compile_start(started)
     >>> _ = framelift.compile(lambda x: x + 1, backend="eager")(torch.ones(1))
-    capturing <lambda>
+    capturing 0/0
     >>> framelift.reset()
     """
     _starts.append(callback)

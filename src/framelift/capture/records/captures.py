@@ -232,6 +232,8 @@ class Capture:
     line: int
     root: bool = True
     owner: weakref.ref[Any] | None = None  # the module whose method was captured
+    compile_id: Any = None  # torch's CompileId, as its logs and traces show it
+    code_ref: weakref.ref[types.CodeType] | None = None
     guard_count: int = 0
     graph_module: Any = None
     source: str = ""  # the entry, as Python source
@@ -268,6 +270,11 @@ class Capture:
     codes: Any = ()  # of a recorded capture: what was rehearsed
     in_handler: bool = False  # of a loaded capture: an operation of its graph is inside a `try` or `with`
     ranges: Any = None  # begins the parts of a run for a profiler (ranges.Parts)
+
+    @property
+    def code(self) -> types.CodeType | None:
+        """What was captured, while it lives."""
+        return self.code_ref() if self.code_ref is not None else None
 
     @property
     def guards(self) -> list[str]:

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import collections
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from .captures import Capture
 
-__all__ = ["cache_hits", "counters", "note"]
+__all__ = ["MIRRORS", "cache_hits", "counters", "note"]
 
 #: group -> name -> count.  frames: total, ok.  stats: calls_captured, unique_graphs.  graph_break, unimplemented: by
 #: sentence.  recompiles: by function.  recompile_reasons: by sentence.
 #: dynamo_cache: hits, misses and errors of captures on disk.  dynamo_cache_bypass: why others are not there.
 counters: collections.defaultdict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+#: each gives another table that counts the same, or None where there is none yet
+MIRRORS: list[Callable[[], Any]] = []
 
 
 def note(info: Capture) -> None:
     """Count one capture."""
+    for table in (counters, *[mirror() for mirror in MIRRORS]):
+        if table is not None:
+            _count(table, info)
+
+
+def _count(counters: Any, info: Capture) -> None:
     counters["frames"]["total"] += 1
     if info.reason_id != "raises":
         counters["frames"]["ok"] += 1

@@ -1,0 +1,49 @@
+"""Compile ids: which function is captured, and how often before.  Torch's logs, traces and backends read them
+where they read TorchDynamo's.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+
+import torch
+from torch._guards import _TLS, CompileContext, CompileId
+
+from ...vocabulary.scopes import insist, scope
+
+__all__ = ["compiling", "forget", "numbered"]
+
+#: by file, line and name of the code, which outlives the code: its number, and the number of its last capture
+_frames: dict[tuple[str, int, str], list[int]] = {}
+
+
+def numbered(code: types.CodeType) -> CompileId:
+    """The id of a new capture of this code."""
+    row = _frames.setdefault((code.co_filename, code.co_firstlineno, code.co_qualname), [len(_frames), -1])
+    row[1] += 1
+    return CompileId(frame_id=row[0], frame_compile_id=row[1])
+
+
+def forget() -> None:
+    """Count from 0 again."""
+    _frames.clear()
+
+
+@scope
+def compiling(compile_id: CompileId) -> Iterator[None]:
+    """Around one capture: torch.compiler.is_compiling() is true for backends and fake kernels, and torch's compile
+    context has the id.
+    """
+    flag, context = torch.compiler._is_compiling_flag, getattr(_TLS, "compile_context", None)
+
+    def restore() -> None:
+        torch.compiler._is_compiling_flag = flag
+        _TLS.compile_context = context
+
+    try:
+        torch.compiler._is_compiling_flag = True
+        _TLS.compile_context = CompileContext(compile_id)
+        yield
+    finally:
+        insist(restore)

@@ -1,0 +1,150 @@
+"""Captures in torch's logs: what TORCH_LOGS and torch._logging.set_logs ask for is shown by their own loggers and
+handlers, with compile ids.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch._guards import CompileContext, compile_context
+
+from ..capture.records.events import listen
+from ..vocabulary.places import caret
+from .graphs import readable
+from .guards import guard_tree
+
+if TYPE_CHECKING:
+    from ..capture.records.captures import Capture
+
+__all__ = ["ARTIFACTS"]
+
+#: where torch's handlers are
+_HOME = "torch._dynamo.framelift"
+
+
+def _place(capture: Capture) -> str:
+    return f"{capture.name} {capture.file}:{capture.line}"
+
+
+def _break(capture: Capture) -> str:
+    if capture.stop is None:
+        return ""
+    return (
+        f"Graph break in user code at {_where(capture)}\nGraph Break Reason: {capture.reason}\n"
+        f"  reason: {capture.reason_id}\nUser code traceback:\n{capture.where}\n"
+    )
+
+
+def _where(capture: Capture) -> str:
+    places = capture.stop.places if capture.stop is not None else ()
+    return f"{places[-1].file}:{places[-1].line}" if places else f"{capture.file}:{capture.line}"
+
+
+def _recompile(capture: Capture) -> str:
+    if not capture.recompile:
+        return ""
+    return (
+        f"Recompiling function {capture.name} in {capture.file}:{capture.line}\n"
+        f"    triggered by the following guard failure(s):\n    - {capture.recompile}"
+    )
+
+
+def _guards(capture: Capture, lines: bool = False) -> str:
+    rows = guard_tree(capture.explain) if capture.explain is not None else ()
+    return "GUARDS:\n" + "\n".join(
+        f"{'| ' * g.depth}+- {g.step} {'; '.join(g.checks)}" + (f"   {g.source}" if lines and g.source else "")
+        for g in rows
+    )
+
+
+def _code(capture: Capture) -> str:
+    return f"TRACED GRAPH\n {readable(capture.graph_module)}" if capture.graph_module is not None else ""
+
+
+def _table(capture: Capture) -> str:
+    if capture.graph_module is None:
+        return ""
+    rows = [
+        f"{node.op:14} {node.name:20} {node.target!s:40} {node.args!s} {node.kwargs!s}"
+        for node in capture.graph_module.graph.nodes
+    ]
+    return f"TRACED GRAPH\n {_place(capture)}\n" + "\n".join(rows)
+
+
+def _sizes(capture: Capture) -> str:
+    if capture.graph_module is None:
+        return ""
+    rows = [
+        f"{node.name}: {tuple(node.meta['tensor_facts'][0].size)}"
+        for node in capture.graph_module.graph.nodes
+        if "tensor_facts" in node.meta
+    ]
+    return f"TRACED GRAPH TENSOR SIZES\n===== {_place(capture)} =====\n" + "\n".join(rows)
+
+
+def _entry(capture: Capture) -> str:
+    return f"GENERATED ENTRY {_place(capture)}\n{capture.source}" if capture.source else ""
+
+
+def _lines(capture: Capture) -> str:
+    found = []
+    for node in capture.graph_module.graph.nodes if capture.graph_module is not None else ():
+        trace = (node.meta.get("stack_trace") or "").rstrip().splitlines()
+        if trace:
+            found.append(f"TRACE starts_line {trace[-2].strip()}\n    {trace[-1].strip()}")
+    return "\n".join(dict.fromkeys(found))
+
+
+def _calls(capture: Capture) -> str:
+    found = []
+    for node in capture.graph_module.graph.nodes if capture.graph_module is not None else ():
+        trace = (node.meta.get("stack_trace") or "").rstrip().splitlines()
+        if trace and node.op.startswith("call"):
+            found.append(f"TRACE FX call {node.name} from {trace[-2].strip()}\n{trace[-1].strip()}")
+    return "\n".join(found)
+
+
+def _end(capture: Capture) -> str:
+    text = f"captured {_place(capture)}: {capture.operations} operations, {capture.guard_count} guards"
+    stop = capture.stop
+    return text + (f"; ends at {caret(stop.places[-1])}: {capture.reason}" if stop is not None and stop.places else "")
+
+
+#: name of an artifact of torch's logs -> its text for one capture; none where it says nothing
+ARTIFACTS: dict[str, Callable[[Capture], str]] = {
+    "graph_breaks": _break,
+    "recompiles": _recompile,
+    "recompiles_verbose": _recompile,
+    "guards": _guards,
+    "verbose_guards": functools.partial(_guards, lines=True),
+    "graph_code": _code,
+    "graph": _table,
+    "graph_sizes": _sizes,
+    "bytecode": _entry,
+    "trace_source": _lines,
+    "trace_call": _calls,
+}
+
+
+@functools.cache
+def _loggers() -> dict[str, logging.Logger]:
+    names = torch._logging._internal.log_registry.artifact_names
+    return {name: torch._logging.getArtifactLogger(_HOME, name) for name in ARTIFACTS if name in names}
+
+
+@listen("done")
+def _log(capture: Capture) -> None:
+    loggers, general = _loggers(), logging.getLogger(_HOME)
+    wanted = [name for name, logger in loggers.items() if logger.isEnabledFor(logging.DEBUG)]
+    if not wanted and not general.isEnabledFor(logging.INFO):
+        return
+    with compile_context(CompileContext(capture.compile_id)):
+        general.info("%s", _end(capture))
+        for name in wanted:
+            text = ARTIFACTS[name](capture)
+            if text:
+                loggers[name].debug("%s", text)

@@ -1,0 +1,68 @@
+"""torch._dynamo.on_compile_start and on_compile_end: callbacks get TorchDynamo's records, for captures and for what
+torch's compilers do later (backwards compiled lazily, CUDA graphs).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ...capture.records import callbacks
+
+__all__ = ["on_compile_end", "on_compile_start"]
+
+
+def _theirs() -> Any:
+    return sys.modules.get("torch._dynamo.callback")
+
+
+def _takes_arguments(callback: Callable[..., Any]) -> bool:
+    try:
+        return bool(inspect.signature(callback).parameters)
+    except ValueError:
+        return True
+
+
+def _translated(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """The callback, called with TorchDynamo's kind of record."""
+
+    @functools.wraps(callback)
+    def call(args: Any) -> Any:
+        module = _theirs()
+        if module is not None:
+            args = module.CallbackArgs(module.CallbackTrigger[args.callback_trigger.name], args.compile_id)
+        return callback(args) if _takes_arguments(callback) else callback()
+
+    setattr(call, "__signature__", inspect.Signature([inspect.Parameter("args", inspect.Parameter.POSITIONAL_ONLY)]))
+    return call
+
+
+def on_compile_start(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Call this before each compile, with a record if it takes an argument.
+
+    >>> from framelift.surface.torch_names.callbacks import on_compile_start
+    >>> started = on_compile_start(lambda args: None)
+    >>> import framelift
+    >>> framelift.reset()
+    """
+    callbacks.on_compile_start(_translated(callback))
+    if _theirs() is not None:
+        _theirs().callback_handler.register_start_callback(callback)
+    return callback
+
+
+def on_compile_end(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Call this after each compile, with a record if it takes an argument.
+
+    >>> from framelift.surface.torch_names.callbacks import on_compile_end
+    >>> ended = on_compile_end(lambda args: None)
+    >>> import framelift
+    >>> framelift.reset()
+    """
+    callbacks.on_compile_end(_translated(callback))
+    if _theirs() is not None:
+        _theirs().callback_handler.register_end_callback(callback)
+    return callback

@@ -1,0 +1,108 @@
+"""What TorchDynamo keeps on code objects, for framelift's captures: list, drop and skip them by code."""
+
+from __future__ import annotations
+
+import logging
+import types
+from dataclasses import dataclass
+from typing import Any
+
+from ... import _core
+from ...capture import sharing
+from ...capture.frames import skip_code
+from ..compiling import compiled_callables, reset
+
+__all__ = ["CacheEntry", "cache_entries", "remove_from_cache", "reset_code", "reset_code_caches", "skip_code"]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """One entry, as TorchDynamo shows its own.
+
+    >>> import torch, framelift
+    >>> from framelift.surface.torch_names.entries import cache_entries
+    >>> def f(x):
+    ...     return x + 1
+    >>> compiled = framelift.compile(f, backend="eager")
+    >>> _ = compiled(torch.ones(1))
+    >>> [entry.backend for entry in cache_entries(f)]
+    ['eager']
+    """
+
+    code: types.CodeType
+    guard_manager: Any  # the guard program
+    compile_id: Any
+    backend: str
+    trace_annotation: str
+
+    def __str__(self) -> str:
+        return f"CacheEntry({self.trace_annotation}, compile_id={self.compile_id}, backend={self.backend})"
+
+
+def _code_of(function: Any) -> types.CodeType | None:
+    """The code that a function, method, module or compiled callable runs."""
+    if isinstance(function, types.CodeType):
+        return function
+    function = getattr(function, "_torchdynamo_orig_callable", function)
+    if isinstance(function, _core.Compiled):
+        function = function.function
+    for found in (function, getattr(function, "forward", None)):
+        code = getattr(found, "__code__", None)
+        if isinstance(code, types.CodeType):
+            return code
+    return None
+
+
+def _tables(code: types.CodeType) -> list[list[Any]]:
+    """The lists of entries of one code, of all compiled callables."""
+    found = []
+    for compiled in compiled_callables():
+        if compiled.function.__code__ is code:
+            found.append(compiled.entries)
+        frames = compiled.frames.get(code)
+        if isinstance(frames, list):
+            found.append(frames)
+    return found
+
+
+def cache_entries(code: Any) -> list[CacheEntry]:
+    """The entries of a code object or function, those first that are asked first."""
+    own = _code_of(code)
+    if own is None:
+        raise ValueError(f"Can't find a code object for {code!r}")
+    return [
+        CacheEntry(own, entry.program, entry.info.compile_id, entry.info.backend, entry.info.name)
+        for table in _tables(own)
+        for entry in table
+    ]
+
+
+def reset_code(code: types.CodeType) -> None:
+    """Drop the entries of one code object: its next call recompiles."""
+    for compiled in compiled_callables():
+        compiled.frames.pop(code, None)
+        if compiled.function.__code__ is code:
+            compiled.entries.clear()
+        if hasattr(compiled.miss, "forget_code"):
+            compiled.miss.forget_code(code)
+    sharing.forget()
+
+
+def reset_code_caches() -> None:
+    """Drop the entries of all code objects; counts, callbacks and settings stay."""
+    for compiled in compiled_callables():
+        compiled.entries.clear()
+        compiled.frames.clear()
+        if hasattr(compiled.miss, "forget"):
+            compiled.miss.forget()
+    sharing.forget()
+
+
+def remove_from_cache(f: Any) -> None:
+    """Drop the entries of a function or module; where there is no code object to be found, of everything."""
+    code = _code_of(f)
+    if code is not None:
+        reset_code(code)
+        return
+    reset()
+    logging.getLogger(__name__).warning("could not determine __code__ for %s", f)

@@ -1,0 +1,154 @@
+"""Captures in TorchDynamo's own records: `utils.counters`, `compile_times`, `get_compilation_metrics`,
+`guard_failures`, the list of traced frames, and hooks on generated code.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import sys
+import time
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...capture.records import counters, events
+from ...vocabulary.log import warn
+from ...vocabulary.places import summary
+
+if TYPE_CHECKING:
+    from ...capture.records.captures import Capture
+
+__all__ = ["follow", "forget"]
+
+#: phases of a capture under the names that `compile_times` has for them
+_PHASES = {
+    "rehearse": "bytecode_tracing",
+    "graph": "create_proxy",
+    "backend": "OutputGraph.call_user_compiler",
+    "entry": "entry",
+    "guards": "build_guards",
+}
+_TOTAL = "_compile.compile_inner"
+
+
+def follow() -> Callable[[], None]:
+    """From now on captures are noted there, too; what is returned ends that."""
+    for listener in _DONE:
+        events.LISTENERS["done"].append(listener)
+    counters.MIRRORS.append(_counters)
+
+    def undo() -> None:
+        for listener in _DONE:
+            if listener in events.LISTENERS["done"]:
+                events.LISTENERS["done"].remove(listener)
+        counters.MIRRORS.remove(_counters)
+
+    return undo
+
+
+def forget() -> None:
+    """`reset` empties what TorchDynamo's own would."""
+    utils, tracing = _module("utils"), _module("eval_frame")
+    if utils is not None:
+        utils.guard_failures.clear()
+        utils.graph_break_reasons.clear()
+    if tracing is not None:
+        tracing.dynamo_tls.traced_frame_infos.clear()
+    callbacks = _module("callback")
+    if callbacks is not None:
+        callbacks.callback_handler.clear()
+
+
+def _module(name: str) -> Any:
+    return sys.modules.get(f"torch._dynamo.{name}")
+
+
+def _counters() -> Any:
+    return getattr(_module("utils"), "counters", None)
+
+
+def _frame(capture: Capture) -> None:
+    module = _module("eval_frame")
+    if module is not None and capture.resumed is None:
+        module.dynamo_tls.traced_frame_infos.append(f"{capture.name} {capture.file}:{capture.line}")
+
+
+def _times(capture: Capture) -> None:
+    utils = _module("utils")
+    if utils is None:
+        return
+    table = utils.compilation_time_metrics
+    table.setdefault(_TOTAL, []).append(sum(phase.seconds for phase in capture.phases))
+    for phase in capture.phases:
+        table.setdefault(_PHASES.get(phase.name, phase.name), []).append(phase.seconds)
+
+
+def _failures(capture: Capture) -> None:
+    utils = _module("utils")
+    if utils is None:
+        return
+    if capture.recompile and capture.code is not None:
+        utils.guard_failures[capture.code].append(capture.recompile)
+    if capture.stop is not None:
+        graph = _module("output_graph")
+        made = graph.GraphCompileReason(capture.reason, list(summary(capture.stop.places)), False)
+        made.graph_break = True  # set after: with it the record would list itself, and count twice
+        utils.graph_break_reasons.append(made)
+
+
+def _metrics(capture: Capture) -> None:
+    utils = _module("utils")
+    if utils is None:
+        return
+    seconds = {phase.name: phase.seconds for phase in capture.phases}
+    total, graph = sum(seconds.values()), capture.graph_module
+    nodes = list(graph.graph.nodes) if graph is not None else []
+    contexts = (
+        utils.get_hook_for_recompile_user_context() if hasattr(utils, "get_hook_for_recompile_user_context") else None
+    )
+    end = time.time_ns() // 1000
+    found = {
+        "compile_id": str(capture.compile_id),
+        "frame_key": str(capture.compile_id.frame_id) if capture.compile_id is not None else None,
+        "co_name": capture.name,
+        "co_filename": capture.file,
+        "co_firstlineno": capture.line,
+        "guard_count": capture.guard_count,
+        "graph_op_count": capture.operations,
+        "graph_node_count": len(nodes),
+        "graph_input_count": sum(node.op == "placeholder" for node in nodes),
+        "start_time": time.time() - total,
+        "start_time_us": end - int(total * 1e6),
+        "end_time_us": end,
+        "duration_us": int(total * 1e6),
+        "entire_frame_compile_time_s": total,
+        "backend_compile_time_s": seconds.get("backend", 0.0),
+        "dynamo_cumulative_compile_time_us": int(total * 1e6),
+        "fail_type": capture.reason_id or None,
+        "fail_reason": capture.reason or None,
+        "has_guarded_code": graph is not None,
+        "recompile_reason": capture.recompile or None,
+        "recompile_user_contexts": {hook()[:256] for hook in contexts} if contexts else None,
+        "restart_reasons": set(),
+        "is_forward": True,
+        "python_version": sys.version,
+    }
+    known = {field.name for field in dataclasses.fields(utils.CompilationMetrics)}
+    made = utils.CompilationMetrics(**{name: value for name, value in found.items() if name in known})
+    utils._compilation_metrics.append(made)
+
+
+def _code_hooks(capture: Capture) -> None:
+    """`register_bytecode_hook`: hooks see the code of the generated entry.  They cannot replace it."""
+    hooks = getattr(_module("convert_frame"), "_bytecode_hooks", None)
+    if not hooks or not capture.source or capture.code is None:
+        return
+    made = builtins.compile(capture.source, f"<framelift entry of {capture.name}>", "exec")
+    code = next((one for one in made.co_consts if isinstance(one, types.CodeType)), made)
+    for hook in list(hooks.values()):
+        if hook(capture.code, code) is not None:
+            warn("the code that a bytecode hook returns is not used: what runs is the entry that framelift generates")
+
+
+_DONE = (_frame, _times, _failures, _metrics, _code_hooks)

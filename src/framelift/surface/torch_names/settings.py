@@ -1,0 +1,80 @@
+"""What a program writes to torch's configuration: options that framelift has are set here too, for others a warning
+says why they have no effect.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from torch.utils import _config_module
+
+from ... import config
+from ...vocabulary.own_code import is_own_code
+from ...vocabulary.torch_code import TORCH
+
+__all__ = ["follow"]
+
+_NAME = "torch._dynamo.config"
+#: what a program's `patch` goes through
+_BETWEEN = frozenset({_config_module.__file__, contextlib.__file__})
+
+
+def follow(settings: types.ModuleType) -> Callable[[], None]:
+    """From now on framelift.config follows torch._dynamo.config, beginning with what was set before; what is returned
+    ends that.
+    """
+    cls = type(settings)
+    write = cls.__setattr__
+
+    def follow(self: Any, name: str, value: Any) -> None:
+        write(self, name, value)
+        if self is settings:
+            _take_over(settings, name, value)
+
+    cls.__setattr__ = follow  # type: ignore[method-assign]  # replaced on purpose
+    before = {name: getattr(config, name) for name in _written(settings)}
+    for name in before:
+        _take_over(settings, name, getattr(settings, name))
+
+    def undo() -> None:
+        cls.__setattr__ = write  # type: ignore[method-assign]  # put back
+        for name, value in before.items():
+            setattr(config, name, value)
+
+    return undo
+
+
+def _written(settings: Any) -> list[str]:
+    """The options that the program has set, and that mean something here."""
+    return [
+        name
+        for name, entry in settings._config.items()
+        if name in config.OPTIONS
+        and not config.OPTIONS[name].alias
+        and not settings._is_default(name)
+        and getattr(entry, "alias", None) is None
+    ]
+
+
+def _is_the_programs() -> bool:
+    """Whether the program writes, and not torch or framelift on their own account."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename in (__file__, *_BETWEEN):
+        frame = frame.f_back
+    return frame is None or not (is_own_code(frame.f_code) or frame.f_code.co_filename.startswith(TORCH))
+
+
+def _take_over(settings: Any, name: str, value: Any) -> None:
+    option = config.OPTIONS.get(name)
+    if option is None:
+        return
+    entry = settings._config.get(name)
+    if _is_the_programs():
+        config.warn_without_effect(name, value, getattr(entry, "default", option.default), _NAME)
+    if not option.ignored:
+        with contextlib.suppress(TypeError):  # an option that takes more kinds of values there
+            setattr(config, name, value)
