@@ -10,6 +10,7 @@ from ..boundary.facts.identities import Identities
 from ..bytecode.maker import original_of
 from ..bytecode.resume import Point
 from ..exits.entry import EntryPlan
+from ..graph.symbols.relations import Preamble
 from ..guards.kinds import PLAIN_TENSORS, Guard
 from ..recording.finished import Finished
 from ..substitutes.marks import constant
@@ -21,6 +22,7 @@ from .record_reader import Reader
 from .record_writer import Writer
 from .refusals import NotKept, NotMine
 from .source_files import check_sources, source_rows
+from .symbol_data import Numbers, preamble_data, preamble_from, symbols_data
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
@@ -55,6 +57,9 @@ class Kept:
     finished: Finished | None
     point: Point | None
     rest: dict[str, Any]
+    given: tuple[Any, ...]  # the entry's inputs in this call
+    lines: Preamble | None  # that run before the graph
+    numbers: Numbers | None  # that are symbolic in the graph
 
 
 # ---- writing
@@ -69,8 +74,11 @@ def record_of(
     externals: Sequence[Origin],
     rest: dict[str, Any],
     first: Session,
+    lines: Preamble | None,
 ) -> dict[str, Any]:
-    """The record of a finished capture; raises `NotKept`.  `first` is the rehearsal that met a graph break."""
+    """The record of a finished capture; raises `NotKept`.  `first` is the rehearsal that met a graph break, `lines` run
+    before the graph, where numbers are symbolic.
+    """
     _check_session(session, finished)
     identities = session.notes.get(Identities)
     writer = Writer(session.function, () if identities is None else identities.pinned)
@@ -85,6 +93,8 @@ def record_of(
         "plan": None if plan is None else _plan(writer, plan),
         "graph": None if finished is None else graph_data(writer, finished.graph_module),
         "finished": None if finished is None else {name: leaf_data(getattr(finished, name)) for name in _FINISHED},
+        "lines": None if lines is None else preamble_data(writer, lines),
+        "symbols": None if finished is None or lines is None else _symbols(writer, session, lines, finished),
         "left_state": _calls(writer, finished.left_state if finished is not None else ()),
         "point": _point(session.point),
         "rest": rest,
@@ -107,7 +117,6 @@ def _check_session(session: Session, finished: Finished | None) -> None:
         (session.active_modes or recorder.overrides or session.leaves_modes, "modes or subclasses are overridden"),
         (recorder.drawing.used, "a generator of random numbers is an input"),
         (recorder.gradients.reached, "the graph adds to gradients"),
-        (recorder.symbols is not None, "sizes or numbers are symbolic"),
         (transforms, "function transforms"),
         (any(type(one) not in PLAIN_TENSORS for one in inputs), "an input is of a tensor subclass"),
     ):
@@ -144,6 +153,11 @@ def _calls(writer: Writer, calls: Any) -> list[Any]:
     return [[writer.named(function), [leaf_data(arg) for arg in args]] for function, args in calls]
 
 
+def _symbols(writer: Writer, session: Session, lines: Preamble, finished: Finished) -> dict[str, Any]:
+    recorder = session.recorder
+    return symbols_data(writer, recorder.with_symbols(), lines.tensors, finished, recorder.input_facts())
+
+
 def _point(point: Point | None) -> Any:
     return None if point is None else [point.unit, list(point.stack), list(point.bound), point.handled]
 
@@ -169,8 +183,11 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     """The graph and the entry of a record whose guards hold."""
     point = record["point"]
     at = None if point is None else Point(point[0], tuple(point[1]), tuple(point[2]), point[3])
+    values = tuple([reader.fetch(one) for one in record["inputs"]])
+    lines = None if record["lines"] is None else preamble_from(reader, record["lines"], record["inputs"])
     if record["plan"] is None:
-        return Kept(None, None, at, record["rest"])
+        return Kept(None, None, at, record["rest"], values, lines, None)
+    numbers = None if record["symbols"] is None or lines is None else Numbers(reader, record["symbols"], lines.tensors)
     source, constants, outputs, acts = record["plan"]
     plan = EntryPlan(
         source,
@@ -180,11 +197,13 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
         acts,
     )
     finished = Finished(
-        graph_module=graph_of(reader, record["graph"]),
-        inputs=[reader.fetch(one) for one in record["inputs"]],
+        graph_module=graph_of(reader, record["graph"], numbers),
+        inputs=list(values) if numbers is None else numbers.inputs,
+        arguments=None if numbers is None else numbers.arguments,
         left_state=tuple([(reader.object(n), tuple(map(leaf_of, args))) for n, args in record["left_state"]]),
         **{name: leaf_of(data) for name, data in record["finished"].items()},
     )
-    if len(finished.graph_module.graph.find_nodes(op="placeholder")) != len(finished.inputs):
+    given = finished.inputs if finished.arguments is None else finished.arguments
+    if len(finished.graph_module.graph.find_nodes(op="placeholder")) != len(given):
         raise NotMine("its graph has other inputs")
-    return Kept(plan, finished, at, record["rest"])
+    return Kept(plan, finished, at, record["rest"], values, lines, numbers)

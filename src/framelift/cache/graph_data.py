@@ -11,16 +11,17 @@ from torch.fx import GraphModule, Node
 
 from .._core import is_a
 from ..graph.fx.tape import add_node, made_module
-from ..graph.metadata.facts import Facts, intern_facts
+from ..graph.metadata.facts import Facts
 from ..vocabulary.own_code import FRAMELIFT
 from .plain_values import leaf_data, leaf_of
 from .record_reader import Reader
 from .record_writer import Writer
 from .refusals import NotKept, NotMine
+from .symbol_data import Numbers, facts_data, facts_from
 
 __all__ = ["graph_data", "graph_of"]
 
-_META = frozenset({"stack_trace", "tensor_facts", "effect", "tensor_dict"})
+_META = frozenset({"stack_trace", "tensor_facts", "effect", "tensor_dict", "example_value"})
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OPS = ("placeholder", "call_function", "call_method", "output")
 #: modules of C functions that graphs call
@@ -86,8 +87,6 @@ class _Saving:
         facts = None
         if "tensor_facts" in meta:
             known, storage = meta["tensor_facts"]
-            if type(known) is not Facts:
-                raise NotKept("sizes of the graph are symbolic")
             place = self.storages.setdefault(storage, len(self.storages))
             facts = [self.facts.setdefault(known, len(self.facts)), place]
         trace = meta.get("stack_trace")
@@ -100,17 +99,13 @@ def graph_data(writer: Writer, module: GraphModule) -> dict[str, Any]:
     """A graph as data; raises `NotKept`."""
     saving = _Saving(writer, module)
     nodes = [saving.node(node) for node in module.graph.nodes]
-    return {
-        "nodes": nodes,
-        "texts": list(saving.texts),
-        "facts": [[leaf_data(field) for field in facts.key()] for facts in saving.facts],
-    }
+    return {"nodes": nodes, "texts": list(saving.texts), "facts": [facts_data(facts) for facts in saving.facts]}
 
 
 class _Loading:
-    def __init__(self, reader: Reader, data: dict[str, Any]) -> None:
+    def __init__(self, reader: Reader, data: dict[str, Any], numbers: Numbers | None) -> None:
         self.reader, self.data = reader, data
-        self.facts = [intern_facts(*map(leaf_of, row)) for row in data["facts"]]
+        self.facts = [facts_from(row, numbers) for row in data["facts"]]
         self.nodes: list[Node] = []
 
     def argument(self, data: Any) -> Any:
@@ -146,9 +141,9 @@ class _Loading:
         self.nodes.append(node)
 
 
-def graph_of(reader: Reader, data: dict[str, Any]) -> GraphModule:
-    """The graph of such data."""
-    graph, loading = torch.fx.Graph(), _Loading(reader, data)
+def graph_of(reader: Reader, data: dict[str, Any], numbers: Numbers | None) -> GraphModule:
+    """The graph of such data; `numbers` are the symbolic ones in it."""
+    graph, loading = torch.fx.Graph(), _Loading(reader, data, numbers)
     for row in data["nodes"]:
         loading.node(graph, row)
     return made_module(torch.nn.Module(), graph)

@@ -6,6 +6,8 @@ import types
 from collections.abc import Container
 from typing import Any
 
+import torch
+
 from .._core import is_a
 from ..guards.checks import form_of
 from ..guards.kinds import Guard, TensorFacts, immutable_leaf
@@ -73,7 +75,7 @@ class Writer:
         if type(value) is types.CodeType:
             self.codes.update(map(id, nested(value)))
             return ["code", code_hash(value)]
-        if immutable_leaf(value):
+        if immutable_leaf(value) or type(value) is torch.Size:
             return leaf_data(value)
         if type(value) is tuple:
             return ["tuple of", [self.value(one) for one in value]]
@@ -100,7 +102,7 @@ class Writer:
 
     def guard(self, guard: Guard) -> list[Any]:
         """[origin, kind, value, line]."""
-        return [self.origin(guard.origin), guard.kind, self._guarded(guard), self._line(guard.line)]
+        return [self.origin(guard.origin), guard.kind, self._guarded(guard), self.line(guard.line)]
 
     def _guarded(self, guard: Guard) -> Any:
         kind, value = guard.kind, guard.value
@@ -145,7 +147,7 @@ class Writer:
             return data
         raise NotKept("a guard has no written form", f"{guard.origin} {words}")
 
-    def _line(self, line: Any) -> str:
+    def line(self, line: Any) -> str:
         if not is_a(line, tuple):
             return line
         key = (id(line[0]), line[1])

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 
+from .. import _core
+from ..cache.refusals import NotMine
 from ..exits import PLAIN, build_entry
 from ..graph.fx.examples import examples_for, without_alpha
 from ..graph.fx.placeholder_names import name_placeholders
 from ..graph.fx.saved_tensor_nodes import compiling_hooks
 from ..graph.symbols.numbers import Float
+from ..graph.symbols.relations import relation_text
 from ..overriding.subclasses import plain_examples
 from ..substitutes.python.python_random import note_decided
 from ..vocabulary.reasons import Interrupt
@@ -44,6 +47,7 @@ from .sharing import Settings
 if TYPE_CHECKING:
     from ..bytecode.resume import Point
     from ..cache.capture_record import Kept
+    from ..cache.symbol_data import Numbers
     from ..exits.entry import EntryPlan
     from ..graph.symbols.relations import Preamble
     from ..recording.finished import Finished
@@ -74,6 +78,7 @@ class Parts(NamedTuple):
 
     finished: Finished
     undo: Undo | None
+    lines: Preamble | None  # that run before the graph
 
 
 def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Backend) -> tuple[Any, list[Any], Parts]:
@@ -112,36 +117,58 @@ def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Bac
         tape, resumed = session.recorder.tape, info.resumed is not None
         undo = undo_of(tape, finished, inputs, plan.acts, backend.is_eager, resumed)
     run = wrapped(AROUND_ENTRY, entry, Entry(session, plan, finished, info, inputs, lines, undo))
-    return run, inputs, Parts(finished, undo)
+    return run, inputs, Parts(finished, undo, lines)
 
 
 def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None) -> Any:
-    """The function of an entry that was kept on disk: compiled as after the rehearsal that it came from."""
+    """The function of an entry that was kept on disk: compiled as after the rehearsal that it came from.  Raises
+    `NotMine` where relations between symbolic numbers do not hold.
+    """
+    if kept.lines is not None:
+        asked, _ = _plain_entry(kept.lines, info, None)
+        if asked(kept.given, ()) is not _core.PLAIN:
+            raise NotMine("sizes or numbers are not as the capture relied on")
     if kept.plan is None or kept.finished is None:
         info.replayable = kept.rest["raises"] is not None
-        return wrapped(AROUND_PLAIN_ENTRY, None, Plain(None, kept.rest["raises"]))
-    plan, finished, session = kept.plan, kept.finished, cast("Session", _Over(kept.point))
-    info.interim, info.operations = None, finished.n_ops
+        return _plain_entry(kept.lines, info, kept.rest["raises"])[0]
+    plan, finished, session = kept.plan, kept.finished, cast("Session", _Over(kept.point, kept.numbers))
+    info.interim, info.operations, info.general = None, finished.n_ops, kept.rest["general"]
     graph = None
     if finished.n_ops or plan.outputs:
         graph = _compiled_graph(session, plan, finished, info, backend)
+    inputs: list[Any] = finished.inputs if graph is not None else []
+    before: tuple[str, ...] = ()
+    names, lines = None, kept.lines
+    if lines is not None:
+        info.relations = Relations(lines)
+        before, names = lines.lines, names_for(lines, info.relations)
+        inputs = [*lines.tensors, *lines.places]
+        _check_relations(kept.numbers, lines)
     with info.phase("entry"):
-        entry: Any = build_entry(plan, graph, info.name)
+        entry: Any = build_entry(plan, graph, info.name, before, names)
     info.source, info.ranges = entry.__source__, Ranges(entry.__globals__, info.name)
     info.replayable = Run(finished).is_repeatable
-    inputs: list[Any] = finished.inputs if graph is not None else []
-    return wrapped(AROUND_ENTRY, entry, Entry(session, plan, finished, info, inputs, None, undo))
+    return wrapped(AROUND_ENTRY, entry, Entry(session, plan, finished, info, inputs, lines, undo))
+
+
+def _check_relations(numbers: Numbers | None, lines: Preamble) -> None:
+    """What the backend relies on is checked by the lines before the graph; raises `NotMine`."""
+    checked = {text for text, _ in lines.checks}
+    for relation in numbers.relied_on() if numbers is not None else ():
+        if relation_text(relation) not in checked:
+            raise NotMine(f"the backend relies on {relation}")
 
 
 class _Over:
     """What the stages ask a session, for a rehearsal that was over long ago.  Rehearsals with any of this are not
-    kept.
+    kept, but for symbolic `numbers`.
     """
 
-    def __init__(self, point: Point | None) -> None:
+    def __init__(self, point: Point | None, numbers: Numbers | None) -> None:
         self.point = point
         self.active_modes = self.leaves_modes = self.overrides = self.reached = ()
-        self.symbols, self.used = None, False
+        self.symbols, self.used = None if numbers is None else numbers.symbols, False
+        self.input_facts = dict if numbers is None else numbers.input_facts
         self.recorder = self.drawing = self.gradients = self
 
 
@@ -156,7 +183,7 @@ def _compiled_graph(
     """The graph of a rehearsal, compiled in the settings it wants, and with its stages."""
     module = info.graph_module = finished.graph_module
     info.examples = finished.inputs
-    if session.recorder.symbols is not None:
+    if session.recorder.symbols is not None and type(session) is not _Over:
         info.given = first_given(session, finished)
     module.compile_subgraph_reason = ending(session)
     run = Run(replace(finished, inputs=[], arguments=None))  # lives as long as the entry; these are the program's
@@ -204,17 +231,22 @@ def _compiler_of(session: Session, finished: Finished, info: Capture, backend: B
     return compile_graph
 
 
-def plain_entry(session: Session, info: Capture, raises: str | None) -> tuple[Any, list[Any]]:
+def plain_entry(session: Session, info: Capture, raises: str | None) -> tuple[Any, list[Any], Preamble | None]:
     """What the entry of a frame that runs eagerly runs, if anything: it does so where the relations hold that led
     there.  `raises` says what leaves the frame.
     """
-    run, inputs, symbols = None, [], session.recorder.symbols
+    symbols = session.recorder.symbols
     lines: Preamble | None = None
     if symbols is not None:
         try:
             lines = preamble_of(symbols, None)
         except Interrupt:  # then wherever the guards hold
             pass
+    return (*_plain_entry(lines, info, raises), lines)
+
+
+def _plain_entry(lines: Preamble | None, info: Capture, raises: str | None) -> tuple[Any, list[Any]]:
+    run, inputs = None, []
     if lines is not None:
         info.relations = Relations(lines)
         run = build_entry(PLAIN, None, info.name, lines.lines, names_for(lines, info.relations))

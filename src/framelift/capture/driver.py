@@ -315,7 +315,8 @@ class Driver:
             functools.partial(self._is_fatal, root=root),
             lambda session, plan: compile_entry(session, plan, info, backend),
         )
-        first, session, plan, stop, run, inputs, _ = made
+        first, session, plan, stop, run, inputs, parts = made
+        lines = parts.lines if parts is not None else None
         world = session.world
         info.guard_count, info.general = len(world.guards), world.dynamism.general
         seen.learn(world)
@@ -332,7 +333,7 @@ class Driver:
         externals = [*plan.externals, *session.recorder.drawing.outside] if run is not None else []
         if run is None:
             raises = left_words(stop, first.left_at) if stop is not None and not is_a(stop, Interrupt) else None
-            run, inputs = plain_entry(session, info, raises)
+            run, inputs, lines = plain_entry(session, info, raises)
             info.replayable = info.replayable or raises is not None
         origins = [world.memo[id(t)].origin if is_a(t, torch.Tensor) else t for t in inputs]
         with info.phase("guards"):
@@ -340,7 +341,7 @@ class Driver:
                 self.hooks.guards(world.guards), origins, externals, world.all_distinct(), session.state
             )
         if keeper is not None:
-            keeper.keep(made, origins, externals, info)
+            keeper.keep(made, origins, externals, info, lines)
         return _core.Entry(program, run, info, replayable=info.replayable), info
 
     def _keeper(

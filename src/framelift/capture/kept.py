@@ -36,6 +36,7 @@ from .records.captures import Capture, counts
 from .records.counters import counters
 
 if TYPE_CHECKING:
+    from ..graph.symbols.relations import Preamble
     from ..guards.kinds import Guard
     from ..overriding.modes import Moment
     from ..recording.finished import Finished
@@ -167,7 +168,14 @@ class Keeper:
             counters["dynamo_cache"]["dynamo_cache_miss"] += 1
         return None
 
-    def keep(self, made: Attempted, origins: Sequence[Origin], externals: Sequence[Origin], info: Capture) -> None:
+    def keep(
+        self,
+        made: Attempted,
+        origins: Sequence[Origin],
+        externals: Sequence[Origin],
+        info: Capture,
+        lines: Preamble | None,
+    ) -> None:
         """Write a capture that was just made; where that is not possible, say why."""
         session, undo = made.session, made.parts.undo if made.parts is not None else None
         rest = {
@@ -175,6 +183,7 @@ class Keeper:
             "in_handler": in_handler(info.stacks),
             "name": info.name,
             "root": info.root,
+            "general": info.general,
             "stop": break_data(info),
             "raises": left_words(made.stop, made.first.left_at) if info.reason_id == "raises" and made.stop else None,
         }
@@ -191,7 +200,9 @@ class Keeper:
                     raise NotKept("what ended the capture may be other elsewhere", info.reason)
                 finished = made.parts.finished if made.parts is not None else None
                 plan = made.plan if finished is not None else None
-                record = record_of(session, plan, finished, session.world.guards, origins, externals, rest, made.first)
+                record = record_of(
+                    session, plan, finished, session.world.guards, origins, externals, rest, made.first, lines
+                )
                 _check(record, session, finished, self.locals)
                 if self.recorded:
                     info.record = record

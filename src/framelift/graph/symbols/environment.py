@@ -34,7 +34,7 @@ from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import TORCH
 from ..metadata.facts import Facts, symbolic_facts
 from . import torch_sums  # noqa: F401  (torch adds by what is a sum now)
-from .meanings import Calculation, Drawn, FromGraph, FromNumber, FromSize, Marks, Outside, Relation, itself
+from .meanings import Calculation, Created, Drawn, FromGraph, FromNumber, FromSize, Marks, Outside, Relation, itself
 from .numbers import NUMBERS, Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber, quiet
 
@@ -74,6 +74,14 @@ def source_called(text: str) -> Source:
     return _Place(text)
 
 
+def _constraint(low: int | None, high: int | None) -> StrictMinMaxConstraint | None:
+    """What the program declared of a size, as torch's shape environment wants it."""
+    if low is None and high is None:
+        return None
+    bounds = ValueRanges(low if low is not None else 0, high if high is not None else sys.maxsize - 1)
+    return StrictMinMaxConstraint(vr=bounds, warn_only=False)
+
+
 class Symbols:
     """Names, their meanings and the relations noted."""
 
@@ -99,6 +107,7 @@ class Symbols:
         self.drawn_tensors: dict[int, tuple[str, torch.Tensor]] = {}  # by id
         self.scalars = False  # some of the numbers are numpy's
         self.by_values: Callable[[Any], bool | None] | None = None  # answers a relation by what tensors hold
+        self.created: list[Created] = []  # symbols of the environment, in the order they were made
         self.lazy = False  # comparisons are decided when their truth is asked for, not before
         self._count = 0
 
@@ -135,15 +144,13 @@ class Symbols:
         if dim in marks.unbacked:
             raw = self.env.create_unbacked_symint(source=place)
             self.env._constrain_range_for_size(raw.node.expr)
+            self.created.append(Created(str(raw.node.expr), "unbacked", str(place.text)))
         else:
-            constraint = None
-            if low is not None or high is not None:
-                bounds = ValueRanges(low if low is not None else 0, high if high is not None else sys.maxsize - 1)
-                constraint = StrictMinMaxConstraint(vr=bounds, warn_only=False)
-            symbol = self.env.create_symbol(length, place, DimDynamic.DYNAMIC, constraint)
+            symbol = self.env.create_symbol(length, place, DimDynamic.DYNAMIC, _constraint(low, high))
             if not symbol.is_Symbol:  # sizes 0 and 1 behave unlike others, and have captures of their own
                 return None
             raw = self.env.create_symintnode(symbol, hint=length, source=place)
+            self.created.append(Created(str(symbol), "size", str(place.text), low, high))
         self.meanings[str(raw.node.expr)] = FromSize(tensor, dim)
         self.words[str(raw.node.expr)] = words
         if dim in marks.dynamic:
@@ -166,12 +173,26 @@ class Symbols:
                 symbol = self.env.create_symbol(step, place, DimDynamic.DYNAMIC)
                 made = self.env.create_symintnode(symbol, hint=step, source=place)
                 self.meanings[str(symbol)] = FromSize(tensor, dim, "stride")
+                self.created.append(Created(str(symbol), "stride", str(place.text)))
             stride[dim] = made
             if type(made) is torch.SymInt and step in reached:
                 self.strides.append((tensor, dim, made))
             if step > 0:
                 reached.setdefault(step * facts.size[dim], made * size[dim])
         return stride
+
+    def create(self, row: Created, value: int, meaning: Any) -> None:
+        """A symbol as it was made in another rehearsal; `value` is its value in this call."""
+        place = _Place(row.source)
+        if row.how == "unbacked":
+            symbol = self.env.create_unbacked_symint(source=place).node.expr
+            self.env._constrain_range_for_size(symbol)
+        elif row.how == "number":
+            symbol = self.env.create_unspecified_symbol(value, place, DimDynamic.DYNAMIC)
+        else:
+            symbol = self.env.create_symbol(value, place, DimDynamic.DYNAMIC, _constraint(row.low, row.high))
+        self.meanings[str(symbol)] = meaning
+        self.created.append(row)
 
     def number(self, value: Any, place: Any, words: str) -> Any:
         """A symbolic number for the plain `value` found at `place`."""
@@ -207,6 +228,7 @@ class Symbols:
         source = _Place(f"{words}#{len(self.meanings)}")
         symbol = self.env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
         self.meanings[str(symbol)] = meaning
+        self.created.append(Created(str(symbol), "number", str(source.text)))
         if type(meaning) is FromNumber:
             self.words[str(symbol)] = words
         return self.shown(self.env.create_symintnode(symbol, hint=value, source=source))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 __all__ = [
     "NO_MARKS",
     "Calculation",
+    "Created",
     "Drawn",
     "FromGraph",
     "FromNumber",
@@ -20,6 +21,16 @@ __all__ = [
     "Relation",
     "itself",
 ]
+
+
+class Created(NamedTuple):
+    """A symbol of torch's shape environment: `how` it was made (size, stride, number), with what name of its source."""
+
+    name: str
+    how: str
+    source: str
+    low: int | None = None
+    high: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

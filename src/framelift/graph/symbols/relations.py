@@ -41,6 +41,7 @@ __all__ = [
     "broken_promises",
     "function_of",
     "preamble",
+    "relation_text",
     "text_of",
 ]
 
@@ -106,6 +107,12 @@ def text_of(symbols: Symbols, number: Any) -> str | None:
     """A number as Python text over names; None when only the graph knows it."""
     needed = _closure(symbols, _names(number))
     return None if any(type(symbols.meanings[name]) is FromGraph for name in needed) else f"({_text(number)})"
+
+
+def relation_text(expression: Any) -> str:
+    """A relation as the text that lines before a graph check."""
+    text: str = _print(expression)
+    return text
 
 
 def function_of(expression: Any, names: Iterable[str]) -> Callable[..., Any] | None:
