@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import framelift
+from support import check
 
 
 class Plain(torch.Tensor):
@@ -216,3 +217,79 @@ def test_only_attributes_of_a_tensors_own_can_be_deleted(name: str) -> None:
         assert torch.equal(compiled(torch.ones(1)), torch.ones(1) + 1) and not vars(held)
         with pytest.raises(AttributeError, match="'Held' object has no attribute 'spare'"):
             compiled(torch.ones(1))
+
+
+class Tagged(torch.nn.Parameter):
+    """A parameter with attributes and methods of its own, as quantization libraries have them."""
+
+    kind = 3
+
+    def __new__(cls, data: torch.Tensor, requires_grad: bool = True, tag: int = 1) -> Tagged:
+        made = super().__new__(cls, data, requires_grad)
+        made.tag = tag
+        return made
+
+    def twice(self) -> torch.Tensor:
+        return self * 2
+
+    @property
+    def rows(self) -> int:
+        return self.shape[0]
+
+
+class Adding(torch.nn.Parameter):
+    def __add__(self, other: Any) -> Any:
+        return torch.Tensor.__add__(self, other) * 10
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_classes_of_parameters(backend: str) -> None:
+    def f(p: Any) -> Any:
+        return p.twice() * p.rows, (p + p.tag).sum() * p.kind, type(p), p.detach().view(-1), isinstance(p, type(p))
+
+    check(f, Tagged(torch.arange(6.0).reshape(2, 3), tag=4), backend=backend)
+    check(lambda p: p.detach().mul_(2), Tagged(torch.ones(3)), backend=backend)
+    check(lambda p: p + 1, Adding(torch.ones(3)), backend=backend, graphs=None, breaks=None)
+
+
+def test_classes_of_parameters_that_change() -> None:
+    class Later(Tagged):
+        pass
+
+    changes = [
+        ("kind", 5, lambda p: p * p.kind),
+        ("twice", lambda p: p * 7, lambda p: p.twice()),
+        ("__add__", lambda p, other: p * 9, lambda p: p + 1),
+        ("sin", lambda p: p * 9, lambda p: p.sin()),
+        ("__torch_function__", classmethod(lambda *_: 42), lambda p: torch.cos(p)),
+    ]
+    for name, new, program in changes:
+        p = Later(torch.ones(2))
+        compiled = framelift.compile(program, backend="eager")
+        compiled(p)
+        setattr(Later, name, new)
+        want, got = program(p), compiled(p)
+        assert want == got if isinstance(want, int) else torch.equal(want, got), name
+        delattr(Later, name)
+
+
+def test_a_module_with_such_parameters_trains() -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = Tagged(torch.ones(3, 3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x @ self.weight).relu().sum()
+
+    found = []
+    for wrap in (lambda m: m, lambda m: framelift.compile(m, backend="aot_eager", fullgraph=True)):
+        net = Net()
+        run, optimizer = wrap(net), torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(3):
+            run(torch.arange(6.0).reshape(2, 3)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        assert type(net.weight) is Tagged
+        found.append(net.weight.detach())
+    assert torch.equal(*found)

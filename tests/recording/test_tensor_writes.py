@@ -326,6 +326,8 @@ def test_legacy_classes_make_tensors_of_data():
         torch.ones(2),
     )
     check(lambda x: torch.FloatTensor(x), torch.ones(2), breaks=None, graphs=None)
+    check(lambda x: (torch.FloatTensor(2, 3).zero_() + x, torch.LongTensor(x.shape).fill_(1)), torch.ones(3))
+    check(lambda x: (torch.return_types.max((x, x + 1)), torch.return_types.sort([x, x]).indices), torch.ones(3))
 
 
 @pytest.mark.parametrize(

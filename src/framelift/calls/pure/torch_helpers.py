@@ -6,6 +6,8 @@ tensors belongs to the recorder, and what sees torch-function modes would see th
 
 from __future__ import annotations
 
+import torch
+
 from .words import Functions, Kind
 
 __all__ = ["FUNCTIONS", "KINDS", "STATE"]
@@ -154,6 +156,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("torch.Generator", make="random", methods="random"),
     Kind("torch.Stream", make="unknown", methods="unknown"),
     Kind("torch.Event", make="unknown", methods="unknown"),
+    *(Kind(kind) for kind in getattr(torch.return_types, "all_return_types", ())),  # tuples with names
     Kind("torch._C.DisableTorchFunction", make="mode", methods="mode"),
     Kind("torch._C.DisableTorchFunctionSubclass", make="mode", methods="mode"),
 )

@@ -295,7 +295,12 @@ _plain_keys: set[int] = set()
 def check_kind(tensor: torch.Tensor) -> None:
     """Interrupt for tensors that have no plain strided memory of their own."""
     kind = type(tensor)
-    if kind is not torch.Tensor and kind is not torch.nn.Parameter and not is_overriding(kind):
+    if (
+        kind is not torch.Tensor
+        and kind is not torch.nn.Parameter
+        and not is_overriding(kind)
+        and not is_plain_parameter(kind)
+    ):
         raise Interrupt("tensor-subclass", f"{module_of(kind)}.{qualname_of(kind)}")
     keys = torch._C._dispatch_keys(tensor).raw_repr()
     if keys not in _plain_keys:
@@ -335,6 +340,24 @@ def is_overriding(kind: type) -> bool:
     )
 
 
+def is_plain_parameter(kind: type) -> bool:
+    """Whether parameters of this class of the program's are plain ones to torch: neither its functions nor the methods
+    and operators of tensors, which a graph calls by name, are overridden.
+    """
+    return (
+        issubclass(kind, torch.nn.Parameter)
+        and not is_torch_class(kind)
+        and held_by(kind, "__torch_dispatch__") is _no_dispatch
+        and held_by(kind, "__torch_function__") is _no_function
+        and all(
+            name in _OF_CLASSES or held_by(torch.Tensor, name) is None
+            for one in kind.__mro__
+            if one is not torch.nn.Parameter and issubclass(one, torch.nn.Parameter)
+            for name in vars(one)
+        )
+    )
+
+
 def held_by(kind: type, name: str) -> Any:
     """What a class holds under a name, itself or by a base, unbound."""
     return _core.type_lookup(kind, name, None)
@@ -356,6 +379,11 @@ _reads = _core.type_lookup(torch.Tensor, "__getattribute__", None)
 _tensor_like: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 _no_dispatch, _no_function = torch.Tensor.__torch_dispatch__, torch._C._disabled_torch_function_impl
 _own_subclass: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+#: what a class may have of its own without overriding anything of a tensor's
+_OF_CLASSES = frozenset(
+    "__module__ __doc__ __dict__ __weakref__ __qualname__ __annotations__ __new__ __init__ __torch_function__ __repr__ "
+    "__deepcopy__ __reduce_ex__ __init_subclass__".split()
+)
 _PLAIN = frozenset(
     {
         torch.Tensor,

@@ -130,11 +130,13 @@ def _text_is_needed() -> NoReturn:
 
 
 def _of_kind(cls: Any) -> Handler:
-    """torch.FloatTensor and its kind, which torch itself would make unseen, of data; given anything else it may be
-    memory of another tensor.
+    """torch.FloatTensor and its kind, which torch itself would make unseen, of data or sizes; given anything else it
+    may be memory of another tensor.
     """
 
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if _are_sizes(args) and not (kwargs or cls.is_cuda or cls.is_sparse):
+            return recorder.record(target_of(torch.empty), args or (0,), {"dtype": cls.dtype, "device": "cpu"})
         if (
             kwargs
             or len(args) != 1
@@ -147,6 +149,11 @@ def _of_kind(cls: Any) -> Handler:
         return recorder.record(target_of(torch.tensor), args, {"dtype": cls.dtype, "device": "cpu"})
 
     return handler
+
+
+def _are_sizes(args: tuple[Any, ...]) -> bool:
+    """Whether the legacy constructors make uninitialised memory of these sizes."""
+    return all(type(arg) is int for arg in args) or len(args) == 1 and type(args[0]) is torch.Size
 
 
 for _legacy in torch._tensor_classes:
@@ -292,7 +299,7 @@ def _hash(_recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -
 def _legacy_constructor(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch.Tensor(2, 3) is uninitialised memory, torch.Tensor([2, 3]) is data, both of the default dtype."""
     if not kwargs:
-        if all(type(arg) is int for arg in args) or (len(args) == 1 and type(args[0]) is torch.Size):
+        if _are_sizes(args):
             return recorder.record(target_of(torch.empty), args or (0,), {})
         if len(args) == 1 and type(args[0]) in (list, tuple):
             return recorder.record(target_of(torch.tensor), args, {"dtype": torch.get_default_dtype()})
@@ -304,7 +311,7 @@ def _new(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     """The legacy constructor, with the dtype and device of the tensor: sizes or data, as torch.Tensor takes them."""
     if not kwargs:
         tensor, *rest = args
-        if all(type(arg) is int for arg in rest) or (len(rest) == 1 and type(rest[0]) is torch.Size):
+        if _are_sizes(tuple(rest)):
             return recorder.record(target_of(torch.Tensor.new_empty), (tensor, *rest) if rest else (tensor, (0,)), {})
         if len(rest) == 1 and type(rest[0]) in (list, tuple) and not _holds_stand_in(recorder, rest[0]):
             return recorder.record(target_of(torch.Tensor.new_tensor), (tensor, rest[0]), {})

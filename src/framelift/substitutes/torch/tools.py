@@ -176,6 +176,37 @@ def _record_function_exit(session: Session, callable_: Any, args: tuple[Any, ...
     _core.captured(setattr, (args[0], "run_callbacks_on_exit", True), None)
 
 
+class _Profiler:
+    """A profiler that captured code begins and ends, and never looks at: nothing would be seen of a graph's operations.
+    Where the program asks it for anything, it runs eagerly.
+    """
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        raise Interrupt("torch-state", "a profiler")
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        raise Interrupt("torch-state", "a profiler")
+
+    def __enter__(self) -> _Profiler:
+        return self
+
+    def __exit__(self, *_error: Any) -> None:
+        pass
+
+
+#: what a profiler calls, or decides by itself
+_ACTS = frozenset(("schedule", "on_trace_ready", "execution_trace_observer", "post_processing_timeout_s"))
+
+
+@substitute(torch.profiler.profile, torch.autograd.profiler.profile)
+def _profile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if args or _ACTS.intersection(kwargs) or _core.captured(torch.autograd._profiler_enabled, (), None):
+        raise Interrupt("torch-state", "a profiler")
+    return _Profiler()
+
+
 if hasattr(torch.fx.traceback, "annotate"):
 
     @substitute(torch.fx.traceback.annotate)
