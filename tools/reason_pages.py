@@ -10,26 +10,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from framelift.vocabulary.break_fixes import FIXES
-from framelift.vocabulary.reasons import REASONS, Reason
+from framelift.report.reason_page import reason_page
+from framelift.vocabulary.reasons import REASONS
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reasons"
 
 
-def page(reason: Reason) -> str:
-    """The page of one reason."""
-    parts = [f"# {reason.id}", f"> {reason.sentence.format(detail='…')}.", "## What to do", reason.hint]
-    if reason.id in FIXES:
-        parts.append(f"In a report, with your expression in place of `expr`: {FIXES[reason.id].format(e='expr')}")
-    example = FOLDER / "examples" / f"{reason.id}.py"
-    if example.exists():
-        parts += [
-            "## Example",
-            "`broken` has a graph break for this reason, `fixed` has none.",
-            f"```python\n{example.read_text().strip()}\n```",
-        ]
-    parts.append("[All reasons](index.md) · [How to find and remove a break](../howto/find_a_break.md)")
-    return "\n\n".join(parts) + "\n"
+def page(reason: str) -> str:
+    """The page of one reason on the site."""
+    links = "[All reasons](index.md) · [How to find and remove a break](../howto/find_a_break.md)"
+    return f"{reason_page(reason)}\n{links}\n"
 
 
 def index() -> str:
@@ -56,7 +46,7 @@ def index() -> str:
 
 def pages() -> dict[Path, str]:
     """Every page that goes in the folder."""
-    return {FOLDER / "index.md": index(), **{FOLDER / f"{reason.id}.md": page(reason) for reason in REASONS.values()}}
+    return {FOLDER / "index.md": index(), **{FOLDER / f"{reason}.md": page(reason) for reason in REASONS}}
 
 
 def main() -> int:

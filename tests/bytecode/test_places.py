@@ -67,7 +67,7 @@ def test_an_interrupt_says_where_and_whence() -> None:
         "sum gave a float32 tensor of shape () at " in text and "z = (y * 2).sum()\n          ^^^^^^^^^^^^^\n" in text
     )
     assert "x, a float32 tensor of shape (2, 3), is an input" in text
-    assert "docs/reasons/tensor-bool.md" in text
+    assert "python -m framelift explain tensor-bool" in text
     assert "/framelift/" not in text.replace("tests/", "").split("the value comes from")[0].replace(__file__, "")
 
 

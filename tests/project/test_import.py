@@ -86,3 +86,9 @@ def test_a_capture_does_not_import_dynamo() -> None:
         "False _UntilDynamo",
         "torch.Size([2]) torch.Size([2, 3]) function",
     ]
+
+
+def test_only_public_names_are_shown() -> None:
+    import framelift
+
+    assert framelift.compile and {name for name in dir(framelift) if not name.startswith("_")} == {*framelift.__all__}

@@ -7,10 +7,11 @@ from typing import Any
 
 from ..vocabulary.break_fixes import break_fix
 from ..vocabulary.places import Place, expression, users
-from ..vocabulary.reasons import page
+from ..vocabulary.reasons import explained_by
 from .guards import is_free
 from .model import Break, Link, RecompileCause
 from .named_events import Event, at, maybe, source
+from .reason_page import example_of
 from .recompile_fixes import recompile_fix, result_fix, settled_fix
 
 __all__ = ["Causes"]
@@ -103,7 +104,8 @@ class Causes:
             len(extra),
             sum(event.note.seconds for event in extra),
             break_fix(stop.reason, expression(place) if place is not None else "", stop.detail),
-            page(stop.reason),
+            explained_by(stop.reason),
+            example_of(stop.reason),
         )
 
     def _made_necessary(self, event: Event, cause: tuple[Any, ...]) -> bool:

@@ -92,7 +92,8 @@ class Break:
     extra: int  # further captures that it made necessary: of what follows it, of callees on their own
     seconds: float  # wall time of these
     fix: str
-    page: str
+    page: str  # the command that explains the reason
+    example: str  # the source of the reason's example, "" where it has none
 
 
 @dataclass(frozen=True, slots=True)

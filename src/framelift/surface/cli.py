@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..report import chrome_trace, report_of_all
-from ..vocabulary.reasons import REASONS, page
+from ..report.reason_page import reason_page
+from ..vocabulary.reasons import REASONS
 from . import compiling, drop_in
 
 __all__ = ["COMMANDS", "is_missing", "main", "run_script"]
@@ -160,7 +161,7 @@ def _explain(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
-    print(f"{reason.id}: {reason.sentence.format(detail='…')}\n{reason.hint}\nMore in {page(reason.id)}.")
+    print(reason_page(reason.id), end="")
     return 0
 
 

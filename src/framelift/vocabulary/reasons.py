@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["REASONS", "Interrupt", "Reason", "page"]
+__all__ = ["REASONS", "Interrupt", "Reason", "explained_by"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ def _declare(id: str, sentence: str, hint: str) -> None:
     REASONS[id] = Reason(id, sentence, hint)
 
 
-def page(reason: str) -> str:
-    """Where a reason is explained.
+def explained_by(reason: str) -> str:
+    """The command that explains a reason, with or without a network.
 
-    >>> page("tensor-bool")
-    'docs/reasons/tensor-bool.md'
+    >>> explained_by("tensor-bool")
+    'python -m framelift explain tensor-bool'
     """
-    return f"docs/reasons/{reason}.md"
+    return f"python -m framelift explain {reason}"
 
 
 class Interrupt(BaseException):

@@ -10,7 +10,7 @@ from ...exc import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported,
 from ...graph.analysis.provenance import chain
 from ...vocabulary.break_fixes import break_fix
 from ...vocabulary.places import caret, expression, places_of, shown_stack, summary, users
-from ...vocabulary.reasons import Interrupt, page
+from ...vocabulary.reasons import Interrupt, explained_by
 from .captures import Break
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def full_graph_message(name: str, stop: Break, asked: str) -> str:
     """What `framelift.exc.Unsupported` says."""
     rows = [f"{asked}there is a graph break in {name}: {stop.sentence}", shown_stack(stop.places)]
     rows += provenance_rows(stop)
-    rows += [f"  fix: {fix_of(stop)}", f"  reason: {stop.reason}, explained in {page(stop.reason)}"]
+    rows += [f"  fix: {fix_of(stop)}", f"  reason: {stop.reason}, explained by {explained_by(stop.reason)}"]
     return "\n".join(row for row in rows if row)
 
 

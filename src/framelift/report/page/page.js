@@ -27,6 +27,7 @@ function breakCard(b) {
     ${b.loops.map(s => `<p class=dim>In a loop (${esc(s.file)}:${s.line}) whose steps run eagerly because of it.</p>`).join("")}
     <p class=fix>Fix: ${esc(b.fix)}</p>
     <p class=dim>Cost: splits ${many(b.graphs, "graph")} in ${b.functions.map(f => `<a href="${link(f)}">${esc(byId[f] ? byId[f].name : f)}</a>`).join(", ")}${b.extra ? `; ${many(b.extra, "further capture")} because of it, ${ms(b.seconds)}` : ""} · ${esc(b.page)}</p>
+    ${b.example ? `<details><summary>Example: <code>broken</code> has such a break, <code>fixed</code> has none</summary><pre>${esc(b.example)}</pre></details>` : ""}
     ${stack ? `<details><summary>Stack</summary><pre>${stack}</pre></details>` : ""}</article>`;
 }
 
