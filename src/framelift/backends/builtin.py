@@ -178,7 +178,7 @@ def _compiled(
     note: str | None,
 ) -> Callable[..., Any]:
     _start_workers(example_inputs)
-    own = _own(graph_module, example_inputs, folds_layers=True)
+    own = _own(graph_module, example_inputs, folds_layers=_runs_our_passes(mode, options))
     examples = fakes_of(example_inputs) or example_inputs
     if not _calls_layers(own):
         return lower(own, examples, mode, options, note)
@@ -217,10 +217,12 @@ def lower(
     note: str | None,
 ) -> Callable[..., Any]:
     """Give Inductor a graph, which is its own copy.  `note`: where later processes look for it (warm_start.py)."""
+    from torch._functorch import config as functorch_config
     from torch._inductor import config as inductor_config
     from torch._inductor.compile_fx import compile_fx
 
     from . import raising_kernels
+    from .layer_calls import SeparateResults, functorch_settings
     from .own_memory import OwnMemory
     from .vector_instructions import try_only_the_best
 
@@ -232,7 +234,11 @@ def lower(
     has_floats = takes_floats(graph_module)
     table = _float_decompositions() if has_floats else None
     floats = caching_floats() if has_floats else contextlib.nullcontext()
-    layers = one_schema_per_layer() if _calls_layers(graph_module) else contextlib.nullcontext()
+    layers = contextlib.ExitStack()
+    if _calls_layers(graph_module):
+        patches["joint_custom_pre_pass"] = SeparateResults()
+        layers.enter_context(one_schema_per_layer())
+        layers.enter_context(functorch_config.patch(functorch_settings))
     with layers, floats, warm_start.noting_hits(note), _core.SignalsWait():
         return compile_fx(
             graph_module,
@@ -266,10 +272,26 @@ def _packed(
     if takes_floats(graph_module):
         raise NotPacked("a float among the inputs, about which the compiler may assume something")
     note = warm_start.where(graph_module, example_inputs, _inductor_config(mode, options))
-    return pack(_own(graph_module, example_inputs, folds_layers=True), example_inputs, mode, options, note)
+    own = _own(graph_module, example_inputs, folds_layers=_runs_our_passes(mode, options))
+    return pack(own, example_inputs, mode, options, note)
 
 
 setattr(inductor, "pack", _packed)
+
+
+#: passes of a user stay, and take the place of those that folded layers need (layer_calls.py)
+_PASSES = ("joint_custom_pre_pass", "post_grad_custom_post_pass")
+
+
+def _runs_our_passes(mode: str | None, options: dict[str, Any] | None) -> bool:
+    from torch._inductor import config as inductor_config
+
+    with inductor_config.patch(_inductor_config(mode, options)):
+        return (
+            all(getattr(inductor_config, name) is None for name in _PASSES)
+            and inductor_config.use_joint_graph_passes
+            and inductor_config.use_post_grad_passes
+        )
 
 
 #: `config.repeated_layers` -> how many equal layers in a row are one that is called several times

@@ -14,6 +14,8 @@ import torch
 from torch._inductor import custom_graph_pass
 from torch.fx import Graph, Node
 
+from .layer_calls import separate_results
+
 __all__ = ["OwnMemory"]
 
 _COPY = torch.ops.aten.copy_.default
@@ -28,6 +30,7 @@ class OwnMemory(_Pass):
     twice."""
 
     def __call__(self, graph: Graph, is_inference: bool = False) -> None:
+        separate_results(graph)
         output = graph.output_node()
         if not isinstance(output.args[0], (tuple, list)):  # a body of a loop
             return
@@ -55,7 +58,7 @@ class OwnMemory(_Pass):
         """A part of the key under which Inductor keeps compiled graphs: those compiled without framelift have other
         kernels (raising_kernels.py).
         """
-        return "framelift own memory 1, raising kernels 1"
+        return "framelift own memory 2, raising kernels 1"
 
 
 def _base(node: Any) -> Any:
