@@ -7,6 +7,7 @@
 #include "calls.h"
 #include "evaluator.h"
 #include "outside.h"
+#include "receivers.h"
 #include "resume.h"
 #include "set_order.h"
 
@@ -19,7 +20,7 @@ static Py_ssize_t extra_index = -1;
 static PyObject* resolve_code = nullptr;   // Python: code -> what to do with its frames while rehearsing
 static PyObject* capture_frame = nullptr;  // Python: (compiled, function, locals) -> bool
 static PyObject* trampoline = nullptr;     // code of `lambda r: r`
-static PyObject *name_note_receiver, *name_note_function, *name_note_class, *name_refuse, *name_frames, *name_answered;
+static PyObject *name_note_function, *name_note_class, *name_refuse, *name_frames, *name_answered;
 
 // What the hook knows about a code object, kept with the code object itself.
 struct CodeInfo {
@@ -137,58 +138,6 @@ static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyOb
   for (auto& d : found->second)
     if (copy[d.slot] == d.original.get()) copy[d.slot] = d.imported.get();
   return PyObject_Vectorcall(callable.get(), copy.data(), n, nullptr);
-}
-
-// Whether an entry of a class's dictionary is a function, or a descriptor of CPython's that holds it.
-static bool holds_function(PyObject* value, PyObject* function) {
-  if (value == function) return true;
-  PyTypeObject* kind = Py_TYPE(value);
-  static const char* const parts[] = {"fget", "fset", "fdel", "__func__"};
-  int first = kind == &PyProperty_Type ? 0 : 3;
-  if (first == 3 && kind != &PyStaticMethod_Type && kind != &PyClassMethod_Type) return false;
-  for (int i = first; i < (first ? 4 : 3); i++) {
-    Ref part = Ref::steal(PyObject_GetAttrString(value, parts[i]));  // safe: a member of a type of CPython's, exactly
-    if (!part) PyErr_Clear();
-    if (part.get() == function) return true;
-  }
-  return false;
-}
-
-// The names under which a class or its bases hold a Python function.  Static types hold none.
-static Ref names_of(PyTypeObject* cls, PyObject* function) {
-  Ref names = Ref::steal(PyList_New(0));
-  PyObject* mro = cls->tp_mro;
-  for (Py_ssize_t i = 0; names && mro && i < PyTuple_GET_SIZE(mro); i++) {
-    PyTypeObject* base = (PyTypeObject*)PyTuple_GET_ITEM(mro, i);
-    if (!(base->tp_flags & Py_TPFLAGS_HEAPTYPE)) continue;
-    PyObject *name, *value;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(base->tp_dict, &position, &name, &value))
-      if (holds_function(value, function) && PyList_Append(names.get(), name) < 0) return Ref();
-  }
-  return names;
-}
-
-// A function runs on an instance of a class, or on the class itself: if C code found it there, under whatever names,
-// that is a guarded fact.
-static int note_held(Rehearsal* r, PyTypeObject* cls, PyObject* function) {
-  if (!(cls->tp_flags & Py_TPFLAGS_HEAPTYPE)) return 0;
-  if (!r->receivers.insert({(PyObject*)cls, function}).second) return 0;
-  Ref names = names_of(cls, function);
-  if (!names) return -1;
-  if (!PyList_GET_SIZE(names.get())) return 0;
-  PyObject* args[] = {(PyObject*)cls, names.get()};
-  return Ref::steal(ask_session(r, name_note_receiver, args, 2)) ? 0 : -1;
-}
-
-// The code's parameter number 0 is `self` of a method that C code may have looked up, or `cls` of a class method.
-static int note_receiver(Rehearsal* r, PyObject* function, PyObject* const* locals) {
-  PyCodeObject* code = (PyCodeObject*)PyFunction_GET_CODE(function);
-  if (code->co_argcount == 0 || !locals[0]) return 0;
-  PyTypeObject* type = Py_TYPE(locals[0]);
-  if (type->tp_flags & Py_TPFLAGS_HEAPTYPE && note_class(r, (PyObject*)type) < 0) return -1;
-  if (note_held(r, type, function) < 0) return -1;
-  return PyType_Check(locals[0]) ? note_held(r, (PyTypeObject*)locals[0], function) : 0;
 }
 
 constexpr int kWaits = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
@@ -627,7 +576,6 @@ bool init_hook(PyObject* module) {
   set_evaluator(slot<evaluate>);
   extra_index = request_code_extra(slot<free_info>);
   name_note_function = PyUnicode_InternFromString("note_function");
-  name_note_receiver = PyUnicode_InternFromString("note_receiver");
   name_note_class = PyUnicode_InternFromString("note_class");
   name_refuse = PyUnicode_InternFromString("refuse");
   name_frames = PyUnicode_InternFromString("frames");
