@@ -19,6 +19,7 @@ from torch.fx.graph_module import GraphModule
 from .. import config
 from ..capture.compile_entry import Backend as UsedBackend
 from ..exc import BackendCompilerFailed, InvalidBackend, SkipFrame
+from ..graph.fx.node_metadata import fill_examples
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.scopes import insist
@@ -168,6 +169,8 @@ def name_of(backend: Backend) -> str:
     return getattr(inner, "compiler_name", None) or getattr(inner, "__name__", None) or type(inner).__name__
 
 
+#: framelift's own backends, which do not read what a graph says of its nodes
+_OWN = frozenset(id(backend) for backend in BACKENDS.values())
 _used: dict[int, Any] = {}  # backends that have compiled something and have a `reset`
 
 
@@ -250,6 +253,8 @@ def compile_graph(
     wanted = reference(graph_module, example_inputs) if config.verify_correctness else None
     try:
         with tracing(context), contextlib.closing(context):
+            if fake_mode is None and id(inner) not in _OWN and context.fake_mode is not None:
+                fill_examples(graph_module, context.fake_mode)
             compiled = compiler(graph_module, list(example_inputs))
         surroundings.failed = False
     except SkipFrame:
@@ -284,6 +289,7 @@ def used_by_drivers(found: Backend, background: Any = None, shared: Any = None) 
         shared is not None and getattr(inner, "reuses_equal_graphs", False) is True,
         getattr(inner, "runs_graphs_eagerly", False) is True,
         getattr(inner, "unrolls_recurrent_networks", False) is True,
+        id(inner) not in _OWN,
     )
 
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPILED", "MOST_ATTEMPTS", "REHEARSED", "Attempted", "Attempts", "attempt"]
 
+#: the key of a session's notes for the interrupt at which its graph ends
+ENDING = "ending"
 #: rehearsals of one capture, breaks not counted; what is found then is used as it is
 MOST_ATTEMPTS = 64
 
@@ -288,6 +290,7 @@ def attempt(
                     breaks, attempts.once, attempts.function, attempts.locals, stop, session.world.dynamism
                 )
                 session, plan = broken or (session, None)
+                session.notes[ENDING] = stop
         if plan is None:
             return Attempted(first, session, None, stop, None, [])
         try:

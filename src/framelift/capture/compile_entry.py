@@ -13,6 +13,7 @@ from .. import _core
 from ..cache.refusals import NotMine
 from ..exits import PLAIN, build_entry
 from ..graph.fx.examples import examples_for, without_alpha
+from ..graph.fx.node_metadata import carry_over, describe, fill_examples
 from ..graph.fx.placeholder_names import name_placeholders
 from ..graph.fx.saved_tensor_nodes import compiling_hooks
 from ..graph.symbols.numbers import Float
@@ -37,6 +38,7 @@ from .around.stages import (
     wrapped,
 )
 from .around.symbolic_entries import Relations, check_promises, first_given, names_for, preamble_of
+from .dynamo_functions import override_cudagraphs
 from .equal_graphs import compile_once
 from .freezing import frozen
 from .records.captures import Capture, ending
@@ -71,6 +73,7 @@ class Backend:
     reuses_graphs: bool = False  # what the backend gives for one graph serves for an equal one
     is_eager: bool = False  # graphs run as they are, operation by operation
     unrolls: bool = False  # every step of a recurrent network is written out
+    described: bool = False  # it may read what a graph says of its nodes
 
 
 class Parts(NamedTuple):
@@ -186,6 +189,7 @@ def _compiled_graph(
     if session.recorder.symbols is not None and type(session) is not _Over:
         info.given = first_given(session, finished)
     module.compile_subgraph_reason = ending(session)
+    _say_more(session, finished, info, backend)
     run = Run(replace(finished, inputs=[], arguments=None))  # lives as long as the entry; these are the program's
     with info.phase("backend"):
         compile_graph = _compiler_of(session, finished, info, backend)
@@ -203,6 +207,19 @@ def _compiled_graph(
     is_compiled = compiled is not module and compiled != module.forward
     made: Callable[..., Any] = wrapped(AROUND_GRAPH, graph, Graph(session, plan, finished, run, is_compiled))
     return made
+
+
+def _say_more(session: Session, finished: Finished, info: Capture, backend: Backend) -> None:
+    """Metadata for backends that may read it, and of graphs that were compiled."""
+    module = finished.graph_module
+    if info.owner is not None:
+        carry_over(module, info.owner())
+    annotation = session.notes.get(override_cudagraphs) if type(session) is not _Over else None
+    if annotation is not None:
+        module.meta["cudagraph_annotation"] = annotation
+    if backend.described and type(session) is not _Over:
+        arguments = finished.inputs if finished.arguments is None else finished.arguments
+        describe(module, arguments, session.world.memo, session.function.__code__, info.compile_id)
 
 
 def _compiler_of(session: Session, finished: Finished, info: Capture, backend: Backend) -> Any:
@@ -225,6 +242,8 @@ def _compiler_of(session: Session, finished: Finished, info: Capture, backend: B
         without_alpha(finished.graph_module)
 
     def compile_graph(graph_module: Any, _inputs: Any) -> Any:
+        if backend.described:
+            fill_examples(graph_module, mode)
         with watching:
             return compiler(graph_module, examples, fake_mode=mode)
 

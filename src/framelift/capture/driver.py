@@ -412,7 +412,7 @@ class Driver:
 
 def _for_backend(moment: Moment, backend: Backend) -> Moment:
     """With what the backend will do to the graph."""
-    return moment._replace(plain=backend.is_eager, unrolls=backend.unrolls)
+    return moment._replace(plain=backend.is_eager, unrolls=backend.unrolls, described=backend.described)
 
 
 def _is_below_autograd() -> bool:

@@ -5,6 +5,7 @@ The package is not imported, so its functions are known by file and name alone.
 
 from __future__ import annotations
 
+import importlib
 import os
 import types
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["DYNAMO", "of_dynamo"]
+__all__ = ["DYNAMO", "of_dynamo", "override_cudagraphs"]
 
 DYNAMO = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "_dynamo") + os.sep
 #: plain helpers, which the graphs of compiled autograd call
@@ -92,8 +93,16 @@ def _made_plainly(session: Session, callable_: Any, args: tuple[Any, ...], kwarg
     return callable_(*args, **kwargs)
 
 
-#: context managers whose entering and leaving says something to other front ends alone
-_SILENT = frozenset({"CudagraphOverrideContextManager.__enter__", "CudagraphOverrideContextManager.__exit__"})
+def override_cudagraphs(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """torch._dynamo.override_cudagraphs entered in captured code: its graph says so to the backend."""
+    read = session.load_attr if not _core.is_internal(args[0]) else getattr
+    made = getattr(importlib.import_module("torch._inductor"), "_CudagraphAnnotation", None)
+    if made is not None:  # before torch 2.12 there is none
+        session.notes[override_cudagraphs] = made(read(args[0], "fwd"), read(args[0], "bwd"))
+
+
+#: context managers whose leaving says something to other front ends alone
+_SILENT = frozenset({"CudagraphOverrideContextManager.__exit__"})
 
 
 def of_dynamo(code: types.CodeType) -> Any:
@@ -102,6 +111,8 @@ def of_dynamo(code: types.CodeType) -> Any:
         return _graph_break
     if code.co_qualname in ("DynamoConfigPatchProxy.__enter__", "DynamoConfigPatchProxy.__exit__"):
         return _patched
+    if code.co_qualname == "CudagraphOverrideContextManager.__enter__":
+        return override_cudagraphs
     if code.co_qualname in _SILENT:
         return _nothing
     if code.co_filename in _RUNTIME:

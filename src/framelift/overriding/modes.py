@@ -95,6 +95,7 @@ class Moment(NamedTuple):
     transforms: Sequence[Any] = ()  # interpreters of function transforms that the call is inside of
     plain: bool = False  # the graph will be run as it is, so transforms act on it
     unrolls: bool = False  # a compiler that writes out every step of a recurrent network
+    described: bool = False  # the backend may read what nodes belong to
 
 
 @scope

@@ -68,6 +68,7 @@ class Recorder:
     def __init__(self, tape: list[Step] | None = None) -> None:
         self.callbacks, self.options, self.gradients = Callbacks(), Options(), Gradients()
         self.tape: list[Step] = [] if tape is None else tape  # of the body being recorded, if there is one
+        self.annotations: list[dict[str, Any]] = []  # of torch.fx.traceback.annotate, in force now
         self._main_tape = self.tape
         self.exchanged = False  # a leaf got other memory (tensor_writes.py)
         self.overrides = False  # a tensor of an overriding subclass was met
@@ -412,6 +413,7 @@ class Recorder:
             outcome.effect or own,
             UNKNOWN if own else outcome.stays,
         )
+        step.custom = self.annotations[-1] if self.annotations else None
         self.tape.append(step)
         return step
 

@@ -34,9 +34,8 @@ from ..bytecode.resume import Point, point_of
 from ..graph.symbols.unread_text import UnreadText
 from ..higher_order.triton_kernels import meet_triton
 from ..overriding import modes, tensor_attributes
-from ..recording import grad_flags, relations_of_values
+from ..recording import described_tape, grad_flags, relations_of_values
 from ..recording.known_values import guard_result, guard_text, guard_values
-from ..recording.recorder import Recorder
 from ..substitutes.marks import disabled, follow_options, forbidden
 from ..substitutes.numbers.membership import contains
 from ..substitutes.numbers.pure_calls import taken_by_c_code
@@ -107,7 +106,7 @@ class Session:
         self.function_origin = const(function)
         moment = moment or modes.Moment(_core.torch_state(), [])
         self.moment, self.state, self.active_modes = moment, moment.state, moment.modes
-        self.recorder = Recorder(tape)
+        self.recorder = described_tape.recorder_for(self, tape)
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.world.generator = self.recorder.drawing.meet
         self.world.of_tensor = functools.partial(tensor_attributes.by_descriptor, self)

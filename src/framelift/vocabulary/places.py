@@ -15,6 +15,8 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from .. import _core
 
 __all__ = [
@@ -170,15 +172,18 @@ def stack_text(flat: tuple[Any, ...]) -> str:
     return found[1]
 
 
+_CALLS_OF_MODULES = torch.nn.modules.module.__file__
 _rows: dict[tuple[int, int], tuple[types.CodeType, str]] = {}
 
 
 def _row(code: types.CodeType, offset: int) -> str:
-    """One frame of a stack trace."""
+    """One frame of a stack trace; none for what calls a module's forward, which is nothing of the program's."""
     found = _rows.get((id(code), offset))
     if found is None:
         if len(_rows) >= _MOST_KNOWN:
             _rows.clear()
+        if code.co_filename == _CALLS_OF_MODULES:
+            return ""
         file, line = code.co_filename, _core.location(code, offset)[0] or code.co_firstlineno
         text = f'  File "{file}", line {line}, in {code.co_qualname}\n    {linecache.getline(file, line).strip()}\n'
         found = _rows[id(code), offset] = (code, text)

@@ -22,7 +22,7 @@ from ... import _core
 from ...graph.analysis.provenance import Link
 from ...guards.misses import Miss
 from ...guards.sentences import described, path
-from ...vocabulary.places import Place
+from ...vocabulary.places import Place, places_of, summary
 from ...vocabulary.scopes import scope
 from ..resumed import Resumed
 from .events import notify
@@ -219,8 +219,12 @@ class GraphCompileReason:
 
 def ending(session: Session) -> GraphCompileReason:
     """Whether a session's graph ends at a break, or where the frame returns."""
-    at_break = getattr(session, "point", None) is not None
-    return GraphCompileReason("graph break" if at_break else "return_value", graph_break=at_break)
+    if getattr(session, "point", None) is None:
+        return GraphCompileReason("return_value", graph_break=False)
+    stop = getattr(session, "notes", {}).get("ending")
+    if stop is None:
+        return GraphCompileReason("graph break")
+    return GraphCompileReason(stop.sentence, list(summary(places_of(stop.places))))
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)

@@ -16,7 +16,7 @@ from ..._core import is_a
 from ...bytecode.resume import parameter_count
 from ...vocabulary.origins import Origin
 
-__all__ = ["identifier", "name_placeholders", "source_name"]
+__all__ = ["closed_over", "identifier", "name_placeholders", "source_name"]
 
 _NO_LETTERS = re.compile("[^0-9A-Za-z]+")
 _MARK = "_dynamo_static_input_type"  # left on a tensor by mark_static_address
@@ -36,7 +36,7 @@ def source_name(origin: Origin, root: types.CodeType | None = None) -> str:
         "" if origin.step == "item" and origin.base is not None and origin.base.step == "dict" else "_"
     )  # an attribute, or an item
     while origin.base is not None:
-        variable = _closed_over(origin, root)
+        variable = closed_over(origin, root)
         if variable is not None:
             parts += [variable, "L"]
             break
@@ -48,7 +48,7 @@ def source_name(origin: Origin, root: types.CodeType | None = None) -> str:
     return _NO_LETTERS.sub("_", "_".join(reversed(parts))).strip("_") + end
 
 
-def _closed_over(origin: Origin, root: types.CodeType | None) -> str | None:
+def closed_over(origin: Origin, root: types.CodeType | None) -> str | None:
     """The name of the variable of a closure that this is the cell of."""
     if origin.step != "cell" or origin.base is None:
         return None

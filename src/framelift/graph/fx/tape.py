@@ -43,7 +43,7 @@ class Step:
     modules being called, where somebody wants to know (export/strict_session.py).
     """
 
-    __slots__ = ("args", "effect", "inputs", "kwargs", "modules", "places", "state", "stays", "target")
+    __slots__ = ("args", "custom", "effect", "inputs", "kwargs", "modules", "places", "state", "stays", "target")
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class Step:
         self.effect = effect
         self.places = places()
         self.modules: Any = None
+        self.custom: Any = None  # what the program says of it
 
     def __repr__(self) -> str:
         return f"<step {self.target.name}{' !' if self.effect else ''}>"
@@ -246,6 +247,8 @@ class _Builder:
             node.meta["effect"] = True
         if step.modules is not None:
             node.meta["nn_module_stack"] = step.modules
+        if step.custom:
+            node.meta["custom"] = dict(step.custom)
 
     def _argument(self, kept: Any) -> Any:
         if type(kept) is not torch.Generator:

@@ -207,9 +207,31 @@ def _profile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     return _Profiler()
 
 
+@substitute(contextlib.nullcontext.__enter__)
+def _enter_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One that stands for torch.fx.traceback.annotate: nodes recorded inside carry its notes."""
+    notes = session.notes.get(_annotate_by, {}).get(id(args[0]))
+    if notes is not None:
+        stack = session.recorder.annotations
+        stack.append({**(stack[-1] if stack else {}), **notes[1]})
+    return session.load_attr(args[0], "enter_result")
+
+
+@substitute(contextlib.nullcontext.__exit__)
+def _leave_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if id(args[0]) in session.notes.get(_annotate_by, {}) and session.recorder.annotations:
+        session.recorder.annotations.pop()
+
+
+_annotate_by = "annotations"  # of a session's notes: contexts by their id, each with what it says
+
+
 if hasattr(torch.fx.traceback, "annotate"):
 
     @substitute(torch.fx.traceback.annotate)
     def _annotate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Notes for whoever reads the graph; ours carries none."""
-        return contextlib.nullcontext()
+        """Notes for whoever reads the graph; eager mode, after a break, has no use for them."""
+        made = contextlib.nullcontext()
+        notes = session.notes.setdefault(_annotate_by, {})
+        notes[id(made)] = made, args[0] if args else kwargs["annotation_dict"]
+        return made

@@ -1,0 +1,63 @@
+"""A tape that knows the modules being called at each step, for backends that ask what a node belongs to."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..bytecode import source_of
+from ..graph.fx.source_names import module_path
+from ..vocabulary.class_reads import module_of, qualname_of
+from ..vocabulary.own_code import is_beginning
+from .recorder import Recorder
+
+if TYPE_CHECKING:
+    from ..graph.fx.tape import Step
+    from ..rehearsal.session import Session
+
+__all__ = ["DescribedTape", "recorder_for"]
+
+_CALL = torch.nn.Module._call_impl.__code__
+
+
+def recorder_for(session: Session, tape: list[Any] | None) -> Recorder:
+    """The recorder of a session, on the tape given or on one of the kind that its backend wants."""
+    described = tape is None and session.moment.described
+    return Recorder(DescribedTape(session) if described else tape)
+
+
+def _shown(cls: type) -> Any:
+    """A class that its module holds; another by its name, so that it can go while the graph stays."""
+    found: Any = sys.modules.get(module_of(cls))
+    for name in qualname_of(cls).split("."):
+        found = getattr(found, "__dict__", {}).get(name)
+    return cls if found is cls else f"{module_of(cls)}.{qualname_of(cls)}"
+
+
+class DescribedTape(list[Any]):
+    """Steps know the modules that are called; those made inside have no path, and are left out."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+
+    def append(self, step: Step) -> None:
+        step.modules = self._stack() or None
+        super().append(step)
+
+    def _stack(self) -> dict[str, tuple[str, Any]]:
+        """The modules being called, outermost first, as `nn_module_stack` has them."""
+        found: list[tuple[str, tuple[str, Any]]] = []
+        frame: types.FrameType | None = sys._getframe(2)
+        while frame is not None and not is_beginning(frame.f_code):
+            if source_of(frame.f_code) is _CALL:
+                module = frame.f_locals.get("self")
+                record = self.session.world.memo.get(id(module))
+                if record is not None:
+                    path = module_path(record.origin, self.session.function.__code__)
+                    found.append((str(id(module)), (path, _shown(type(module)))))
+            frame = frame.f_back
+        return dict(reversed(found))
