@@ -171,6 +171,8 @@ def _saved(key: str, entry: Any) -> None:
     known = [part for part in parts if part is not None]
     if keys and len(known) == len(keys) and len({path for path, _ in known}) == 1:
         _write(known[0][0], key, dict(zip(keys, (kernels for _, kernels in known), strict=True)))
+    elif known:
+        topic("graph").info("a compiled graph is not noted: %d of its %d parts are known", len(known), len(keys))
 
 
 def _inductor_keys(entry: Any) -> list[str]:
@@ -187,7 +189,7 @@ def _write(path: str, key: str, kernels: dict[str, Kernels | None]) -> None:
 
     from .loaded_graph import digests
 
-    with contextlib.suppress(OSError):  # a note less
+    try:
         known = {one: digests(FxGraphCache, one) for one in kernels} | {key: digests(AOTAutogradCache, key)}
         os.makedirs(os.path.dirname(path), exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
@@ -196,6 +198,8 @@ def _write(path: str, key: str, kernels: dict[str, Kernels | None]) -> None:
             json.dump(note, file)
         os.replace(temporary, path)
         _collect(note)
+    except OSError as error:  # a note less
+        topic("graph").info("a compiled graph is not noted: %s: %s", type(error).__name__, error)
 
 
 def _collect(note: dict[str, Any]) -> None:
