@@ -8,6 +8,8 @@
 #   make sanitize                all tests, the core built with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make law PROGRAMS=20000      the big run of the law test
 #   make matrices                every kind of object x every touch x every change, each compared with eager
+#   make wheel                   a wheel for this Python and torch, in build/wheel, tried in an environment without a compiler
+#   make newcomer                the first hour of a new user: the wheel, every program of the documentation, examples, site
 #   make docs                    the documentation site, in build/site
 #   make reasons                 the pages of docs/reasons, from their declarations
 #   make pictures                the pictures of docs/design.md, from the imports in the source
@@ -27,7 +29,7 @@ export PYTHONPATH := $(CURDIR)/src
 RUN = "$$(cat build/python)"
 NATIVE = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: demo test test-mirror sanitize law matrices bench docs reasons pictures figures build clean FORCE
+.PHONY: wheel newcomer demo test test-mirror sanitize law matrices bench docs reasons pictures figures build clean FORCE
 
 demo: build/built
 	$(RUN) demo/demo.py
@@ -57,6 +59,12 @@ matrices: build/built
 bench: build/built
 	$(RUN) benchmarks/capture.py
 	$(RUN) benchmarks/call.py
+
+wheel: build/python
+	$(RUN) tools/newcomer.py --only install
+
+newcomer: build/python
+	$(RUN) tools/newcomer.py
 
 docs: build/built reasons
 	$(RUN) tools/docs.py
