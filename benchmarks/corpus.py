@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import math
 import os
@@ -63,9 +64,8 @@ def _graphs(counted: list[int]) -> Callable[..., Any]:
 
 def measure(case: Any) -> dict[str, Any]:
     """The figures of one model: seconds for a capture and for a call, and graphs, of each front end."""
-    from common import FRONT_ENDS, cpu_seconds, reset
-
     import torch
+    from common import FRONT_ENDS, cpu_seconds, reset
 
     built = case.build()
     grad = contextlib.nullcontext if built.grad else torch.no_grad
@@ -85,7 +85,7 @@ def measure(case: Any) -> dict[str, Any]:
             built = case.build()
             counted: list[int] = []
             compiled = compile_(built.target, backend=_graphs(counted))
-            captures[name].append(cpu_seconds(lambda: call(compiled)) - plain)
+            captures[name].append(cpu_seconds(functools.partial(call, compiled)) - plain)
             figures[f"{name}_graphs"] = len(counted)
     for name, seconds in captures.items():
         figures[f"{name}_capture"] = max(min(seconds[1:]), 1e-6)
@@ -126,7 +126,6 @@ def each(corpus: str, names: list[str]) -> None:
     import logging
 
     import common  # noqa: F401  (both front ends, once for all models)
-    import torch._dynamo
 
     logging.getLogger("torch._dynamo").setLevel(logging.ERROR)
     cases = _cases(corpus)
