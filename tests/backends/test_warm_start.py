@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import types
 
 import pytest
 import torch
@@ -311,3 +312,27 @@ def test_functions_that_generated_code_calls():
     from framelift.backends.generated_code import _EXTERN
 
     assert {name: getattr(extern_kernels, name) for name in _EXTERN} == _EXTERN
+
+
+def test_loaded_code_starts_no_processes_for_kernels():
+    from framelift.backends.generated_code import _Compile
+
+    assert _Compile({}).triton.__self__.use_process_pool() is False
+
+
+@pytest.mark.parametrize("own", [None, "/somewhere/else"])
+def test_launchers_are_kept_where_later_processes_look(own, monkeypatch):
+    from torch._inductor.runtime.runtime_utils import triton_cache_dir
+
+    from framelift.backends.triton_launchers import launchers_beside_kernels
+
+    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
+    beside = triton_cache_dir(1)
+    if own is not None:
+        monkeypatch.setenv("TRITON_CACHE_DIR", own)
+    on_cuda = types.SimpleNamespace(is_cuda=True, device=torch.device("cuda", 1))
+    with launchers_beside_kernels([3, torch.ones(1), on_cuda]):
+        assert os.environ["TRITON_CACHE_DIR"] == (own or beside)
+    assert os.environ.get("TRITON_CACHE_DIR") == own
+    with launchers_beside_kernels([torch.ones(1)]):
+        assert os.environ.get("TRITON_CACHE_DIR") == own

@@ -25,6 +25,7 @@ from .registrations import register
 from .repeated_layers import fold_repeated_layers, one_schema_per_layer
 from .surroundings import settings_kept
 from .symbolic_floats import following_floats, takes_floats
+from .triton_launchers import launchers_beside_kernels
 
 __all__ = ["aot_autograd", "aot_eager", "boxed", "eager", "inductor"]
 
@@ -255,7 +256,7 @@ def _compile_inner(note: str | None, has_floats: bool, *args: Any, **kwargs: Any
 
     if "get_decomp_fn" in kwargs:  # a part of the key, and kept with the result: a function that can be named
         kwargs["get_decomp_fn"] = _float_decompositions if has_floats else _inductor_decompositions
-    with settings_kept(), _core.SignalsRun():
+    with settings_kept(), _core.SignalsRun(), launchers_beside_kernels(args[1]):
         compiled = compile_fx_inner(*args, **kwargs)
     warm_start.note_compiled(note, compiled)
     return compiled

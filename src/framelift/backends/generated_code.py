@@ -76,6 +76,8 @@ class _Compile:
     def __getattr__(self, name: str) -> Any:
         if self._theirs is None:
             self._theirs = importlib.import_module("torch._inductor.async_compile").AsyncCompile()
+            # The kernels are on disk: other processes would be started for nothing, and waited for by nobody.
+            self._theirs.use_process_pool = lambda: False
         return getattr(self._theirs, name)
 
 
