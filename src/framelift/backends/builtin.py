@@ -171,6 +171,17 @@ def inductor(
     )
 
 
+def _compiler_config(mode: str | None = None, options: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Inductor's settings with those of one compile."""
+    from torch._inductor.compile_fx import get_patched_config_dict
+
+    found: dict[str, Any] = get_patched_config_dict(config_patches=_inductor_config(mode, options))
+    return found
+
+
+setattr(inductor, "get_compiler_config", _compiler_config)
+
+
 def _compiled(
     graph_module: GraphModule,
     example_inputs: Sequence[torch.Tensor],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import importlib
 import importlib.metadata
 import sys
 from collections.abc import Callable, Sequence
@@ -100,6 +101,20 @@ def _entry_points() -> dict[str, Any]:
     return {name: points[name] for name in points.names}
 
 
+#: backends that torch registers when one of these modules of torch._dynamo.backends is imported
+_IN_TORCH = {
+    "tvm": "tvm",
+    "openxla": "torchxla",
+    "invoke_subgraph": "debugging",
+    "aot_eager_decomp_partition_crossref": "debugging",
+    "aot_eager_decomp_partition_with_mode": "debugging",
+    "relu_compile_error_TESTING_ONLY": "debugging",
+    "relu_runtime_error_TESTING_ONLY": "debugging",
+    "relu_accuracy_error_TESTING_ONLY": "debugging",
+    "non_leaf_compile_error_TESTING_ONLY": "debugging",
+}
+
+
 def _of_torch() -> dict[str, Any]:
     """Backends that are registered with TorchDynamo, by a program that uses it or by torch itself; those that have
     namesakes here are left out.
@@ -129,6 +144,8 @@ def lookup_backend(compiler_fn: str | Backend) -> Backend:
         if not callable(compiler_fn):
             raise InvalidBackend(f"a backend is a name or a callable, not {type(compiler_fn).__name__}")
         return compiler_fn
+    if compiler_fn in _IN_TORCH and compiler_fn not in _of_torch():
+        importlib.import_module(f"torch._dynamo.backends.{_IN_TORCH[compiler_fn]}")
     found = BACKENDS.get(compiler_fn) or _of_torch().get(compiler_fn)
     if found is None:
         point = _entry_points().get(compiler_fn)
@@ -149,6 +166,12 @@ def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str
     extra: dict[str, Any] = {}
     if mode is not None and mode != "default":
         extra["mode"] = mode
+    if options and options.get("use_aoti"):
+        if found is not BACKENDS["inductor"]:
+            raise RuntimeError("options={'use_aoti': True} is for the backend inductor")
+        rest = {key: value for key, value in options.items() if key != "use_aoti"}
+        made: Backend = torch._TorchCompileAOTInductorWrapper(mode, rest, None)
+        return made
     if options:
         extra["options"] = options
     if extra and hasattr(found, "check"):
@@ -158,6 +181,14 @@ def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str
 
 def _inner(backend: Backend) -> Any:
     return backend.func if isinstance(backend, functools.partial) else backend
+
+
+def compiler_config_of(backend: Backend) -> Callable[[], Any] | None:
+    """`get_compiler_config` of a backend, with the mode and options that are bound to it."""
+    shown = getattr(_inner(backend), "get_compiler_config", None)
+    if shown is None or not isinstance(backend, functools.partial):
+        return shown
+    return functools.partial(shown, **backend.keywords)
 
 
 def name_of(backend: Backend) -> str:

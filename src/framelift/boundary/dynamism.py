@@ -21,6 +21,7 @@ from ..graph.metadata.facts import is_parameter
 from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..vocabulary.origins import Origin
 from .becomes.leaves import is_leaf
+from .named_sources import named_now
 
 __all__ = [
     "Dynamism",
@@ -128,7 +129,8 @@ class Dynamism:
         self.keyed: list[
             str
         ] = []  # places of dictionaries that are read key by key, and lengths of lists read element by element
-        self.quiet = not known and not everything and not self.values
+        self.named = named_now() if marks else None
+        self.quiet = not known and not everything and not self.values and self.named is None
 
     def number(self, value: Any, origin: Origin) -> bool:
         """Whether the number found at `origin` becomes symbolic."""
@@ -143,6 +145,8 @@ class Dynamism:
         known = self.known.get(place)
         if known is not None:
             return known is True
+        if self.named is not None and self.named.number(value, origin):
+            return True
         if self.everything and is_argument(origin) and value not in (0, 1):
             return True
         old = self._before(place)
@@ -257,6 +261,10 @@ class Dynamism:
 
     def dims(self, tensor: torch.Tensor, origin: Origin) -> tuple[frozenset[int], Marks]:
         """The dimensions of a tensor whose sizes become symbolic, and the user's marks."""
+        if self.named is not None and _core.of_tensor(tensor, "layout") is torch.strided:
+            dynamic, unbacked = self.named.dims(tensor, origin)
+            if dynamic or unbacked:
+                return dynamic | unbacked | self._dims(tensor, origin), Marks({}, unbacked)
         if not _core.own_dict(tensor) or not self.marks:
             if self.quiet:
                 return _NONE, NO_MARKS

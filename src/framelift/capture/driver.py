@@ -140,6 +140,8 @@ class Driver:
             if pool is not None and self._take_over(pool, entries, locals_):
                 return True
             seen = self.seen.get(function.__code__)
+            if seen is not None and seen.left_by_backend:
+                return False
             if seen is not None and seen.given_up:
                 self.record.refuse("defect", function.__code__)
                 return False
@@ -338,7 +340,7 @@ class Driver:
         origins = [world.memo[id(t)].origin if is_a(t, torch.Tensor) else t for t in inputs]
         with info.phase("guards"):
             program, info.explain = build_program(
-                self.hooks.guards(world.guards), origins, externals, world.all_distinct(), session.state
+                self.hooks.guards(world.guards, world.memo), origins, externals, world.all_distinct(), session.state
             )
         if keeper is not None:
             keeper.keep(made, origins, externals, info, lines)
@@ -370,6 +372,8 @@ class Driver:
             info.reason, info.reason_id = stop.sentence, stop.reason.id
             info.where = shown_stack(info.stop.places)
             self._log_break(info)
+            if info.reason_id == "backend-skip" and info.code is not None:
+                self._learned(info.code).left_by_backend = True
             if stop.error is not None:
                 raise stop.error
             if stop.operator or fatal:

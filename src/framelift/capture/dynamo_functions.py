@@ -134,6 +134,7 @@ _BY_NAME: dict[str, Any] = {
     "is_compiling": _compiling,
     "patch_dynamo_config": _made_plainly,
     "override_cudagraphs": _made_plainly,
+    "disable_nested_graph_breaks": _made_plainly,
     "_set_stance": forbidden,
     "mark_static": _nothing,
     "graph_break": refusing("graph-break"),

@@ -42,6 +42,7 @@ class Learned:
         self.captures = 0  # so far, whatever became of their entries
         self.entered = False  # whether a capture gave an entry
         self.given_up = False  # a defect of framelift keeps it from being captured
+        self.left_by_backend = False  # the backend asked to run it eagerly
         self.blocks = False  # it failed to be compiled in the background
         self.warned: set[Any] = set()  # causes whose limit was reported
         self.classes: dict[

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _core, config
-from ..backends.registry import get_default_backend, lookup, reset_backends, used_by_drivers
+from ..backends.registry import compiler_config_of, get_default_backend, lookup, reset_backends, used_by_drivers
 from ..boundary.becomes.leaves import is_leaf
 from ..bytecode import branches
 from ..capture import equal_graphs, sharing, stance
@@ -167,6 +167,7 @@ def _as_asked(model: Any, compiled: Any, again: Callable[[Any], Any], waits: boo
         return compiled
     wrapper: Any = OptimizedModule(model, compiled, again)
     wrapper._torchdynamo_orig_callable = model.forward
+    vars(wrapper)["get_compiler_config"] = getattr(compiled, "get_compiler_config", None)
     if waits:
         vars(wrapper)["wait"] = vars(compiled)["wait"]
     return wrapper
@@ -231,7 +232,8 @@ def _describe(compiled: Any, model: Any, backend: Any) -> None:
     compiled._torchdynamo_orig_callable = compiled._torchdynamo_inline = model
     compiled._torchdynamo_wrapper_id = id(compiled)
     compiled._is_torch_compile = True
-    compiled.get_compiler_config = getattr(backend, "get_compiler_config", None)
+    compiled._isolate_recompiles_id = id(compiled)
+    compiled.get_compiler_config = compiler_config_of(backend)
 
 
 def _compile_class(cls: type, again: Callable[[Any], Any]) -> type:

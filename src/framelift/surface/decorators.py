@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import types
@@ -447,6 +448,12 @@ def dont_skip_tracing(fn: Any = None) -> Any:
     1
     """
     return _Nothing() if fn is None else fn
+
+
+@substitute(dont_skip_tracing)
+def _skips_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    given = [*args, *kwargs.values()]
+    return given[0] if given and given[0] is not None else contextlib.nullcontext()
 
 
 # Not framelift's own file, so that its frames are captured code.

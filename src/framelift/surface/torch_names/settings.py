@@ -38,7 +38,9 @@ def follow(settings: types.ModuleType) -> Callable[[], None]:
     cls.__setattr__ = follow  # type: ignore[method-assign]  # replaced on purpose
     before = {name: getattr(config, name) for name in _written(settings)}
     for name in before:
-        _take_over(settings, name, getattr(settings, name))
+        value = getattr(settings, name)
+        config.warn_without_effect(name, value, settings._config[name].default, _NAME)
+        _take_over(settings, name, value)
 
     def undo() -> None:
         cls.__setattr__ = write  # type: ignore[method-assign]  # put back

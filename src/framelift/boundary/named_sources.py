@@ -1,0 +1,76 @@
+"""Sizes and numbers that the environment says are dynamic, by where they come from or by their first value:
+`torch.compiler.config.dynamic_sources`, `unbacked_sources` and `dynamic_values`, and their variables.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .. import _core
+from ..graph.fx.source_names import source_text
+from ..vocabulary.origins import Origin
+
+__all__ = ["Named", "named_now"]
+
+Rule = tuple[str, int | None]  # a name or pattern, and the dimension, if it is about one
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What is dynamic, what is unbacked, and which first values say so."""
+
+    dynamic: tuple[Rule, ...]
+    unbacked: tuple[Rule, ...]
+    values: frozenset[int]
+
+    def dims(self, tensor: torch.Tensor, origin: Origin) -> tuple[frozenset[int], frozenset[int]]:
+        """(dynamic, unbacked) dimensions of the tensor found at `origin`."""
+        name, rank = source_text(origin), _core.of_tensor(tensor, "dim")
+        unbacked = _meant(self.unbacked, name, rank)
+        valued = {dim for dim in range(rank) if _core.tensor_size(tensor, dim) in self.values} if self.values else set()
+        return (_meant(self.dynamic, name, rank) | valued) - unbacked, unbacked
+
+    def number(self, value: Any, origin: Origin) -> bool:
+        """Whether the int found at `origin` is dynamic."""
+        if type(value) is not int:
+            return False
+        return value in self.values or bool(_meant((*self.dynamic, *self.unbacked), source_text(origin), 1))
+
+
+def _meant(rules: tuple[Rule, ...], name: str, rank: int) -> frozenset[int]:
+    found: set[int] = set()
+    for pattern, dim in rules:
+        if pattern == name or re.match(pattern, name):
+            found.update(range(rank) if dim is None else [dim] if dim < rank else [])
+    return frozenset(found)
+
+
+@functools.lru_cache(maxsize=16)
+def _parsed(dynamic: str, unbacked: str, values: str) -> Named | None:
+    if not (dynamic or unbacked or values):
+        return None
+    return Named(_rules(dynamic), _rules(unbacked), frozenset(int(one) for one in values.split(",") if one.strip()))
+
+
+def _rules(text: str) -> tuple[Rule, ...]:
+    """`"L['x']:0,L['y']"`: names or patterns, some with a dimension.
+
+    >>> _rules("L['x']:0, L['y']")
+    (("L['x']", 0), ("L['y']", None))
+    """
+    found: list[Rule] = []
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        name, colon, dim = part.rpartition(":")
+        found.append((name, int(dim)) if colon and dim.isdigit() else (part, None))
+    return tuple(found)
+
+
+def named_now() -> Named | None:
+    """What torch's configuration says now; None: nothing."""
+    options: Any = torch.compiler.config
+    return _parsed(options.dynamic_sources, options.unbacked_sources, getattr(options, "dynamic_values", ""))

@@ -1,0 +1,214 @@
+"""Switches of torch.compile that scripts set: sources of dynamic sizes, guard filters, backends by name, settings."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import warnings
+
+import pytest
+import torch
+import torch._dynamo
+from torch._dynamo.testing import CompileCounter
+
+import framelift
+
+X = torch.ones(3)
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    with framelift.installed():
+        torch._dynamo.reset()
+        yield
+        torch._dynamo.reset()
+
+
+def _count(sizes, dynamic=None, **settings):
+    counter = CompileCounter()
+
+    def f(x):
+        return x + 1
+
+    with torch.compiler.config.patch(**settings):
+        compiled = torch.compile(f, backend=counter, dynamic=dynamic)
+        for size in sizes:
+            assert torch.equal(compiled(torch.ones(*size)), torch.ones(*size) + 1)
+    return counter.frame_count
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"dynamic_sources": "L['x']"},
+        {"dynamic_sources": "L['y'], L.*"},
+        {"dynamic_sources": "L['x']:1"},
+        {"unbacked_sources": "L['x']:1"},
+        {"dynamic_values": "77"},
+    ],
+    ids=str,
+)
+def test_dynamic_from_the_first_call(settings):
+    assert _count([(2, 77), (2, 5), (2, 9)], **settings) == 1
+    assert _count([(2, 77), (2, 5), (2, 9)]) == 2
+
+
+def test_unbacked_sizes_include_zero_and_one():
+    assert _count([(1, 4), (0, 4), (7, 4)], unbacked_sources="L['x']") == 1
+
+
+def test_dynamic_numbers_by_source():
+    counter = CompileCounter()
+    with torch.compiler.config.patch(dynamic_sources="L['n']"):
+        f = torch.compile(lambda x, n: x * n, backend=counter)
+        for n in (3, 4, 5):
+            assert torch.equal(f(X, n), X * n)
+    assert counter.frame_count == 1
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = torch.nn.Linear(3, 3)
+        self.scale = 2
+
+    def forward(self, x):
+        return self.lin(x) * self.scale
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "keep_portable_guards_unsafe",
+        "keep_tensor_guards_unsafe",
+        "skip_guard_on_inbuilt_nn_modules_unsafe",
+        "skip_guard_on_all_nn_modules_unsafe",
+        "skip_guard_on_globals_unsafe",
+        "skip_all_guards_unsafe",
+    ],
+)
+def test_ready_made_guard_filters(name):
+    counts = {}
+    for kept, options in ((False, {"guard_filter_fn": getattr(torch.compiler, name)}), (True, None)):
+        torch._dynamo.reset()
+        compiled = torch.compile(Net(), backend="eager", options=options)
+        compiled(X)
+        counts[kept] = len(compiled._compiled.entries[0].info.guards)
+    assert counts[False] < counts[True]
+
+
+def test_filters_see_torchs_kinds_of_guards():
+    seen = []
+
+    def keep_tensors(entries):
+        seen.extend(entries)
+        return [entry.guard_type == "TENSOR_MATCH" for entry in entries]
+
+    counter = CompileCounter()
+    f = torch.compile(Net(), backend=counter, options={"guard_filter_fn": keep_tensors})
+    f(X)
+    kinds = {entry.guard_type for entry in seen}
+    assert {"TENSOR_MATCH", "TYPE_MATCH", "EQUALS_MATCH"} <= kinds
+    assert any(entry.orig_guard.source.is_unspecialized_builtin_nn_module() for entry in seen)
+    f._orig_mod.scale = 3
+    f(X)
+    assert counter.frame_count == 1
+    f(torch.ones(2, 3))
+    assert counter.frame_count == 2
+
+
+def test_a_hook_on_failures_that_fails(caplog):
+    def fails(failure):
+        assert failure.reason
+        raise ValueError("of the hook")
+
+    f = torch._dynamo.optimize("eager", guard_fail_fn=fails)(lambda x: x + 1)
+    with caplog.at_level(logging.ERROR, "framelift.guards"):
+        f(X), f(torch.ones(4))
+    assert "of the hook" in caplog.text
+
+
+def test_a_backend_that_skips_is_asked_once():
+    asked = []
+
+    def backend(graph_module, inputs):
+        asked.append(1)
+        raise torch._dynamo.exc.SkipFrame("no")
+
+    f = torch.compile(lambda x: x + 1, backend=backend)
+    for size in (3, 4, 5, 6):
+        assert torch.equal(f(torch.ones(size)), torch.ones(size) + 1)
+    assert len(asked) == 1
+
+
+def test_backends_of_torch_by_name():
+    for name in ("tvm", "openxla", "invoke_subgraph", "relu_compile_error_TESTING_ONLY"):
+        assert callable(torch._dynamo.lookup_backend(name))
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed):
+        torch.compile(torch.relu, backend="relu_compile_error_TESTING_ONLY")(X)
+
+
+def test_compiler_config():
+    plain = torch.compile(lambda x: x + 1).get_compiler_config()
+    tuned = torch.compile(Net(), options={"max_autotune": True}).get_compiler_config()
+    assert (plain["max_autotune"], tuned["max_autotune"]) == (False, True)
+
+
+def test_contexts_that_change_nothing_are_captured():
+    def f(x):
+        with torch._dynamo.dont_skip_tracing(), torch._dynamo.disable_nested_graph_breaks():
+            return x + 1
+
+    assert torch.equal(torch.compile(f, backend="eager", fullgraph=True)(X), X + 1)
+
+
+def test_parameters_in_the_graph():
+    graphs = []
+
+    def backend(graph_module, inputs):
+        graphs.append(graph_module)
+        return graph_module.forward
+
+    with torch._dynamo.config.patch(prepare_freezing=True), torch.no_grad():
+        torch.compile(Net(), backend=backend)(X)
+    assert [node.op for node in graphs[0].graph.nodes].count("get_attr") == 2
+
+
+def test_collecting_after_each_compile():
+    seen = []
+
+    def note(phase, info):
+        seen.append(info["generation"])
+
+    gc.callbacks.append(note)
+    try:
+        with torch._dynamo.config.patch(run_gc_after_compile=True):
+            torch.compile(lambda x: x + 1, backend="eager")(X)
+    finally:
+        gc.callbacks.remove(note)
+    assert 1 in seen
+
+
+def test_settings_made_before():
+    framelift.uninstall()
+    with torch._dynamo.config.patch(recompile_limit=3):
+        with framelift.installed():
+            assert framelift.config.recompile_limit == 3
+        assert framelift.config.recompile_limit == 8
+
+
+def test_settings_without_effect_say_so_once():
+    framelift.config._warned.clear()
+    with pytest.warns(UserWarning, match="nested_graph_breaks = True has no effect: a break in"):
+        with torch._dynamo.config.patch(nested_graph_breaks=True):
+            pass
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with torch._dynamo.config.patch(nested_graph_breaks=True, guard_nn_modules=True, recompile_limit=4):
+            pass
+
+
+def test_settings_that_exclude_each_other():
+    with torch._dynamo.config.patch(suppress_errors=True, fail_on_recompile_limit_hit=True):
+        with pytest.raises(AssertionError, match="can not both"):
+            torch.compile(lambda x: x + 1, backend="eager")
