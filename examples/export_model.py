@@ -1,4 +1,4 @@
-"""Export: an ExportedProgram with a dynamic batch, saved, loaded and run; with --aoti also a shared library by AOTInductor.
+"""Export: an ExportedProgram with a dynamic batch, saved, loaded and run; with --aoti a library by AOTInductor too.
 
 python examples/export_model.py [--aoti]
 """
