@@ -53,7 +53,7 @@ from .records.guard_hooks import Hooks
 from .records.messages import break_of, error_of, fix_of
 from .records.missed import GONE, cause
 from .records.recompiles import what_was_done
-from .records.user_names import Names
+from .records.user_names import Names, names_below
 from .rehearsing import rehearsed as rehearse
 from .rehearsing import taking_values
 from .resumed import resumed_from
@@ -265,7 +265,10 @@ class Driver:
                 session.close()
             if config.run_gc_after_compile:
                 gc.collect(1)
-        info.miss, info.recompile, info.sessions = miss, miss.sentence if miss is not None else "", []
+        info.miss, info.sessions = miss, []
+        if miss is not None:
+            info.names = names_below(function, locals_[0] if locals_ else None) if root else Names()
+            info.recompile = info.names.sentence(miss, root)
         info.cpu_seconds = time.process_time() - start
         return entry, info
 

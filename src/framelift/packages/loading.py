@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 import types
 from collections.abc import Callable
@@ -34,7 +33,6 @@ from .functions import named
 
 if TYPE_CHECKING:
     from .._core import Compiled, Entry
-    from ..capture.records.user_names import Names
     from ..guards.misses import Miss
     from ..overriding.modes import Moment
     from .captured import Captured
@@ -179,17 +177,9 @@ def _nearest(misses: list[NotMine], entries: list[Any], function: types.Function
         if found is not None:
             held.append((min(max(len(entry.program.failures(locals_)), 1) for entry in entries), found))
     if held:
-        return _in_words(min(held, key=lambda one: one[0])[1], names_below(function, locals_[0] if locals_ else None))
+        names = names_below(function, locals_[0] if locals_ else None)
+        return names.sentence(min(held, key=lambda one: one[0])[1], True)
     return str(misses[0]) if misses else "there are no captures"
-
-
-def _in_words(miss: Miss, names: Names) -> str:
-    """A failing guard in the names of what the user wrote: parameters of `forward`, and where they are read."""
-    text, place = names.text(miss.sentence, True), names.place(miss.origin, miss.place, True)
-    return text if place is miss.place else _READ_AT.sub(f" (read at {place})", text)
-
-
-_READ_AT = re.compile(r" \(read at [^()]*\)$")
 
 
 def _compiled(compile_graph: Any, captured: Captured, *args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,6 @@ import torch
 from torch._guards import CompileContext, compile_context
 
 from ..capture.records.events import listen
-from ..capture.records.user_names import plain
 from ..vocabulary.log import topic
 from ..vocabulary.own_code import FRAMELIFT
 from .graphs import readable
@@ -29,7 +28,8 @@ __all__: list[str] = []
 def _log(capture: Capture) -> None:
     name = f"[{capture.name} {capture.file.rpartition('/')[2]}:{capture.line}]"
     if capture.miss is not None and topic("recompiles").isEnabledFor(logging.INFO):
-        topic("recompiles").info("%s recompiled: %s\n  fix: %s", name, capture.recompile, _fix(capture))
+        shown = f"[{capture.names.function(capture.name, capture.file, capture.line)}]"
+        topic("recompiles").info("%s recompiled: %s\n  fix: %s", shown, capture.recompile, _fix(capture))
     if topic("perf").isEnabledFor(logging.INFO):
         phases = ", ".join(f"{p.name} {p.seconds * 1e3:.2f} ms" for p in capture.phases)
         topic("perf").info("%s %s; %d operations, %d guards", name, phases, capture.operations, capture.guard_count)
@@ -47,11 +47,8 @@ def _fix(capture: Capture) -> str:
     miss = capture.miss
     assert miss is not None
     settled = miss.kind in ("EQ", "TENSOR") and capture.explain is not None and is_free(capture.explain, miss.origin)
-    return (
-        settled_fix(miss.kind, plain(miss.origin))
-        if settled
-        else recompile_fix(miss.kind, plain(miss.origin), miss.old, miss.new)
-    )
+    origin = capture.names.origin(miss.origin, capture.root)
+    return settled_fix(miss.kind, origin) if settled else recompile_fix(miss.kind, origin, miss.old, miss.new)
 
 
 def _guards(capture: Capture, lines: bool) -> str:

@@ -26,6 +26,7 @@ from ...vocabulary.places import Place, places_of, summary
 from ...vocabulary.scopes import scope
 from ..resumed import Resumed
 from .events import notify
+from .user_names import Names
 
 if TYPE_CHECKING:
     from ..._core import GuardProgram
@@ -250,7 +251,8 @@ class Capture:
     reason_id: str = ""
     where: str = ""  # the user's line where capturing ended
     stop: Break | None = None  # the same as data
-    recompile: str = ""  # what failed before, "" for the first capture
+    recompile: str = ""  # what failed before, in the user's names; "" for the first capture
+    names: Names = Names()  # the user's names, for a recompile
     miss: Miss | None = None  # the same as data
     done: str = ""  # what the capture does about it
     cpu_seconds: float = 0.0

@@ -67,7 +67,7 @@ def recompiles(compiled: Compiled) -> list[Recompile]:
 
 
 def _of(names: Names, root: bool, name: str, miss: Miss, done: str) -> Recompile:
-    old, new, done, sentence = (names.text(text, root) for text in (miss.old, miss.new, done, miss.sentence))
+    old, new, done = (names.text(text, root) for text in (miss.old, miss.new, done))
     place = names.place(miss.origin, miss.place, root) if "RELATION" != miss.kind else miss.place
     return Recompile(
         names.title if root and names.title else name,
@@ -77,7 +77,7 @@ def _of(names: Names, root: bool, name: str, miss: Miss, done: str) -> Recompile
         new,
         place,
         done,
-        sentence,
+        names.sentence(miss, root),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ..._core import is_a
+from ...guards.misses import Miss
 from ...vocabulary.places import Place, first_use, place_of
 
 __all__ = ["MODULE_CALLS", "Names", "names_below", "names_in", "names_of", "plain"]
@@ -22,6 +23,7 @@ _ATTRIBUTE = re.compile(r"\.__dict__\['(\w+)'\]")
 _GLOBALS = re.compile(r"^globals(?: of [\w.]+)?\['(\w+)'\]")
 _POSITION = re.compile(r"^args\[(\d+)\]")
 _MENTIONED = re.compile(r"\bargs\[\d+\]|\bkwargs\['\w+'\]")
+_READ_AT = re.compile(r" \(read at [^()]*\)$")
 _KEYWORD = re.compile(r"^kwargs\['(\w+)'\]")
 
 
@@ -74,6 +76,17 @@ class Names:
         found, named = _POSITION.match(path), _KEYWORD.match(path)
         name = self.parameter(int(found[1])) if found else named[1] if named else ""
         return place_of(self.code, first_use(self.code, name)) if name in self.code.co_varnames else place
+
+    def sentence(self, miss: Miss, root: bool) -> str:
+        """Why an entry did not serve a call; a parameter is read where the user first uses it."""
+        text, place = self.text(miss.sentence, root), self.place(miss.origin, miss.place, root)
+        return text if place is miss.place else _READ_AT.sub(f" (read at {place})", text)
+
+    def function(self, name: str, file: str, line: int) -> str:
+        """A captured function: by the name and the place of what the user wrote."""
+        if self.code is not None:
+            name, file, line = self.title or name, self.code.co_filename, self.code.co_firstlineno
+        return f"{name} {file.rpartition('/')[2]}:{line}"
 
     def parameter(self, number: int) -> str:
         """The name of a positional argument of the call, "" where the function names none."""
