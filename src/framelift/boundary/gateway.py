@@ -17,6 +17,7 @@ import sys
 import types
 import typing
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -62,7 +63,7 @@ from .lazy.lazy_dict import LargeDict
 from .records import Shadow
 from .world import World
 
-__all__ = ["is_handle_class", "is_plain", "let_in", "looked_at"]
+__all__ = ["fact_of", "is_handle_class", "is_plain", "let_in", "looked_at"]
 
 _mro, _own, _flags = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__flags__"))
 _HEAP_TYPE = 1 << 9
@@ -462,6 +463,12 @@ def _partial(world: World, value: functools.partial[Any], origin: Origin) -> Any
     import_attributes(world, copy, value, origin, let_in)
     world.add_shadow(Shadow(copy, value, origin, ()))
     return copy
+
+
+def fact_of(world: World, seen: Any, function: Callable[[Any], Any]) -> Any:
+    """What a function says of an external object, imported like any value."""
+    record = world.by_seen[id(seen)]
+    return let_in(world, function(record.original), record.origin.to("ask", function))
 
 
 @rule(weakref.ref, contextvars.ContextVar)

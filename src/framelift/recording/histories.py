@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..graph.fx.targets import target_of
+from .. import _core
+from ..graph.fx.targets import Target, target_of
 from ..graph.fx.values import Value
+from ..graph.metadata.cache import Many, New, Outcome
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
 from .second_backward import says_second_time
@@ -22,7 +24,15 @@ from .second_backward import says_second_time
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["is_free", "may_make_leaf", "may_switch", "without_histories"]
+__all__ = [
+    "check_leaf_views",
+    "is_certain",
+    "is_free",
+    "is_leaf_view",
+    "may_make_leaf",
+    "may_switch",
+    "without_histories",
+]
 
 
 _LEAF = "a leaf made inside, as a result beside others that may depend on it,"
@@ -43,8 +53,52 @@ def may_switch(recorder: Recorder) -> None:
 
 
 def is_leaf_view(value: Value) -> bool:
-    """A view of a tensor that requires grad, made without grad mode: a leaf that requires grad and has no history."""
-    return value.external is None and value.facts.requires_grad and value.facts.is_leaf and not value.rooted
+    """A view of a tensor that requires grad, made without grad mode: a leaf that requires grad and has no history.
+
+    What is computed from it requires grad as well, and its history leads nowhere.
+    """
+    facts = value.facts
+    return value.external is None and facts is not None and facts.requires_grad and facts.is_leaf and not value.rooted
+
+
+def is_certain(recorder: Recorder, value: Value) -> bool:
+    """Whether it is known that such a view requires grad: where it was made from a view, that is up to what that one is
+    a view of.
+    """
+    if recorder.exchanged:
+        return False
+    inputs = [one for one in value.storage.values if one.external is not None]
+    if len(inputs) == 1 and recorder.callbacks.ask is not None:
+        return recorder.callbacks.ask(inputs[0].stand_in, is_view) is False
+    return not inputs and not any(one.rooted or one.view == "detached" for one in value.storage.values)
+
+
+def is_captured(recorder: Recorder, value: Value) -> bool:
+    """Whether such a view may be an operand or a result: compilers drop the histories that lead nowhere."""
+    return recorder.options.is_plain and is_certain(recorder, value)
+
+
+def is_view(tensor: torch.Tensor) -> bool:
+    """Whether autograd knows a tensor as a view."""
+    return bool(_core.of_tensor(tensor, "_is_view"))
+
+
+def check_leaf_views(recorder: Recorder, target: Target, outcome: Outcome, found: list[Value]) -> None:
+    """Interrupt where a view made without grad mode is written, or viewed again, with it: stand-ins know too little."""
+    for i, value in enumerate(found):
+        if is_leaf_view(value) and (
+            not is_captured(recorder, value)
+            or i in outcome.written
+            or _views(outcome.result, i)
+            or any(i == place for place, _ in outcome.changes)
+        ):
+            raise Interrupt("torch-operation", f"{target.name} on a view that was made without grad mode")
+
+
+def _views(result: Any, index: int) -> bool:
+    if type(result) is Many:
+        return any(_views(item, index) for item in result.items)
+    return type(result) is New and result.source == index and result.facts.requires_grad
 
 
 def is_free(value: Value) -> bool:

@@ -43,7 +43,7 @@ from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist, scope
 from .asking import Asked, ask, ask_symbolic, gives_a_size
 from .finished import Finished, counted_writes
-from .histories import is_leaf_view, without_histories
+from .histories import check_leaf_views, is_captured, is_leaf_view, without_histories
 from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
 from .live_recording import record_live
@@ -51,7 +51,7 @@ from .overlapping_writes import check_overlaps
 from .recorder_parts import Callbacks, Gradients, Options
 from .recording_mode import RecordingMode
 from .retained_gradients import leave_retaining
-from .rules import composed, indexing, known, number_arguments, sequences, taken_values  # noqa: F401  (add rules, in this order)
+from .rules import composed, indexing, known, number_arguments, sequences, storages, taken_values  # noqa: F401  (add rules, in this order)
 from .rules.attributes import ATTRIBUTES, OF_MEMORY, assign
 from .rules.operations import is_torch_operation, torch_operations
 from .rules.special_cases import GIVES_VALUES, RULES, make_leaf
@@ -341,8 +341,8 @@ class Recorder:
             return record_wrapped(self, self.wrapped, target, kept, kept_named, found, state, gives_values)
         if self._live is not None and self._live.concerns(found):
             return record_live(self, target, kept, kept_named, found, state, gives_values)
-        if state.grad:
-            self._check_views(target, found)
+        if self.exchanged and state.grad:
+            self._check_exchanged(target, found)
         if len(found) > 1 and len(set(found)) < len(found):
             found, pattern = distinct(found)
             key.append(pattern)  # a tensor given twice may behave unlike two equal ones
@@ -362,6 +362,8 @@ class Recorder:
                     if made is UNDECIDED:
                         raise
                     return made
+        if state.grad:
+            check_leaf_views(self, target, outcome, found)
         if numbers:
             read = graph_values(self.symbols, numbers)  # type: ignore[arg-type]  # numbers come with symbols
         if outcome.written or outcome.changes:
@@ -383,11 +385,8 @@ class Recorder:
                 exact = exact and value.exact
         return self._results(result, step, (), found, exact)
 
-    def _check_views(self, target: Target, found: list[Value]) -> None:
-        """Of some views torch's autograd knows more than a stand-in does."""
-        if any(map(is_leaf_view, found)):
-            raise Interrupt("torch-operation", f"{target.name} on a view that was made without grad mode")
-        if self.exchanged and any(value.view == EXCHANGED for value in found) and target is not getter_target("data"):
+    def _check_exchanged(self, target: Target, found: list[Value]) -> None:
+        if any(value.view == EXCHANGED for value in found) and target is not getter_target("data"):
             raise Interrupt("torch-operation", AFTER_DATA)
 
     def _append_step(
@@ -495,7 +494,7 @@ class Recorder:
         asked = [out if type(out) in NUMBERS else self.value_of(out) for out in (*outputs, *self.violated.values())]
         if self._live is not None and any(type(out) is Value and self._live.outlives(out) for out in asked):
             raise Interrupt("torch-operation", "a tensor of a function transform, as a result,")
-        if any(type(out) is Value and is_leaf_view(out) for out in asked):
+        if any(type(out) is Value and is_leaf_view(out) and not is_captured(self, out) for out in asked):
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
         check_results(self, asked)
         leave_retaining(self, asked)

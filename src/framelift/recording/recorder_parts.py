@@ -22,6 +22,7 @@ class Callbacks:
     """What the recorder asks of the session, which sets them; None where there is no session, or it does not answer."""
 
     grad_of: Callable[[torch.Tensor], Any] | None = None  # imports an input's .grad
+    ask: Callable[[torch.Tensor, Callable[[torch.Tensor], Any]], Any] | None = None  # imports a fact of an input
     switch: Callable[[torch.Tensor, Any], None] | None = None  # switches requires_grad of an input
     guard_text: Callable[[], None] | None = None  # guards how tensors are printed
     dispatch: Callable[..., Any] | None = None  # calls the innermost of the program's torch-function modes

@@ -26,7 +26,7 @@ from ..boundary.becomes.leaves import is_constant
 from ..boundary.becomes.opaque import Opaque
 from ..boundary.dynamism import STATIC, Dynamism
 from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
-from ..boundary.gateway import is_handle_class, is_plain, let_in
+from ..boundary.gateway import fact_of, is_handle_class, is_plain, let_in
 from ..boundary.import_rules import let_in_opaque
 from ..boundary.records import DELETED, Effect, Shadow
 from ..boundary.world import ABSENT, World
@@ -110,6 +110,7 @@ class Session:
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.world.generator = self.recorder.drawing.meet
         self.world.of_tensor = functools.partial(tensor_attributes.by_descriptor, self)
+        self.recorder.callbacks.ask = functools.partial(fact_of, self.world)
         self.recorder.callbacks.grad_of, self.recorder.callbacks.switch = (
             self._grad_of,
             functools.partial(grad_flags.switch, self),

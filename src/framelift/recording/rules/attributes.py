@@ -15,6 +15,7 @@ from ...boundary.becomes.opaque import unknown_object
 from ...graph.fx.targets import getter_target
 from ...graph.fx.values import Value
 from ...vocabulary.reasons import Interrupt
+from ..histories import is_certain, is_leaf_view
 
 if TYPE_CHECKING:
     from ..recorder import Recorder
@@ -29,8 +30,6 @@ ATTRIBUTES: dict[str, Answer] = {
     "device": lambda _, v: v.facts.device,
     "ndim": lambda _, v: len(v.facts.size),
     "layout": lambda _, v: torch.strided,
-    "requires_grad": lambda _, v: v.facts.requires_grad,
-    "is_leaf": lambda _, v: v.facts.is_leaf,
     "itemsize": lambda _, v: v.facts.dtype.itemsize,
     "nbytes": lambda _, v: v.facts.dtype.itemsize * v.facts.size.numel(),
     "name": lambda _, v: None,
@@ -65,6 +64,18 @@ def answer(name: str) -> Callable[[Answer], Answer]:
         return function
 
     return register
+
+
+@answer("requires_grad")
+def _requires_grad(recorder: Recorder, value: Value) -> bool:
+    if is_leaf_view(value) and not is_certain(recorder, value):
+        raise Interrupt("tensor-data", "Tensor.requires_grad of a view that was made without grad mode")
+    return value.facts.requires_grad
+
+
+@answer("is_leaf")
+def _is_leaf(_recorder: Recorder, value: Value) -> bool:
+    return value.facts.is_leaf
 
 
 @answer("grad")
