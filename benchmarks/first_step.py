@@ -119,7 +119,19 @@ def first_call(front_end: str, name: str, layers: int, device: str) -> dict[str,
         )
         if counters[group][kind]
     }
-    return {"wall": wall, "cpu": cpu, "steady_ms": steady * 1e3, "peak_mib": peak, "caches": hits}
+    row = {"wall": wall, "cpu": cpu, "steady_ms": steady * 1e3, "peak_mib": peak, "caches": hits}
+    return row if front_end != "framelift" else {**row, **kept_on_disk(compiled)}
+
+
+def kept_on_disk(compiled: Any) -> dict[str, Any]:
+    """What framelift captured and what it loaded, and the time of each phase."""
+    import framelift
+
+    stats, phases = framelift.stats(), dict[str, float]()
+    for entry in compiled._compiled.entries:
+        for phase in entry.info.phases:
+            phases[phase.name] = phases.get(phase.name, 0.0) + phase.seconds
+    return {**{key: stats[key] for key in ("captures", "loaded", "not_kept")}, "phases": phases}
 
 
 def fresh(front_end: str, name: str, layers: int, device: str, folder: str) -> dict[str, Any]:

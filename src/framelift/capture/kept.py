@@ -28,6 +28,7 @@ from ..guards.sentences import explain
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.own_code import is_own_code
+from ..vocabulary.quiet_capture import no_collections
 from ..vocabulary.reasons import Interrupt
 from .around.failing import Undo, left_words
 from .compile_entry import Backend, compile_kept
@@ -122,7 +123,7 @@ def entry_of(
     """The entry of a record, for one call of `function`, and its guards; raises `NotMine`.  `checked`: only where all
     guards hold.
     """
-    with info.phase("load"):
+    with info.phase("load"), no_collections():
         bound = bound_to(record, function, locals_, state, checked)
         kept = rest_of(record, bound.reader)
     undo = kept.rest["undo"]
@@ -191,7 +192,7 @@ class Keeper:
             info.places = list(origins), list(externals)
             ran = {source_of(twin) for twin, *_ in (*session.times, *made.first.times)}
             info.codes = tuple([code for code in ran if not is_own_code(code)])
-        with info.phase("keep"):
+        with info.phase("keep"), no_collections():
             try:
                 # In a package, sets of strings have the order of the process that made it.
                 if (_core.unordered_set_walks if self.recorded else _core.set_walks)() != self.walks:
