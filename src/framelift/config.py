@@ -30,7 +30,7 @@ __all__ = ["OPTIONS", "WATCHERS", "Option", "get_config_copy", "patch"]
 
 #: called with the new value when an option is set, for options that native code reads too
 WATCHERS: dict[str, Callable[[Any], Any]] = {}
-_FALSE = ("", "0", "false", "no", "off")
+_FALSE, _TRUE = ("", "0", "false", "no", "off"), ("1", "true", "yes", "on")
 
 
 def _environment(name: str, option: Option) -> Any:
@@ -41,7 +41,7 @@ def _environment(name: str, option: Option) -> Any:
         text = os.environ.get(option.torch_variable)
     if text is None:
         return option.fresh()
-    if isinstance(option.default, bool):
+    if isinstance(option.default, bool) or bool in option.also and text.lower() in _FALSE + _TRUE:
         return text.lower() not in _FALSE
     return type(option.default)(text)
 

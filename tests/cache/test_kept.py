@@ -293,3 +293,28 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     with config.patch(cache_dir=str(tmp_path / "file")):
         check(adder(1), torch.ones(3), loaded=False)
         assert framelift.stats()["not_kept"]
+
+
+@pytest.mark.parametrize(("cache", "compiled"), [("auto", True), ("auto", False), (False, True), (True, False)])
+def test_captures_are_kept_for_backends_that_keep_their_work(cache: Any, compiled: bool) -> None:
+    def backend(module: Any, _inputs: Any) -> Any:
+        return module.forward
+
+    if compiled:
+        setattr(backend, "has_disk_cache", True)
+    with config.patch(cache=cache):
+        for _ in range(2):
+            framelift.reset()
+            framelift.compile(helper, backend=backend)(torch.ones(2))
+    expected = cache is True or cache == "auto" and compiled
+    assert framelift.stats()["loaded"] == int(expected) and framelift.stats()["captures"] == int(not expected)
+
+
+def test_the_environment_turns_it_off_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    from framelift.config import OPTIONS, _environment
+
+    for text, value in (("0", False), ("off", False), ("1", True), ("true", True), ("auto", "auto")):
+        monkeypatch.setenv("FRAMELIFT_CACHE", text)
+        assert _environment("cache", OPTIONS["cache"]) is value or text == "auto" == value
+    monkeypatch.delenv("FRAMELIFT_CACHE")
+    assert _environment("cache", OPTIONS["cache"]) == "auto"

@@ -321,6 +321,7 @@ def used_by_drivers(found: Backend, background: Any = None, shared: Any = None) 
         getattr(inner, "runs_graphs_eagerly", False) is True,
         getattr(inner, "unrolls_recurrent_networks", False) is True,
         id(inner) not in _OWN,
+        getattr(inner, "has_disk_cache", False) is True,
     )
 
 

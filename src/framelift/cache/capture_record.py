@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from .._core import is_a, of_tensor
 from ..boundary.facts.identities import Identities
 from ..bytecode.maker import original_of
 from ..bytecode.resume import Point
@@ -19,7 +22,7 @@ from ..vocabulary.own_code import is_own_code
 from .graph_data import graph_data, graph_of
 from .plain_values import leaf_data, leaf_of
 from .record_reader import Reader
-from .record_writer import Writer
+from .record_writer import TENSOR_FIELDS, Writer
 from .refusals import NotKept, NotMine
 from .source_files import check_sources, source_rows
 from .symbol_data import Numbers, preamble_data, preamble_from, symbols_data
@@ -27,7 +30,7 @@ from .symbol_data import Numbers, preamble_data, preamble_from, symbols_data
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["Guards", "Kept", "guards_of", "record_of", "rest_of"]
+__all__ = ["Guards", "Kept", "guards_of", "is_for_other_sizes", "record_of", "rest_of"]
 
 #: fields of Finished that are plain values
 _FINISHED = tuple(
@@ -163,6 +166,18 @@ def _point(point: Point | None) -> Any:
 
 
 # ---- reading
+
+
+def is_for_other_sizes(record: dict[str, Any], locals_: tuple[Any, ...]) -> bool:
+    """Whether an argument has a size that the record is not for: what differs most often, and is seen at once."""
+    place = TENSOR_FIELDS.index("size")
+    for number, kind, data, _ in record["guards"]:
+        _, step, key = record["origins"][number]
+        if kind == "TENSOR" and step == "arg" and is_a(locals_[key[0]], torch.Tensor):
+            sizes, now = leaf_of(data[1][place]), of_tensor(locals_[key[0]], "size")
+            if len(sizes) != len(now) or any(one not in (None, size) for one, size in zip(sizes, now)):
+                return True
+    return False
 
 
 def guards_of(record: dict[str, Any], reader: Reader, state: Any) -> Guards:

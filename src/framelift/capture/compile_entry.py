@@ -74,6 +74,7 @@ class Backend:
     is_eager: bool = False  # graphs run as they are, operation by operation
     unrolls: bool = False  # every step of a recurrent network is written out
     described: bool = False  # it may read what a graph says of its nodes
+    has_disk_cache: bool = False  # what it compiled is kept on disk: so are captures, where nothing else is asked for
 
 
 class Parts(NamedTuple):

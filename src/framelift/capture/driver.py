@@ -353,7 +353,8 @@ class Driver:
         self, function: types.FunctionType, locals_: tuple[Any, ...], moment: Moment, root: bool
     ) -> Keeper | None:
         """Where captures of this call are kept on disk."""
-        if not (config.cache or self.recorded) or self.expected or self._learned(function.__code__).blocks:
+        is_kept = self.backend.has_disk_cache if config.cache == "auto" else config.cache
+        if not (is_kept or self.recorded) or self.expected or self._learned(function.__code__).blocks:
             return None
         first = locals_[0] if locals_ else None
         owner = full_name(type(first)) if is_a(first, torch.nn.Module) else ""

@@ -17,7 +17,7 @@ from torch.overrides import _enable_torch_function
 from .. import _core, config
 from ..bytecode.maker import source_of
 from ..cache import store
-from ..cache.capture_record import Guards, guards_of, record_of, rest_of
+from ..cache.capture_record import Guards, guards_of, is_for_other_sizes, record_of, rest_of
 from ..cache.keys import key_of
 from ..cache.record_reader import Reader
 from ..cache.refusals import NotKept, NotMine
@@ -152,6 +152,8 @@ class Keeper:
         """The entry of a kept capture that is for this call, and its guards."""
         for path, record in store.records(self.key) if not self.recorded else ():
             try:
+                if is_for_other_sizes(record, self.locals):
+                    raise NotMine("an argument has another size")
                 found = entry_of(record, function, self.locals, state, info, backend)
             except NotMine as miss:
                 topic("cache").debug("%s is not for this call of %s: %s", path, info.name, miss)
