@@ -29,6 +29,14 @@ class Block(torch.nn.Module):
         return {"y": y * SCALE * self.factor, "rows": [x.shape[0], power], "names": tuple(self.options["names"])}
 
 
+def in_parts(x: torch.Tensor, n: int) -> list[Any]:
+    found = [x * n]
+    for _ in range(2):
+        framelift.graph_break()
+        found.append(found[-1].reshape(2, -1) + x.shape[0] + SCALE)
+    return found
+
+
 def shown(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return [round(one, 5) for one in value.detach().double().flatten().tolist()]
@@ -54,6 +62,10 @@ def main() -> None:
         eager, model = Block(), Block()
         model.load_state_dict(eager.state_dict())
         rows.append([call(eager, eager, train), call(framelift.compile(model, backend="eager"), model, train)])
+    parts = framelift.compile(in_parts, backend="eager")
+    for size, n in ((4, 1), (6, 2), (8, 3)):
+        x = torch.arange(float(size))
+        rows.append([shown(in_parts(x, n)), shown(parts(x, n))])
     stats = framelift.stats()
     print(json.dumps({"rows": rows, **{name: stats[name] for name in ("captures", "loaded", "not_kept")}}))
 

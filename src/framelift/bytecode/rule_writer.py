@@ -19,11 +19,17 @@ _LOAD_CONST = opmap["LOAD_CONST"]
 
 
 class _Mark:
-    """A constant that says something about its code."""
+    """A constant that says something about its code.  It is shown alike in all processes: hashes of code need that."""
+
+    def __init__(self, says: str) -> None:
+        self._says = says
+
+    def __repr__(self) -> str:
+        return f"<{self._says}>"
 
 
 #: among the constants of code that was made to resume a frame
-RESUMES = _Mark()
+RESUMES = _Mark("resumes a frame")
 
 
 class _Loads(dict[Any, bytes]):
