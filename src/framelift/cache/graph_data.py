@@ -21,7 +21,9 @@ from .symbol_data import Numbers, facts_data, facts_from
 
 __all__ = ["graph_data", "graph_of"]
 
-_META = frozenset({"stack_trace", "tensor_facts", "effect", "tensor_dict", "example_value"})
+_META = frozenset({"stack_trace", "tensor_facts", "effect", "tensor_dict"})
+#: what describes nodes for backends that read it, and follows from the rest: it is not written
+_DESCRIBING = frozenset({"example_value", "source_fn_stack", "nn_module_stack"})
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OPS = ("placeholder", "call_function", "call_method", "output")
 #: modules of C functions that graphs call
@@ -82,8 +84,9 @@ class _Saving:
 
     def meta(self, node: Node) -> list[Any]:
         meta = node.meta
-        if not _META.issuperset(meta):
-            raise NotKept("a node of the graph carries more than is written", ", ".join(meta.keys() - _META))
+        more = meta.keys() - _META - _DESCRIBING
+        if more:
+            raise NotKept("a node of the graph carries more than is written", ", ".join(more))
         facts = None
         if "tensor_facts" in meta:
             known, storage = meta["tensor_facts"]
@@ -97,6 +100,8 @@ class _Saving:
 
 def graph_data(writer: Writer, module: GraphModule) -> dict[str, Any]:
     """A graph as data; raises `NotKept`."""
+    if "cudagraph_annotation" in module.meta:
+        raise NotKept("the graph carries a setting for the backend", "cudagraph_annotation")
     saving = _Saving(writer, module)
     nodes = [saving.node(node) for node in module.graph.nodes]
     return {"nodes": nodes, "texts": list(saving.texts), "facts": [facts_data(facts) for facts in saving.facts]}

@@ -69,6 +69,8 @@ def keeper_for(
         return None
     if recorded:
         return Keeper("", locals_, _core.unordered_set_walks(), recorded=True)
+    if backend.described:  # it may read what graphs from disk do not say
+        return None
     if hooks.guard_filter_fn is not None or hooks.guard_export_fn is not None:
         return None
     if torch.compiler.config.force_disable_caches:
