@@ -87,8 +87,8 @@ class OptimizedModule(torch.nn.Module):
             self._orig_mod.training = mode
 
     def __str__(self) -> str:
-        """What was captured so far, in one paragraph; `repr` shows the modules."""
-        return str(self._compiled)
+        """The modules, as `repr` shows them, and what was captured so far in one line."""
+        return f"{self!r}\n{str(self._compiled).partition(chr(10))[0]}"
 
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
