@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -141,7 +142,8 @@ def test_a_layer_is_asked_once_whether_it_writes(dynamic):
         asked.clear()
         InvokeSubgraphHOP.gen_schema = counting
         try:
-            with builtin.one_schema_per_layer():
+            with builtin.one_schema_per_layer(), warnings.catch_warnings():
+                warnings.filterwarnings("error", message="invoke_subgraph traced multiple backward graphs")
                 assert run(Stack([Block() for _ in range(count)]), torch.rand(3, 8), dynamic=dynamic) in (
                     count - 1,
                     count,
@@ -273,3 +275,40 @@ def test_layers_begin_where_kernels_end(kind, grad, handed):
     assert calls(graphs[0]) == 4
     assert len(layer.graph.output_node().args[0]) == handed
     assert (first.target is torch.nn.functional.linear) == (kind is PostNorm or not grad)
+
+
+class Checkpointed(Stack):
+    """Layers whose backward computes their forward again."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x * 2
+        for block in self.blocks:
+            x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)
+        return x.sum(-1)
+
+
+def test_checkpointed_layers_are_folded_where_there_is_no_backward():
+    model, x = Checkpointed([Block() for _ in range(4)]), torch.rand(3, 8)
+    graphs: list[torch.fx.GraphModule] = []
+    before = framelift.stats()["captures"]
+    assert run(model, x) == 0  # a region that is computed again stays one
+    with torch.no_grad(), config.patch(repeated_layers="auto"):
+        assert torch.allclose(framelift.compile(model, backend=folding(graphs))(x), model(x))
+    assert calls(graphs[0]) == 4
+    assert framelift.stats()["captures"] - before == 3
+
+
+def test_layers_under_autocast_are_folded():
+    model, x = Stack([Block() for _ in range(4)]), torch.rand(3, 8, requires_grad=True)
+    graphs: list[torch.fx.GraphModule] = []
+    before = framelift.stats()["captures"]
+    compiled = framelift.compile(model, backend=folding(graphs))
+    made = []
+    for step in (model, compiled):
+        with torch.autocast("cpu", torch.bfloat16), config.patch(repeated_layers="auto"):
+            result = step(x)
+        made.append([result, *torch.autograd.grad(result.sum(), [x, *model.parameters()])])
+    assert calls(graphs[0]) in (3, 4) and framelift.stats()["captures"] - before == 1
+    for a, b in zip(*made, strict=True):
+        assert a.dtype is b.dtype
+        torch.testing.assert_close(b, a, atol=5e-2, rtol=5e-2)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import operator
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ from ..graph.metadata.facts import Facts, SymbolicFacts
 __all__ = ["fold_repeated_layers", "one_schema_per_layer"]
 
 _NAME = "repeated_layer_"
+_WARNING = "warn_and_trace_duplicate_backward"
 FEWEST_NODES = 8  # of a layer: a smaller one is compiled in no time
 MOST_STACKS = 8  # of layers in one graph: stages of a network, encoder and decoder
 MOST_PERIODS = 6  # lengths of a layer that are tried
@@ -97,10 +99,13 @@ def one_schema_per_layer() -> Iterator[None]:
     """While a compiler works: torch asks once per layer and kind of tensors, instead of at each call of it, whether it
     writes to its inputs.
 
-    It asks by tracing the layer.  None of the layers here writes.
+    It asks by tracing the layer.  None of the layers here writes.  And it does not warn of a layer that needs two
+    backwards, since the program did not ask for layers to be folded.
     """
     operator_, known = torch.ops.higher_order.invoke_subgraph, {}
     ask = operator_.gen_schema
+    module = sys.modules[type(operator_).__module__]
+    warn = getattr(module, _WARNING, None)  # not in all versions of torch
 
     def gen_schema(subgraph: Any, identifier: Any, *operands: Any) -> Any:
         if not isinstance(identifier, str) or _NAME not in identifier:
@@ -110,11 +115,19 @@ def one_schema_per_layer() -> Iterator[None]:
             known[key] = ask(subgraph, identifier, *operands)
         return known[key]
 
+    def warn_of_others(identifier: Any, *others: Any) -> None:
+        if warn is not None and _NAME not in str(identifier):
+            warn(identifier, *others)
+
     operator_.gen_schema = gen_schema
+    if warn is not None:
+        setattr(module, _WARNING, warn_of_others)
     try:
         yield
     finally:
         del operator_.gen_schema
+        if warn is not None:
+            setattr(module, _WARNING, warn)
 
 
 # ---- finding runs ----------------------------------------------------------------------------------------------------
