@@ -136,9 +136,8 @@ def kept_on_disk(compiled: Any) -> dict[str, Any]:
 
 def fresh(front_end: str, name: str, layers: int, device: str, folder: str) -> dict[str, Any]:
     command = [sys.executable, __file__, "--child", front_end, name, str(layers), device]
-    done = subprocess.run(
-        command, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder}, capture_output=True, text=True
-    )
+    places = {"TORCHINDUCTOR_CACHE_DIR": folder, "FRAMELIFT_CACHE_DIR": os.path.join(folder, "captures")}
+    done = subprocess.run(command, env={**os.environ, **places}, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
