@@ -307,7 +307,7 @@ class Dynamism:
         return frozenset(dim for dim in known if dim < rank) if is_a(known, frozenset) else _NONE
 
     def _dims(self, tensor: torch.Tensor, origin: Origin) -> frozenset[int]:
-        if type(tensor) is torch.nn.Parameter and config.force_parameter_static_shapes:
+        if type(tensor) is torch.nn.Parameter:
             return frozenset()
         if self.everything and not is_parameter(tensor) and is_argument(origin):
             return frozenset(range(_rank(tensor)))

@@ -479,11 +479,16 @@ def _capture_frame(compiled: Compiled, function: types.FunctionType, locals_: tu
         _core.let_go(locals_)
 
 
+def _keeps_frames() -> bool:
+    """Whether tracebacks of errors are to show framelift's own frames."""
+    return bool(config.verbose or config.verbose_errors or config.strict)
+
+
 def _tidy(error: BaseException) -> None:
     """What leaves a capture and came from outside shows nothing of it."""
     if not is_a(error, Exception) or from_outside(error):
         without_own_context(error)
-    elif is_a(error, FrameliftError) and not is_a(error, InternalError) and not (config.verbose or config.strict):
+    elif is_a(error, FrameliftError) and not is_a(error, InternalError) and not _keeps_frames():
         without_own_frames(error)
 
 

@@ -23,6 +23,7 @@ from ..capture.module_wrapper import OptimizedModule
 from ..export import lowering
 from ..packages.aot import load_compiled_function
 from . import decorators, dynamic_shapes
+from .compatibility import Verdict, function_rows, warn_environment
 from .compiling import compile
 from .compiling import reset as reset_all
 from .comptime import comptime
@@ -203,6 +204,14 @@ REDIRECTS: dict[str, dict[str, Any]] = {
 _undo: list[Callable[[], Any]] = []
 
 
+def _refuse_unsupported() -> None:
+    """Functions that the table of compatibility refuses raise an error that says why."""
+    for row in function_rows().values():
+        module, _, attribute = row.name.rpartition(".")
+        if row.verdict is Verdict.REFUSED:
+            REDIRECTS[module].setdefault(attribute, _refused(row.name, row.note))
+
+
 def is_installed() -> bool:
     """Whether torch.compile means framelift now.
 
@@ -226,6 +235,8 @@ def install() -> None:
     if _undo:
         return
     _undo.append(lambda: None)
+    warn_environment()
+    _refuse_unsupported()
     _redirect("torch", "torch.compiler", "torch.export")
     if _DYNAMO in sys.modules:
         _redirect_dynamo()
@@ -279,6 +290,15 @@ def _redirect(*names: str) -> None:
 
 #: modules that keep what they have: TorchDynamo's inside, and framelift itself
 _OWN_NAMES = (_DYNAMO + ".", "framelift")
+
+
+def _refused(name: str, note: str) -> Callable[..., Any]:
+    """Stands for a function of torch's that has no meaning here."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{name} is not supported by framelift: {note}")
+
+    return refuse
 
 
 def _rebind(module: Any, new: dict[int, tuple[Any, Any]]) -> None:

@@ -126,10 +126,7 @@ OPTIONS: dict[str, Option] = {
         "operations whose result's size depends on values are captured with unbacked symbols",
         torch_variable="TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS",
     ),
-    "allow_unspec_int_on_nn_module": Option(False, "integer attributes of modules may become symbolic"),
     "allow_ignore_mark_dynamic": Option(False, "a dimension marked dynamic may be specialized"),
-    "force_parameter_static_shapes": Option(True, "sizes of parameters are constants"),
-    "force_nn_module_property_static_shapes": Option(True, "sizes of tensors kept in modules are constants"),
     # -- errors
     "suppress_errors": Option(
         False,
@@ -151,7 +148,6 @@ OPTIONS: dict[str, Option] = {
     "error_on_nested_jit_trace": Option(
         True, "calling a compiled function while torch.jit traces is an error; else it is traced through"
     ),
-    "force_compile_during_fx_trace": Option(False, "a compiled function called under make_fx is captured all the same"),
     "allow_rnn": Option(
         False, "recurrent networks over more than a few steps are captured also for compilers that write out every step"
     ),

@@ -111,6 +111,12 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
         "inline_single_use_invoke_subgraph": True,
     },
     "a break in a called function is one of its callers, too": {"nested_graph_breaks": False},
+    "integers and sizes of modules become symbolic when they change": {
+        "allow_unspec_int_on_nn_module": False,
+        "force_nn_module_property_static_shapes": True,
+    },
+    "sizes of parameters are constants": {"force_parameter_static_shapes": True},
+    "make_fx traces through compiled functions": {"force_compile_during_fx_trace": False},
     "a frame without operations has no graph": {"allow_empty_graphs": False},
     "the checks that a program asks for are always part of its graph": {"do_not_emit_runtime_asserts": False},
     "graphs are not split at the buckets of DistributedDataParallel": {

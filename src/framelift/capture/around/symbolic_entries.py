@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ... import _core
+from ... import _core, config
 from ..._core import is_a
 from ...exc import ConstraintViolation
 from ...graph.symbols.environment import Symbols
@@ -177,5 +177,5 @@ def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
 def check_promises(symbols: Symbols, module: torch.nn.Module | None) -> None:
     """Sizes that were marked dynamic must not have become constants.  `module` is the one that was called."""
     broken = broken_promises(symbols)
-    if broken:
+    if broken and not config.allow_ignore_mark_dynamic:
         raise ConstraintViolation(names_in(module).text("; ".join(broken), True))

@@ -1,0 +1,185 @@
+"""The rows of compatibility.py: name -> (verdict, note, test below tests/).  Data only."""
+
+from __future__ import annotations
+
+__all__ = ["ENVIRONMENT", "FUNCTIONS", "SHOWN_BY"]
+
+_SWITCHES = "surface/test_torch_switches.py::"
+_RECORDS = "surface/test_torch_records.py::"
+_SURFACE = "surface/test_surface.py::"
+_OWN = "surface/test_compatibility.py::"
+
+#: option -> the test that shows that it works
+SHOWN_BY: dict[str, str] = {
+    "accumulated_recompile_limit": f"{_OWN}test_variants_of_one_frame_in_all",
+    "cache": "cache/test_kept.py::test_the_cache_is_off",
+    "debug_backend_override": f"{_RECORDS}test_another_backend_by_compile_id",
+    "enable_aot_compile": "packages/test_aot.py::test_what_is_needed",
+    "error_on_recompile": "graph/test_shapes.py::test_error_on_recompile",
+    "fail_on_recompile_limit_hit": f"{_SWITCHES}test_settings_that_exclude_each_other",
+    "prepare_freezing": f"{_SWITCHES}test_parameters_in_the_graph",
+    "recompile_limit": f"{_SWITCHES}test_settings_made_before",
+    "run_gc_after_compile": f"{_SWITCHES}test_collecting_after_each_compile",
+    "strict_precompile": "packages/test_torch_names.py::test_reasons_are_counted_and_may_be_errors",
+    "allow_ignore_mark_dynamic": f"{_OWN}test_marked_sizes_may_become_constants",
+    "allow_rnn": f"{_OWN}test_recurrent_networks",
+    "assume_static_by_default": f"{_OWN}test_what_is_symbolic",
+    "automatic_dynamic_shapes": f"{_OWN}test_what_is_symbolic",
+    "capture_dynamic_output_shape_ops": "graph/test_shapes_unbacked.py::test_a_condition_that_does_not_hold_raises",
+    "capture_scalar_outputs": "graph/test_shapes_unbacked.py::test_a_condition_that_does_not_hold_raises",
+    "cprofile": f"{_OWN}test_profiles",
+    "disable": f"{_OWN}test_variables_set_options",
+    "dynamo_profiler": f"{_OWN}test_profiles",
+    "error_on_nested_fx_trace": f"{_SURFACE}test_a_compiled_function_passes_for_a_function",
+    "error_on_nested_jit_trace": f"{_OWN}test_under_jit_tracing",
+    "ignore_logging_functions": f"{_SURFACE}test_logging_that_waits_for_the_graph",
+    "reorderable_logging_functions": f"{_SURFACE}test_logging_that_waits_for_the_graph",
+    "specialize_float": f"{_OWN}test_what_is_symbolic",
+    "specialize_int": f"{_OWN}test_what_is_symbolic",
+    "suppress_errors": f"{_SURFACE}test_suppressed_errors_run_plainly",
+    "verify_correctness": f"{_SURFACE}test_verify_correctness_compares_the_graph",
+    "verbose": "surface/test_torch_exceptions.py::test_verbose_keeps_all_frames",
+}
+
+_GUARDS = "framelift has guard programs of its own"
+_PROFILE = "what earlier runs showed of sizes is kept by framelift.shapes, or not at all"
+_TRANSLATION = "framelift does not translate guards, so there is nothing to validate"
+ENVIRONMENT: dict[str, tuple[str, str, str]] = {
+    "FX_GRAPH_SHOW_DEVICE": ("torch", "read by torch.fx", ""),
+    "MAST_HPC_JOB_NAME": ("torch", "read by torch's logs", ""),
+    "PT2_COMPILE_ID_PREFIX": ("torch", "read by torch's compile ids", ""),
+    "PYTORCH_KEEP_TMPDIR": ("torch", "read by torch's own tests", ""),
+    "TENSORIFY_PYTHON_SCALARS": ("warns", "floats become inputs of a graph when they change", ""),
+    "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS": ("works", "", f"{_OWN}test_variables_set_options"),
+    "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": ("works", "", f"{_OWN}test_variables_set_options"),
+    "TORCHDYNAMO_DEBUG_FUNCTION": ("works", "", f"{_OWN}test_one_function_alone"),
+    "TORCHDYNAMO_DISABLE": ("works", "", f"{_SURFACE}test_the_kill_switch_of_the_environment"),
+    "TORCHDYNAMO_ENABLE_P2P_COMPILATION": ("warns", "point-to-point operations break the graph", ""),
+    "TORCHDYNAMO_EXTENDED_DEBUG_CPP": ("torch", "read by torch's symbolic shapes", ""),
+    "TORCHDYNAMO_EXTENDED_DEBUG_CREATE_SYMBOL": ("torch", "read by torch's symbolic shapes", ""),
+    "TORCHDYNAMO_EXTENDED_DEBUG_GUARD_ADDED": ("torch", "read by torch's symbolic shapes", ""),
+    "TORCHDYNAMO_NO_DATA_DEPENDENT_GRAPH_BREAK": ("warns", "a branch on data is a graph break", ""),
+    "TORCHDYNAMO_PREPARE_FREEZING": ("works", "", f"{_OWN}test_variables_set_options"),
+    "TORCHDYNAMO_PRINT_MISSING": ("warns", "framelift.explain and the report show what was not captured", ""),
+    "TORCHDYNAMO_REPRO_AFTER": ("torch", "after AOTAutograd by torch; framelift writes one for each failure", ""),
+    "TORCHDYNAMO_REPRO_FORWARD_ONLY": ("torch", "read by torch's minifier", ""),
+    "TORCHDYNAMO_REPRO_IGNORE_NON_FP": ("torch", "read by torch's minifier", ""),
+    "TORCHDYNAMO_REPRO_LEVEL": ("torch", "read by torch's minifier", ""),
+    "TORCHDYNAMO_SUPPRESS_ERRORS": ("works", "", f"{_OWN}test_variables_set_options"),
+    "TORCHDYNAMO_TRANSLATION_NO_BISECT": ("warns", _TRANSLATION, ""),
+    "TORCHDYNAMO_TRANSLATION_VALIDATION": ("warns", _TRANSLATION, ""),
+    "TORCHDYNAMO_TRANSLATION_VALIDATION_TIMEOUT": ("warns", _TRANSLATION, ""),
+    "TORCHDYNAMO_VERBOSE": ("works", "", f"{_OWN}test_variables_set_options"),
+    "TORCHEXPORT_EXTENDED_DEBUG_CURRENT_LOC": ("torch", "read by torch's symbolic shapes", ""),
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": ("torch", "read by Inductor", ""),
+    "TORCHINDUCTOR_WINDOWS_TESTS": ("torch", "read by torch's own tests", ""),
+    "TORCH_CACHING_PRECOMPILE": ("works", "", f"{_OWN}test_variables_set_options"),
+    "TORCH_COMPILER_COLLECTIVES": ("warns", "ranks do not ask each other", ""),
+    "TORCH_COMPILE_CACHE_KEY_TAG": ("torch", "read by Inductor and AOTAutograd", ""),
+    "TORCH_COMPILE_CPROFILE": ("works", "", f"{_OWN}test_variables_set_options"),
+    "TORCH_COMPILE_DEBUG": ("torch", "Inductor's files, and the trace that tlparse reads", ""),
+    "TORCH_COMPILE_DEBUG_DIR": ("torch", "Inductor's files, and the trace that tlparse reads", ""),
+    "TORCH_COMPILE_DISABLE": ("works", "", f"{_OWN}test_variables_set_options"),
+    "TORCH_COMPILE_DYNAMIC_SOURCES": ("works", "", f"{_SWITCHES}test_dynamic_from_the_first_call"),
+    "TORCH_COMPILE_DYNAMIC_VALUES": ("works", "", f"{_SWITCHES}test_dynamic_from_the_first_call"),
+    "TORCH_COMPILE_DYNAMO_PROFILER": ("warns", "FRAMELIFT_PROFILE and TORCH_COMPILE_CPROFILE profile rehearsals", ""),
+    "TORCH_COMPILE_FORCE_DISABLE_CACHES": ("torch", "read by Inductor and AOTAutograd", ""),
+    "TORCH_COMPILE_JOB_ID": ("warns", _PROFILE, ""),
+    "TORCH_COMPILE_OVERRIDE_BACKENDS": ("works", "", f"{_OWN}test_variables_set_options"),
+    "TORCH_COMPILE_OVERRIDE_DYNAMO_CONFIGS": ("warns", "options hold for all frames", ""),
+    "TORCH_COMPILE_OVERRIDE_INDUCTOR_CONFIGS": ("warns", "options of Inductor hold for all graphs of a compile", ""),
+    "TORCH_COMPILE_REPLAY_RECORD": ("warns", "a failure of a backend writes a repro file instead", ""),
+    "TORCH_COMPILE_STICKY_PGO_KEY": ("warns", _PROFILE, ""),
+    "TORCH_COMPILE_STICKY_PGO_READ": ("warns", _PROFILE, ""),
+    "TORCH_COMPILE_STICKY_PGO_WRITE": ("warns", _PROFILE, ""),
+    "TORCH_COMPILE_UNBACKED_SOURCES": ("works", "", f"{_SWITCHES}test_dynamic_from_the_first_call"),
+    "TORCH_COMPILE_USE_LAZY_GRAPH_MODULE": ("torch", "read by torch.fx", ""),
+    "TORCH_CUDAGRAPH_GC": ("torch", "read by Inductor", ""),
+    "TORCH_DTRACE": ("torch", "read by torch's logs", ""),
+    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO": ("warns", _PROFILE, ""),
+    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO": ("warns", _PROFILE, ""),
+    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES": ("works", "", f"{_OWN}test_variables_set_options"),
+    "TORCH_DYNAMO_DO_NOT_EMIT_RUNTIME_ASSERTS": ("warns", "checks that a program asks for are part of its graph", ""),
+    "TORCH_DYNAMO_RUN_GC_AFTER_COMPILE": ("works", "", f"{_OWN}test_variables_set_options"),
+    "TORCH_ENRICH_RPOFILER_STACK_TRACE": ("torch", "read by torch.fx", ""),
+    "TORCH_FAKE_TENSOR_DISPATCH_CACHE": ("torch", "read by torch's fake tensors", ""),
+    "TORCH_FAKE_TENSOR_DISPATCH_CACHE_CROSSCHECK": ("torch", "read by torch's fake tensors", ""),
+    "TORCH_LOGS": ("works", "", f"{_RECORDS}test_logs"),
+    "TORCH_LOGS_FORMAT": ("torch", "read by torch's logs", ""),
+    "TORCH_LOGS_OUT": ("torch", "read by torch's logs", ""),
+    "TORCH_LOGS_TRACE_ID_FILTER": ("torch", "read by torch's logs", ""),
+    "TORCH_STRICT_PRECOMPILE": ("works", "", f"{_OWN}test_variables_set_options"),
+    "TORCH_TRACE": ("works", "", "report/test_repro.py::test_structured_trace"),
+    "TVM_SCHEDULER": ("torch", "read by the backend tvm", ""),
+    "UNSAFE_SKIP_FSDP_MODULE_GUARDS": ("warns", _GUARDS, ""),
+}
+
+FUNCTIONS: dict[str, tuple[str, str, str]] = {
+    **{
+        f"torch.compiler.{name}": ("works", "redirected", "")
+        for name in (
+            "allow_in_graph assume_constant_result compile disable get_default_backend list_backends "
+            "load_compiled_function reset set_default_backend set_stance substitute_in_graph"
+        ).split()
+    },
+    **{
+        f"torch.compiler.{name}": ("works", "", f"{_SWITCHES}test_ready_made_guard_filters")
+        for name in (
+            "keep_portable_guards_unsafe keep_tensor_guards_unsafe skip_all_guards_unsafe "
+            "skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe skip_guard_on_inbuilt_nn_modules_unsafe"
+        ).split()
+    },
+    "torch.compiler.config": (
+        "works",
+        "dynamic_sources, unbacked_sources, dynamic_values and the aliases are followed",
+        "",
+    ),
+    "torch.compiler.cudagraph_mark_step_begin": ("torch", "Inductor's", ""),
+    "torch.compiler.is_compiling": ("works", "", f"{_RECORDS}test_compile_ids_for_backends_and_callbacks"),
+    "torch.compiler.is_dynamo_compiling": ("works", "", f"{_RECORDS}test_compile_ids_for_backends_and_callbacks"),
+    "torch.compiler.is_exporting": ("works", "", f"{_OWN}test_functions_that_are_not_redirected"),
+    "torch.compiler.load_cache_artifacts": ("torch", "Inductor's and AOTAutograd's", ""),
+    "torch.compiler.nested_compile_region": (
+        "works",
+        "each call has a graph of its own; equal ones are not shared",
+        "",
+    ),
+    "torch.compiler.save_cache_artifacts": ("torch", "Inductor's and AOTAutograd's", ""),
+    "torch.compiler.set_enable_guard_collectives": ("refused", "ranks do not agree on hits and misses", ""),
+    "torch.compiler.wrap_numpy": ("works", "tensors that require gradients break the graph", ""),
+    **{
+        f"torch._dynamo.{name}": ("works", "redirected", "")
+        for name in (
+            "OptimizedModule allow_in_graph assume_constant_result disable disallow_in_graph dont_skip_tracing "
+            "error_on_graph_break explain export forbid_in_graph graph_break is_dynamo_disable_recursive list_backends "
+            "lookup_backend mark_dynamic mark_static mark_static_address maybe_mark_dynamic mark_unbacked "
+            "nonstrict_trace on_compile_end on_compile_start optimize optimize_assert register_backend reset "
+            "reset_code reset_code_caches run set_stance skip skip_frame step_unsupported substitute_in_graph"
+        ).split()
+    },
+    "torch._dynamo.allow_c_slot": ("refused", "which C types are safe is decided by framelift's own tables", ""),
+    "torch._dynamo.bytecode_debugger": ("nothing", "no bytecode is generated; framelift shows the entry as Python", ""),
+    "torch._dynamo.config": ("works", "each option has a row of its own", ""),
+    "torch._dynamo.disable_nested_graph_breaks": (
+        "works",
+        "",
+        f"{_SWITCHES}test_contexts_that_change_nothing_are_captured",
+    ),
+    "torch._dynamo.get_recursion_limit": ("nothing", "CPython runs the program, within its own limit", ""),
+    "torch._dynamo.is_compiling": ("works", "", f"{_OWN}test_functions_that_are_not_redirected"),
+    "torch._dynamo.is_dynamo_supported": ("torch", "", ""),
+    "torch._dynamo.is_inductor_supported": ("torch", "", ""),
+    "torch._dynamo.leaf_function": ("works", "modules as arguments are for the backend eager alone", ""),
+    "torch._dynamo.override_cudagraphs": (
+        "works",
+        "",
+        "surface/test_backend_metadata.py::test_what_is_said_of_cuda_graphs",
+    ),
+    "torch._dynamo.override_optimization_hint": ("works", "in eager mode; in captured code it breaks the graph", ""),
+    "torch._dynamo.patch_dynamo_config": ("works", "capture_scalar_outputs and verbose act in captured code", ""),
+    "torch._dynamo.register_hook_for_recompile_user_context": ("works", "", f"{_RECORDS}test_times_and_metrics"),
+    "torch._dynamo.replay": ("refused", "a failure of a backend writes a repro file instead", ""),
+    "torch._dynamo.reset_frame_count": ("nothing", "framelift counts captures", ""),
+    "torch._dynamo.reset_recompile_user_contexts": ("works", "", f"{_RECORDS}test_times_and_metrics"),
+    "torch._dynamo.set_recursion_limit": ("nothing", "CPython runs the program, within its own limit", ""),
+}
