@@ -13,7 +13,7 @@ from ..graph.fx.tape import Step
 from ..graph.fx.targets import getter_target, target_of
 from ..graph.fx.values import Value
 
-__all__ = ["Finished", "counted_writes"]
+__all__ = ["Finished", "counted_writes", "counts_for"]
 
 #: they give a tensor without history that is written together with its source
 _DETACHING = tuple(map(target_of, (torch.detach, torch.Tensor.detach, torch._C.TensorBase.detach)))
@@ -67,13 +67,13 @@ def counted_writes(
     found = []
     for i, value in enumerate(inputs):
         writes = [one for one in written if one.storage is value.storage]
-        counted = [_counts_for(one, value) for one in writes]
+        counted = [counts_for(one, value) for one in writes]
         if writes and len(groups[id(value.storage)]) == 1 and None not in counted:
             found.append((i, sum(map(bool, counted))))
     return tuple(found)
 
 
-def _counts_for(value: Value, source: Value) -> bool | None:
+def counts_for(value: Value, source: Value) -> bool | None:
     """Whether a write to a tensor is counted as one to the input whose memory it is: views and `detach` share the
     counter of what they were made of, `data` gives a tensor with one of its own.  None: not known.
     """

@@ -51,7 +51,7 @@ from .overlapping_writes import check_overlaps
 from .recorder_parts import Callbacks, Gradients, Options
 from .recording_mode import RecordingMode
 from .retained_gradients import leave_retaining
-from .rules import composed, indexing, known, number_arguments, sequences, storages, taken_values  # noqa: F401  (add rules, in this order)
+from .rules import composed, indexing, known, number_arguments, sequences, storages, taken_values, versions  # noqa: F401  (add rules, in this order)
 from .rules.attributes import ATTRIBUTES, OF_MEMORY, assign
 from .rules.operations import is_torch_operation, torch_operations
 from .rules.special_cases import GIVES_VALUES, RULES, make_leaf

@@ -1,0 +1,76 @@
+"""Version counters of inputs: what they were before the call, and the program's own writes since."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ... import _core
+from ...graph.fx.tape import Step
+from ...graph.fx.values import Value
+from ...vocabulary.reasons import Interrupt
+from ..finished import counts_for
+from .attributes import answer
+
+if TYPE_CHECKING:
+    from ..recorder import Recorder
+
+__all__: list[str] = []
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """How often a tensor was written."""
+    return int(_core.of_tensor(tensor, "_version"))
+
+
+@answer("_version")
+def _version(recorder: Recorder, value: Value) -> Any:
+    inputs = [one for one in value.storage.values if one.external is not None]
+    if (
+        not recorder.options.is_plain  # compilers count their own writes
+        or len(inputs) != 1
+        or recorder.callbacks.ask is None
+        or recorder.in_transform()
+        or recorder.exchanged
+        or torch.is_inference_mode_enabled()
+        or _core.of_tensor(inputs[0].external, "is_inference")
+        or counts_for(value, inputs[0]) is not True
+    ):
+        raise Interrupt("tensor-data", "Tensor._version")
+    return recorder.callbacks.ask(inputs[0].stand_in, version_of) + _writes(recorder, inputs[0])
+
+
+def _writes(recorder: Recorder, source: Value) -> int:
+    """How often the counter of an input has gone up since: once for each write in place by an operation of ATen's own.
+
+    What is made of several operations may write more than once.
+    """
+    writes = [one for one in recorder.written if one.storage is source.storage]
+    steps = [step for step in recorder.tape if _may_write(step, source)]
+    counted = [counts_for(one, source) for one in writes]
+    if len(steps) != len(writes) or None in counted or not all(map(_writes_once, steps)) or recorder.tape_is_a_body():
+        raise Interrupt("tensor-data", "Tensor._version")
+    return sum(map(bool, counted))
+
+
+def _may_write(step: Step, source: Value) -> bool:
+    """Whether a step is an operation in place, or one whose name does not say so, on the memory of an input."""
+    name = _name(step)
+    in_place = name.endswith("_") and not name.endswith("__") or "out" in step.kwargs or step.effect
+    return in_place and any(one.storage is source.storage for one in step.inputs)
+
+
+def _name(step: Step) -> str:
+    name = getattr(step.target.func, "__name__", "")
+    return f"{name[3:-2]}_" if name.startswith("__i") else name
+
+
+def _writes_once(step: Step) -> bool:
+    name = _name(step)
+    packet = getattr(torch.ops.aten, name, None) if name.endswith("_") and not name.endswith("__") else None
+    if packet is None:
+        return False
+    names = [getattr(packet, overload)._name for overload in packet.overloads()]
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return not any(has_kernel(one, "CompositeImplicitAutograd") for one in names if torch._C._dispatch_has_kernel(one))
