@@ -51,9 +51,15 @@ def run(command: list[str], **options: object) -> str:
 
 
 def build_wheel() -> Path:
-    """A wheel for this interpreter and its torch."""
+    """A wheel for this interpreter and its torch, built from a copy: the repository stays as it is."""
     shutil.rmtree(WHEELS, ignore_errors=True)
-    run([sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", str(WHEELS), str(ROOT)])
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("src", "csrc"):
+            shutil.copytree(ROOT / name, Path(folder, name), ignore=shutil.ignore_patterns("*.so", "*.egg-info"))
+        for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+            shutil.copy(ROOT / name, folder)
+        pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps"]
+        run([*pip, "-w", str(WHEELS), folder])
     return next(WHEELS.glob("framelift-*.whl"))
 
 
