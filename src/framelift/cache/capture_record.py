@@ -19,7 +19,7 @@ from ..recording.finished import Finished
 from ..substitutes.marks import constant
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import is_own_code
-from .graph_data import graph_data, graph_of
+from .graph_data import Metadata, graph_data, graph_of
 from .plain_values import leaf_data, leaf_of
 from .record_reader import Reader
 from .record_writer import TENSOR_FIELDS, Writer
@@ -78,9 +78,10 @@ def record_of(
     rest: dict[str, Any],
     first: Session,
     lines: Preamble | None,
+    metadata: Metadata,
 ) -> dict[str, Any]:
     """The record of a finished capture; raises `NotKept`.  `first` is the rehearsal that met a graph break, `lines` run
-    before the graph, where numbers are symbolic.
+    before the graph, where numbers are symbolic, `metadata` is that of the nodes of bodies.
     """
     _check_session(session, finished)
     identities = session.notes.get(Identities)
@@ -94,7 +95,7 @@ def record_of(
         "externals": [writer.origin(origin) for origin in externals],
         "distinct": [writer.origin(origin) for origin in distinct],
         "plan": None if plan is None else _plan(writer, plan),
-        "graph": None if finished is None else graph_data(writer, finished.graph_module),
+        "graph": None if finished is None else graph_data(writer, finished.graph_module, metadata),
         "finished": None if finished is None else {name: leaf_data(getattr(finished, name)) for name in _FINISHED},
         "lines": None if lines is None else preamble_data(writer, lines),
         "symbols": None if finished is None or lines is None else _symbols(writer, session, lines, finished),

@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 from .._core import is_a
 from ..graph.fx.tape import add_node, made_module
 from ..graph.metadata.facts import Facts
+from ..graph.metadata.fakes import Fakes
 from ..vocabulary.own_code import FRAMELIFT
 from .plain_values import leaf_data, leaf_of
 from .record_reader import Reader
@@ -19,24 +20,43 @@ from .record_writer import Writer
 from .refusals import NotKept, NotMine
 from .symbol_data import Numbers, facts_data, facts_from
 
-__all__ = ["graph_data", "graph_of"]
+__all__ = ["Metadata", "body_metadata", "graph_data", "graph_of"]
+
+Metadata = dict[Node, dict[str, Any]]
 
 _META = frozenset({"stack_trace", "tensor_facts", "effect", "tensor_dict"})
 #: what describes nodes for backends that read it, and follows from the rest: it is not written
 _DESCRIBING = frozenset({"example_value", "source_fn_stack", "nn_module_stack"})
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-_OPS = ("placeholder", "call_function", "call_method", "output")
+_OPS = ("placeholder", "call_function", "call_method", "get_attr", "output")
 #: modules of C functions that graphs call
 _C_MODULES = ("torch", "_operator", "operator", "builtins", "math", "framelift")
 
 
+_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
+
+
 class _Saving:
-    def __init__(self, writer: Writer, module: GraphModule) -> None:
-        self.writer, self.module = writer, module
+    """One graph, or a body in it: these have facts and storages in common with the graph around them."""
+
+    def __init__(self, writer: Writer, module: GraphModule, metadata: Metadata, around: _Saving | None = None) -> None:
+        self.writer, self.module, self.metadata, self.is_body = writer, module, metadata, around is not None
         self.numbers: dict[Node, int] = {}
-        self.texts: dict[str, int] = {}
-        self.facts: dict[Facts, int] = {}
-        self.storages: dict[Any, int] = {}
+        self.texts: dict[str, int] = {} if around is None else around.texts
+        self.facts: dict[Facts, int] = {} if around is None else around.facts
+        self.storages: dict[Any, int] = {} if around is None else around.storages
+
+    def graph(self) -> dict[str, Any]:
+        """The nodes, and those of the bodies of higher-order operators."""
+        bodies = {}
+        for name, child in self.module.named_children():
+            if not is_a(child, GraphModule):
+                raise NotKept("the graph holds a module, a tensor or a generator", type(child).__qualname__)
+            bodies[name] = _Saving(self.writer, child, self.metadata, self).graph()
+        for node in self.module.graph.find_nodes(op="get_attr"):
+            if node.target not in bodies:
+                raise NotKept("the graph holds a module, a tensor or a generator", str(node.target))
+        return {"nodes": [self.node(node) for node in self.module.graph.nodes], "bodies": bodies}
 
     def node(self, node: Node) -> list[Any]:
         if node.op not in _OPS:
@@ -62,7 +82,7 @@ class _Saving:
         elif type(target) is types.BuiltinFunctionType:
             if str(target.__module__).partition(".")[0] not in (*_C_MODULES, "None"):
                 raise NotKept("the graph calls a function written in C that is not torch's", target.__qualname__)
-        elif type(target) not in (torch._ops.OpOverload, torch._ops.OpOverloadPacket):
+        elif not is_a(target, _OPERATORS):
             raise NotKept("the graph calls an object", type(target).__qualname__)
         return self.writer.named(target)
 
@@ -83,7 +103,7 @@ class _Saving:
         return leaf_data(value)
 
     def meta(self, node: Node) -> list[Any]:
-        meta = node.meta
+        meta = self.metadata.get(node, node.meta)
         more = meta.keys() - _META - _DESCRIBING
         if more:
             raise NotKept("a node of the graph carries more than is written", ", ".join(more))
@@ -95,23 +115,46 @@ class _Saving:
         trace = meta.get("stack_trace")
         text = None if trace is None else self.texts.setdefault(trace, len(self.texts))
         marks = meta.get("tensor_dict")
-        return [text, facts, "effect" in meta, None if marks is None else sorted(marks.items())]
+        has_example = self.is_body and "example_value" in meta  # torch's operators look for it on what bodies return
+        if has_example and facts is None:
+            raise NotKept("a node of the graph carries more than is written", "example_value")
+        return [text, facts, "effect" in meta, None if marks is None else sorted(marks.items()), has_example]
 
 
-def graph_data(writer: Writer, module: GraphModule) -> dict[str, Any]:
-    """A graph as data; raises `NotKept`."""
+def body_metadata(module: GraphModule) -> Metadata:
+    """What is written on the nodes of bodies.  Compilers write to these: their copies of a graph have them too."""
+    bodies = [part for part in module.modules() if is_a(part, GraphModule) and part is not module]
+    return {node: dict(node.meta) for body in bodies for node in body.graph.nodes}
+
+
+def graph_data(writer: Writer, module: GraphModule, metadata: Metadata) -> dict[str, Any]:
+    """A graph as data; raises `NotKept`.  `metadata` is that of the nodes of bodies, before the graph was compiled."""
     if "cudagraph_annotation" in module.meta:
         raise NotKept("the graph carries a setting for the backend", "cudagraph_annotation")
-    saving = _Saving(writer, module)
-    nodes = [saving.node(node) for node in module.graph.nodes]
-    return {"nodes": nodes, "texts": list(saving.texts), "facts": [facts_data(facts) for facts in saving.facts]}
+    saving = _Saving(writer, module, metadata)
+    data = saving.graph()
+    return {**data, "texts": list(saving.texts), "facts": [facts_data(facts) for facts in saving.facts]}
 
 
 class _Loading:
     def __init__(self, reader: Reader, data: dict[str, Any], numbers: Numbers | None) -> None:
         self.reader, self.data = reader, data
         self.facts = [facts_from(row, numbers) for row in data["facts"]]
+        self.fakes = Fakes()
+        if numbers is not None:
+            self.fakes.become_symbolic(numbers.symbols.env)
         self.nodes: list[Node] = []
+
+    def graph(self, data: dict[str, Any]) -> GraphModule:
+        """The graph, or a body in it."""
+        around, self.nodes = self.nodes, []
+        graph, root = torch.fx.Graph(), torch.nn.Module()
+        for name, body in data["bodies"].items():
+            root.add_module(name, self.graph(body))
+        for row in data["nodes"]:
+            self.node(graph, row)
+        self.nodes = around
+        return made_module(root, graph)
 
     def argument(self, data: Any) -> Any:
         if type(data) is not list:
@@ -130,7 +173,7 @@ class _Loading:
         return leaf_of(data)
 
     def node(self, graph: torch.fx.Graph, row: list[Any]) -> None:
-        name, op, target, args, kwargs, (text, facts, effect, marks) = row
+        name, op, target, args, kwargs, (text, facts, effect, marks, has_example) = row
         if op not in _OPS:
             raise NotMine(f"an unknown kind of node: {op}")
         called = self.reader.object(target) if op == "call_function" else target
@@ -143,12 +186,12 @@ class _Loading:
             node.meta["effect"] = True
         if marks is not None:
             node.meta["tensor_dict"] = dict(marks)
+        if has_example:
+            with torch._C.DisableTorchFunction():
+                node.meta["example_value"] = self.fakes.make(self.facts[facts[0]])
         self.nodes.append(node)
 
 
 def graph_of(reader: Reader, data: dict[str, Any], numbers: Numbers | None) -> GraphModule:
     """The graph of such data; `numbers` are the symbolic ones in it."""
-    graph, loading = torch.fx.Graph(), _Loading(reader, data, numbers)
-    for row in data["nodes"]:
-        loading.node(graph, row)
-    return made_module(torch.nn.Module(), graph)
+    return _Loading(reader, data, numbers).graph(data)

@@ -146,3 +146,5 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
         yield "numpy", obj.__name__
     elif type(obj) in _OPERATORS:
         yield "torch.ops", str(obj)
+    elif is_a(obj, torch._ops.HigherOrderOperator):
+        yield "torch.ops", f"higher_order.{obj.name()}"

@@ -33,6 +33,7 @@ from ..vocabulary.class_reads import (
     qualname_of,
     weakrefoffset_of,
 )
+from ..vocabulary.torch_code import is_torch_class
 from .called_operators import operator_facts
 from .code_hash import code_hash
 from .importable_names import module_name, space_name
@@ -72,6 +73,8 @@ def facts_of(obj: Any) -> Facts:
         return Facts("member", [_core.own_dict(obj)["_name_"]], (type(obj),))
     if _is_ufunc(obj):
         return Facts("ufunc", [obj.__name__])
+    if is_a(obj, torch._ops.HigherOrderOperator) and is_torch_class(type(obj)):
+        return Facts("higher-order operator", [obj.name()])
     if is_handle_class(type(obj)):
         return Facts("instance", [], (type(obj),))
     raise NotKept("an object has no written form", _shown(obj))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import torch
 
 from .. import _core
+from ..cache.graph_data import Metadata, body_metadata
 from ..cache.refusals import NotMine
 from ..exits import PLAIN, build_entry
 from ..graph.fx.examples import examples_for, without_alpha
@@ -83,6 +84,7 @@ class Parts(NamedTuple):
     finished: Finished
     undo: Undo | None
     lines: Preamble | None  # that run before the graph
+    bodies: Metadata  # what was written on the nodes of bodies before the graph was compiled
 
 
 def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Backend) -> tuple[Any, list[Any], Parts]:
@@ -91,6 +93,7 @@ def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Bac
     with info.phase("graph"):
         finished = session.recorder.finish(plan.outputs)
     graph = None
+    bodies = body_metadata(finished.graph_module)
     info.operations = finished.n_ops
     if finished.n_ops or plan.outputs:
         finished = frozen(session, finished)
@@ -121,7 +124,7 @@ def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Bac
         tape, resumed = session.recorder.tape, info.resumed is not None
         undo = undo_of(tape, finished, inputs, plan.acts, backend.is_eager, resumed)
     run = wrapped(AROUND_ENTRY, entry, Entry(session, plan, finished, info, inputs, lines, undo))
-    return run, inputs, Parts(finished, undo, lines)
+    return run, inputs, Parts(finished, undo, lines, bodies)
 
 
 def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None) -> Any:

@@ -203,10 +203,10 @@ class Keeper:
                     raise NotKept("the order of a set was looked at, which differs from process to process")
                 if info.reason_id in _OF_THE_MOMENT:
                     raise NotKept("what ended the capture may be other elsewhere", info.reason)
-                finished = made.parts.finished if made.parts is not None else None
+                finished, bodies = (made.parts.finished, made.parts.bodies) if made.parts is not None else (None, {})
                 plan = made.plan if finished is not None else None
                 record = record_of(
-                    session, plan, finished, session.world.guards, origins, externals, rest, made.first, lines
+                    session, plan, finished, session.world.guards, origins, externals, rest, made.first, lines, bodies
                 )
                 _check(record, session, finished, self.locals)
                 if self.recorded:
