@@ -212,3 +212,62 @@ def test_settings_that_exclude_each_other():
     with torch._dynamo.config.patch(suppress_errors=True, fail_on_recompile_limit_hit=True):
         with pytest.raises(AssertionError, match="can not both"):
             torch.compile(lambda x: x + 1, backend="eager")
+
+
+def test_files_for_debugging(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_COMPILE_DEBUG", "1")
+    monkeypatch.setenv("TORCH_COMPILE_DEBUG_DIR", str(tmp_path))
+
+    def f(x):
+        return x + 1
+
+    torch.compile(f, backend="eager")(X)
+    (folder,) = tmp_path.glob("run_*/framelift/*")
+    assert folder.name.startswith("0_0_") and "x + 1" in (folder / "graph.py").read_text()
+    assert "x TENSOR" in (folder / "guards.txt").read_text() and (folder / "entry.py").exists()
+
+
+def test_parameters_can_be_swapped_afterwards():
+    model = torch.nn.Linear(3, 3)
+    torch.compile(model, backend="aot_eager")(X)
+    other = torch.nn.Parameter(torch.zeros(3, 3))
+    torch.utils.swap_tensors(model.weight, other)
+    assert not model.weight.any()
+
+
+def test_global_hooks_run_once_for_each_module():
+    seen = []
+    handle = torch.nn.modules.module.register_module_forward_hook(
+        lambda module, args, result: seen.append(type(module))
+    )
+    try:
+        model = Net()
+        model(X)
+        before = list(seen)
+        seen.clear()
+        torch.compile(model, backend="eager")(X)
+    finally:
+        handle.remove()
+    assert seen == before == [torch.nn.Linear, Net]
+
+
+def test_the_second_call_compiles_what_differs_as_dynamic():
+    counter = CompileCounter()
+    f = torch.compile(lambda x: x + 1, backend=counter)
+    counts = []
+    with torch.compiler.set_stance("aot_eager_then_compile"):
+        for size in (3, 4, 5):
+            f(torch.ones(size))
+            counts.append(counter.frame_count)
+    assert counts == [0, 1, 1]
+
+
+def test_frames_that_run_eagerly_are_no_recompiles():
+    def f(x):
+        torch._dynamo.skip_frame()
+        return x + 1
+
+    compiled = torch.compile(f, backend="eager")
+    compiled(X)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        assert torch.equal(compiled(torch.ones(4)), torch.ones(4) + 1)

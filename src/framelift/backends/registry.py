@@ -236,6 +236,10 @@ class _Context(TracingContext):
         A backward that is compiled late keeps the context; the examples are the program's, and may be a whole model.
         """
         self._closed, self._examples = True, ()
+        describer = getattr(getattr(self._fake_mode, "fake_tensor_converter", None), "meta_converter", None)
+        describer = getattr(describer, "describer", None)
+        if describer is not None:  # its weak references keep torch.utils.swap_tensors from working
+            describer.lookup_tensor.clear()
 
     @property
     def fake_mode(self) -> FakeTensorMode | None:

@@ -315,9 +315,15 @@ def _forced(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 def _aot_first(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """aot_eager_then_compile: the first call of each callable with that backend."""
-    first = compiled not in _called_once
+    if compiled in _called_once:
+        return _core.call_compiled(compiled, args, kwargs)
     _called_once.add(compiled)
-    return _core.call_compiled(_sibling(compiled, "aot_eager") if first else compiled, args, kwargs)
+    sibling = _sibling(compiled, "aot_eager")
+    try:
+        return _core.call_compiled(sibling, args, kwargs)
+    finally:  # sizes that differ in the second call are dynamic then
+        for code, learned in sibling.miss.seen.items():
+            compiled.miss.seen.setdefault(code, learned.copy())
 
 
 _siblings: weakref.WeakKeyDictionary[Any, dict[Any, tuple[Any, Any]]] = weakref.WeakKeyDictionary()
