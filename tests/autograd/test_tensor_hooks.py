@@ -113,3 +113,55 @@ def test_the_handle_is_not_captured() -> None:
         framelift.compile(fn, backend="eager", fullgraph=True)(x)
     _, handle = framelift.compile(fn, backend="eager")(x)
     handle.remove()
+
+
+def _of_an_input(x: torch.Tensor) -> torch.Tensor:
+    kept, removed = x.register_hook(lambda grad: grad + 1), x.register_hook(lambda grad: grad * 3)  # noqa: F841
+    y = (x * 2).sum()
+    removed.remove()
+    removed.remove()
+    return y
+
+
+def _of_results(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    handles = [one.register_hook(lambda grad, n=n: grad * n) for n, one in enumerate((x, y, x, y), 2)]
+    handles[0].remove()
+    handles[3].remove()
+    return (y * x).sum()
+
+
+def _in_a_handler(x: torch.Tensor) -> torch.Tensor:
+    try:
+        handle = x.register_hook(lambda grad: grad * 3)
+        raise ValueError
+    except ValueError:
+        handle.remove()
+    return (x * 2).sum()
+
+
+def _not_called(x: torch.Tensor) -> torch.Tensor:
+    handle = x.register_hook(lambda grad: grad * 3)
+    return (x * 2).sum() if handle.remove else x
+
+
+def _after_a_gradient(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    handle = y.register_hook(lambda grad: grad * 3)
+    remove = handle.remove
+    (grad,) = torch.autograd.grad(y.sum(), x, retain_graph=True)
+    remove()
+    return (grad * y).sum()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", [_of_an_input, _of_results, _in_a_handler, _not_called, _after_a_gradient])
+def test_hooks_that_are_removed_again(fn: Any, backend: str) -> None:
+    found = []
+    for run in (fn, framelift.compile(fn, backend=backend)):
+        x = torch.ones(3, requires_grad=True)
+        result = run(x)
+        result.backward()
+        found.append((result.item(), x.grad.tolist(), len(x._backward_hooks or ())))
+    assert found[0] == found[1]
+    assert bool(framelift.stats()["breaks"]) == (fn is _after_a_gradient)

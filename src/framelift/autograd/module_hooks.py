@@ -94,6 +94,7 @@ class _Waiting(Handle):
     __slots__ = ("argument",)
 
     def __init__(self, argument: torch.Tensor) -> None:
+        super().__init__()
         object.__setattr__(self, "argument", argument)
 
 

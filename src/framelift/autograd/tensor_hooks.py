@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,15 +37,52 @@ REGISTERING = (torch.Tensor.register_hook, torch.Tensor.register_post_accumulate
 
 
 class Handle:
-    """What registering gives: it can be dropped, and nothing else."""
+    """What registering gives: it can be dropped, or the hook removed again, and nothing else."""
 
-    __slots__ = ()
+    __slots__ = ("_undo",)
+
+    def __init__(self, undo: Callable[[], None] | None = None) -> None:
+        _UNDO.__set__(self, undo)
 
     def __getattribute__(self, name: str) -> Any:
-        raise Interrupt("torch-operation", "the handle of a hook")
+        undo = _UNDO.__get__(self) if name == "remove" else None
+        if undo is None:
+            raise Interrupt("torch-operation", "the handle of a hook")
+        return _Removal(undo)
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
         raise Interrupt("torch-operation", "the handle of a hook")
+
+
+_UNDO: Any = vars(Handle)["_undo"]
+
+
+class _Removal:
+    """A handle's `remove`.  Not a function: those can be made again outside of the capture."""
+
+    __slots__ = ("_undo",)
+
+    def __init__(self, undo: Callable[[], None]) -> None:
+        self._undo = undo
+
+    def __call__(self) -> None:
+        self._undo()
+
+
+def _handle(session: Session, where: list[Any]) -> Handle:
+    """The handle of the hook that the last entry of `where` registers: an effect, or a step of the tape.
+
+    Removed before any gradient came by, the hook was never there.
+    """
+    made, recorder = where[-1], session.recorder
+
+    def undo() -> None:
+        came_by = any(step.target.func is torch.autograd.grad for step in recorder.tape)
+        if came_by or recorder.tape_is_a_body() or recorder.in_transform():
+            raise Interrupt("torch-operation", "the handle of a hook")
+        where[:] = [one for one in where if one is not made]
+
+    return Handle(undo)
 
 
 @substitute(torch.Tensor.register_post_accumulate_grad_hook)
@@ -60,7 +98,7 @@ def _register_post_accumulate(session: Session, callable_: Any, args: tuple[Any,
         )
     session.world.write("call", callable_, len(session.world.effects), (tensor, hook))
     _counted_by_effects(session)
-    return Handle()
+    return _handle(session, session.world.effects)
 
 
 @substitute(torch.Tensor.register_hook)
@@ -76,7 +114,7 @@ def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwar
     if value.external is not None:
         session.world.write("call", callable_, len(session.world.effects), (tensor, hook))
         _counted_by_effects(session)
-        return Handle()
+        return _handle(session, session.world.effects)
     facts = value.facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
     grad = fresh(recorder, facts, "grad", exact=False)
     before = torch._C.is_grad_enabled()
@@ -96,7 +134,7 @@ def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwar
         _count(session)
     else:
         session.notes[_OF_RESULTS] = session.notes.get(_OF_RESULTS, 0) + 1
-    return Handle()
+    return _handle(session, recorder.tape)
 
 
 #: notes of the session: hooks of modules were registered; so many of results were, which nobody has counted; some of
