@@ -314,6 +314,16 @@ def test_functions_that_generated_code_calls():
     assert {name: getattr(extern_kernels, name) for name in _EXTERN} == _EXTERN
 
 
+def test_operators_in_comments_of_generated_code_are_not_looked_up():
+    """Comments on kernels name operators that Inductor's compiler alone registers."""
+    from framelift.backends.generated_code import run_generated
+
+    source = "    # %one = call_function[target=torch.ops.prims.no_such_operator.default](args = (%x, -1))\n"
+    assert run_generated("one.py", source + "answer = 42\n", "one", {"more": 1}, {}).answer == 42
+    with pytest.raises(AttributeError, match="no_such_operator"):
+        run_generated("two.py", source + "called = lambda x: torch.ops.prims.no_such_operator(x)\n", "two", {}, {})
+
+
 def test_loaded_code_starts_no_processes_for_kernels():
     from framelift.backends.generated_code import _Compile
 

@@ -35,6 +35,8 @@ _EXTERN = {
 #: what generated code names: operators, and functions that Inductor gives names
 _EXTERN_NAME = re.compile(r"\bextern_kernels\.(\w+)")
 _OPERATOR = re.compile(r"\b(?:torch\.ops\.(\w+)|(aten|inductor_ops|_quantized))\.(\w+)")
+#: a line that says which nodes of the graph became a kernel, with operators that the code does not call
+_COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _ALIASES = {"aten": "aten", "inductor_ops": "inductor", "_quantized": "_quantized"}
 
 
@@ -108,10 +110,11 @@ def run_generated(path: str, source: str, key: str, constants: dict[str, Any], k
 
     All that it names is looked up here: what is missing raises now, and not in the middle of a call.
     """
-    for space, alias, name in _OPERATOR.findall(source):  # some are registered by Inductor's compiler alone
+    code = _COMMENT.sub("", source)
+    for space, alias, name in _OPERATOR.findall(code):  # some are registered by Inductor's compiler alone
         getattr(getattr(torch.ops, space or _ALIASES[alias]), name)
     extern = _ExternKernels()
-    for name in _EXTERN_NAME.findall(source):
+    for name in _EXTERN_NAME.findall(code):
         getattr(extern, name)
     instead = {
         "torch._inductor.select_algorithm": types.SimpleNamespace(extern_kernels=extern),
