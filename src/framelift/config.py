@@ -22,7 +22,6 @@ import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .vocabulary.log import warn
 from .vocabulary.options import OPTIONS, Option
 from .vocabulary.scopes import insist, scope
 
@@ -96,6 +95,8 @@ def warn_without_effect(name: str, value: Any, default: Any, where: str = "frame
     """Say once that an option has no effect here, and why, when it is set to something else than its default."""
     option = OPTIONS[name]
     if option.ignored and name not in _warned and value != default:
+        from .vocabulary.log import warn  # not needed by most programs
+
         _warned.add(name)
         warn(f"{where}.{name} = {value!r} has no effect: {option.ignored}")
 

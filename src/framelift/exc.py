@@ -10,8 +10,6 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
-from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
-
 __all__ = [
     "BackendCompilerFailed",
     "ConstraintViolation",
@@ -81,8 +79,10 @@ class UserError(Unsupported):
     error_type: Any = "ANTI_PATTERN"  # TorchDynamo's member of that name while the drop-in is installed
 
 
-class ConstraintViolation(FrameliftError, ConstraintViolationError):
-    """A size that was marked dynamic is a constant of the program."""
+class ConstraintViolation(FrameliftError):
+    """A size that was marked dynamic is a constant of the program.  It is torch's ConstraintViolationError, too: its
+    base is added where it is raised, since importing torch's takes long.
+    """
 
 
 class InternalError(FrameliftError):

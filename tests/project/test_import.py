@@ -19,6 +19,7 @@ LOADED = {
     "framelift.exc",
     "framelift.vocabulary",
     "framelift.vocabulary.options",
+    "framelift.vocabulary.options_without_effect",
     "framelift.vocabulary.scopes",
 }
 

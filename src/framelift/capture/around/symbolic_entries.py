@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from ... import _core, config
 from ..._core import is_a
@@ -172,6 +173,9 @@ def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
         return getattr(argument, "hint", argument)
 
     return tuple(map(concrete, finished.arguments or ()))
+
+
+ConstraintViolation.__bases__ = (*ConstraintViolation.__bases__, ConstraintViolationError)
 
 
 def check_promises(symbols: Symbols, module: torch.nn.Module | None) -> None:
