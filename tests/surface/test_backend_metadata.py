@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 import torch._dynamo
@@ -91,6 +93,34 @@ def test_notes_of_the_program():
     assert nodes["add"].meta["custom"] == {"stage": 1}
     assert nodes["mul"].meta["custom"] == {"stage": 1, "part": "b"}
     assert "custom" not in nodes["sub"].meta
+
+
+class Given(contextlib.nullcontext):
+    def __enter__(self):
+        return super().__enter__()
+
+
+OUTSIDE, OF_A_SUBCLASS = contextlib.nullcontext(5), Given(7)
+
+
+def _given_outside(x):
+    with OUTSIDE as n, OF_A_SUBCLASS as m:
+        return x * n + m
+
+
+def _made_inside(x):
+    with contextlib.nullcontext(x + 1) as y, contextlib.nullcontext() as nothing:
+        return y * 2, nothing
+
+
+def _on_a_stack(x):
+    with contextlib.ExitStack() as stack:
+        return x * stack.enter_context(contextlib.nullcontext(3))
+
+
+@pytest.mark.parametrize("fn", [_given_outside, _made_inside, _on_a_stack])
+def test_other_contexts_that_do_nothing(fn):
+    check(fn, X)
 
 
 def test_a_break_between_notes():

@@ -214,7 +214,7 @@ def _enter_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwar
     if notes is not None:
         stack = session.recorder.annotations
         stack.append({**(stack[-1] if stack else {}), **notes[1]})
-    return session.load_attr(args[0], "enter_result")
+    return _core.captured(getattr, (args[0], "enter_result"), None)
 
 
 @substitute(contextlib.nullcontext.__exit__)
