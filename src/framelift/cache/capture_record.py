@@ -107,7 +107,7 @@ def record_of(
     if first is not session:
         ran = [original_of(twin) for twin, *_ in first.times]
         data["sources"] = source_rows([code for code in ran if not writer.covers(code) and not is_own_code(code)])
-    return {"objects": writer.objects, "origins": writer.origins, **data}
+    return {"objects": writer.objects, "origins": writer.origins, "places": list(writer.places), **data}
 
 
 def _check_session(session: Session, finished: Finished | None) -> None:
@@ -188,7 +188,7 @@ def guards_of(record: dict[str, Any], reader: Reader, state: Any) -> Guards:
         changed = [name for name in now if record["state"].get(name) != now[name]]
         raise NotMine(f"torch's state is another one: {', '.join(changed)}")
     check_sources(record.get("sources", ()))
-    guards = reader.guards(record["guards"])
+    guards = reader.guards(record["guards"], record["places"])
     inputs, externals, distinct = (
         [reader.origin(one) for one in record[n]] for n in ("inputs", "externals", "distinct")
     )

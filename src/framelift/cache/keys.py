@@ -24,7 +24,7 @@ from .code_hash import code_hash
 __all__ = ["FORMAT", "key_of", "own_files"]
 
 #: how records are written; to be raised when that changes
-FORMAT = "framelift capture 3"
+FORMAT = "framelift capture 4"
 #: options that say where and whether captures are kept, and how much is said of them
 _ASIDE = frozenset({"cache", "cache_dir", "cache_size", "enable_aot_compile", "record_captures", "strict_precompile"})
 _OPTIONS = tuple(

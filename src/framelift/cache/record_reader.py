@@ -104,7 +104,8 @@ class Reader:
     def _is(self, data: Any, present: Any) -> None:
         """What was written is what is there now."""
         if type(data) is list and data[0] == "object":
-            self._bind(data[1], present)
+            if self._bound[data[1]] is not present:
+                self._bind(data[1], present)
         elif type(data) is list and data[0] == "tuple of":
             if type(present) is not tuple or len(present) != len(data[1]):
                 raise NotMine(f"a tuple of {len(data[1])} is another object")
@@ -155,27 +156,29 @@ class Reader:
 
     # ---- guards
 
-    def guards(self, rows: list[Any]) -> list[Guard]:
-        """The guards of all rows.  Those about an object that no guard has led to yet come after the others."""
+    def guards(self, rows: list[Any], places: list[str]) -> list[Guard]:
+        """The guards of all rows, which name the user's lines by their places.  Those about an object that no guard has
+        led to yet come after the others.
+        """
         made: list[Guard | None] = [None] * len(rows)
         waiting = list(range(len(rows)))
         while waiting:
             left = []
             for i in waiting:
                 try:
-                    made[i] = self._guard(rows[i])
+                    made[i] = self._guard(rows[i], places)
                 except Unbound:
                     left.append(i)
             if len(left) == len(waiting):
-                self._guard(rows[left[0]])
+                self._guard(rows[left[0]], places)
             waiting = left
         return [guard for guard in made if guard is not None]
 
-    def _guard(self, row: list[Any]) -> Guard:
+    def _guard(self, row: list[Any], places: list[str]) -> Guard:
         """The guard of a row, its objects bound by what is there now."""
-        number, kind, data, line = row
-        origin = self.origin(number)
-        return Guard(origin, kind, self._guarded(number, kind, data), line)
+        number, kind, data, place = row
+        origin = self._origins[number] or self.origin(number)
+        return Guard(origin, kind, self._guarded(number, kind, data), places[place])
 
     def _guarded(self, number: int, kind: str, data: Any) -> Any:
         if kind in ("TYPE", "IS"):

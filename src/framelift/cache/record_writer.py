@@ -40,6 +40,7 @@ class Writer:
     def __init__(self, root: types.FunctionType, pinned: Container[Origin] = ()) -> None:
         self.objects: list[Any] = []
         self.origins: list[Any] = []
+        self.places: dict[str, int] = {}  # the user's lines, as text
         self.codes: set[int] = set()  # ids of code objects whose hashes are written
         self._kept: list[Any] = []  # so that addresses stay theirs
         self._objects: dict[int, int] = {}
@@ -101,8 +102,9 @@ class Writer:
     # ---- guards
 
     def guard(self, guard: Guard) -> list[Any]:
-        """[origin, kind, value, line]."""
-        return [self.origin(guard.origin), guard.kind, self._guarded(guard), self.line(guard.line)]
+        """[origin, kind, value, number of the line]."""
+        place = self.places.setdefault(self.line(guard.line), len(self.places))
+        return [self.origin(guard.origin), guard.kind, self._guarded(guard), place]
 
     def _guarded(self, guard: Guard) -> Any:
         kind, value = guard.kind, guard.value
