@@ -47,6 +47,51 @@ def test_models(name: str, backend: str) -> None:
     assert framelift.stats()["graphs"] == 1
 
 
+class Layer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = torch.nn.LayerNorm(64), torch.nn.Linear(64, 192), torch.nn.Linear(64, 64)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.up(self.norm(x)).view(2, 8, 4, 48).transpose(1, 2).chunk(3, -1)
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return x + self.down(mixed.transpose(1, 2).reshape(2, 8, 64)).cos().exp()
+
+
+class Layers(torch.nn.Module):
+    """Results of layers are read again, behind each other and side by side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Layer() for _ in range(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = torch.arange(8, device=x.device)[:, None] >= torch.arange(8, device=x.device)[None]
+        total = x
+        for layer in self.layers[:3]:
+            x = layer(x, mask)
+            total = total + x.sin()
+        for layer in self.layers[3:]:
+            total = total + layer(x, mask)
+        return total
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_folded_layers_train(mode: str) -> None:
+    torch.manual_seed(0)
+    model, x = Layers().cuda(), on_cuda(2, 8, 64).requires_grad_()
+    inputs = [x, *model.parameters()]
+    want = model(x)
+    gradients = torch.autograd.grad((want * want.detach().cos()).sum(), inputs)
+    with framelift.config.patch(repeated_layers="always"):
+        compiled = framelift.compile(model, mode=mode, fullgraph=True)
+        for _ in range(4):
+            got = compiled(x)
+            close(got, want)
+            for a, b in zip(torch.autograd.grad((got * want.detach().cos()).sum(), inputs), gradients, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-2, atol=1e-2)
+
+
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 def test_a_training_step(mode: str) -> None:
     plain, other = net(), net()
