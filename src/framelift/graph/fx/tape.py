@@ -19,7 +19,7 @@ from torch.fx import graph_module
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import Node
 
-from ..._core import places
+from ..._core import is_a, places
 from ...vocabulary.places import stack_text
 from ...vocabulary.reasons import Interrupt
 from ..metadata.arguments import rebuild
@@ -248,7 +248,9 @@ class _Builder:
         if step.modules is not None:
             node.meta["nn_module_stack"] = step.modules
         if step.custom:
-            node.meta["custom"] = dict(step.custom)
+            node.meta["custom"] = {
+                key: value for key, value in step.custom.items() if not is_a(value, torch.Tensor)
+            }  # a stand-in belongs to its rehearsal
 
     def _argument(self, kept: Any) -> Any:
         if type(kept) is not torch.Generator:
