@@ -70,7 +70,7 @@ def main() -> None:
             command = [sys.executable, __file__, "--child", way, "--device", options.device]
             done = subprocess.run(
                 [*command, "--layers", str(options.layers)],
-                env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder},
+                env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder, "FRAMELIFT_CACHE_DIR": folder},
                 capture_output=True,
                 text=True,
             )

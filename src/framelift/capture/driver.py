@@ -310,6 +310,8 @@ class Driver:
             found = keeper.load(function, moment.state, info, backend)
             if found is not None:
                 seen.learn_guards(found[1])
+                if info.interim is not None:
+                    info.interim.seen = seen.copy()
                 if info.stop is not None:
                     self._log_break(info)
                 return found[0], info
