@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import importlib
 import pytest
 import torch
 import torch.nn.functional as F
@@ -305,3 +306,17 @@ def test_workers_for_triton_start_only_where_there_may_be_kernels(monkeypatch):
     assert not started
     builtin._start_workers([torch.ones(1), torch.empty(1, device="meta")])
     assert started == [1]
+
+
+def test_compilers_of_torch_take_symbolic_numbers() -> None:
+    """AOTAutograd, called by a backend of the program's, wants to know of each input where it comes from."""
+    compilers = importlib.import_module("torch._dynamo.backends.common")
+
+    def backend(graph_module, example_inputs):
+        return compilers.aot_autograd(fw_compiler=lambda graph, _: graph.forward)(graph_module, example_inputs)
+
+    compiled = framelift.compile(lambda x, n: x * n + x.shape[0], backend=backend, dynamic=True, fullgraph=True)
+    for size, number in ((3, 2), (4, 3), (5, 7)):
+        x = torch.ones(size)
+        assert torch.equal(compiled(x, number), x * number + size)
+    assert framelift.stats()["captures"] == 1

@@ -27,7 +27,8 @@ def describe(
     names: dict[str, Source] = {}
     for node, given in zip(module.graph.find_nodes(op="placeholder"), arguments):
         record = memo.get(id(given)) if is_a(given, torch.Tensor) else None
-        if record is None:
+        if record is None:  # AOTAutograd asks each input, numbers too
+            node._dynamo_source = None
             continue
         node._dynamo_source = Source(source_text(record.origin, root))
         name = state_name(record.origin, root)
