@@ -15,7 +15,7 @@ import architecture  # noqa: E402
 
 SOURCE, DOCS = ROOT / "src" / "framelift", ROOT / "docs"
 #: a record of what was measured when; the files it names were there then
-DIARIES = {DOCS / "scoreboard.md"}
+DIARIES = {DOCS / "lab.md"}
 PAGES = [ROOT / "README.md", *sorted(set(DOCS.rglob("*.md")) - DIARIES)]
 PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 #: files of CPython's own source
