@@ -288,8 +288,8 @@ def compile_graph(
     wanted = reference(graph_module, example_inputs) if config.verify_correctness else None
     try:
         with tracing(context), contextlib.closing(context):
-            if fake_mode is None and id(inner) not in _OWN and context.fake_mode is not None:
-                fill_examples(graph_module, context.fake_mode)
+            if fake_mode is None and id(inner) not in _OWN:
+                fill_examples(graph_module, lambda: context.fake_mode)
             compiled = compiler(graph_module, list(example_inputs))
         surroundings.failed = False
     except SkipFrame:

@@ -247,7 +247,7 @@ def _compiler_of(session: Session, finished: Finished, info: Capture, backend: B
 
     def compile_graph(graph_module: Any, _inputs: Any) -> Any:
         if backend.described:
-            fill_examples(graph_module, mode)
+            fill_examples(graph_module, lambda: mode)
         with watching:
             return compiler(graph_module, examples, fake_mode=mode)
 

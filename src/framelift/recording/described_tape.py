@@ -43,6 +43,8 @@ class DescribedTape(list[Any]):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
+        self.modules: dict[int, tuple[Any, tuple[str, tuple[str, Any]]]] = {}  # by id, with what keeps the id
+        self.codes: dict[int, tuple[types.CodeType, bool]] = {}  # whether frames of it are calls of modules
 
     def append(self, step: Step) -> None:
         step.modules = self._stack() or None
@@ -53,11 +55,25 @@ class DescribedTape(list[Any]):
         found: list[tuple[str, tuple[str, Any]]] = []
         frame: types.FrameType | None = sys._getframe(2)
         while frame is not None and not is_beginning(frame.f_code):
-            if source_of(frame.f_code) is _CALL:
+            if self._is_call(frame.f_code):
                 module = frame.f_locals.get("self")
-                record = self.session.world.memo.get(id(module))
-                if record is not None:
-                    path = module_path(record.origin, self.session.function.__code__)
-                    found.append((str(id(module)), (path, _shown(type(module)))))
+                known = self.modules.get(id(module)) or self._meet(module)
+                if known is not None:
+                    found.append(known[1])
             frame = frame.f_back
         return dict(reversed(found))
+
+    def _is_call(self, code: types.CodeType) -> bool:
+        known = self.codes.get(id(code))
+        if known is None:
+            known = self.codes[id(code)] = (code, source_of(code) is _CALL)
+        return known[1]
+
+    def _meet(self, module: Any) -> tuple[Any, tuple[str, tuple[str, Any]]] | None:
+        """How a module is shown; None for one made inside."""
+        record = self.session.world.memo.get(id(module))
+        if record is None:
+            return None
+        path = module_path(record.origin, self.session.function.__code__)
+        self.modules[id(module)] = record, (str(id(module)), (path, _shown(type(module))))
+        return self.modules[id(module)]

@@ -24,16 +24,16 @@ def is_own_code(code: types.CodeType) -> bool:
     return code.co_filename.startswith(FRAMELIFT)
 
 
-#: the code of functions below whose frames captured code runs
-_BEGINNINGS: set[types.CodeType] = set()
+#: the code of functions below whose frames captured code runs, by id: the hash of a code object reads all of it
+_BEGINNINGS: dict[int, types.CodeType] = {}
 
 
 def begins_rehearsal(function: _Function) -> _Function:
     """A decorator: the frames below this function are those of captured code."""
-    _BEGINNINGS.add(function.__code__)
+    _BEGINNINGS[id(function.__code__)] = function.__code__
     return function
 
 
 def is_beginning(code: types.CodeType) -> bool:
     """Whether captured code, and what it sees of frames, ends at a frame of this code."""
-    return code in _BEGINNINGS
+    return id(code) in _BEGINNINGS

@@ -4,9 +4,10 @@ values, source functions, names of parameters, and what the nodes of a captured 
 
 from __future__ import annotations
 
+import functools
 import types
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from ..._core import is_a
 from ..metadata.facts import Facts
 from .source_names import Source, source_text, state_name
 
-__all__ = ["carry_over", "describe", "fill_examples"]
+__all__ = ["Meta", "carry_over", "describe", "fill_examples"]
 
 
 def describe(
@@ -49,20 +50,89 @@ def describe(
     module._param_name_to_source = names
 
 
-def fill_examples(module: GraphModule, mode: FakeTensorMode) -> None:
-    """A fake of each node's value, in the mode that the backend's other fakes are of."""
+def fill_examples(module: GraphModule, mode_of: Callable[[], FakeTensorMode | None]) -> None:
+    """Each node can be asked for a fake of its value, in the mode that the backend's other fakes are of."""
+    modes: list[FakeTensorMode] = []
+
+    def mode() -> FakeTensorMode:
+        if not modes:  # a backend that is over has no mode any more
+            modes.append(mode_of() or FakeTensorMode())
+        return modes[0]
+
     for node in module.graph.nodes:
         facts = node.meta["tensor_facts"][0] if "tensor_facts" in node.meta else None
-        if "example_value" in node.meta or not is_a(facts, Facts) or facts.stride is None:
-            continue
-        try:
-            with mode, torch.no_grad():
-                made = torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device=facts.device)
-                if facts.requires_grad and (facts.dtype.is_floating_point or facts.dtype.is_complex):
-                    made.requires_grad_()
-        except (RuntimeError, TypeError, NotImplementedError):  # of a layout that has no strides
-            continue
-        node.meta["example_value"] = made
+        if "example_value" not in node.meta and is_a(facts, Facts) and facts.stride is not None:
+            node.meta = Meta(node.meta, functools.partial(_example, facts, mode))
+
+
+def _example(facts: Facts, mode: Callable[[], FakeTensorMode]) -> torch.Tensor | None:
+    assert facts.stride is not None
+    try:
+        with mode(), torch.no_grad():
+            made = torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device=facts.device)
+            return made.requires_grad_() if facts.requires_grad and _has_gradients(facts.dtype) else made
+    except (RuntimeError, TypeError, NotImplementedError):  # of a layout that has no strides
+        return None
+
+
+def _has_gradients(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex
+
+
+class Meta(dict[str, Any]):
+    """What a node says of itself.  Its example value is made when somebody asks for it: most backends never do, and all
+    of them would wait.
+    """
+
+    __slots__ = ("_make",)
+
+    def __init__(self, known: Mapping[str, Any], make: Callable[[], Any]) -> None:
+        super().__init__(known)
+        self._make: Callable[[], Any] | None = make
+
+    def _filled(self) -> Meta:
+        make, self._make = self._make, None
+        if make is not None and not dict.__contains__(self, "example_value") and (made := make()) is not None:
+            dict.__setitem__(self, "example_value", made)
+        return self
+
+    def __contains__(self, key: object) -> bool:
+        return dict.__contains__(self._filled() if key == "example_value" else self, key)
+
+    def __getitem__(self, key: str) -> Any:
+        return dict.__getitem__(self._filled() if key == "example_value" else self, key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return dict.get(self._filled() if key == "example_value" else self, key, default)
+
+    def __copy__(self) -> dict[str, Any]:
+        """fx copies nodes with what they say: the copy is asked in the same way."""
+        plain = dict(dict.items(self))
+        return plain if self._make is None else Meta(plain, self._make)
+
+    def copy(self) -> dict[str, Any]:
+        return self.__copy__()
+
+    def __iter__(self) -> Iterator[str]:
+        return dict.__iter__(self._filled())
+
+    def __len__(self) -> int:
+        return dict.__len__(self._filled())
+
+    def keys(self) -> Any:
+        return dict.keys(self._filled())
+
+    def values(self) -> Any:
+        return dict.values(self._filled())
+
+    def items(self) -> Any:
+        return dict.items(self._filled())
+
+    def pop(self, key: str, *default: Any) -> Any:
+        return dict.pop(self._filled(), key, *default)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return dict, (dict(dict.items(self._filled())),)
 
 
 #: what only the new graph knows
