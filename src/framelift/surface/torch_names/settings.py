@@ -32,15 +32,16 @@ def follow(settings: types.ModuleType) -> Callable[[], None]:
 
     def follow(self: Any, name: str, value: Any) -> None:
         write(self, name, value)
-        if self is settings:
-            _take_over(settings, name, value)
+        if self is settings and name in config.OPTIONS and _is_the_programs():
+            config.warn_without_effect(name, value, getattr(settings._config.get(name), "default", None), _NAME)
+            _take_over(name, value)
 
     cls.__setattr__ = follow  # type: ignore[method-assign]  # replaced on purpose
     before = {name: getattr(config, name) for name in _written(settings)}
     for name in before:
         value = getattr(settings, name)
         config.warn_without_effect(name, value, settings._config[name].default, _NAME)
-        _take_over(settings, name, value)
+        _take_over(name, value)
 
     def undo() -> None:
         cls.__setattr__ = write  # type: ignore[method-assign]  # put back
@@ -58,6 +59,7 @@ def _written(settings: Any) -> list[str]:
         if name in config.OPTIONS
         and not config.OPTIONS[name].alias
         and not settings._is_default(name)
+        and getattr(settings, name) != entry.default  # torch itself sets options for a moment, and back
         and getattr(entry, "alias", None) is None
     ]
 
@@ -70,13 +72,8 @@ def _is_the_programs() -> bool:
     return frame is None or not (is_own_code(frame.f_code) or frame.f_code.co_filename.startswith(TORCH))
 
 
-def _take_over(settings: Any, name: str, value: Any) -> None:
+def _take_over(name: str, value: Any) -> None:
     option = config.OPTIONS.get(name)
-    if option is None:
-        return
-    entry = settings._config.get(name)
-    if _is_the_programs():
-        config.warn_without_effect(name, value, getattr(entry, "default", option.default), _NAME)
-    if not option.ignored:
+    if option is not None and not option.ignored:
         with contextlib.suppress(TypeError):  # an option that takes more kinds of values there
             setattr(config, name, value)
