@@ -40,8 +40,10 @@ def _environment(name: str, option: Option) -> Any:
         text = os.environ.get(option.torch_variable)
     if text is None:
         return option.fresh()
-    if isinstance(option.default, bool) or bool in option.also and text.lower() in _FALSE + _TRUE:
+    if text.lower() in _FALSE + _TRUE and (isinstance(option.default, bool) or bool in option.also):
         return text.lower() not in _FALSE
+    if isinstance(option.default, bool):
+        return text if str in option.also else True
     return type(option.default)(text)
 
 

@@ -91,12 +91,12 @@ OPTIONS: dict[str, Option] = {
     ),
     # -- captures kept on disk
     "cache": Option(
-        "auto",
+        False,
         (
             "captures are kept on disk and loaded by later processes, which then rehearse nothing: "
             '"auto" (those that Inductor compiles, which has a disk cache too), True (all), False (none)'
         ),
-        also=(bool,),
+        also=(str,),
         torch_variable="TORCH_CACHING_PRECOMPILE",
     ),
     "caching_precompile": Option(False, "torch.compile's name of cache", alias="cache"),
