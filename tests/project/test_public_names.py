@@ -1,4 +1,4 @@
-"""What users may rely on.  A name that is taken away, or means something else, needs a new version and a line in the changelog."""
+"""What users may rely on.  Taking a name away needs a new version and a line in the changelog."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A fact of torch: where Triton keeps the launchers of kernels.
 
-Kernels are compiled by other processes, which are told to keep them beside Inductor's caches.  Their launchers are
+Kernels are compiled by other processes, which keep them beside Inductor's caches.  Their launchers are
 built by this process, with the C compiler, and Triton keeps them in the folder that *its* environment names.  A later
 process looks for both beside Inductor's caches, and would build the launchers again.
 """

@@ -51,13 +51,14 @@ from .overlapping_writes import check_overlaps
 from .recorder_parts import Callbacks, Gradients, Options
 from .recording_mode import RecordingMode
 from .retained_gradients import leave_retaining
-from .rules import composed, indexing, known, number_arguments, sequences, storages, taken_values, versions  # noqa: F401  (add rules, in this order)
+from .rules import composed, indexing, known, number_arguments, sequences, storages, taken_values, versions
 from .rules.attributes import ATTRIBUTES, OF_MEMORY, assign
 from .rules.operations import is_torch_operation, torch_operations
 from .rules.special_cases import GIVES_VALUES, RULES, make_leaf
 from .wrapper_results import check_results, kind_of_memory, new_wrapper, record_wrapped
 
 __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
+_RULES = (composed, indexing, known, number_arguments, sequences, storages, taken_values, versions)  # in this order
 
 _MISSING = object()
 

@@ -22,6 +22,7 @@ from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS, Float, Int
 from ...higher_order.bodies import Surroundings
 from ...vocabulary.origins import const
+from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_function
 
@@ -60,8 +61,8 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     if _is_of_typing(function) and all(map(_is_asked_natively, (*args, *kwargs.values()))):
         try:
             real = _core.natively(callable_, args, kwargs)
-        except Exception:
-            pass  # nothing is kept for these: what the typing module looks at decides, and is captured
+        except Exception as error:
+            raise_outside(error)  # else nothing is kept for these: what the typing module looks at is captured
         else:
             result = let_in(session.world, real, const(real))  # `G[int]` is one object for all who write it
             given.append((numbers, result))
