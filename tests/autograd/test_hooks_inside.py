@@ -1,4 +1,7 @@
-"""Hooks that captured code registers on modules: the number that counts them is other at each call, and decides nothing."""
+"""Hooks that captured code registers on modules.
+
+The number that counts them is other at each call, and decides nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Full backward hooks of modules that captured code calls: each is a graph of its own, or a break that leaves them to plain Python."""
+"""Full backward hooks of modules that captured code calls.
+
+Each is a graph of its own, or a break that leaves them to plain Python.
+"""
 
 from __future__ import annotations
 
