@@ -232,7 +232,10 @@ def test_options_are_spelled_as_torch_compile_spells_them() -> None:
 
 
 def test_graphs_that_a_compiler_cannot_do_are_left_to_plain_python() -> None:
-    """An operator whose meaning for fakes asks for values: capturing knows its result, a compiler that traces it does not."""
+    """An operator whose meaning for fakes asks for values.
+
+    Capturing knows its result, a compiler that traces it does not.
+    """
     from torch._subclasses.fake_tensor import DataDependentOutputException
 
     graphs = []

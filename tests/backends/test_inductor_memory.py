@@ -1,4 +1,7 @@
-"""What Inductor compiles returns tensors as plain torch does: copies have memory of their own, and loops find numbers that depend on values."""
+"""What Inductor compiles returns tensors as plain torch does.
+
+Copies have memory of their own, and loops find numbers that depend on values.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ def grow_(x: torch.Tensor) -> None:
 
 
 def written_and_returned(p: list[torch.Tensor], q: torch.Tensor) -> Any:
-    """Each input is written by another kind of operation that Inductor does in place, and a copy of it, or of a view, is returned."""
+    """Each input is written by another kind of operation that Inductor does in place, and a copy of it, or of a view,
+    is returned.
+    """
     p[0][ROWS] = q[ROWS]
     grow_(p[1])
     torch._foreach_mul_([p[2], p[3]], 2.0)

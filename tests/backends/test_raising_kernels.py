@@ -13,7 +13,8 @@ import torch
 OLD = torch.torch_version.TorchVersion(torch.__version__) < (2, 12)
 SRC = Path(__file__).parents[2] / "src"
 
-#: `bad(n, bound)`: so many indices, one of which is out of bounds.  Each program: function, good arguments, bad arguments.
+#: `bad(n, bound)`: so many indices, one of which is out of bounds.  Each program: function, good arguments, bad
+#: arguments.
 PROGRAMS = """
 import torch, framelift, warnings
 import torch.nn.functional as F

@@ -1,4 +1,7 @@
-"""Equal layers of a graph folded into one subgraph: which layers are, and that results and gradients stay what they were."""
+"""Equal layers of a graph folded into one subgraph.
+
+Which layers are, and that results and gradients stay what they were.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,10 @@ def calls(graph_module: torch.fx.GraphModule) -> int:
 
 
 def run(model: nn.Module, x: torch.Tensor, setting: str = "auto", dynamic: bool | None = None) -> int:
-    """Compare a step of training and a call without gradients with eager; how many calls of a layer the first graph has."""
+    """Compare a step of training and a call without gradients with eager.
+
+    How many calls of a layer the first graph has.
+    """
     graphs: list[torch.fx.GraphModule] = []
     x.requires_grad_()  # as the input of a later layer does: the first one is equal to the others
     with config.patch(repeated_layers=setting):
@@ -262,7 +268,10 @@ class PreNorm(PostNorm):
     "kind, grad, handed", [(PostNorm, False, 1), (PostNorm, True, 1), (PreNorm, False, 2), (PreNorm, True, 1)]
 )
 def test_layers_begin_where_kernels_end(kind, grad, handed):
-    """What is added and what is normed stay one kernel; for a backward least is handed on.  All layers are equal ones."""
+    """What is added and what is normed stay one kernel; for a backward least is handed on.
+
+    All layers are equal ones.
+    """
     model, x = (
         nn.Sequential(nn.LayerNorm(8), *(kind() for _ in range(4)), nn.LayerNorm(8)),
         torch.rand(3, 8).add(1).neg(),

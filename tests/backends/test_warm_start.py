@@ -135,9 +135,11 @@ PROGRAMS = textwrap.dedent("""
         program = lambda x, y, weight: torch.lerp(x, y, weight)
         f = framelift.compile(program)
         weights = (0.1, 0.2, 0.3) if "ARTIFACTS" not in os.environ else (0.9, 0.8, 0.7)
-        return [torch.stack([run(torch.zeros(4), torch.full((4,), 3.0), one) for one in weights]) for run in (f, program)]
+        given = torch.zeros(4), torch.full((4,), 3.0)
+        return [torch.stack([run(*given, one) for one in weights]) for run in (f, program)]
 
-    KINDS = ("fxgraph_cache_hit", "fxgraph_cache_miss", "fxgraph_cache_bypass", "autograd_cache_hit", "autograd_cache_miss",
+    KINDS = ("fxgraph_cache_hit", "fxgraph_cache_miss", "fxgraph_cache_bypass", "autograd_cache_hit",
+             "autograd_cache_miss",
              "autograd_cache_bypass")
 
     def count(program, *args, **kwargs):
