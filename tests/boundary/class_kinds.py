@@ -1,4 +1,7 @@
-"""Kinds of classes, one maker each: a fresh class that holds `k = 8`.  Used by tests of what is read from classes and written to them."""
+"""Kinds of classes, one maker each: a fresh class that holds `k = 8`.
+
+Used by tests of what is read from classes and written to them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A helper of tests: programs that make their own world, run plainly and captured in one each, with the same changes between calls."""
+"""A helper of tests.
+
+Programs that make their own world, run plainly and captured in one each, with the same changes between calls.
+"""
 
 from __future__ import annotations
 

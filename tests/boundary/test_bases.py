@@ -1,4 +1,7 @@
-"""Where a class stands among others: asked of the class, it is a fact, for `__bases__` may be given others between calls."""
+"""Where a class stands among others.
+
+Asked of the class, it is a fact, for `__bases__` may be given others between calls.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Attributes and parameters of callables from outside: read with a guard, written when the call ends, never lost and never before."""
+"""Attributes and parameters of callables from outside.
+
+Read with a guard, written when the call ends, never lost and never before.
+"""
 
 import copy
 import functools

@@ -1,4 +1,7 @@
-"""Attributes of instances whose classes are made from built-in ones: written where the program keeps them, never lost, never before the call."""
+"""Attributes of instances whose classes are made from built-in ones.
+
+Written where the program keeps them, never lost, never before the call.
+"""
 
 import collections
 import decimal

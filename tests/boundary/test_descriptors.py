@@ -111,7 +111,10 @@ def test_programs(program: Any) -> None:
 
 
 def test_a_metaclass_with_an_order_of_its_own() -> None:
-    """`mro` is called with a class that is none yet: such a statement runs in plain Python, and what it raises there is what is seen."""
+    """`mro` is called with a class that is none yet.
+
+    Such a statement runs in plain Python, and what it raises there is what is seen.
+    """
 
     def program(x: Any) -> Any:
         class Meta(type):
@@ -133,7 +136,7 @@ def test_a_metaclass_with_an_order_of_its_own() -> None:
         framelift.compile(program, backend="eager", fullgraph=True)(X)
 
 
-# ---- classes whose attributes are asked of code of their own -------------------------------------------------------------
+# ---- classes whose attributes are asked of code of their own ---------------------------------------------------------
 
 
 class Asked:

@@ -1,4 +1,7 @@
-"""Texts of errors that C code raised: the names in them are facts, since a class, a module or a function may be renamed."""
+"""Texts of errors that C code raised.
+
+The names in them are facts, since a class, a module or a function may be renamed.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,8 @@ RAISING = {
 def test_what_an_error_names_may_be_renamed(how: str, seen: str) -> None:
     scope: dict[str, Any] = {}
     exec(
-        f"def program(x, w):\n    try:\n        r = {RAISING[how]}\n    except Exception as e:\n        r = {seen}\n    return x + 1, r",
+        f"def program(x, w):\n    try:\n        r = {RAISING[how]}\n    except Exception as e:\n"
+        f"        r = {seen}\n    return x + 1, r",
         scope,
     )
 

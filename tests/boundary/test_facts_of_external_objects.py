@@ -1,4 +1,7 @@
-"""Facts of external objects that C code answers past their attributes: instance dictionaries of C types, abstract classes, JSON."""
+"""Facts of external objects that C code answers past their attributes.
+
+Instance dictionaries of C types, abstract classes, JSON.
+"""
 
 from __future__ import annotations
 

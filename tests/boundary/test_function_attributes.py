@@ -1,4 +1,7 @@
-"""Attributes of functions from outside, and of methods: written, deleted, read again; and names that decorators give."""
+"""Attributes of functions from outside, and of methods.
+
+Written, deleted, read again; and names that decorators give.
+"""
 
 from __future__ import annotations
 

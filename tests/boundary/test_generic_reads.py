@@ -1,4 +1,7 @@
-"""`object.__getattribute__` and its kind, and `super()` over fields of C code: what they find is guarded, whatever object they are asked of."""
+"""`object.__getattribute__` and its kind, and `super()` over fields of C code.
+
+What they find is guarded, whatever object they are asked of.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`__getattr__` is asked whenever a read raises AttributeError: also where a property, a descriptor or an empty slot raised it."""
+"""`__getattr__` is asked whenever a read raises AttributeError.
+
+Also where a property, a descriptor or an empty slot raised it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Nothing stays of programs that are over: in a process of its own, law programs are captured, forgotten and counted.
 
-What the first round leaves is caches of Python and torch (classes that were asked about, operators that were made); a second round of the
-same programs must add nothing to them.
+What the first round leaves is caches of Python and torch (classes that were asked about, operators that were made); a
+second round of the same programs must add nothing to them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Identity of immutable values: which of them are one object is a fact only where the program asks, and then it is guarded."""
+"""Identity of immutable values.
+
+Which of them are one object is a fact only where the program asks, and then it is guarded.
+"""
 
 from __future__ import annotations
 

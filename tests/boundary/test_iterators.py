@@ -133,7 +133,10 @@ def clear_and_fill(x: Any, numbers: Any, it: Any) -> Any:
     "program", [step_and_pop, step_and_clear, pop_and_ask, clear_and_fill], ids=lambda f: f.__name__
 )
 def test_a_sequence_that_became_shorter(program: Any, kind: Any, make: Any) -> None:
-    """A place beyond the end is a place, which setting an iterator would cut; and one over a sequence that is empty has not ended."""
+    """A place beyond the end is a place, which setting an iterator would cut.
+
+    And one over a sequence that is empty has not ended.
+    """
     for before in range(3):
         framelift.reset()
         worlds: list[Any] = []

@@ -83,7 +83,10 @@ def called(x: Any) -> Any:
 
 
 def outcomes(program: Any, own: bool, first: str, then: str) -> list[Any]:
-    """What three calls give: with `first` on the metaclass, with `then`, and with an attribute of the class's own gone."""
+    """What three calls give.
+
+    With `first` on the metaclass, with `then`, and with an attribute of the class's own gone.
+    """
     global Made
     meta: Any = type("Meta", (type,), {})
     Made = meta("Made", (), {"q": 11} if own else {})

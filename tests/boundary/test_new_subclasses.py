@@ -1,4 +1,7 @@
-"""Classes made inside: while they are rehearsed, and when a rehearsal is thrown away, nobody finds them among the subclasses of their bases."""
+"""Classes made inside.
+
+While they are rehearsed, and when a rehearsal is thrown away, nobody finds them among the subclasses of their bases.
+"""
 
 from __future__ import annotations
 

@@ -299,7 +299,10 @@ def exhausted_ones(x: Any, one: Any, other: Any) -> Any:
 
 
 def test_exhausted_iterators_are_told_from_those_of_empty_lists() -> None:
-    """An exhausted one tells of an empty list that is made when it is asked: two such lists may even lie at one address."""
+    """An exhausted one tells of an empty list that is made when it is asked.
+
+    Two such lists may even lie at one address.
+    """
 
     def ended() -> Any:
         it = iter([1])

@@ -1,4 +1,7 @@
-"""State of the process and the thread that Python programs touch: random generators, contexts, frames, references, the collector."""
+"""State of the process and the thread that Python programs touch.
+
+Random generators, contexts, frames, references, the collector.
+"""
 
 from __future__ import annotations
 

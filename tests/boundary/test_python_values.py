@@ -1,4 +1,7 @@
-"""External objects of C types that hold a value or a place: dates, matches, counters, slices, instances over built-in values; dispatch by class."""
+"""External objects of C types that hold a value or a place.
+
+Dates, matches, counters, slices, instances over built-in values; dispatch by class.
+"""
 
 from __future__ import annotations
 

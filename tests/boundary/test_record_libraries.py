@@ -1,4 +1,7 @@
-"""Models of attrs and pydantic: read, changed outside and inside, made inside, copied.  Neither library is named in framelift."""
+"""Models of attrs and pydantic: read, changed outside and inside, made inside, copied.
+
+Neither library is named in framelift.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What captured code sees in place of an external object answers as that object does, whatever place it was found at."""
+"""What captured code sees in place of an external object answers as that object does, wherever it was found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sets from outside behave as they lie in memory: the place of a new element and what `pop` gives follow from their history."""
+"""Sets from outside behave as they lie in memory.
+
+The place of a new element and what `pop` gives follow from their history.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sets from outside whose elements are objects told apart by identity: asked, gone through, written, changed between calls."""
+"""Sets from outside whose elements are objects told apart by identity.
+
+Asked, gone through, written, changed between calls.
+"""
 
 from __future__ import annotations
 

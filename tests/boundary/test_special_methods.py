@@ -120,7 +120,10 @@ def test_numbers_that_are_drawn() -> None:
 
 
 def test_a_number_that_equals_what_was_calculated_from_it() -> None:
-    """Once both are known to be equal, each could stand for the other: lines that calculate one from itself must not come of it."""
+    """Once both are known to be equal, each could stand for the other.
+
+    Lines that calculate one from itself must not come of it.
+    """
 
     def program(x: Any, number: Any) -> Any:
         return x + 1, int(float(number)) == number, int(number * 1.0) + number

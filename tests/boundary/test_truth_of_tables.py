@@ -1,4 +1,7 @@
-"""Empty OrderedDicts that captured code asks for their truth alone: no shadow and no guard on attributes, and yet nothing is missed."""
+"""Empty OrderedDicts that captured code asks for their truth alone.
+
+No shadow and no guard on attributes, and yet nothing is missed.
+"""
 
 from __future__ import annotations
 
@@ -192,7 +195,8 @@ def subclass(box: Any) -> None:
 
 
 def descriptor(box: Any) -> None:
-    type(box).one = property(lambda self: Table(z=1), lambda self, value: None, lambda self: None)  # type: ignore[attr-defined]
+    computed = property(lambda self: Table(z=1), lambda self, value: None, lambda self: None)
+    type(box).one = computed  # type: ignore[attr-defined]
 
 
 def class_entry(box: Any) -> None:

@@ -1,4 +1,7 @@
-"""Objects of C types that nothing knows, given to C functions: what those say of a placeholder is nothing of the object's."""
+"""Objects of C types that nothing knows, given to C functions.
+
+What those say of a placeholder is nothing of the object's.
+"""
 
 import array
 import binascii

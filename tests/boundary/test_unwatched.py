@@ -384,7 +384,7 @@ def test_factories_of_missing_keys() -> None:
     in_fresh_worlds(factory_that_reads)
 
 
-# ---- functions declared to be one node --------------------------------------------------------------------------------
+# ---- functions declared to be one node -------------------------------------------------------------------------------
 
 
 class _Options:

@@ -1,4 +1,7 @@
-"""Dictionaries that are imported entry by entry answer as plain ones do, whoever asks: opcodes, their methods, dict's own, C functions."""
+"""Dictionaries that are imported entry by entry answer as plain ones do, whoever asks.
+
+Opcodes, their methods, dict's own, C functions.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +142,7 @@ def test_views_answer_as_dictionaries_do(how: str, make: Any, large: int) -> Non
             assert reach(mine) == reach(other) and list(reach(mine)) == list(reach(other))
 
 
-# ---- lists whose length changes ---------------------------------------------------------------------------------------
+# ---- lists whose length changes --------------------------------------------------------------------------------------
 
 
 def _extended_by(d: Any) -> Any:
