@@ -1,4 +1,7 @@
-"""Where things happened: the expression an instruction belongs to, stacks of interrupts and of graph nodes, tensor provenance."""
+"""Where things happened.
+
+The expression an instruction belongs to, stacks of interrupts and of graph nodes, tensor provenance.
+"""
 
 from __future__ import annotations
 

@@ -89,7 +89,8 @@ def test_a_module_that_appears() -> None:
     captured = compiled(program, fullgraph=True)
     try:
         assert captured(X).item() == 2
-        sys.modules["no_such_module"] = types.SimpleNamespace(v=9, __name__="no_such_module")  # type: ignore[assignment]
+        module = types.SimpleNamespace(v=9, __name__="no_such_module")
+        sys.modules["no_such_module"] = module  # type: ignore[assignment]
         assert captured(X).item() == 9
         sys.modules["no_such_module"] = None  # type: ignore[assignment]
         assert captured(X).item() == 2

@@ -1,7 +1,7 @@
 """The checker: proves of one code object that its twin is the same program with probes in it.
 
-It reads both through CPython's own tables (`co_positions`, `dis`, `stack_effect`) and shares nothing with the rewriter but
-the layout, which says where each instruction went.  Every function returns the defects it found, as sentences.
+It reads both through CPython's own tables (`co_positions`, `dis`, `stack_effect`) and shares nothing with the rewriter
+but the layout, which says where each instruction went.  Every function returns the defects it found, as sentences.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def with_nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def library_code(root: Path | None = None) -> Iterator[CodeType]:
-    """Every code object of the Python files below a folder; the standard library, tests included, when none is given."""
+    """Every code object of the Python files below a folder.
+
+    The standard library, tests included, when none is given.
+    """
     library = Path(os.__file__).parent
     for path in sorted((root or library).rglob("*.py")):
         if root is None and "site-packages" in path.parts:

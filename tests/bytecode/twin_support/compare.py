@@ -12,7 +12,8 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-# `bytecode` is imported on its own, since framelift itself needs torch; its neighbours must not become importable with it.
+# `bytecode` is imported on its own, since framelift itself needs torch; its neighbours must not become importable with
+# it.
 _ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = _ADDED = [str(_ROOT / "src" / "framelift"), str(_ROOT / "tests" / "bytecode")]
 

@@ -57,7 +57,8 @@ _GROWING = (
     )
     + """
 def run():
-    return [f([0, 1] if n % 2 else [1, 1]) for n, f in enumerate([v for k, v in list(globals().items()) if k[1:].isdigit()])]
+    functions = [v for k, v in list(globals().items()) if k[1:].isdigit()]
+    return [f([0, 1] if n % 2 else [1, 1]) for n, f in enumerate(functions)]
 """
 )
 

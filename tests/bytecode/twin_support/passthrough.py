@@ -35,8 +35,9 @@ def passthrough(**instead: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
 def few_frames(dialect: Dialect) -> tuple[Dialect, dict[str, Callable[..., Any]]]:
     """Probes of which only the star call adds a frame to a call, and the dialect for them.
 
-    `operator.call` serves all other calls; being C, it keeps `super()`, `locals()` and `sys._getframe` right.  It does not
-    know star calls, so the Python probe is put in its place just before one; the rest of the replacement is the real rule.
+    `operator.call` serves all other calls; being C, it keeps `super()`, `locals()` and `sys._getframe` right.  It does
+    not know star calls, so the Python probe is put in its place just before one; the rest of the replacement is the
+    real rule.
     """
     number = opmap["CALL_FUNCTION_EX"]
     rule = dialect.rules[number]

@@ -1,7 +1,7 @@
 """Small programs that are run plainly and as twins.  Each defines `run()`, whose result or error is compared.
 
-`PROGRAMS` maps a name to source; names ending in `_312` need CPython 3.12.  Errors are part of the point: their text, their
-lines and their columns must be the original's.
+`PROGRAMS` maps a name to source; names ending in `_312` need CPython 3.12.  Errors are part of the point: their text,
+their lines and their columns must be the original's.
 """
 
 from __future__ import annotations
@@ -516,7 +516,8 @@ def what(thing):
         case None: return "none"
         case _: return "other"
 def run():
-    things = [Point(0, 0), Point(2, 2), Point(3, 4), [Point(1, 1), 2], {"k": 1, "z": 2}, 5, 2.5, "s", (1, 2), None, object]
+    points = [Point(0, 0), Point(2, 2), Point(3, 4), [Point(1, 1), 2]]
+    things = [*points, {"k": 1, "z": 2}, 5, 2.5, "s", (1, 2), None, object]
     return [what(t) for t in things]
 """
 _SOURCES["match_error"] = """
@@ -536,7 +537,8 @@ def run(n=3):
     def annotated(a: int, /, b: "str" = "b", *, c: float = 2.5, **kw: dict) -> list:
         "doc"
         return a, b, c, kw, x
-    return annotated(1, q=1), annotated.__defaults__, annotated.__kwdefaults__, annotated.__annotations__, annotated.__doc__
+    defaults = annotated.__defaults__, annotated.__kwdefaults__
+    return annotated(1, q=1), *defaults, annotated.__annotations__, annotated.__doc__
 """
 _SOURCES["expressions"] = """
 def run(a=3, b=None):

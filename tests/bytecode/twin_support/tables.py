@@ -1,4 +1,5 @@
-"""Names the C callables of the standard library that no table judges, under an interpreter that has no torch and no native core.
+"""Names the C callables of the standard library that no table judges, under an interpreter that has no torch and no
+native core.
 
     python tests/bytecode/twin_support/tables.py MODULE ...
 
