@@ -1,4 +1,4 @@
-"""The tables of C callables are complete for the modules they cover, free of contradictions, and deny what is impure."""
+"""The tables of C callables are complete for the modules they cover, contradict nothing, and deny what is impure."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from framelift.bytecode.dialects import VERSIONS
 from framelift.calls.call_tables import HIGHER_ORDER, PURE, PURE_ON_INTERNALS, SUBSTITUTES
 
 #: every C callable in these is judged
-COVERED = """builtins _abc _bisect _codecs _collections _collections_abc _datetime _decimal _functools _hashlib _heapq _json
-_operator _sre _statistics _string _struct _typing _warnings _weakref array binascii cmath itertools math sys types
-unicodedata zlib""".split()
+COVERED = """builtins _abc _bisect _codecs _collections _collections_abc _datetime _decimal _functools _hashlib
+_heapq _json _operator _sre _statistics _string _struct _typing _warnings _weakref array binascii cmath itertools
+math sys types unicodedata zlib""".split()
 #: modules that are denied as a whole
 DENIED = [name for name in stdlib_functions.DENIED_MODULES if name in sys.builtin_module_names or name in sys.modules]
 
@@ -72,9 +72,10 @@ def test_every_c_callable_has_a_word(name: str) -> None:
 
 
 #: the modules that programs import; all that is C in them is classified
-LIBRARY = """builtins operator itertools functools collections collections.abc math cmath re string enum dataclasses types typing abc copy
-copyreg weakref contextlib heapq bisect statistics fractions decimal struct json json.encoder json.decoder json.scanner random inspect
-warnings logging numbers textwrap pprint hashlib uuid unittest unittest.case datetime contextvars threading gc io""".split()
+LIBRARY = """builtins operator itertools functools collections collections.abc math cmath re string enum dataclasses
+types typing abc copy copyreg weakref contextlib heapq bisect statistics fractions decimal struct json json.encoder
+json.decoder json.scanner random inspect warnings logging numbers textwrap pprint hashlib uuid unittest
+unittest.case datetime contextvars threading gc io""".split()
 
 
 def reachable(path: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
