@@ -1,4 +1,7 @@
-"""Programs for tests/capture/test_breaks.py: each kind of break inside each kind of block.  `PROGRAMS` maps (kind, block) to source."""
+"""Programs for tests/capture/test_breaks.py: each kind of break inside each kind of block.
+
+`PROGRAMS` maps (kind, block) to source.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import textwrap
 
 __all__ = ["BLOCKS", "KINDS", "PROGRAMS"]
 
-#: statements that break; they may read and write `x` (a tensor), `log` (a list of the caller's) and `box` (an object of the caller's)
+#: statements that break; they may read and write `x` (a tensor), `log` (a list of the caller's) and `box` (an object of
+#: the caller's)
 KINDS = {
     "print": "print('x', tuple(x.shape), file=out)",
     "call": "log.append(os.getppid() > 0)",

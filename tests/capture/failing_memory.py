@@ -1,7 +1,9 @@
-"""Programs captured and called while one C++ allocation of the core fails: `python failing_memory.py PROGRAM [FIRST [STEP]]`.
+"""Programs captured and called while one C++ allocation of the core fails.
 
-native/fail_new.cpp must be preloaded.  Each run must raise MemoryError or give plain Python's result; the next calls give that
-result, and no hook is left behind.  Prints what was wrong, and one line of counts.
+`python failing_memory.py PROGRAM [FIRST [STEP]]`.
+
+native/fail_new.cpp must be preloaded.  Each run must raise MemoryError or give plain Python's result; the next calls
+give that result, and no hook is left behind.  Prints what was wrong, and one line of counts.
 """
 
 from __future__ import annotations

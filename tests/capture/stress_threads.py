@@ -1,10 +1,12 @@
-"""Threads that call, compile, reset, collect and fork at the same time, with TorchDynamo in some of them: every result is compared with eager.
+"""Threads that call, compile, reset, collect and fork at the same time, with TorchDynamo in some of them.
+
+Every result is compared with eager.
 
     python tests/capture/stress_threads.py [--seconds 600] [--threads 8] [--seed 0]
 
-TorchDynamo runs in the first half.  In the second graphs also go through AOTAutograd: torch.fx has one flag for the process that says
-that it traces, and TorchDynamo's callables raise in every thread while it is set.
-A watchdog prints all stacks and ends the process where nothing goes on for a minute.  The exit status is 1 where a result was wrong.
+TorchDynamo runs in the first half.  In the second graphs also go through AOTAutograd: torch.fx has one flag for the
+process that says that it traces, and TorchDynamo's callables raise in every thread while it is set. A watchdog prints
+all stacks and ends the process where nothing goes on for a minute.  The exit status is 1 where a result was wrong.
 """
 
 from __future__ import annotations

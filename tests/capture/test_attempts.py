@@ -60,7 +60,10 @@ def test_a_number_that_is_written_is_tried_as_a_symbol(monkeypatch: pytest.Monke
 
 
 def test_there_is_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Something that is to be done first, each time again: the interrupt stands in the end, and the frame runs eagerly."""
+    """Something that is to be done first, each time again.
+
+    The interrupt stands in the end, and the frame runs eagerly.
+    """
     count: list[int] = []
 
     def asks_again(self: Recorder, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,4 +1,7 @@
-"""Graphs that run uncompiled while another process compiles them: results, the exchange, failures, and the end of the process."""
+"""Graphs that run uncompiled while another process compiles them.
+
+Results, the exchange, failures, and the end of the process.
+"""
 
 from __future__ import annotations
 
@@ -246,7 +249,7 @@ def test_a_reset_forgets_what_is_being_compiled():
     assert torch.equal(f(x), x + 1) and backend.graphs == 0
 
 
-# ---- another process, with Inductor ----------------------------------------------------------------------------------------
+# ---- another process, with Inductor ----------------------------------------------------------------------------------
 
 PROGRAM = textwrap.dedent("""
     import json, sys, torch, framelift

@@ -1,4 +1,7 @@
-"""Graph breaks: what cannot be captured runs in plain Python, what comes before and behind it is captured, with eager's semantics."""
+"""Graph breaks.
+
+What cannot be captured runs in plain Python, what comes before and behind it is captured, with eager's semantics.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a frame's surroundings are on both sides of a break: exceptions being handled, iterators, settings of torch, counts of rehearsals."""
+"""What a frame's surroundings are on both sides of a break.
+
+Exceptions being handled, iterators, settings of torch, counts of rehearsals.
+"""
 
 from __future__ import annotations
 
@@ -274,7 +277,10 @@ def test_an_error_of_the_program_is_told_by_plain_python_alone() -> None:
 
 
 def test_an_entry_that_is_not_for_a_call_leaves_torch_alone() -> None:
-    """The number of rounds is symbolic: that another one begins is found inside the entry, whose grad mode is then not the call's."""
+    """The number of rounds is symbolic.
+
+    That another one begins is found inside the entry, whose grad mode is then not the call's.
+    """
 
     def f(x, log, n):
         while True:
@@ -472,7 +478,9 @@ def test_what_dies_with_each_call_is_not_captured_for_ever(monkeypatch) -> None:
 
 
 def test_what_is_only_handed_on_is_not_guarded() -> None:
-    """Which of the conditions are one tensor, and what they are like, is no concern of the parts that do not look at them."""
+    """Which of the conditions are one tensor, and what they are like, is no concern of the parts that do not look at
+    them.
+    """
 
     def f(x, a, b, c):
         x = x + 1

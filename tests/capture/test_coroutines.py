@@ -1,4 +1,4 @@
-"""Coroutines and asynchronous generators that captured code makes and drives itself run under watch as generators do."""
+"""Coroutines and asynchronous generators that captured code makes and drives itself are watched as generators are."""
 
 from __future__ import annotations
 

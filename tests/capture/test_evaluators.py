@@ -1,4 +1,6 @@
-"""Other users of the interpreter's frame evaluator (PEP 523), TorchDynamo and debuggers, come and go in any order and in any thread."""
+"""Other users of the interpreter's frame evaluator (PEP 523), TorchDynamo and debuggers, come and go in any order and
+in any thread.
+"""
 
 from __future__ import annotations
 

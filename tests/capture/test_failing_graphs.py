@@ -1,4 +1,7 @@
-"""Graphs that fail on real data: the call is plain Python's then, with its handlers, effects and lines, and nothing is written twice."""
+"""Graphs that fail on real data.
+
+The call is plain Python's then, with its handlers, effects and lines, and nothing is written twice.
+"""
 
 from __future__ import annotations
 
@@ -236,7 +239,10 @@ def test_handlers_are_seen() -> None:
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_attention_draws_only_with_dropout(dropout: float) -> None:
-    """Without dropout there is nothing to take back, so nothing is kept before each call; with it the numbers are plain Python's."""
+    """Without dropout there is nothing to take back, so nothing is kept before each call.
+
+    With it the numbers are plain Python's.
+    """
 
     def f(q, k, v):
         torch.nn.functional.scaled_dot_product_attention(
@@ -261,7 +267,7 @@ def test_attention_draws_only_with_dropout(dropout: float) -> None:
     assert compiled.entries[0].info.replayable == (not dropout)
 
 
-# -- a compiled graph that fails where the graph itself does not ---------------------------------------------------------------------------
+# -- a compiled graph that fails where the graph itself does not -------------------------------------------------------
 
 
 def broken(graph_module: Any, inputs: Any) -> Any:
@@ -315,7 +321,10 @@ FAILING = (
 @pytest.mark.parametrize("backend", [broken, broken_at_the_end], ids=lambda b: b.__name__)
 @pytest.mark.parametrize("program", FAILING, ids=lambda p: p.__name__)
 def test_the_error_of_a_broken_compiler_leaves_the_call(program: Any, backend: Any) -> None:
-    """Nothing has happened then: no effect, no write, no random number drawn.  Where the data is bad the program raises its own error."""
+    """Nothing has happened then: no effect, no write, no random number drawn.
+
+    Where the data is bad the program raises its own error.
+    """
     compiled = framelift.compile(program, backend=backend)
     for index in (GOOD, GOOD, BAD, GOOD):
         LOG.clear()

@@ -1,4 +1,7 @@
-"""An allocation of the core fails: MemoryError or the right result, no crash, nothing left behind, and the next call works."""
+"""An allocation of the core fails.
+
+MemoryError or the right result, no crash, nothing left behind, and the next call works.
+"""
 
 from __future__ import annotations
 

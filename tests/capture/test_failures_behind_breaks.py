@@ -1,4 +1,7 @@
-"""A capture that fails behind a break: the exception is raised in the frame, whose `with` blocks end and whose handlers see it."""
+"""A capture that fails behind a break.
+
+The exception is raised in the frame, whose `with` blocks end and whose handlers see it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What captures have shown of a code object is forgotten whole by `reset()`: no store of framelift is left with code of the program among its keys."""
+"""What captures have shown of a code object is forgotten whole by `reset()`.
+
+No store of framelift is left with code of the program among its keys.
+"""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_functions_that_take_turns_in_a_global_or_a_cell() -> None:
     assert framelift.stats()["captures"] == 2
 
 
-# ---- what is read is guarded --------------------------------------------------------------------------------------------
+# ---- what is read is guarded -----------------------------------------------------------------------------------------
 
 SPECIAL = made(2)
 
@@ -278,7 +278,10 @@ def test_attributes_written_to_a_fresh_function() -> None:
 
 @pytest.mark.parametrize("decorator", [framelift.allow_in_graph, torch._dynamo.allow_in_graph])
 def test_a_mark_put_on_another_function_of_the_code(decorator: Any) -> None:
-    """Marks that are kept by identity, outside of the function: a marked function is one node, with what its own cells hold."""
+    """Marks that are kept by identity, outside of the function.
+
+    A marked function is one node, with what its own cells hold.
+    """
     function = compiled(call)
     for f in (
         made(2),

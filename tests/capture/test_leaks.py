@@ -1,4 +1,7 @@
-"""Nothing is kept alive: models, inputs, results and compiled callables die, and no part of a rehearsal stays reachable."""
+"""Nothing is kept alive.
+
+Models, inputs, results and compiled callables die, and no part of a rehearsal stays reachable.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +116,10 @@ def test_function_dies_with_its_closure() -> None:
 
 
 def test_nothing_of_a_rehearsal_is_reachable_from_user_objects() -> None:
-    """Walk everything reachable from the user's objects: no stand-in (meta tensor), no twin code, no framelift object."""
+    """Walk everything reachable from the user's objects.
+
+    No stand-in (meta tensor), no twin code, no framelift object.
+    """
 
     def helper(x, n=2):
         return x * n

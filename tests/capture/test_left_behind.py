@@ -1,4 +1,7 @@
-"""What captured code leaves behind of transforms, levels of differentiation, inference modes and profiler ranges: what plain Python leaves."""
+"""What captured code leaves behind of transforms, levels of differentiation, inference modes and profiler ranges.
+
+What plain Python leaves.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Changes that nothing read: they must not compile again.  And the reason of a compile that was needed is the true one."""
+"""Changes that nothing read: they must not compile again.
+
+And the reason of a compile that was needed is the true one.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def captures_of(call: Callable[[], Any], change: Callable[[], Any], times: int =
     return counts().captures - before
 
 
-# ---- entries that appear on a class -----------------------------------------------------------------------------------
+# ---- entries that appear on a class ----------------------------------------------------------------------------------
 
 
 def _plain() -> Any:
@@ -226,7 +229,7 @@ def test_a_model_that_is_saved_copied_and_loaded() -> None:
     assert [one.kind for one in function.recompiles()] == ["state"]
 
 
-# ---- the reason is the true one -----------------------------------------------------------------------------------------
+# ---- the reason is the true one --------------------------------------------------------------------------------------
 
 FACTOR = 2
 
@@ -300,7 +303,7 @@ def test_reason_of_a_capture_whose_objects_died() -> None:
     assert [one.kind for one in function.recompiles()] == ["gone", "gone"]
 
 
-# ---- values that change ---------------------------------------------------------------------------------------------------
+# ---- values that change ----------------------------------------------------------------------------------------------
 
 T12 = torch.arange(12.0)
 
@@ -408,7 +411,7 @@ def test_an_error_of_a_value_is_the_programs_own() -> None:
     assert function(torch.tensor([4, 8]), T12).equal(T12[:4])
 
 
-# ---- the form of a call -----------------------------------------------------------------------------------------------------
+# ---- the form of a call ----------------------------------------------------------------------------------------------
 
 
 class WithTargets(torch.nn.Module):

@@ -1,4 +1,7 @@
-"""Optimizers: a captured step equals a plain one, step by step, and the state it makes does not make it be captured again."""
+"""Optimizers.
+
+A captured step equals a plain one, step by step, and the state it makes does not make it be captured again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Exceptions that were raised outside: their fields, attributes and chain come in; of a traceback only which one it is."""
+"""Exceptions that were raised outside.
+
+Their fields, attributes and chain come in; of a traceback only which one it is.
+"""
 
 from __future__ import annotations
 

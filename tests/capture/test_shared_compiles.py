@@ -1,4 +1,7 @@
-"""Equal code is captured and compiled once: blocks, copies, fresh closures, `compile` in a loop share their captures."""
+"""Equal code is captured and compiled once.
+
+Blocks, copies, fresh closures, `compile` in a loop share their captures.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def plain(x: torch.Tensor) -> torch.Tensor:
     return x.sin() + 1
 
 
-# ---- what is shared -----------------------------------------------------------------------------------------------------
+# ---- what is shared --------------------------------------------------------------------------------------------------
 
 
 def blocks_by_compile(backend: Any, breaks: bool) -> list[Any]:
@@ -186,7 +189,7 @@ def test_a_hook_on_one_block() -> None:
     assert backend.compiles == 2
 
 
-# ---- equal graphs of captures that guards keep apart ----------------------------------------------------------------------
+# ---- equal graphs of captures that guards keep apart -----------------------------------------------------------------
 
 
 class Tagged(torch.nn.Module):
@@ -289,7 +292,7 @@ def test_a_report_names_equal_graphs() -> None:
     assert "with a graph that was compiled before" in second.report().to_text()
 
 
-# ---- what is not --------------------------------------------------------------------------------------------------------
+# ---- what is not -----------------------------------------------------------------------------------------------------
 
 
 def test_other_settings_are_other_captures() -> None:
@@ -337,7 +340,7 @@ def test_reset_forgets_what_is_shared() -> None:
     assert backend.compiles == 2
 
 
-# ---- how long, and how much ---------------------------------------------------------------------------------------------
+# ---- how long, and how much ------------------------------------------------------------------------------------------
 
 
 def test_it_goes_with_the_class_the_function_and_the_backend() -> None:
@@ -431,7 +434,7 @@ def test_threads_that_ask_for_the_same_at_once() -> None:
     assert not wrong and backend.compiles <= 3
 
 
-# ---- what is told -------------------------------------------------------------------------------------------------------
+# ---- what is told ----------------------------------------------------------------------------------------------------
 
 
 def test_reports_and_counts_say_so() -> None:

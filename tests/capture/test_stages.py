@@ -1,4 +1,7 @@
-"""What wraps graphs and entries is declared in tables: stages apply in their order, the first innermost, and where they say so."""
+"""What wraps graphs and entries is declared in tables.
+
+Stages apply in their order, the first innermost, and where they say so.
+"""
 
 from __future__ import annotations
 

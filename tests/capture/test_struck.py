@@ -249,7 +249,10 @@ def test_a_handler_strikes_an_entry(writes: bool) -> None:
 
 
 class Stop(BaseException):
-    """What a handler raises while a compiler of torch's may run: that one catches every Exception in places of its own."""
+    """What a handler raises while a compiler of torch's may run.
+
+    That one catches every Exception in places of its own.
+    """
 
 
 def test_random_strikes_are_never_lost_or_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,7 +348,10 @@ def test_a_context_manager_struck_as_it_begins_is_gone_with_the_call() -> None:
 def test_what_strikes_when_a_rehearsal_is_just_over_leaves_the_call(
     by: str, breaks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of a rehearsal is C code: what arrives meanwhile is raised when framelift's own code goes on, not by the program."""
+    """The end of a rehearsal is C code.
+
+    What arrives meanwhile is raised when framelift's own code goes on, not by the program.
+    """
     finish = Session.finish
     asked: Any = {
         "handler": lambda: map(_thread.interrupt_main, [signal.SIGALRM]),

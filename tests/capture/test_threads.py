@@ -111,7 +111,10 @@ def test_grad_mode_is_per_thread() -> None:
 
 
 def test_one_capture_per_signature() -> None:
-    """Eight threads meet four shapes of one model at once: whoever waits for a capture of the same signature uses it."""
+    """Eight threads meet four shapes of one model at once.
+
+    Whoever waits for a capture of the same signature uses it.
+    """
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     inputs = [torch.rand(size, 3) for size in (2, 3, 5, 7)]

@@ -1,7 +1,7 @@
 """A training script as users write it compiles once for training and once for evaluation, and nothing else.
 
-The script has mixed precision, gradient accumulation and clipping, a learning rate schedule, an evaluation every few steps, checkpoints, a
-copy of the model with averaged weights, a last batch that is smaller, logs and counters.
+The script has mixed precision, gradient accumulation and clipping, a learning rate schedule, an evaluation every few
+steps, checkpoints, a copy of the model with averaged weights, a last batch that is smaller, logs and counters.
 """
 
 from __future__ import annotations
