@@ -179,7 +179,10 @@ def is_value(obj) -> bool:
 
 
 def assert_same(stage: Stage, want, got) -> None:
-    """`got` is `want` rebuilt: the same shape, the same sharing, externals themselves, outputs in place of stand-ins."""
+    """`got` is `want` rebuilt.
+
+    The same shape, the same sharing, externals themselves, outputs in place of stand-ins.
+    """
     forth: dict[int, object] = {}
     back: dict[int, object] = {}
     pending = [(want, got)]

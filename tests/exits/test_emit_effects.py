@@ -278,9 +278,8 @@ def test_writes_to_one_place_are_merged() -> None:
         Effect("delattr", plain, "b", None),
         Effect("setattr", plain, "b", 3),
     ]
-    assert (
-        stage.source(None)
-        == "    e0, = externals\n    e0.a = 2\n    e0.b = 1\n    e0.__dict__.pop('b', None)\n    e0.b = 3\n    return None"
+    assert stage.source(None) == (
+        "    e0, = externals\n    e0.a = 2\n    e0.b = 1\n    e0.__dict__.pop('b', None)\n    e0.b = 3\n    return None"
     )
 
 
