@@ -1,4 +1,7 @@
-"""Exported programs, run on other tensors than the examples: values, gradients, types and effects as in plain Python, in both modes."""
+"""Exported programs, run on other tensors than the examples.
+
+Values, gradients, types and effects as in plain Python, in both modes.
+"""
 
 from __future__ import annotations
 
