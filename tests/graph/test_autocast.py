@@ -1,4 +1,7 @@
-"""Regions of autocast: torch keeps the casts of weights until the outermost one is left, and gradients are added up in that cast."""
+"""Regions of autocast.
+
+Torch keeps the casts of weights until the outermost one is left, and gradients are added up in that cast.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Floats that change from call to call, with backends that compile: captured and compiled for the first value and once more, not for each."""
+"""Floats that change from call to call, with backends that compile.
+
+Captured and compiled for the first value and once more, not for each.
+"""
 
 from __future__ import annotations
 

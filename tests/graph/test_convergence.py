@@ -1,4 +1,7 @@
-"""Few captures for programs whose world changes: what is not looked at is no cause, what is only counted or calculated with is symbolic."""
+"""Few captures for programs whose world changes.
+
+What is not looked at is no cause, what is only counted or calculated with is symbolic.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from counted_runs import assert_same, run
 X = torch.arange(4.0)
 
 
-# ---- arguments that nobody reads --------------------------------------------------------------------------------------
+# ---- arguments that nobody reads -------------------------------------------------------------------------------------
 
 
 def unread(x, unused, *more, **named):
@@ -57,7 +60,7 @@ def test_one_that_is_found_by_looking_at_the_frame_is(fn):
     run(fn, [(X, 1), (X, "b"), (X, 1)])
 
 
-# ---- scalars of numpy -------------------------------------------------------------------------------------------------
+# ---- scalars of numpy ------------------------------------------------------------------------------------------------
 
 KINDS = [np.float64, np.float32, np.float16, np.int64, np.int32, np.uint8]
 
@@ -228,7 +231,7 @@ def test_what_a_backend_fixes_is_told_as_its_doing():
     )
 
 
-# ---- containers that grow ---------------------------------------------------------------------------------------------
+# ---- containers that grow --------------------------------------------------------------------------------------------
 
 
 def counted(x, held):
@@ -383,7 +386,7 @@ def test_the_sizes_in_a_size_are_numbers():
     assert run(expanded, [(torch.ones(1), torch.Size([n])) for n in range(2, 9)])[0] == 2
 
 
-# ---- floats that a compiler cannot follow -----------------------------------------------------------------------------
+# ---- floats that a compiler cannot follow ----------------------------------------------------------------------------
 
 
 def test_while_floats_are_compiled_nothing_is_taken_from_a_cache_that_forgets_guards():

@@ -1,4 +1,7 @@
-"""Strides that captured code asks for: the meta kernels that are believed lay results out as real kernels do, however the arguments lie."""
+"""Strides that captured code asks for.
+
+The meta kernels that are believed lay results out as real kernels do, however the arguments lie.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,10 @@ def test_other_modes_of_padding_are_plain_pythons() -> None:
 
 
 def test_sizes_that_are_tensors() -> None:
-    """As numbers where they are known, and a break where they are not: never an error that plain Python does not have."""
+    """As numbers where they are known, and a break where they are not.
+
+    Never an error that plain Python does not have.
+    """
 
     def known(x):
         half = torch.div(x.size(0), 2, rounding_mode="trunc")

@@ -1,4 +1,7 @@
-"""Numbers that change, given to what keeps them: the same object comes back, and no value of them is held for constant."""
+"""Numbers that change, given to what keeps them.
+
+The same object comes back, and no value of them is held for constant.
+"""
 
 import collections
 import contextlib

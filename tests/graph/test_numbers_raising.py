@@ -1,4 +1,7 @@
-"""Calculations with numbers that change, where some calls' numbers raise and captured code catches it: that it raises is a fact of the call."""
+"""Calculations with numbers that change, where some calls' numbers raise and captured code catches it.
+
+That it raises is a fact of the call.
+"""
 
 import math
 import operator

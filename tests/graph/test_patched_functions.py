@@ -1,4 +1,7 @@
-"""Functions of torch's that a program replaces between calls: torch's own Python code calls them while a graph is traced."""
+"""Functions of torch's that a program replaces between calls.
+
+Torch's own Python code calls them while a graph is traced.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Dtypes that kernels refuse and torch's meta functions take: the error comes, and what the program did before stays."""
+"""Dtypes that kernels refuse and torch's meta functions take.
+
+The error comes, and what the program did before stays.
+"""
 
 from __future__ import annotations
 

@@ -412,7 +412,7 @@ def test_numbers_of_other_classes_meet_symbolic_ones(one):
     run(fn, [(torch.ones(2), n) for n in (1.5, 2.5, 5.0, 3.0, 6.5)])
 
 
-# ---- numbers that captured code writes ---------------------------------------------------------------------------------
+# ---- numbers that captured code writes -------------------------------------------------------------------------------
 
 WITH_C_CODE = {
     "decimal": lambda n, f: (
@@ -544,7 +544,7 @@ def test_counters_in_dictionaries_cells_and_globals():
     assert framelift.stats()["captures"] <= 2
 
 
-# ---- policy ------------------------------------------------------------------------------------------------------------
+# ---- policy ----------------------------------------------------------------------------------------------------------
 
 
 def test_dynamic_false_is_static():
@@ -608,7 +608,7 @@ def test_a_compiler_that_takes_no_symbols():
     assert run(lambda x: x * 2, rows(4, 5, 6), backend=picky)[0] == 3
 
 
-# ---- the module framelift.shapes ---------------------------------------------------------------------------------------
+# ---- the module framelift.shapes -------------------------------------------------------------------------------------
 
 
 def test_marks_of_our_own():
@@ -800,7 +800,9 @@ def test_numbers_in_long_containers_are_followed(kind: type) -> None:
 
 @pytest.mark.parametrize("breaks", [False, True])
 def test_answers_about_the_layout_of_what_no_graph_uses(breaks: bool) -> None:
-    """That strides follow from sizes, and that sizes are 2 at least, is relied on also where the tensor is no input of the graph."""
+    """That strides follow from sizes, and that sizes are 2 at least, is relied on also where the tensor is no input of
+    the graph.
+    """
 
     def f(x):
         answer = x.is_contiguous()

@@ -1,4 +1,4 @@
-"""Strides of results that captured code asks for are those of plain PyTorch, however oddly the arguments lie in memory."""
+"""Strides of results that captured code asks for are those of eager mode, however the arguments lie in memory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ _OPERATIONS: dict[str, tuple[Callable[..., torch.Tensor], int, bool]] = {
 
 
 def _layout(draw: random.Random, size: tuple[int, ...]) -> _Layout:
-    """Strides for this size: dense in some order, with gaps, expanded, or anything in the dimensions of size 0 and 1."""
+    """Strides for this size.
+
+    Dense in some order, with gaps, expanded, or anything in the dimensions of size 0 and 1.
+    """
     kind = draw.choice(("dense", "gaps", "expanded", "odd"))
     strides, step = [0] * len(size), 1
     for dim in draw.sample(range(len(size)), len(size)):

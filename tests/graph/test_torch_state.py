@@ -1,4 +1,6 @@
-"""Kernels of attention and devices chosen inside, quantized tensors, operations that only decompositions understand, autograd functions made inside."""
+"""Kernels of attention and devices chosen inside, quantized tensors, operations that only decompositions understand,
+autograd functions made inside.
+"""
 
 from __future__ import annotations
 
@@ -244,7 +246,7 @@ def test_determinism_is_switched_inside() -> None:
     check(around, torch.ones(3))
 
 
-# ---- histories that are asked for -------------------------------------------------------------------------------------
+# ---- histories that are asked for ------------------------------------------------------------------------------------
 
 
 def _who_has_a_history(x):
