@@ -1,4 +1,7 @@
-"""Answers that are given while capturing because they cannot be otherwise: they are what the program would get, errors included."""
+"""Answers that are given while capturing because they cannot be otherwise.
+
+They are what the program would get, errors included.
+"""
 
 from __future__ import annotations
 

@@ -251,7 +251,10 @@ def test_a_change_is_noticed_at_the_next_call(name: str) -> None:
 
 
 def test_swapped_tensors_are_noticed() -> None:
-    """On the guard alone: torch refuses to swap a tensor that anything refers to weakly, as its own fake tensors do for a while."""
+    """On the guard alone.
+
+    Torch refuses to swap a tensor that anything refers to weakly, as its own fake tensors do for a while.
+    """
     model = Part()
     origin = const(model).to("dict").to("item", "_buffers").to("item", "shift")
     program, _ = build_program([Guard(origin, "TENSOR", tensor_facts(model.shift))], [], [], [], None)
@@ -265,7 +268,10 @@ def test_swapped_tensors_are_noticed() -> None:
 
 
 def test_registrations_with_abstract_classes_are_one_word() -> None:
-    """What abstract classes answered needs no call while nothing is registered anywhere; a registration elsewhere is asked about once."""
+    """What abstract classes answered needs no call while nothing is registered anywhere.
+
+    A registration elsewhere is asked about once.
+    """
 
     class Abstract(abc.ABC):  # noqa: B024
         pass

@@ -1,4 +1,7 @@
-"""For each kind of guard a program that goes wrong without it: what every kind is for, and that nothing else stands in for it."""
+"""For each kind of guard a program that goes wrong without it.
+
+What every kind is for, and that nothing else stands in for it.
+"""
 
 from __future__ import annotations
 

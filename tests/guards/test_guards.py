@@ -1,4 +1,7 @@
-"""Guard programs against their plain Python meaning: every kind and step, memos under random changes, lifetimes, state."""
+"""Guard programs against their plain Python meaning.
+
+Every kind and step, memos under random changes, lifetimes, state.
+"""
 
 from __future__ import annotations
 
@@ -690,7 +693,10 @@ def test_a_module_that_makes_up_attributes_is_told_by_its_name() -> None:
 
 
 def test_guards_of_several_values() -> None:
-    """All values are known when the function is called, whatever the order of the guards; one that raises does not hold."""
+    """All values are known when the function is called, whatever the order of the guards.
+
+    One that raises does not hold.
+    """
     y, z = arg(1, "y"), arg(2, "z").to("item", 0)
     calls: list[tuple[int, ...]] = []
 

@@ -1,4 +1,7 @@
-"""Settled tensors are told by words of memory: whatever changes in a tensor, in place or not, is seen as plain Python sees it."""
+"""Settled tensors are told by words of memory.
+
+Whatever changes in a tensor, in place or not, is seen as plain Python sees it.
+"""
 
 from __future__ import annotations
 
