@@ -1,4 +1,7 @@
-"""Higher-order operators: bodies become graphs of their own; what cannot be captured is an error, never a silent fallback."""
+"""Higher-order operators.
+
+Bodies become graphs of their own; what cannot be captured is an error, never a silent fallback.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Hooks and backwards run after the frame: what they look at is what it is then, not what it was when they were registered."""
+"""Hooks and backwards run after the frame.
+
+What they look at is what it is then, not what it was when they were registered.
+"""
 
 from __future__ import annotations
 

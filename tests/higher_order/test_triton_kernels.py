@@ -1,4 +1,7 @@
-"""Triton kernels launched from captured code, run by Triton's interpreter where there is no accelerator.  Skipped without Triton."""
+"""Triton kernels launched from captured code, run by Triton's interpreter where there is no accelerator.
+
+Skipped without Triton.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ import logging, os, sys
 os.environ["TRITON_INTERPRET"] = "1"
 import torch, triton, triton.language as tl
 import framelift
-logging.getLogger("torch._higher_order_ops.triton_kernel_wrap").setLevel(logging.ERROR)   # the interpreter's kernels have no code to look at
+# the interpreter's kernels have no code to look at
+logging.getLogger("torch._higher_order_ops.triton_kernel_wrap").setLevel(logging.ERROR)
 
 @triton.jit
 def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
