@@ -1,7 +1,9 @@
-"""Breaks at random places in law programs: calls of disabled functions, printing, values of tensors, branches on them, objects of unknown C types.
+"""Breaks at random places in law programs.
 
-They stand in all kinds of blocks, in the function under test and in what it calls.  The rows are added to the tables only for
-programs that ask for them, so that the programs of a seed stay what they were.
+Calls of disabled functions, printing, values of tensors, branches on them, objects of unknown C types.
+
+They stand in all kinds of blocks, in the function under test and in what it calls.  The rows are added to the tables
+only for programs that ask for them, so that the programs of a seed stay what they were.
 """
 
 from __future__ import annotations
@@ -55,8 +57,9 @@ def off_iter(values):
 def look():
     """What plain code finds around it."""
     handled = sys.exc_info()[1]
-    return (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.get_default_dtype(),
-            torch.is_inference_mode_enabled(), chain(handled), COUNT, LIMIT, NAME, len(NUMS), sorted(TABLE), THING.n, len(OUT), CTX.depth)
+    return (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"),
+            torch.get_default_dtype(), torch.is_inference_mode_enabled(), chain(handled), COUNT, LIMIT, NAME,
+            len(NUMS), sorted(TABLE), THING.n, len(OUT), CTX.depth)
 
 
 def chain(error):
@@ -343,16 +346,45 @@ COMPOUNDS = (
     "with Wide():\n    <block>\n    <new:tensor> = torch.tensor([<float>, 1.0, 2.0])",
     "with CTX as <fresh>, OffContext(<str>):\n    with torch.no_grad():\n        <block>\n    <block>",
     "with contextlib.suppress(KeyError, Trouble):\n    <block>\n    off_raise(<int>)\n    <block>",
-    "with contextlib.ExitStack() as <fresh:stack>:\n    <same:stack>.enter_context(manage(<str>))\n    <block>\n    <same:stack>.callback(off, <int>)",
+    (
+        "with contextlib.ExitStack() as <fresh:stack>:\n    <same:stack>.enter_context(manage(<str>))\n"
+        "    <block>\n    <same:stack>.callback(off, <int>)"
+    ),
     "try:\n    <block>\nfinally:\n    <block>",
-    "try:\n    <block>\n    off_raise(<int>)\nexcept KeyError as <new:err>:\n    <block>\n    OUT.append(chain(<old:err>))\nexcept Trouble:\n    <block>\nelse:\n    <block>\nfinally:\n    <block>",
-    "try:\n    try:\n        raise Trouble(<str>)\n    except Trouble:\n        <block>\n        raise\nexcept Trouble as <new:err>:\n    OUT.append(chain(<old:err>))\n    <block>",
-    "try:\n    try:\n        off_raise(<int>)\n        <block>\n    except KeyError:\n        <block>\n        raise Trouble(<str>)\nexcept Trouble as <new:err>:\n    OUT.append(chain(<old:err>))",
-    "try:\n    try:\n        off_raise(4)\n    except KeyError as <new:err>:\n        raise Trouble(<str>) from <old:err>\n    finally:\n        <block>\nexcept Trouble as <new:err>:\n    <block>\n    OUT.append(chain(<old:err>))",
-    "try:\n    try:\n        <block>\n    finally:\n        off_raise(<int>)\n        <block>\nexcept (KeyError, Trouble) as <new:err>:\n    OUT.append(chain(<old:err>))",
-    "for <fresh> in range(3):\n    try:\n        <block>\n        if off(<bool>):\n            continue\n    finally:\n        <block>",
-    "for <fresh> in (1, 2):\n    try:\n        <block>\n        if <tensor>.sum() > 0:\n            break\n    finally:\n        <block>\nelse:\n    <block>",
-    "for <fresh> in (1, 2):\n    with OffContext(<str>):\n        <block>\n        if <bool>:\n            return <any>, <tensor>\n    <block>",
+    (
+        "try:\n    <block>\n    off_raise(<int>)\nexcept KeyError as <new:err>:\n    <block>\n"
+        "    OUT.append(chain(<old:err>))\nexcept Trouble:\n    <block>\nelse:\n    <block>\nfinally:\n"
+        "    <block>"
+    ),
+    (
+        "try:\n    try:\n        raise Trouble(<str>)\n    except Trouble:\n        <block>\n        raise\n"
+        "except Trouble as <new:err>:\n    OUT.append(chain(<old:err>))\n    <block>"
+    ),
+    (
+        "try:\n    try:\n        off_raise(<int>)\n        <block>\n    except KeyError:\n        <block>\n"
+        "        raise Trouble(<str>)\nexcept Trouble as <new:err>:\n    OUT.append(chain(<old:err>))"
+    ),
+    (
+        "try:\n    try:\n        off_raise(4)\n    except KeyError as <new:err>:\n"
+        "        raise Trouble(<str>) from <old:err>\n    finally:\n        <block>\n"
+        "except Trouble as <new:err>:\n    <block>\n    OUT.append(chain(<old:err>))"
+    ),
+    (
+        "try:\n    try:\n        <block>\n    finally:\n        off_raise(<int>)\n        <block>\n"
+        "except (KeyError, Trouble) as <new:err>:\n    OUT.append(chain(<old:err>))"
+    ),
+    (
+        "for <fresh> in range(3):\n    try:\n        <block>\n        if off(<bool>):\n            continue\n"
+        "    finally:\n        <block>"
+    ),
+    (
+        "for <fresh> in (1, 2):\n    try:\n        <block>\n        if <tensor>.sum() > 0:\n            break\n"
+        "    finally:\n        <block>\nelse:\n    <block>"
+    ),
+    (
+        "for <fresh> in (1, 2):\n    with OffContext(<str>):\n        <block>\n        if <bool>:\n"
+        "            return <any>, <tensor>\n    <block>"
+    ),
     "try:\n    <block>\n    if <tensor>.sum() > 0:\n        return <any>\nfinally:\n    <block>",
     "while <tensor>.sum() < <int>:\n    fuel += 1\n    if fuel > 4:\n        break\n    <block>",
     "while off(<bool>):\n    fuel += 1\n    if fuel > 3:\n        break\n    <block>\nelse:\n    <block>",
@@ -364,24 +396,73 @@ COMPOUNDS = (
     "for <new:int>, <new:int> in zip(list(<ints>)[:3], range(3)):\n    <block>\n    graph_break()\n    <block>",
     "for <new:str> in list(<table>)[:2]:\n    off(<int>)\n    <block>",
     "for <fresh> in reversed(list(<ints>)[:3]):\n    <block>\n    off(<int>)",
-    "<fresh:it> = iter(list(<ints>))\n<new:int> = next(<same:it>, 0)\n<block>\n<new:int> = next(<same:it>, 1)\n<new:ints> = list(<same:it>)",
-    "<fresh:it> = enumerate(list(<ints>), <int>)\n<new:any> = next(<same:it>, 0)\noff(0)\n<block>\n<new:any> = list(<same:it>)",
-    "<fresh:it> = zip(list(<ints>), <table>)\n<new:any> = next(<same:it>, 0)\n<block>\noff(0)\n<new:any> = list(<same:it>)",
-    "<fresh:it> = map(<fn>, list(<ints>)[:4])\n<new:any> = next(<same:it>, 0)\n<block>\ngraph_break()\n<new:any> = list(<same:it>)",
-    "<fresh:it> = iter(dict(<table>).items())\n<new:any> = next(<same:it>, 0)\ngraph_break()\n<block>\n<new:any> = list(<same:it>)",
+    (
+        "<fresh:it> = iter(list(<ints>))\n<new:int> = next(<same:it>, 0)\n<block>\n"
+        "<new:int> = next(<same:it>, 1)\n<new:ints> = list(<same:it>)"
+    ),
+    (
+        "<fresh:it> = enumerate(list(<ints>), <int>)\n<new:any> = next(<same:it>, 0)\noff(0)\n<block>\n"
+        "<new:any> = list(<same:it>)"
+    ),
+    (
+        "<fresh:it> = zip(list(<ints>), <table>)\n<new:any> = next(<same:it>, 0)\n<block>\noff(0)\n"
+        "<new:any> = list(<same:it>)"
+    ),
+    (
+        "<fresh:it> = map(<fn>, list(<ints>)[:4])\n<new:any> = next(<same:it>, 0)\n<block>\ngraph_break()\n"
+        "<new:any> = list(<same:it>)"
+    ),
+    (
+        "<fresh:it> = iter(dict(<table>).items())\n<new:any> = next(<same:it>, 0)\ngraph_break()\n<block>\n"
+        "<new:any> = list(<same:it>)"
+    ),
     "<fresh:it> = reversed(list(<ints>))\n<new:any> = next(<same:it>, 0)\noff(0)\n<new:any> = next(<same:it>, 0)",
-    "<fresh:it> = iter(range(<int>, 6))\n<new:any> = next(<same:it>, 0)\noff(0)\n<block>\n<new:any> = next(<same:it>, 0)",
-    "<fresh:it> = gen_off(3)\n<new:any> = next(<same:it>, None)\n<block>\n<new:any> = <same:it>.send(<any>)\noff(1)\n<new:any> = list(<same:it>)",
-    "<fresh:it> = (t * 2 for t in <tensors>)\n<new:any> = next(<same:it>, None)\n<block>\n<new:any> = next(<same:it>, None)",
-    "<fresh:acc> = <int>\ndef <fresh:step>(p, q=<int>):\n    nonlocal <same:acc>\n    <same:acc> += off(p)\n    return <same:acc> + q\n<new:int> = <same:step>(<int>)\n<block>\n<same:acc> += 1\n<new:int> = <same:step>(<int>) + <same:acc>",
-    "<fresh:acc> = <tensor>\n<fresh:get> = lambda: <same:acc>\n<block>\noff(0)\n<same:acc> = <tensor>\n<new:tensor> = <same:get>()",
-    "def <fresh:produce>(m):\n    for j in range(min(m, 3)):\n        got = yield off(j) + LIMIT\n        if got:\n            break\nfor <new:int> in <same:produce>(<int>):\n    <block>",
-    "def <fresh:produce>(t):\n    yield t\n    off(0)\n    yield from (t * 2, t + 1)\n<new:any> = [v + 1 for v in <same:produce>(<tensor>)]",
-    "class <fresh:Kind>:\n    a = off(<int>)\n    b = [a, <int>]\n    def get(self, t):\n        return off(t) + self.a\n<new:any> = <same:Kind>().get(<tensor>)\n<new:any> = <same:Kind>.b",
+    (
+        "<fresh:it> = iter(range(<int>, 6))\n<new:any> = next(<same:it>, 0)\noff(0)\n<block>\n"
+        "<new:any> = next(<same:it>, 0)"
+    ),
+    (
+        "<fresh:it> = gen_off(3)\n<new:any> = next(<same:it>, None)\n<block>\n"
+        "<new:any> = <same:it>.send(<any>)\noff(1)\n<new:any> = list(<same:it>)"
+    ),
+    (
+        "<fresh:it> = (t * 2 for t in <tensors>)\n<new:any> = next(<same:it>, None)\n<block>\n"
+        "<new:any> = next(<same:it>, None)"
+    ),
+    (
+        "<fresh:acc> = <int>\ndef <fresh:step>(p, q=<int>):\n    nonlocal <same:acc>\n"
+        "    <same:acc> += off(p)\n    return <same:acc> + q\n<new:int> = <same:step>(<int>)\n<block>\n"
+        "<same:acc> += 1\n<new:int> = <same:step>(<int>) + <same:acc>"
+    ),
+    (
+        "<fresh:acc> = <tensor>\n<fresh:get> = lambda: <same:acc>\n<block>\noff(0)\n<same:acc> = <tensor>\n"
+        "<new:tensor> = <same:get>()"
+    ),
+    (
+        "def <fresh:produce>(m):\n    for j in range(min(m, 3)):\n        got = yield off(j) + LIMIT\n"
+        "        if got:\n            break\nfor <new:int> in <same:produce>(<int>):\n    <block>"
+    ),
+    (
+        "def <fresh:produce>(t):\n    yield t\n    off(0)\n    yield from (t * 2, t + 1)\n"
+        "<new:any> = [v + 1 for v in <same:produce>(<tensor>)]"
+    ),
+    (
+        "class <fresh:Kind>:\n    a = off(<int>)\n    b = [a, <int>]\n    def get(self, t):\n"
+        "        return off(t) + self.a\n<new:any> = <same:Kind>().get(<tensor>)\n<new:any> = <same:Kind>.b"
+    ),
     "<fresh:lam> = lambda q: off(q) + <int>\n<block>\n<new:int> = <same:lam>(<int>)",
-    "<fresh:deep> = lambda t, k: t if k <= 0 else <same:deep>(off(t) + k, k - 1)\n<new:tensor> = <same:deep>(<tensor>, 3)",
-    "match off(<any>):\n    case int():\n        <block>\n    case [first, *_] if off(<bool>):\n        <block>\n    case Base(n=found):\n        <block>\n    case _:\n        <block>",
-    "<new:tensor> = <tensor>\n<fresh:both> = [<old:tensor>, <old:tensor>]\noff(<same:both>)\n<same:both>[0].add_(1)\nOUT.append(<same:both>)",
+    (
+        "<fresh:deep> = lambda t, k: t if k <= 0 else <same:deep>(off(t) + k, k - 1)\n"
+        "<new:tensor> = <same:deep>(<tensor>, 3)"
+    ),
+    (
+        "match off(<any>):\n    case int():\n        <block>\n    case [first, *_] if off(<bool>):\n"
+        "        <block>\n    case Base(n=found):\n        <block>\n    case _:\n        <block>"
+    ),
+    (
+        "<new:tensor> = <tensor>\n<fresh:both> = [<old:tensor>, <old:tensor>]\noff(<same:both>)\n"
+        "<same:both>[0].add_(1)\nOUT.append(<same:both>)"
+    ),
 )
 
 GENTLE = (

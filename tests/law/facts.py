@@ -1,8 +1,11 @@
-"""Law programs about facts of objects: where an attribute comes from, and every way to read, write, replace and copy it.
+"""Law programs about facts of objects.
 
-Classes with C metaclasses (tensor subclasses, parameters, ctypes structures), abstract classes, enums, metaclasses in Python; instances
-with slots, `__getattr__`, `__getattribute__`, descriptors, cached properties; what is patched on torch.Tensor; function modes; small
-tensors whose values decide.  `facts_world.py` is their world.  Most rows are products of two tables: a thing, and what is done with it.
+Where an attribute comes from, and every way to read, write, replace and copy it.
+
+Classes with C metaclasses (tensor subclasses, parameters, ctypes structures), abstract classes, enums, metaclasses in
+Python; instances with slots, `__getattr__`, `__getattribute__`, descriptors, cached properties; what is patched on
+torch.Tensor; function modes; small tensors whose values decide.  `facts_world.py` is their world.  Most rows are
+products of two tables: a thing, and what is done with it.
 """
 
 from __future__ import annotations
@@ -604,7 +607,10 @@ COMPOUNDS = (
     "try:\n    <new:any> = HELD.spare\nexcept AttributeError as <new:err>:\n    <block>",
     "match TONE:\n    case Tone.LOW:\n        <block>\n    case Tone.HIGH:\n        <block>",
     "with torch._C.DisableTorchFunctionSubclass():\n    <block>\n    <new:tensor> = torch.sin(ODD)",
-    "match <any>:\n    case Slots(a=found):\n        <block>\n    case Part():\n        <block>\n    case Held(n=1):\n        <block>\n    case _:\n        <block>",
+    (
+        "match <any>:\n    case Slots(a=found):\n        <block>\n    case Part():\n        <block>\n"
+        "    case Held(n=1):\n        <block>\n    case _:\n        <block>"
+    ),
 )
 
 GENTLE = (

@@ -1,6 +1,9 @@
-"""The world of `facts.py`, as source text: classes of every metaclass, and objects whose attributes are found in unusual ways.
+"""The world of `facts.py`, as source text.
 
-Every class of the table `facts.CLASSES` has a number of its own, a method `total`, and a classmethod `wide` that read it.
+Classes of every metaclass, and objects whose attributes are found in unusual ways.
+
+Every class of the table `facts.CLASSES` has a number of its own, a method `total`, and a classmethod `wide` that read
+it.
 """
 
 __all__ = ["PRELUDE"]

@@ -40,8 +40,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "root": (),
 }
 
-#: what a program that only reads must not hold.  A program that changes what it reads is captured anew by every call, and
-#: then no stale entry can ever be used; so about half of the programs only read.
+#: what a program that only reads must not hold.  A program that changes what it reads is captured anew by every call,
+#: and then no stale entry can ever be used; so about half of the programs only read.
 WRITES = ("DD[", ".add_(", ".bump(", "COUNT +=", "OUT.", "CTX", "torch.rand", "dropout", "NET(")
 READING = tuple(t for t in STATEMENTS if t.startswith(("<new:", "<old:")))
 
@@ -81,8 +81,11 @@ def allowed(templates: tuple[str, ...], forbidden: tuple[str, ...]) -> list[str]
 
 
 class _Body:
-    """Expands templates into one function body.  `focus` holds the words of what will change between calls: templates that
-    read those places are preferred, since a change of something unread tests nothing."""
+    """Expands templates into one function body.
+
+    `focus` holds the words of what will change between calls: templates that read those places are preferred, since a
+    change of something unread tests nothing.
+    """
 
     def __init__(
         self,
@@ -347,9 +350,11 @@ def relevant(changes: tuple[str, ...], source: str) -> list[str]:
 
 
 def _changes(source: str, near: list[str], rng: random.Random, demanding: bool) -> tuple[tuple[str, ...], ...] | None:
-    """The changes between calls, or None for a program that is not worth running: templates may meet in ways Python does not
-    allow (:= in a comprehension's source), one that raises on its first call tests little, and one may never end (a list that
-    a loop over it makes longer)."""
+    """The changes between calls, or None for a program that is not worth running.
+
+    Templates may meet in ways Python does not allow (:= in a comprehension's source), one that raises on its first call
+    tests little, and one may never end (a list that a loop over it makes longer).
+    """
     try:
         code = compile(source, "<law>", "exec", dont_inherit=True)
     except SyntaxError:

@@ -498,19 +498,35 @@ COMPOUNDS: tuple[str, ...] = (
     "for <new:int>, <new:obj> in enumerate(POOL[:3]):\n    <block>",
     "for <new:tensor> in <tensors>:\n    fuel += 1\n    if fuel > 6:\n        break\n    <block>",
     "while <bool>:\n    fuel += 1\n    if fuel > 4:\n        break\n    <block>",
-    "for <fresh> in (1, 2, 3):\n    if <bool>:\n        continue\n    if <bool>:\n        break\n    <block>\nelse:\n    <block>",
+    (
+        "for <fresh> in (1, 2, 3):\n    if <bool>:\n        continue\n    if <bool>:\n        break\n"
+        "    <block>\nelse:\n    <block>"
+    ),
     "try:\n    <block>\nexcept (KeyError, IndexError, AttributeError, TypeError) as <new:err>:\n    <block>",
     "try:\n    <block>\nexcept KeyError:\n    <block>\nfinally:\n    COUNT += 1",
-    "try:\n    if <bool>:\n        raise Trouble(<str>)\n    <block>\nexcept Trouble as <new:err>:\n    OUT.append(str(<old:err>))",
+    (
+        "try:\n    if <bool>:\n        raise Trouble(<str>)\n    <block>\nexcept Trouble as <new:err>:\n"
+        "    OUT.append(str(<old:err>))"
+    ),
     "try:\n    <block>\nexcept Exception:\n    <block>\n    raise",
     "with CTX as <fresh>:\n    <block>",
     "with CTX:\n    if <bool>:\n        raise Trouble(<str>)\n    <block>",
     "with torch.no_grad():\n    <block>",
     "if <bool>:\n    raise Trouble(<str>, <int>)",
     "if <bool>:\n    return <any>, <tensor>",
-    "match <any>:\n    case int():\n        <block>\n    case None | 'up':\n        <block>\n    case [first, *_]:\n        <block>\n    case Base(n=found):\n        <block>\n    case {'a': found}:\n        <block>\n    case _:\n        pass",
-    "<fresh:acc> = <int>\ndef <fresh:step>(p, q=<int>):\n    nonlocal <same:acc>\n    <same:acc> += p\n    return <same:acc> + q\n<new:int> = <same:step>(<int>)\n<new:int> = <same:step>(<int>) + <same:acc>",
-    "def <fresh:produce>(m):\n    for j in range(min(m, 3)):\n        got = yield j + LIMIT\n        if got:\n            break\n<new:ints> = list(<same:produce>(<int>))",
+    (
+        "match <any>:\n    case int():\n        <block>\n    case None | 'up':\n        <block>\n"
+        "    case [first, *_]:\n        <block>\n    case Base(n=found):\n        <block>\n"
+        "    case {'a': found}:\n        <block>\n    case _:\n        pass"
+    ),
+    (
+        "<fresh:acc> = <int>\ndef <fresh:step>(p, q=<int>):\n    nonlocal <same:acc>\n    <same:acc> += p\n"
+        "    return <same:acc> + q\n<new:int> = <same:step>(<int>)\n<new:int> = <same:step>(<int>) + <same:acc>"
+    ),
+    (
+        "def <fresh:produce>(m):\n    for j in range(min(m, 3)):\n        got = yield j + LIMIT\n"
+        "        if got:\n            break\n<new:ints> = list(<same:produce>(<int>))"
+    ),
     "if (<new:int> := <int>) > 2:\n    <block>",
 )
 

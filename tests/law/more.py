@@ -1,8 +1,11 @@
-"""More of the world for law programs: generators of numbers, references, contexts, iterators, namespaces, exceptions from outside.
+"""More of the world for law programs.
+
+Generators of numbers, references, contexts, iterators, namespaces, exceptions from outside.
 
 Rows of one kind of things are a module of their own (`more_objects`, `more_state`) with the same tables as this one.
 
-`dir` is asked without the note that `copy` leaves on classes.  The rows are added to the tables only for programs that ask for them, so that the programs of a seed stay what they were.
+`dir` is asked without the note that `copy` leaves on classes.  The rows are added to the tables only for programs that
+ask for them, so that the programs of a seed stay what they were.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Rows of more.py, objects: dataclasses, flags, named tuples, slots, watched attributes, metaclasses, abstract classes, closures, caches.
+"""Rows of more.py, objects.
+
+Dataclasses, flags, named tuples, slots, watched attributes, metaclasses, abstract classes, closures, caches.
 
 Tables as in grammar.py and mutations.py; `more.py` puts them beside the others.
 """
@@ -430,11 +432,18 @@ STATEMENTS = (
 )
 
 COMPOUNDS = (
-    "match <any>:\n    case Tight(a, b):\n        <new:int> = 1\n    case Triple(p, q):\n        <new:int> = p\n    case Ranked(rank=r):\n        <new:int> = r\n    case Perm.R | Grade.LOW:\n        <new:int> = 2\n    case _:\n        <new:int> = 3",
+    (
+        "match <any>:\n    case Tight(a, b):\n        <new:int> = 1\n    case Triple(p, q):\n"
+        "        <new:int> = p\n    case Ranked(rank=r):\n        <new:int> = r\n    case Perm.R | Grade.LOW:\n"
+        "        <new:int> = 2\n    case _:\n        <new:int> = 3"
+    ),
     "for <fresh> in PERM.__class__:\n    if <same:fresh> in PERM:\n        <block>".replace(
         "<fresh>", "<fresh:member>"
     ).replace("<same:fresh>", "<same:member>"),
-    "class <fresh:Local>(Square):\n    extra = <int>\n    def size(self):\n        return super().size() + self.extra\n<new:int> = <same:Local>(<int>).size()",
+    (
+        "class <fresh:Local>(Square):\n    extra = <int>\n    def size(self):\n"
+        "        return super().size() + self.extra\n<new:int> = <same:Local>(<int>).size()"
+    ),
     "try:\n    Shape()\nexcept TypeError:\n    <block>",
     "try:\n    RANKED.rank = <int>\nexcept dataclasses.FrozenInstanceError as <new:err>:\n    <block>",
 )

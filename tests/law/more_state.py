@@ -1,7 +1,9 @@
-"""Rows of more.py, state: iterators and generators under way, exceptions and groups, numpy, random numbers, collections, tensors as keys, text.
+"""Rows of more.py, state.
 
-Tables as in grammar.py and mutations.py; `more.py` puts them beside the others.  Letters are taken apart of literal texts only: any other may
-show an address, which is another one in each world.
+Iterators and generators under way, exceptions and groups, numpy, random numbers, collections, tensors as keys, text.
+
+Tables as in grammar.py and mutations.py; `more.py` puts them beside the others.  Letters are taken apart of literal
+texts only: any other may show an address, which is another one in each world.
 """
 
 from __future__ import annotations
@@ -346,14 +348,35 @@ COMPOUNDS = (
     "for <fresh:k>, <fresh:v> in ENUM:\n    if <bool>:\n        break\n    COUNT += <same:k>",
     "for <fresh:v> in CHAINED:\n    <block>\n    break",
     "for <fresh:p>, <fresh:q> in ZIP:\n    COUNT += <same:p>",
-    "try:\n    raise GROUP\nexcept* ValueError as eg:\n    COUNT += len(eg.exceptions)\nexcept* (KeyError, TypeError):\n    COUNT += 10",
-    "try:\n    raise ExceptionGroup('n', [KeyError(<int>), ValueError(<str>)])\nexcept* KeyError as eg:\n    NOTHING = eg.exceptions[0].args[0]\nexcept* ValueError:\n    COUNT += 1",
+    (
+        "try:\n    raise GROUP\nexcept* ValueError as eg:\n    COUNT += len(eg.exceptions)\n"
+        "except* (KeyError, TypeError):\n    COUNT += 10"
+    ),
+    (
+        "try:\n    raise ExceptionGroup('n', [KeyError(<int>), ValueError(<str>)])\nexcept* KeyError as eg:\n"
+        "    NOTHING = eg.exceptions[0].args[0]\nexcept* ValueError:\n    COUNT += 1"
+    ),
     "try:\n    GEN.throw(KeyError(<int>))\nexcept (KeyError, StopIteration) as <new:err>:\n    <block>",
-    "<fresh:g> = talk(<int>)\nnext(<same:g>)\n<new:int> = <same:g>.send(<int>)\n<new:int> = <same:g>.throw(KeyError('k'))\n<same:g>.close()",
-    "try:\n    try:\n        <block>\n        raise Trouble(<str>)\n    except Trouble as <new:err>:\n        raise KeyError(<int>) from <old:err>\nexcept KeyError as <fresh:outer>:\n    NOTHING = str(<same:outer>.__cause__)",
-    "try:\n    try:\n        raise Trouble(<str>)\n    finally:\n        <block>\nexcept Trouble as <fresh:outer>:\n    NOTHING = <same:outer>.__context__ is None",
+    (
+        "<fresh:g> = talk(<int>)\nnext(<same:g>)\n<new:int> = <same:g>.send(<int>)\n"
+        "<new:int> = <same:g>.throw(KeyError('k'))\n<same:g>.close()"
+    ),
+    (
+        "try:\n    try:\n        <block>\n        raise Trouble(<str>)\n    except Trouble as <new:err>:\n"
+        "        raise KeyError(<int>) from <old:err>\nexcept KeyError as <fresh:outer>:\n"
+        "    NOTHING = str(<same:outer>.__cause__)"
+    ),
+    (
+        "try:\n    try:\n        raise Trouble(<str>)\n    finally:\n        <block>\n"
+        "except Trouble as <fresh:outer>:\n    NOTHING = <same:outer>.__context__ is None"
+    ),
     "if m := PATTERN.match(<str>):\n    <new:str> = m[1]\n    <block>",
-    "def <fresh:inner>():\n    total = 0\n    while True:\n        got = yield total\n        if got is None:\n            return total\n        total += got\n<fresh:g> = <same:inner>()\nnext(<same:g>)\n<new:int> = <same:g>.send(<int>)\ntry:\n    next(<same:g>)\nexcept StopIteration as stop:\n    <new:int> = stop.value",
+    (
+        "def <fresh:inner>():\n    total = 0\n    while True:\n        got = yield total\n"
+        "        if got is None:\n            return total\n        total += got\n<fresh:g> = <same:inner>()\n"
+        "next(<same:g>)\n<new:int> = <same:g>.send(<int>)\ntry:\n    next(<same:g>)\n"
+        "except StopIteration as stop:\n    <new:int> = stop.value"
+    ),
     "for <fresh:k> in list(OD):\n    if OD[<same:k>] == <int>:\n        del OD[<same:k>]\n    <block>",
 )
 

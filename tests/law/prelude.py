@@ -1,7 +1,7 @@
 """The world of a law program, as source text: globals, classes, functions, modules, objects within objects.
 
-It is executed once per world, so classes, functions and values of two worlds share nothing.  `@@NAME@@` marks are bodies
-that the generator fills.  Nothing here calls back into generated bodies without end: see `generate.LEVELS`.
+It is executed once per world, so classes, functions and values of two worlds share nothing.  `@@NAME@@` marks are
+bodies that the generator fills.  Nothing here calls back into generated bodies without end: see `generate.LEVELS`.
 """
 
 PRELUDE = """

@@ -1,4 +1,7 @@
-"""Makes a failing program small: leaves out statements and changes, and replaces expressions by their parts, while it still fails."""
+"""Makes a failing program small.
+
+Leaves out statements and changes, and replaces expressions by their parts, while it still fails.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ def _candidates(program: Program) -> Iterator[Program]:
 
 
 def _smaller_trees(tree: ast.Module) -> Iterator[ast.Module]:
-    """Trees with one statement less, one block unwrapped, or one expression replaced by a part of it; large steps first."""
+    """Trees with one statement less, one block unwrapped, or one expression replaced by a part of it.
+
+    Large steps first.
+    """
     blocks = [(path, len(block)) for path, block in _blocks(tree)]
     for path, length in blocks:
         for index in reversed(range(length)):

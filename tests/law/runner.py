@@ -1,4 +1,7 @@
-"""Runs one program in two worlds, eagerly and captured, and compares every call: result, exception, effects, surroundings."""
+"""Runs one program in two worlds, eagerly and captured, and compares every call.
+
+Result, exception, effects, surroundings.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,8 @@ def run_world(program: Program, wrap: Callable[[Any], Any]) -> list[Outcome]:
     torch.set_default_dtype(torch.float32)
     torch.default_generator.manual_seed(program.seed)
     RemovableHandle.next_id = 0  # hooks are numbered per process, not per world
-    name = f"/programs/law_{program.seed}.py"  # a name in <> would say: typed or made, not worth a look when its caller breaks
+    # a name in <> would say: typed or made, not worth a look when its caller breaks
+    name = f"/programs/law_{program.seed}.py"
     linecache.cache[name] = (len(program.source), None, program.source.splitlines(True), name)
     module = sys.modules[WORLD] = types.ModuleType(WORLD)
     world = vars(module)
@@ -168,9 +172,10 @@ _NOWHERE = types.TracebackType(None, _WAITING.gi_frame, 0, 1)  # a frame that ho
 def _settled(world: dict[str, Any]) -> dict[str, Any]:
     """The state of a world without what only garbage holds.
 
-    An exception that passes a context manager made of a generator holds itself through the frames it passed, with all that their callers' frames hold;
-    when that ends is the collector's affair.  An exception of the world that was raised and caught holds the frames it passed, and their callers', until it is
-    raised again; captured code has none.  It is still one that was raised.
+    An exception that passes a context manager made of a generator holds itself through the frames it passed, with all
+    that their callers' frames hold; when that ends is the collector's affair.  An exception of the world that was
+    raised and caught holds the frames it passed, and their callers', until it is raised again; captured code has none.
+    It is still one that was raised.
     """
     for value in list(world.values()):
         if issubclass(type(value), BaseException):  # a weak proxy would answer for its object
