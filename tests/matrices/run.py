@@ -2,8 +2,9 @@
 
     python tests/matrices/run.py [--only read] [--match TEXT] [--sample 500 [--seed 3]] [--jobs 2]
 
-A crash or a hang is a difference like any other, and the run goes on behind it.  Each difference is tried again in a process of its
-own, so that one which only shows after other cells is reported as such.  The exit status is 1 if anything differs.
+A crash or a hang is a difference like any other, and the run goes on behind it.  Each difference is tried again in a
+process of its own, so that one which only shows after other cells is reported as such.  The exit status is 1 if
+anything differs.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ def module_of(matrix: str) -> Any:
 
 
 def names_of(matrix: str, match: str, whole: bool) -> list[str]:
-    """The names of a matrix's cells that hold the text.  A large matrix may have a function `worth` that says which of them to run."""
+    """The names of a matrix's cells that hold the text.
+
+    A large matrix may have a function `worth` that says which of them to run.
+    """
     module = module_of(matrix)
     found = [cell.name for cell in module.cells() if match in cell.name] if module else []
     return found if whole or not hasattr(module, "worth") else module.worth(found)

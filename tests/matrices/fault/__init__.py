@@ -1,9 +1,10 @@
 """The fault matrix: something strikes a compiled call at a boundary between two of its phases.
 
-A cell is a *fault* (faults.py: an exception, a signal, a fork, a reset, a collection, another thread), a *point* (points.py: a function of
-framelift, before it runs or after, or a place of the program's own code) and one of the programs (programs.py) that reaches the point.
-Afterwards an exception must have left the call as itself, the state of torch and of Python must be what it was, nothing of the program's
-changed, and the next calls must equal eager ones.  A cell whose point no program reaches is a difference.
+A cell is a *fault* (faults.py: an exception, a signal, a fork, a reset, a collection, another thread), a *point*
+(points.py: a function of framelift, before it runs or after, or a place of the program's own code) and one of the
+programs (programs.py) that reaches the point. Afterwards an exception must have left the call as itself, the state of
+torch and of Python must be what it was, nothing of the program's changed, and the next calls must equal eager ones.  A
+cell whose point no program reaches is a difference.
 """
 
 from __future__ import annotations

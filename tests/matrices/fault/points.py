@@ -1,4 +1,7 @@
-"""Where something may strike: at the start or the end of a function of framelift, or at a place of the program's own code."""
+"""Where something may strike.
+
+At the start or the end of a function of framelift, or at a place of the program's own code.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The programs of the fault matrix: functions, how they are called, and the points of their own code at which something may strike."""
+"""The programs of the fault matrix.
+
+Functions, how they are called, and the points of their own code at which something may strike.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ __all__ = ["PROGRAMS", "Program"]
 
 @dataclass(frozen=True)
 class Program:
-    """`make()` gives a fresh function, `args()` fresh arguments, `call(function, args)` calls it and gives what is compared."""
+    """`make()` gives a fresh function, `args()` fresh arguments, `call(function, args)` calls it and gives what is
+    compared.
+    """
 
     name: str
     make: Callable[[], Any]

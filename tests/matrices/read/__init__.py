@@ -1,7 +1,7 @@
 """The read matrix: kinds of external objects x ways to read a fact of them x ways to change it between calls.
 
-Each cell builds two equal worlds, runs the program eagerly in one and compiled in the other, and compares results, exceptions
-and what the worlds hold after each call.  In a second part the program makes the change itself.
+Each cell builds two equal worlds, runs the program eagerly in one and compiled in the other, and compares results,
+exceptions and what the worlds hold after each call.  In a second part the program makes the change itself.
 """
 
 from __future__ import annotations
@@ -93,7 +93,10 @@ def showing(kind: Kind) -> frozenset[tuple[str, str]]:
 
 
 def worth(chosen: list[str]) -> list[str]:
-    """The cells that say most: where eager shows the change in what is read, all that write, and one for each other pair of kind and read."""
+    """The cells that say most.
+
+    Where eager shows the change in what is read, all that write, and one for each other pair of kind and read.
+    """
     kinds, _ = _by_name()
     kept, pairs = [], set[tuple[str, str]]()
     for name in chosen:

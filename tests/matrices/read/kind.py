@@ -11,8 +11,8 @@ __all__ = ["Change", "Kind", "bodies", "changes", "instance_changes"]
 class Change:
     """What happens to an object between two calls, and how it is taken back.
 
-    Both are statements; `$` stands for the object.  Without `undo` a fresh object is put at its place.  `inside` says whether
-    captured code may do it too: the object's place is not among what it changes.
+    Both are statements; `$` stands for the object.  Without `undo` a fresh object is put at its place.  `inside` says
+    whether captured code may do it too: the object's place is not among what it changes.
     """
 
     name: str

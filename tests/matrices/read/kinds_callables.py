@@ -47,14 +47,18 @@ CLOSED = DEF.replace(
     "OTHER_CODE = (lambda a=2, *, c=3: (a, c, 'other')).__code__",
     "OTHER_CODE = (lambda inner: lambda a=2, *, c=3: (a, c, inner, 'other'))(1).__code__",
 )
-CLS = "class C:\n    def __init__(self): self.k = 2\n    def f(self, a=1): return self.k, a\n    @classmethod\n    def g(cls, a=1): return cls.z, a\n    z = 3\n    @staticmethod\n    def h(a=1): return a\nI = C()\n"
+CLS = (
+    "class C:\n    def __init__(self): self.k = 2\n    def f(self, a=1): return self.k, a\n    @classmethod\n"
+    "    def g(cls, a=1): return cls.z, a\n    z = 3\n    @staticmethod\n    def h(a=1): return a\nI = C()\n"
+)
 
 KINDS = (
     Kind("function", DEF, "make_function()", FUNCTION),
     Kind("closure", CLOSED, "make_closure()", FUNCTION + CLOSURE),
     Kind(
         "lambda",
-        "PLUS = 1\nOTHER_CODE = (lambda a=2, *, c=3: (a, 'other')).__code__\ndef made():\n    f = lambda a=2, *, c=3: (a, c, PLUS)\n    f.k = 2\n    return f\n",
+        "PLUS = 1\nOTHER_CODE = (lambda a=2, *, c=3: (a, 'other')).__code__\ndef made():\n"
+        "    f = lambda a=2, *, c=3: (a, c, PLUS)\n    f.k = 2\n    return f\n",
         "made()",
         FUNCTION,
     ),
@@ -160,7 +164,8 @@ KINDS = (
     ),
     Kind(
         "single dispatch",
-        "def made():\n    @functools.singledispatch\n    def f(a=2): return 'any'\n    f.register(int, lambda a: 'int')\n    return f\n",
+        "def made():\n    @functools.singledispatch\n    def f(a=2): return 'any'\n"
+        "    f.register(int, lambda a: 'int')\n    return f\n",
         "made()",
         bodies(
             ("register", "$.register(torch.Tensor, lambda a: 'tensor')"),
@@ -200,7 +205,8 @@ KINDS = (
     ),
     Kind(
         "callable object",
-        "class C:\n    def __init__(self): self.k = 2\n    def __call__(self, a=1): return self.k, a\nclass D:\n    def __call__(self): return 'd'\n",
+        "class C:\n    def __init__(self): self.k = 2\n    def __call__(self, a=1): return self.k, a\n"
+        "class D:\n    def __call__(self): return 'd'\n",
         "C()",
         changes(("set", "$.k = 5", "$.k = 2"))
         + bodies(

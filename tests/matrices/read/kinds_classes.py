@@ -190,7 +190,8 @@ KINDS = (
     ),
     Kind(
         "class named tuple",
-        "import typing\nclass K(typing.NamedTuple):\n    f: int\n    g: int = 2\n    def m(self): return 4\nK.k = 2; K.reg = [1]; K.s = staticmethod(lambda: 5)",
+        "import typing\nclass K(typing.NamedTuple):\n    f: int\n    g: int = 2\n    def m(self): return 4\n"
+        "K.k = 2; K.reg = [1]; K.s = staticmethod(lambda: 5)",
         "K",
         CLASS[:6],
     ),

@@ -34,7 +34,11 @@ SET = changes(
     ("clear", "$.clear()"),
     ("same size", "$.discard(2); $.add(7)"),
 )
-SUB = "class S({base}):\n    k = 2\n    def m(self): return len(self)\n    def __getitem__(self, i): return S.k if i == 0 else super().__getitem__(i)\n    def __len__(self): return super().__len__() + S.plus\n    plus = 0\n"
+SUB = (
+    "class S({base}):\n    k = 2\n    def m(self): return len(self)\n"
+    "    def __getitem__(self, i): return S.k if i == 0 else super().__getitem__(i)\n"
+    "    def __len__(self): return super().__len__() + S.plus\n    plus = 0\n"
+)
 SUBCHANGES = bodies(
     ("class attribute", "S.k = 5", "S.k = 2"),
     ("len", "S.plus = 1", "S.plus = 0"),
@@ -85,7 +89,8 @@ KINDS = (
     ),
     Kind(
         "tuple subclass",
-        "class S(tuple):\n    k = 2\n    def m(self): return S.k\n    def __getitem__(self, i): return S.k if i == 0 else super().__getitem__(i)\n",
+        "class S(tuple):\n    k = 2\n    def m(self): return S.k\n"
+        "    def __getitem__(self, i): return S.k if i == 0 else super().__getitem__(i)\n",
         "S((1, 2, [3, 4]))",
         SUBCHANGES[:1]
         + bodies(("iter", "S.__iter__ = lambda self: iter([8])", "del S.__iter__"), ("other", "PUT(S((5, 2)))"))
@@ -416,7 +421,9 @@ KINDS = (
     ),
     Kind(
         "own iterator",
-        "class It:\n    k = 2\n    def __init__(self): self.n = 0\n    def __iter__(self): return self\n    def __next__(self):\n        self.n += 1\n        if self.n > 3: raise StopIteration\n        return self.n * It.k\n",
+        "class It:\n    k = 2\n    def __init__(self): self.n = 0\n    def __iter__(self): return self\n"
+        "    def __next__(self):\n        self.n += 1\n        if self.n > 3: raise StopIteration\n"
+        "        return self.n * It.k\n",
         "It()",
         changes(("advance", "next($)"), ("state", "$.n = 1", "$.n = 0"))
         + bodies(("class attribute", "It.k = 3", "It.k = 2")),

@@ -41,7 +41,8 @@ KINDS = (
     ),
     Kind(
         "instance slots and dict",
-        "class B:\n    __slots__ = ('k',)\n    base = 3\nclass C(B):\n    def __init__(self): self.k = 2; self.z = 1\n    def m(self): return self.k\n"
+        "class B:\n    __slots__ = ('k',)\n    base = 3\nclass C(B):\n"
+        "    def __init__(self): self.k = 2; self.z = 1\n    def m(self): return self.k\n"
         "class D(B): \n    def m(self): return 21\n",
         "C()",
         SLOTS[:3]
@@ -61,7 +62,8 @@ KINDS = (
     ),
     Kind(
         "instance getattribute",
-        f"class C:{BODY}    factor = 3\n    def __getattribute__(self, name):\n        found = object.__getattribute__(self, name)\n"
+        f"class C:{BODY}    factor = 3\n    def __getattribute__(self, name):\n"
+        "        found = object.__getattribute__(self, name)\n"
         "        return found * C.factor if name == 'k' else found\nclass D(C): pass\n",
         "C()",
         instance_changes("C")[:5]
@@ -73,7 +75,8 @@ KINDS = (
     Kind(
         "instance property",
         "class C:\n    def __init__(self): self._k = 2\n    @property\n    def k(self): return self._k + C.plus\n"
-        "    @k.setter\n    def k(self, v): self._k = v\n    plus = 0\n    def m(self): return self._k\nclass D:\n    k = 1\n",
+        "    @k.setter\n    def k(self, v): self._k = v\n    plus = 0\n    def m(self): return self._k\n"
+        "class D:\n    k = 1\n",
         "C()",
         changes(
             ("set", "$.k = 5", "$.k = 2"),
@@ -93,15 +96,18 @@ KINDS = (
     ),
     Kind(
         "instance cached property",
-        "class C:\n    base = 2\n    @functools.cached_property\n    def k(self): return C.base + 1\n    def m(self): return 4\n",
+        "class C:\n    base = 2\n    @functools.cached_property\n    def k(self): return C.base + 1\n"
+        "    def m(self): return 4\n",
         "C()",
         changes(("forget", "$.__dict__.pop('k', None)", ""), ("set", "$.k = 9", "$.__dict__.pop('k', None)"))
         + bodies(("what it reads", "C.base = 7; $.__dict__.pop('k', None)", "C.base = 2; $.__dict__.pop('k', None)")),
     ),
     Kind(
         "instance descriptor",
-        "class Desc:\n    def __init__(self, v): self.v = v\n    def __get__(self, o, owner): return self if o is None else self.v + o.n\n"
-        "class Data(Desc):\n    def __set__(self, o, v): o.n = v\nclass C:\n    k = Data(1)\n    low = Desc(5)\n    def __init__(self): self.n = 1\n    def m(self): return self.low\n",
+        "class Desc:\n    def __init__(self, v): self.v = v\n"
+        "    def __get__(self, o, owner): return self if o is None else self.v + o.n\n"
+        "class Data(Desc):\n    def __set__(self, o, v): o.n = v\nclass C:\n    k = Data(1)\n"
+        "    low = Desc(5)\n    def __init__(self): self.n = 1\n    def m(self): return self.low\n",
         "C()",
         changes(
             ("set", "$.k = 5", "$.n = 1"),
@@ -120,7 +126,9 @@ KINDS = (
     ),
     Kind(
         "instance dataclass",
-        "@dataclasses.dataclass\nclass C:\n    k: int = 2\n    items: list = dataclasses.field(default_factory=lambda: [1, 2])\n    def m(self): return self.k + 1\n"
+        "@dataclasses.dataclass\nclass C:\n    k: int = 2\n"
+        "    items: list = dataclasses.field(default_factory=lambda: [1, 2])\n"
+        "    def m(self): return self.k + 1\n"
         "@dataclasses.dataclass\nclass D:\n    k: int = 20\n    def m(self): return 1\n",
         "C()",
         instance_changes("C")[:5]
@@ -134,21 +142,24 @@ KINDS = (
     ),
     Kind(
         "instance frozen dataclass",
-        "@dataclasses.dataclass(frozen=True, order=True)\nclass C:\n    k: int = 2\n    z: int = 1\n    def m(self): return self.k\n",
+        "@dataclasses.dataclass(frozen=True, order=True)\nclass C:\n    k: int = 2\n    z: int = 1\n"
+        "    def m(self): return self.k\n",
         "C()",
         changes(("set", "object.__setattr__($, 'k', 5)", "object.__setattr__($, 'k', 2)"), ("refused", "$.k = 5", ""))
         + bodies(("hash", "OLD = C.__hash__; C.__hash__ = lambda s: 1", "C.__hash__ = OLD")),
     ),
     Kind(
         "instance attrs",
-        "try:\n    import attr\nexcept ImportError:\n    attr = None\nif attr:\n    C = attr.make_class('C', {'k': attr.ib(default=2), 'z': attr.ib(factory=list)})\n"
+        "try:\n    import attr\nexcept ImportError:\n    attr = None\nif attr:\n"
+        "    C = attr.make_class('C', {'k': attr.ib(default=2), 'z': attr.ib(factory=list)})\n"
         "else:\n    class C: k = 2\nC.__module__ = 'elsewhere'\n",
         "C()",
         changes(("set", "$.k = 5", "$.k = 2"), ("deep", "$.z.append(1)", "$.z.pop()")),
     ),
     Kind(
         "instance pydantic",
-        "try:\n    import pydantic\n    class C(pydantic.BaseModel):\n        k: int = 2\n        z: list = []\n    C.__module__ = 'elsewhere'\nexcept ImportError:\n    class C: k = 2\n",
+        "try:\n    import pydantic\n    class C(pydantic.BaseModel):\n        k: int = 2\n"
+        "        z: list = []\n    C.__module__ = 'elsewhere'\nexcept ImportError:\n    class C: k = 2\n",
         "C()",
         changes(("set", "$.k = 5", "$.k = 2"), ("deep", "$.z.append(1)", "$.z.pop()")),
     ),
@@ -166,12 +177,21 @@ KINDS = (
     ),
     Kind(
         "instance with all protocols",
-        "class C:\n    k = 2\n    data = [1, 2, 3]\n    def m(self): return 4\n    def __len__(self): return len(C.data)\n    def __iter__(self): return iter(C.data)\n"
-        "    def __getitem__(self, i): return C.data[i]\n    def __contains__(self, v): return v in C.data\n    def __call__(self, *a): return C.k\n    def __enter__(self): return C.k\n"
-        "    def __exit__(self, *a): C.data.append(0); return False\n    def __bool__(self): return C.k > 2\n    def __eq__(self, o): return C.k\n    def __lt__(self, o): return C.k > 2\n"
-        "    def __hash__(self): return C.k\n    def __repr__(self): return f'C{C.k}'\n    def __format__(self, s): return f'F{C.k}'\n    def __int__(self): return C.k\n    def __float__(self): return float(C.k)\n"
-        "    def __index__(self): return C.k\n    def __add__(self, o): return C.k\n    def __radd__(self, o): return C.k\n    def __mul__(self, o): return C.k\n    def __rmul__(self, o): return C.k\n"
-        "    def keys(self): return ['p', 'q']\n    def __dir__(self): return ['z', str(C.k)]\n    def __copy__(self): return C.k\n    def __reversed__(self): return iter([C.k])\n    def __abs__(self): return C.k\n"
+        "class C:\n    k = 2\n    data = [1, 2, 3]\n    def m(self): return 4\n"
+        "    def __len__(self): return len(C.data)\n    def __iter__(self): return iter(C.data)\n"
+        "    def __getitem__(self, i): return C.data[i]\n    def __contains__(self, v): return v in C.data\n"
+        "    def __call__(self, *a): return C.k\n    def __enter__(self): return C.k\n"
+        "    def __exit__(self, *a): C.data.append(0); return False\n    def __bool__(self): return C.k > 2\n"
+        "    def __eq__(self, o): return C.k\n    def __lt__(self, o): return C.k > 2\n"
+        "    def __hash__(self): return C.k\n    def __repr__(self): return f'C{C.k}'\n"
+        "    def __format__(self, s): return f'F{C.k}'\n    def __int__(self): return C.k\n"
+        "    def __float__(self): return float(C.k)\n"
+        "    def __index__(self): return C.k\n    def __add__(self, o): return C.k\n"
+        "    def __radd__(self, o): return C.k\n    def __mul__(self, o): return C.k\n"
+        "    def __rmul__(self, o): return C.k\n"
+        "    def keys(self): return ['p', 'q']\n    def __dir__(self): return ['z', str(C.k)]\n"
+        "    def __copy__(self): return C.k\n    def __reversed__(self): return iter([C.k])\n"
+        "    def __abs__(self): return C.k\n"
         "    def __reduce__(self): return (int, (C.k,))\n    def __neg__(self): return -C.k\n",
         "C()",
         bodies(
@@ -179,13 +199,22 @@ KINDS = (
             ("deep", "C.data[0] = 9", "C.data[0] = 1"),
             (
                 "patch all",
-                "OLD = dict(vars(C))\nfor n in ('__len__', '__iter__', '__getitem__', '__contains__', '__call__', '__bool__', '__repr__', '__enter__', '__hash__', '__add__', '__mul__', '__rmul__', '__int__', '__lt__', '__eq__', '__dir__', '__format__', '__index__', '__float__', '__abs__', '__copy__'): "
-                "setattr(C, n, {'__len__': lambda s: 1, '__iter__': lambda s: iter([7]), '__bool__': lambda s: True, '__repr__': lambda s: 'r', '__hash__': lambda s: 3, '__dir__': lambda s: ['d'], '__format__': lambda s, f: 'f', '__float__': lambda s: 8.5}.get(n, lambda s, *a: 8))",
+                "OLD = dict(vars(C))\n"
+                "for n in ('__len__', '__iter__', '__getitem__', '__contains__', '__call__', '__bool__', '__repr__', "
+                "'__enter__', '__hash__', '__add__', '__mul__', '__rmul__', '__int__', '__lt__', '__eq__', '__dir__', "
+                "'__format__', '__index__', '__float__', '__abs__', '__copy__'): "
+                "setattr(C, n, {'__len__': lambda s: 1, '__iter__': lambda s: iter([7]), '__bool__': lambda s: True, "
+                "'__repr__': lambda s: 'r', '__hash__': lambda s: 3, '__dir__': lambda s: ['d'], "
+                "'__format__': lambda s, f: 'f', '__float__': lambda s: 8.5}.get(n, lambda s, *a: 8))",
                 "for n, v in OLD.items():\n    if callable(v): setattr(C, n, v)",
             ),
             (
                 "delete all",
-                "OLD = dict(vars(C))\nfor n in ('__len__', '__iter__', '__contains__', '__bool__', '__repr__', '__hash__', '__add__', '__rmul__', '__int__', '__lt__', '__eq__', '__dir__', '__format__'): delattr(C, n)",
+                (
+                    "OLD = dict(vars(C))\n"
+                    "for n in ('__len__', '__iter__', '__contains__', '__bool__', '__repr__', '__hash__', '__add__', "
+                    "'__rmul__', '__int__', '__lt__', '__eq__', '__dir__', '__format__'): delattr(C, n)"
+                ),
                 "for n, v in OLD.items():\n    if callable(v): setattr(C, n, v)",
             ),
         ),
@@ -193,7 +222,8 @@ KINDS = (
     ),
     Kind(
         "enum member",
-        "class E(enum.Enum):\n    A = 1\n    B = 2\n    def m(self): return self.value\n    @property\n    def k(self): return E.plus + self.value\nE.plus = 0\n",
+        "class E(enum.Enum):\n    A = 1\n    B = 2\n    def m(self): return self.value\n    @property\n"
+        "    def k(self): return E.plus + self.value\nE.plus = 0\n",
         "E.A",
         bodies(
             ("other member", "PUT(E.B)", "PUT(E.A)"),
@@ -237,13 +267,16 @@ KINDS = (
     ),
     Kind(
         "proxy with class",
-        "class C:\n    k = 2\n    seen = int\n    @property\n    def __class__(self): return C.seen\n    def m(self): return 4\n",
+        "class C:\n    k = 2\n    seen = int\n    @property\n    def __class__(self): return C.seen\n"
+        "    def m(self): return 4\n",
         "C()",
         bodies(("set", "C.k = 5", "C.k = 2"), ("claims", "C.seen = str", "C.seen = int")),
     ),
     Kind(
         "instance of abc",
-        "import abc\nclass B(abc.ABC):\n    base = 3\n    @abc.abstractmethod\n    def m(self): ...\nclass C(B):\n    k = 2\n    def m(self): return self.k\nclass D(B):\n    k = 3\n    def m(self): return 21\n",
+        "import abc\nclass B(abc.ABC):\n    base = 3\n    @abc.abstractmethod\n    def m(self): ...\n"
+        "class C(B):\n    k = 2\n    def m(self): return self.k\nclass D(B):\n    k = 3\n"
+        "    def m(self): return 21\n",
         "C()",
         bodies(
             ("class attribute", "C.k = 5", "C.k = 2"),

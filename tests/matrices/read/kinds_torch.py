@@ -194,14 +194,16 @@ KINDS = (
             ("class of", "$.__class__ = S2", "$.__class__ = S"),
             (
                 "patch torch function",
-                "OLD = S.__dict__['__torch_function__']; S.__torch_function__ = classmethod(lambda cls, f, t, a=(), kw=None: 'patched')",
+                "OLD = S.__dict__['__torch_function__']; "
+                "S.__torch_function__ = classmethod(lambda cls, f, t, a=(), kw=None: 'patched')",
                 "S.__torch_function__ = OLD",
             ),
         ),
     ),
     Kind(
         "tensor subclass plain",
-        "class S(torch.Tensor):\n    k = 2\n    __torch_function__ = torch._C._disabled_torch_function_impl\n    def m(self): return S.k\n",
+        "class S(torch.Tensor):\n    k = 2\n    __torch_function__ = torch._C._disabled_torch_function_impl\n"
+        "    def m(self): return S.k\n",
         "torch.tensor([1., 2.]).as_subclass(S)",
         TENSOR[:3] + SUB,
     ),
@@ -224,7 +226,8 @@ KINDS = (
     ),
     Kind(
         "torch function object",
-        "class S:\n    k = 2\n    @classmethod\n    def __torch_function__(cls, f, t, a=(), kw=None): return f.__name__, cls.k\n",
+        "class S:\n    k = 2\n    @classmethod\n"
+        "    def __torch_function__(cls, f, t, a=(), kw=None): return f.__name__, cls.k\n",
         "S()",
         bodies(
             ("class attribute", "S.k = 5", "S.k = 2"),

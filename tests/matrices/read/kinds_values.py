@@ -56,7 +56,8 @@ KINDS = (
     Kind("complex", "", "2 + 1j", values(("other", "3 + 1j"), ("negative zero", "complex(2, -0.0)")), attr="imag"),
     Kind(
         "int subclass",
-        "class S(int):\n    k = 2\n    def m(self): return S.k\n    def __add__(self, o): return S.k\n    def __repr__(self): return f'S{S.k}'\n",
+        "class S(int):\n    k = 2\n    def m(self): return S.k\n    def __add__(self, o): return S.k\n"
+        "    def __repr__(self): return f'S{S.k}'\n",
         "S(2)",
         bodies(
             ("class attribute", "S.k = 5", "S.k = 2"),
@@ -237,7 +238,10 @@ KINDS = (
     ),
     Kind(
         "environment",
-        "import os, tempfile\nos.environ.setdefault('TORCHINDUCTOR_CACHE_DIR', tempfile.gettempdir())   # torch sets it itself, at some time\nos.environ.pop('K_K', None)\nos.environ['K_K'] = '2'\n",
+        "import os, tempfile\n"
+        # torch sets the folder itself, at some time
+        "os.environ.setdefault('TORCHINDUCTOR_CACHE_DIR', tempfile.gettempdir())\n"
+        "os.environ.pop('K_K', None)\nos.environ['K_K'] = '2'\n",
         "os.environ",
         changes(
             ("set item", "$['K_K'] = '5'", "$['K_K'] = '2'"),
@@ -278,13 +282,17 @@ KINDS = (
     ),
     Kind(
         "module with getattr",
-        "MOD = types.ModuleType('modk')\nMOD.plus = 2\nexec('def __getattr__(name):\\n    if name.startswith(\"_\"): raise AttributeError(name)\\n    return plus', vars(MOD))\n",
+        "MOD = types.ModuleType('modk')\nMOD.plus = 2\n"
+        "exec('def __getattr__(name):\\n    if name.startswith(\"_\"): raise AttributeError(name)\\n'\n"
+        "     '    return plus', vars(MOD))\n",
         "MOD",
         changes(("set", "$.k = 5", "del $.k"), ("below", "MOD.plus = 7", "MOD.plus = 2")),
     ),
     Kind(
         "module subclass",
-        "class Lazy(types.ModuleType):\n    def __getattr__(self, name):\n        if name.startswith('_'): raise AttributeError(name)\n        return Lazy.made\n    made = 3\n    @property\n    def p(self): return 4\n",
+        "class Lazy(types.ModuleType):\n    def __getattr__(self, name):\n"
+        "        if name.startswith('_'): raise AttributeError(name)\n        return Lazy.made\n    made = 3\n"
+        "    @property\n    def p(self): return 4\n",
         "Lazy('lazyk')",
         changes(("set", "$.k = 5", "del $.k"))
         + bodies(
@@ -305,7 +313,8 @@ KINDS = (
     ),
     Kind(
         "namespace package",
-        "import importlib.machinery, importlib.util\nSPEC = importlib.machinery.ModuleSpec('nsk', None, is_package=True)\n",
+        "import importlib.machinery, importlib.util\n"
+        "SPEC = importlib.machinery.ModuleSpec('nsk', None, is_package=True)\n",
         "importlib.util.module_from_spec(SPEC)",
         changes(("set", "$.k = 5", "del $.k"), ("path", "$.__path__ = ['/other']")),
         attr="__path__",

@@ -1,7 +1,7 @@
 """Ways to read a fact of an object `o`: statements that leave what they found in `r`.
 
-`{a}`, `{k}` and `{v}` are the kind's attribute, index and element.  Names in capitals are globals of the program's world:
-OTHER is an equal object, FIRST the one that was there at first.
+`{a}`, `{k}` and `{v}` are the kind's attribute, index and element.  Names in capitals are globals of the program's
+world: OTHER is an equal object, FIRST the one that was there at first.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ READS = (
     ),
     Read(
         "match value",
-        "match o:\n    case 2: r = 'two'\n    case 2.5: r = 'float'\n    case 'text': r = 'text'\n    case None: r = 'none'\n"
+        "match o:\n    case 2: r = 'two'\n    case 2.5: r = 'float'\n    case 'text': r = 'text'\n"
+        "    case None: r = 'none'\n"
         "    case int() | str(): r = 'kind'\n    case _: r = 'no'",
     ),
     Read(

@@ -1,6 +1,7 @@
 """Which changes show in which reads, found by running both eagerly once.
 
-This only chooses the cells that a run begins with, so it need not be exact: reads that advance an iterator count as shown.
+This only chooses the cells that a run begins with, so it need not be exact: reads that advance an iterator count as
+shown.
 """
 
 from __future__ import annotations

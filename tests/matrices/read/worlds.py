@@ -1,7 +1,7 @@
 """Kind, read and change -> a program of the law test, whose runner builds the two worlds and compares them.
 
-A world holds the object at one place (a global, an argument, a cell, ...), and the read is in the function itself or in one it
-calls; the list of cells goes through places and depths in turn.
+A world holds the object at one place (a global, an argument, a cell, ...), and the read is in the function itself or in
+one it calls; the list of cells goes through places and depths in turn.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from .reads import Read
 __all__ = ["DEPTHS", "ENDS", "PLACES", "Place", "filled", "outside", "reading", "world_text", "writing"]
 
 PRELUDE = """
-import collections, collections.abc, copy, ctypes, dataclasses, enum, functools, inspect, itertools, json, operator, pickle, types
+import collections, collections.abc, copy, ctypes, dataclasses, enum, functools, inspect, itertools
+import json, operator, pickle, types
 import torch
 from torch import nn
 """
@@ -32,7 +33,10 @@ T0 = type(O)
 
 @dataclass(frozen=True)
 class Place:
-    """Where the object is: the statements that put it there, the program's head, how the program gets it, and another is put."""
+    """Where the object is.
+
+    The statements that put it there, the program's head, how the program gets it, and another is put.
+    """
 
     name: str
     setup: str
@@ -71,7 +75,8 @@ def world_text(kind: Kind, place: Place, body: str) -> str:
     whole = f"{place.head}\n{textwrap.indent(body, '    ')}\n"
     if place.name == "cell":
         lines.append(
-            f"def outer():\n    held = O\n{textwrap.indent(whole, '    ')}    return prog\nprog = outer()\nCELL = prog.__closure__[0]"
+            f"def outer():\n    held = O\n{textwrap.indent(whole, '    ')}    return prog\nprog = outer()\n"
+            "CELL = prog.__closure__[0]"
         )
     else:
         lines.append(whole)

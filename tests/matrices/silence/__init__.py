@@ -1,9 +1,10 @@
 """The silence matrix: what code of the program sees of its own use, with plain Python and captured.
 
-A cell is a *kind* of object whose class logs each special method, attribute read and torch call that reaches it, and a *use*: a small program over
-one such object and a tensor.  Both are source text and are run twice in fresh modules: with plain Python and compiled.  On each of the calls (first,
-repeated, with another shape, repeated) the two logs, and the results or exceptions, must be equal: framelift itself reaches no code of the program, and
-nothing that plain Python reaches is left out, doubled or out of order.
+A cell is a *kind* of object whose class logs each special method, attribute read and torch call that reaches it, and a
+*use*: a small program over one such object and a tensor.  Both are source text and are run twice in fresh modules: with
+plain Python and compiled.  On each of the calls (first, repeated, with another shape, repeated) the two logs, and the
+results or exceptions, must be equal: framelift itself reaches no code of the program, and nothing that plain Python
+reaches is left out, doubled or out of order.
 
 The kinds are in kinds.py, the uses in uses.py; `python tests/matrices/run.py --only silence` runs all cells.
 """

@@ -134,7 +134,8 @@ OBJECTS = {
         {"__getattribute__(self, name)": "torch.nn.Module.__getattribute__(self, name)", "forward(self, x)": "x * 2"},
         "def __init__(self):\n    super().__init__()\n    self.k = 2\n",
     ),
-    "enum": "class Box(enum.Enum):\n    A = 1\n    k = 2\n    def __bool__(self):\n        LOG.append('__bool__')\n        return True\n"
+    "enum": "class Box(enum.Enum):\n    A = 1\n    k = 2\n    def __bool__(self):\n        LOG.append('__bool__')\n"
+    "        return True\n"
     "    def __hash__(self):\n        LOG.append('__hash__')\n        return 5\n\ndef make():\n    return Box.A\n",
     "finalised": logging_class("Box", "object", {"__del__(self)": "None", **ATTRIBUTES}, HELD),
 }
@@ -256,7 +257,8 @@ def _value_class(base: str) -> str:
 TORCH_FUNCTION = """\
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        LOG.append((describe(func), tuple(t.__name__ for t in types), tuple(map(brief, args)), tuple(sorted(kwargs or ()))))
+        names = tuple(t.__name__ for t in types)
+        LOG.append((describe(func), names, tuple(map(brief, args)), tuple(sorted(kwargs or ()))))
         return super().__torch_function__(func, types, args, kwargs or {})
 """
 DESCRIBE = """\
@@ -270,7 +272,8 @@ MODE = (
     + """\
 class Watching(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        LOG.append((describe(func), tuple(t.__name__ for t in types), tuple(map(brief, args)), tuple(sorted(kwargs or ()))))
+        names = tuple(t.__name__ for t in types)
+        LOG.append((describe(func), names, tuple(map(brief, args)), tuple(sorted(kwargs or ()))))
         return func(*args, **(kwargs or {}))
 """
 )
@@ -283,23 +286,30 @@ class Watching(TorchDispatchMode):
 """
 TENSORS = {
     "function": DESCRIBE + "class Box(torch.Tensor):\n" + TORCH_FUNCTION,
-    "names": "class Box(torch.Tensor):\n    @classmethod\n    def __torch_function__(cls, func, types, args=(), kwargs=None):\n"
+    "names": "class Box(torch.Tensor):\n    @classmethod\n"
+    "    def __torch_function__(cls, func, types, args=(), kwargs=None):\n"
     "        LOG.append(func.__name__)\n        return super().__torch_function__(func, types, args, kwargs or {})\n",
     "inherits": "class Box(torch.Tensor):\n    pass\n",
-    "methods": "class Box(torch.Tensor):\n    def size(self, *a):\n        LOG.append('size')\n        return super().size(*a)\n"
-    "    @property\n    def requires_grad(self):\n        LOG.append('requires_grad')\n        return super().requires_grad\n"
+    "methods": "class Box(torch.Tensor):\n    def size(self, *a):\n        LOG.append('size')\n"
+    "        return super().size(*a)\n"
+    "    @property\n    def requires_grad(self):\n        LOG.append('requires_grad')\n"
+    "        return super().requires_grad\n"
     "    @property\n    def shape(self):\n        LOG.append('shape')\n        return super().shape\n"
     "    @property\n    def dtype(self):\n        LOG.append('dtype')\n        return super().dtype\n"
     "    @property\n    def device(self):\n        LOG.append('device')\n        return super().device\n"
     "    def dim(self):\n        LOG.append('dim')\n        return super().dim()\n"
     "    def stride(self, *a):\n        LOG.append('stride')\n        return super().stride(*a)\n",
-    "getattribute": "class Box(torch.Tensor):\n    def __getattribute__(self, name):\n        LOG.append(name)\n        return super().__getattribute__(name)\n",
-    "getattr": "class Box(torch.Tensor):\n    def __getattr__(self, name):\n        LOG.append(name)\n        return 3\n",
-    "dispatch": "class Box(torch.Tensor):\n    @classmethod\n    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):\n"
+    "getattribute": "class Box(torch.Tensor):\n    def __getattribute__(self, name):\n        LOG.append(name)\n"
+    "        return super().__getattribute__(name)\n",
+    "getattr": "class Box(torch.Tensor):\n    def __getattr__(self, name):\n        LOG.append(name)\n"
+    "        return 3\n",
+    "dispatch": "class Box(torch.Tensor):\n    @classmethod\n"
+    "    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):\n"
     "        LOG.append(str(func))\n        return super().__torch_dispatch__(func, types, args, kwargs or {})\n",
-    "parameter": DESCRIBE
-    + "class Box(torch.nn.Parameter):\n    __torch_function__ = classmethod(lambda cls, func, types, args=(), kwargs=None: "
-    "(LOG.append(describe(func)), torch.Tensor.__torch_function__.__func__(cls, func, types, args, kwargs or {}))[1])\n",
+    "parameter": DESCRIBE + "class Box(torch.nn.Parameter):\n"
+    "    __torch_function__ = classmethod(lambda cls, func, types, args=(), kwargs=None: "
+    "(LOG.append(describe(func)), "
+    "torch.Tensor.__torch_function__.__func__(cls, func, types, args, kwargs or {}))[1])\n",
 }
 _MAKE_TENSOR = "def make():\n    made = torch.ones(3).as_subclass(Box)\n    LOG.clear()\n    return made\n"
 LIKE = (
@@ -310,7 +320,8 @@ class Box:
         self.inner = torch.ones(1)
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        LOG.append((describe(func), tuple(t.__name__ for t in types), tuple(map(brief, args)), tuple(sorted(kwargs or ()))))
+        names = tuple(t.__name__ for t in types)
+        LOG.append((describe(func), names, tuple(map(brief, args)), tuple(sorted(kwargs or ()))))
         return func(*[a.inner if isinstance(a, Box) else a for a in args], **(kwargs or {}))
 def make():
     return Box()
@@ -359,8 +370,8 @@ KINDS: list[Kind] = [
     Kind(
         "mode_two_active",
         "tensor",
-        MODE
-        + "@contextlib.contextmanager\ndef around():\n    with Watching(), Watching():\n        yield\ndef make():\n    return torch.ones(3)\n",
+        MODE + "@contextlib.contextmanager\ndef around():\n    with Watching(), Watching():\n        yield\n"
+        "def make():\n    return torch.ones(3)\n",
     ),
     Kind(
         "mode_and_subclass",
@@ -375,7 +386,8 @@ KINDS: list[Kind] = [
         "tensor",
         DISPATCH_MODE.replace("Watching", "Below")
         + MODE
-        + "@contextlib.contextmanager\ndef around():\n    with Below(), Watching():\n        yield\ndef make():\n    return torch.ones(3)\n",
+        + "@contextlib.contextmanager\ndef around():\n    with Below(), Watching():\n        yield\n"
+        "def make():\n    return torch.ones(3)\n",
     ),
     Kind("like", "like", LIKE),
     Kind("watched_by_mode", "watched", MODE + "around = Watching\ndef make():\n    return torch.ones(3)\n"),

@@ -1,6 +1,9 @@
-"""Every method, property and function of torch that takes a tensor: bodies of programs for tensors that modes or subclasses watch.
+"""Every method, property and function of torch that takes a tensor.
 
-What a method is called with is found by trying: the first of a few argument lists with which plain torch raises no TypeError.
+Bodies of programs for tensors that modes or subclasses watch.
+
+What a method is called with is found by trying: the first of a few argument lists with which plain torch raises no
+TypeError.
 """
 
 from __future__ import annotations
@@ -17,11 +20,13 @@ __all__ = ["override_uses"]
 _ARGUMENTS = ("", "1", "o", "0, 0", "o, o", "0, 1", "torch.float64", "(3,)", "0, torch.tensor([0])", "[0]", "True")
 #: other processes, devices, memory and threads: nothing that a program of one line should touch
 _LEFT_OUT = frozenset(
-    """share_memory_ module_load register_hook register_post_accumulate_grad_hook cuda xpu hpu ipu mtia pin_memory is_pinned is_shared
-    __del__ __reduce_ex__ __reduce__ __init_subclass__ __class_getitem__ __subclasshook__ __new__ __init__ __dir__ __sizeof__ __getstate__ __setstate__
-    _add_batch_dim _remove_batch_dim __dlpack__ __dlpack_device__ storage untyped_storage _typed_storage data_ptr set_ record_stream resize_ resize resize_as_ resize_as resize_as_sparse_
-    _make_subclass _make_wrapper_subclass __cuda_array_interface__ __torch_function__ __torch_dispatch__ __getattribute__ __setattr__ __delattr__
-    __repr__ __str__ __format__ _view_func _view_func_unsafe _rev_view_func_unsafe _lazy_clone _is_view __deepcopy__ __hash__""".split()
+    """share_memory_ module_load register_hook register_post_accumulate_grad_hook cuda xpu hpu ipu mtia pin_memory
+    is_pinned is_shared __del__ __reduce_ex__ __reduce__ __init_subclass__ __class_getitem__ __subclasshook__
+    __new__ __init__ __dir__ __sizeof__ __getstate__ __setstate__ _add_batch_dim _remove_batch_dim __dlpack__
+    __dlpack_device__ storage untyped_storage _typed_storage data_ptr set_ record_stream resize_ resize resize_as_
+    resize_as resize_as_sparse_ _make_subclass _make_wrapper_subclass __cuda_array_interface__ __torch_function__
+    __torch_dispatch__ __getattribute__ __setattr__ __delattr__ __repr__ __str__ __format__ _view_func
+    _view_func_unsafe _rev_view_func_unsafe _lazy_clone _is_view __deepcopy__ __hash__""".split()
 )
 
 _ADDRESSES = frozenset({"_cdata", "const_data_ptr", "mutable_data_ptr"})

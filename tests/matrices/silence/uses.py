@@ -123,7 +123,10 @@ CONTAINERS = {
     "missing": "return x + (o['nothing'] if isinstance(o, dict) else 1)",
     "get": "return x + (o.get('k') if isinstance(o, dict) else 1)",
     "items": "return x + len([*o.items()]) if isinstance(o, dict) else x",
-    "spread": "def inner(**kw):\n    return len(kw)\nreturn x + inner(**{k: v for k, v in o.items() if type(k) is str}) if isinstance(o, dict) else x",
+    "spread": (
+        "def inner(**kw):\n    return len(kw)\n"
+        "return x + inner(**{k: v for k, v in o.items() if type(k) is str}) if isinstance(o, dict) else x"
+    ),
     "append": "if isinstance(o, list):\n    o.append(1)\n    o.pop()\nreturn x + 1",
     "sorted": "return x + sorted(o, key=str)[0] if not isinstance(o, dict) else x",
     "sum": "return x + sum(o) if not isinstance(o, dict) else x",
