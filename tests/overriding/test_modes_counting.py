@@ -1,4 +1,7 @@
-"""Modes that count: a mode of the program sees each torch call of the program once, and nothing that framelift looks at."""
+"""Modes that count.
+
+A mode of the program sees each torch call of the program once, and nothing that framelift looks at.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Methods, operators and properties put on torch's classes, before or after a capture, and taken off again: each is noticed."""
+"""Methods, operators and properties put on torch's classes, before or after a capture, and taken off again.
+
+Each is noticed.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,9 @@ PATCHES: dict[str, tuple[Callable[[Any], Any], Any, str, tuple[Any, Any]]] = {
 
 
 def in_a_child(check: Callable[[], None]) -> None:
-    """CPython keeps the sequence slot of a class that had a `__getitem__` once, and torch then takes tensors for sequences."""
+    """CPython keeps the sequence slot of a class that had a `__getitem__` once, and torch then takes tensors for
+    sequences.
+    """
     child = os.fork()
     if not child:
         try:

@@ -1,4 +1,7 @@
-"""No code of the program runs because framelift looks, and what runs is shown what plain Python shows it.  Samples of the silence matrix, and its core cases."""
+"""No code of the program runs because framelift looks, and what runs is shown what plain Python shows it.
+
+Samples of the silence matrix, and its core cases.
+"""
 
 from __future__ import annotations
 

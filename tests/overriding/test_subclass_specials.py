@@ -1,4 +1,7 @@
-"""Tensor subclasses: special methods replaced after a capture, counters that run where classes and instances are made, `cls` in overrides."""
+"""Tensor subclasses.
+
+Special methods replaced after a capture, counters that run where classes and instances are made, `cls` in overrides.
+"""
 
 from __future__ import annotations
 

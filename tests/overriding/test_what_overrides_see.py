@@ -1,4 +1,7 @@
-"""Functions, types and arguments that modes and subclasses are shown, compared with eager: a log of all that reaches them."""
+"""Functions, types and arguments that modes and subclasses are shown, compared with eager.
+
+A log of all that reaches them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Wrapper subclasses: tensors that hold others and dispatch below the torch API, as inputs, results, parameters, and made inside."""
+"""Wrapper subclasses.
+
+Tensors that hold others and dispatch below the torch API, as inputs, results, parameters, and made inside.
+"""
 
 from __future__ import annotations
 
@@ -517,7 +520,7 @@ def test_random_numbers_are_drawn_once_where_the_data_is_wrong() -> None:
         same(found[:2], found[2:])
 
 
-# ---- what the dispatch reads of objects -------------------------------------------------------------------------------
+# ---- what the dispatch reads of objects ------------------------------------------------------------------------------
 
 
 class _Config:
