@@ -212,7 +212,10 @@ def test_a_graph_that_fails_leaves_the_settings_alone() -> None:
 
 
 def test_what_the_program_checks_of_values() -> None:
-    """torch's own checks of tensors: captured whole without a guard on values, and wrong data raises what it raises in plain Python."""
+    """torch's own checks of tensors.
+
+    Captured whole without a guard on values, and wrong data raises what it raises in plain Python.
+    """
     graphs: list[Any] = []
 
     def backend(graph: Any, example_inputs: Any) -> Any:
@@ -240,7 +243,10 @@ def test_what_the_program_checks_of_values() -> None:
 
 
 def test_what_cannot_be_undone_behind_a_check() -> None:
-    """Values of few whole numbers are guarded then, instead of being assumed; where there are none, the check is a break."""
+    """Values of few whole numbers are guarded then, instead of being assumed.
+
+    Where there are none, the check is a break.
+    """
     ran: list[int] = []
 
     @torch.library.custom_op("assumptions::counting", mutates_args=())

@@ -1,4 +1,7 @@
-"""`requires_grad` of tensors from outside, switched by captured code: in one graph, and the real tensors are switched too."""
+"""`requires_grad` of tensors from outside, switched by captured code.
+
+In one graph, and the real tensors are switched too.
+"""
 
 from __future__ import annotations
 

@@ -190,7 +190,10 @@ def test_a_known_mask_must_fit_what_it_indexes(index: Any, shape: tuple[int, ...
 
 
 def test_values_taken_where_sizes_are_symbolic() -> None:
-    """Values of few whole numbers are guarded with their shape, so the sizes they were taken with are fixed: other sizes are captured whole again."""
+    """Values of few whole numbers are guarded with their shape, so the sizes they were taken with are fixed.
+
+    Other sizes are captured whole again.
+    """
 
     def f(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
         merged = torch.tensor([2]).expand(len(grid))

@@ -498,7 +498,8 @@ def test_direct_call_is_the_same_as_through_the_mode() -> None:
             torch.Tensor, (2, 3), {}
         ).shape == (2, 3)
         assert recorder.attribute(d, "T").shape == (4, 3)
-        assert recorder.call(torch.Tensor.__eq__, (d, None), {}) is NotImplemented and (d == None) is False  # noqa: E711
+        assert recorder.call(torch.Tensor.__eq__, (d, None), {}) is NotImplemented
+        assert (d == None) is False  # noqa: E711
     finished = recorder.finish([d])
     torch.testing.assert_close(finished.graph_module(*finished.inputs)[0], (F.relu(x) + 2 + 1) * 2)
 
