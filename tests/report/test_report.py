@@ -1,4 +1,7 @@
-"""Reports: what is said about captures, breaks, recompiles and constants, in text, JSON and HTML; explain, dry_run, assertions."""
+"""Reports.
+
+What is said about captures, breaks, recompiles and constants, in text, JSON and HTML; explain, dry_run, assertions.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def compiled(function, **options):
     return framelift.compile(function, backend="eager", **options)
 
 
-# ---- the record -------------------------------------------------------------------------------------------------------
+# ---- the record ------------------------------------------------------------------------------------------------------
 
 
 def test_print_is_one_paragraph() -> None:
@@ -99,7 +102,7 @@ def test_time_is_known_by_function_without_asking() -> None:
     assert "rehearsing time by function" in f.report().to_text()
 
 
-# ---- breaks, recompiles, constants ------------------------------------------------------------------------------------
+# ---- breaks, recompiles, constants -----------------------------------------------------------------------------------
 
 
 def test_breaks_are_grouped_by_root_cause() -> None:
@@ -313,7 +316,7 @@ def test_the_graph_shows_the_users_lines() -> None:
     assert any(guard.path == "n" and guard.checks == ("== 2",) for guard in capture.guard_tree)
 
 
-# ---- forms ------------------------------------------------------------------------------------------------------------
+# ---- forms -----------------------------------------------------------------------------------------------------------
 
 
 def matches(value, rule, defs) -> bool:
@@ -439,7 +442,7 @@ def test_saved_by_the_files_ending(tmp_path) -> None:
         assert (tmp_path / name).read_text().startswith(start)
 
 
-# ---- the command line -------------------------------------------------------------------------------------------------
+# ---- the command line ------------------------------------------------------------------------------------------------
 
 SCRIPT = """
 import sys, torch, framelift
@@ -511,7 +514,7 @@ def test_reasons_on_the_command_line(capsys) -> None:
     )
 
 
-# ---- explain and dry_run ----------------------------------------------------------------------------------------------
+# ---- explain and dry_run ---------------------------------------------------------------------------------------------
 
 
 def test_explain_leaves_other_captures_alone() -> None:
@@ -542,7 +545,7 @@ def test_dry_run_runs_nothing() -> None:
     assert framelift.dry_run(Model(), X).graphs == 1
 
 
-# ---- assertions -------------------------------------------------------------------------------------------------------
+# ---- assertions ------------------------------------------------------------------------------------------------------
 
 
 def test_assert_captured() -> None:

@@ -33,7 +33,7 @@ def compiled(function=program, **options):
     return framelift.compile(function, **{"backend": "eager", **options})
 
 
-# ---- logs -------------------------------------------------------------------------------------------------------------
+# ---- logs ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_structured_trace() -> None:
     assert '"dynamo_start"' in text and '"frame_id": 0, "frame_compile_id": 0' in text
 
 
-# ---- progress, listeners, profiles --------------------------------------------------------------------------------------
+# ---- progress, listeners, profiles -----------------------------------------------------------------------------------
 
 
 class Terminal(io.StringIO):
@@ -259,7 +259,7 @@ def test_ranges_of_a_run_that_fails_or_runs_in_two_threads() -> None:
     assert both(X, 1).equal(program(X, 1))
 
 
-# ---- repro files ------------------------------------------------------------------------------------------------------
+# ---- repro files -----------------------------------------------------------------------------------------------------
 
 
 def test_a_repro_file_runs(tmp_path, capsys) -> None:
