@@ -1,4 +1,7 @@
-"""Numbers drawn from Python's and numpy's random generators outside: every call draws anew, as plain Python does, and no state is guarded."""
+"""Numbers drawn from Python's and numpy's random generators outside.
+
+Every call draws anew, as plain Python does, and no state is guarded.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Substitutes for the standard library: the same results as plain Python, also when the outside changes between two calls."""
+"""Substitutes for the standard library.
+
+The same results as plain Python, also when the outside changes between two calls.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def set_factor(value):
     return mutate
 
 
-# -- callbacks ---------------------------------------------------------------------------------------------------------------
+# -- callbacks ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ def test_callback_that_reads_attributes_of_objects():
     check(program, X, [Weighted(1), Weighted(2)], mutate=heavier, calls=3, graphs=None, breaks=None, fullgraph=False)
 
 
-# -- regular expressions -----------------------------------------------------------------------------------------------------
+# -- regular expressions -----------------------------------------------------------------------------------------------
 
 PATTERN = "a+"
 
@@ -123,7 +126,7 @@ def test_bad_pattern():
     check(program, X)
 
 
-# -- source text -------------------------------------------------------------------------------------------------------------
+# -- source text -------------------------------------------------------------------------------------------------------
 
 
 def test_dataclass_made_inside():
@@ -203,7 +206,7 @@ def test_syntax_error():
     check(program, X)
 
 
-# -- classes -----------------------------------------------------------------------------------------------------------------
+# -- classes -----------------------------------------------------------------------------------------------------------
 
 
 class Registered:
@@ -436,7 +439,7 @@ def test_property_without_a_setter_says_so_in_pythons_words():
     check(program, X, ReadOnly())
 
 
-# -- the interpreter ---------------------------------------------------------------------------------------------------------
+# -- the interpreter ---------------------------------------------------------------------------------------------------
 
 
 def test_handled_exception():
@@ -571,7 +574,7 @@ def test_globals_written_through_their_dictionary():
     check(program, X, state=[(globals(), "FACTOR")], graphs=None, breaks=None, fullgraph=False)
 
 
-# -- pickle ------------------------------------------------------------------------------------------------------------------
+# -- pickle ------------------------------------------------------------------------------------------------------------
 
 
 class Plain:
@@ -642,7 +645,7 @@ def test_pickle_of_a_local_class_fails_alike():
     check(program, X)
 
 
-# -- wrong calls -------------------------------------------------------------------------------------------------------------
+# -- wrong calls -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -674,7 +677,7 @@ def test_wrong_calls_fail_alike(call):
     check(program, X)
 
 
-# -- unittest's own helpers --------------------------------------------------------------------------------------------------
+# -- unittest's own helpers --------------------------------------------------------------------------------------------
 
 
 class Case(unittest.TestCase):

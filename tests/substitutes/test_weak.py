@@ -1,4 +1,7 @@
-"""Weak references and containers: an object that dies inside is dead for the program at once, or the program runs plainly."""
+"""Weak references and containers.
+
+An object that dies inside is dead for the program at once, or the program runs plainly.
+"""
 
 from __future__ import annotations
 
@@ -280,7 +283,7 @@ def test_what_dies_inside_is_dead(program: Any) -> None:
         assert compiled(torch.ones(1))[1:] == program(torch.ones(1))[1:]
 
 
-# ---- objects of the outside that captured code lets go of ---------------------------------------------------------------
+# ---- objects of the outside that captured code lets go of ------------------------------------------------------------
 
 
 class Slotted:
