@@ -1,4 +1,7 @@
-"""The public names: forms of compile, options, errors, what a compiled callable shows, statistics, installation errors."""
+"""The public names.
+
+Forms of compile, options, errors, what a compiled callable shows, statistics, installation errors.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def double(x, n=2):
 inner = framelift.compile(double, backend="eager")
 
 
-# -- forms -----------------------------------------------------------------------------------------------------------------
+# -- forms -------------------------------------------------------------------------------------------------------------
 
 
 def test_three_forms_are_equal() -> None:
@@ -108,7 +111,7 @@ def test_nested_compiled_functions() -> None:
     check(outer, X)
 
 
-# -- errors ----------------------------------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 def test_unknown_backend() -> None:
@@ -171,7 +174,7 @@ def test_config_rejects_unknown_names_and_types() -> None:
     assert framelift.config.recompile_limit == framelift.config.OPTIONS["recompile_limit"].default
 
 
-# -- what can be seen ------------------------------------------------------------------------------------------------------
+# -- what can be seen --------------------------------------------------------------------------------------------------
 
 
 def test_entries_show_graph_guards_and_source() -> None:
@@ -246,13 +249,14 @@ def test_backend_receives_a_graph_and_examples() -> None:
     assert [tuple(e.shape) for e in examples] == [(2, 3), (3, 2)]
 
 
-# -- installation ----------------------------------------------------------------------------------------------------------
+# -- installation ------------------------------------------------------------------------------------------------------
 
 
 def build(tmp_path: Path, prepare: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     """Start setup.py's build, expected to stop early; `prepare` is Python run before it."""
     program = (
-        f"import sys, runpy; sys.argv = ['setup.py', '-q', 'build_ext', '--build-lib', {str(tmp_path)!r}, '--build-temp', {str(tmp_path)!r}]; "
+        f"import sys, runpy; sys.argv = ['setup.py', '-q', 'build_ext', '--build-lib', {str(tmp_path)!r}, "
+        f"'--build-temp', {str(tmp_path)!r}]; "
         f"{prepare}\nrunpy.run_path('setup.py', run_name='__main__')"
     )
     return subprocess.run(
@@ -280,7 +284,8 @@ def build(tmp_path: Path, prepare: str = "", **environment: str) -> subprocess.C
         ),
         ("sys.modules['torch'] = None", {}, "framelift: PyTorch is not installed in this environment;"),
         (
-            "import setuptools, collections; sys.version_info = collections.namedtuple('V', 'major minor micro releaselevel serial')(3, 15, 0, 'final', 0)",
+            "import setuptools, collections; V = collections.namedtuple('V', 'major minor micro releaselevel serial'); "
+            "sys.version_info = V(3, 15, 0, 'final', 0)",
             {},
             "framelift: cpython 3.15 is not supported; use CPython 3.11, 3.12 or 3.13.",
         ),

@@ -1,4 +1,7 @@
-"""Objects as roots: `__call__` is looked up in the class at each call, whatever it is there.  Special methods that are no functions."""
+"""Objects as roots: `__call__` is looked up in the class at each call, whatever it is there.
+
+Special methods that are no functions.
+"""
 
 from __future__ import annotations
 

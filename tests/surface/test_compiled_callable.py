@@ -254,7 +254,10 @@ def test_an_entry_that_does_not_hold_for_its_own_call_is_an_internal_error() -> 
 
 
 def test_other_threads_may_add_entries_for_other_calls_meanwhile() -> None:
-    """Guards may hold for entries that look further and say no; how often that happens is a matter of the number of threads."""
+    """Guards may hold for entries that look further and say no.
+
+    How often that happens is a matter of the number of threads.
+    """
 
     def miss(compiled: Any, locals_: tuple[Any, ...]) -> Any:
         made = entry((lambda i, e: "entry") if len(compiled.entries) == 20 else lambda i, e: _core.MISS)

@@ -141,7 +141,8 @@ def test_a_rehearsal_that_raises_alone_is_told_of(monkeypatch, fullgraph) -> Non
     with framelift.config.patch(strict=False):
         with pytest.warns(
             UserWarning,
-            match=r"careless .*could not be captured.*raises, while eager does not: IndexError: pop from empty list \(.*driver.py:1\)",
+            match=r"careless .*could not be captured.*raises, while eager does not: "
+            r"IndexError: pop from empty list \(.*driver.py:1\)",
         ):
             assert torch.equal(compiled(X), X + 2)
         with warnings.catch_warnings():

@@ -170,12 +170,14 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 from transformers.generation.configuration_utils import CompileConfig
 torch.manual_seed(0)
 torch.set_num_threads(1)
-config = LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
+config = LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1,
+                     num_attention_heads=2, num_key_value_heads=2,
                      max_position_embeddings=32, pad_token_id=0, bos_token_id=1, eos_token_id=63)
 model = LlamaForCausalLM(config).eval()
 inputs = torch.tensor([[1, 5, 9, 3]])
 def generate(**extra):
-    return model.generate(inputs, attention_mask=torch.ones_like(inputs), max_new_tokens=4, do_sample=False, cache_implementation="static", **extra)
+    return model.generate(inputs, attention_mask=torch.ones_like(inputs), max_new_tokens=4, do_sample=False,
+                          cache_implementation="static", **extra)
 want = generate(disable_compile=True)
 compile_config = CompileConfig(backend="eager", fullgraph=False, mode=None)
 compile_config._compile_all_devices = True
@@ -191,7 +193,8 @@ class Chooses(torch.nn.Module):
         super().__init__()
         self.layer = torch.nn.Linear(4, 4)
     def forward(self, x):
-        return torch.cond(x.shape[0] > 3, lambda v: self.layer(v), lambda v: v - 1.0, (x,)), torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+        by_size = torch.cond(x.shape[0] > 3, lambda v: self.layer(v), lambda v: v - 1.0, (x,))
+        return by_size, torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
 
 module, x = Chooses(), torch.randn(5, 4)
 rows = torch.export.Dim("rows", min=2, max=32)
@@ -275,10 +278,13 @@ def test_uninstall_restores_everything() -> None:
 
 def test_importing_torchdynamo_later_redirects_it() -> None:
     program = (
-        "import torch, sys, framelift\nframelift.install()\nassert 'torch._dynamo' not in sys.modules\nimport torch._dynamo\n"
-        "assert torch._dynamo.graph_break is framelift.graph_break and issubclass(framelift.exc.Unsupported, torch._dynamo.exc.Unsupported)\n"
+        "import torch, sys, framelift\nframelift.install()\nassert 'torch._dynamo' not in sys.modules\n"
+        "import torch._dynamo\n"
+        "assert torch._dynamo.graph_break is framelift.graph_break\n"
+        "assert issubclass(framelift.exc.Unsupported, torch._dynamo.exc.Unsupported)\n"
         "torch._dynamo.config.suppress_errors = True\nassert framelift.config.suppress_errors\n"
-        "framelift.uninstall()\nassert torch._dynamo.graph_break is not framelift.graph_break\ntorch._dynamo.config.suppress_errors = False\n"
+        "framelift.uninstall()\nassert torch._dynamo.graph_break is not framelift.graph_break\n"
+        "torch._dynamo.config.suppress_errors = False\n"
         "assert framelift.config.suppress_errors\nprint('fine')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
@@ -310,7 +316,8 @@ for kind, call in ((exc.Unsupported, lambda: torch.compile(decides, backend="eag
         call()
     except kind as error:
         copy = pickle.loads(pickle.dumps(error))
-        assert isinstance(error, framelift.exc.FrameliftError) and type(copy) is type(error) and str(copy) == str(error), error
+        assert isinstance(error, framelift.exc.FrameliftError), error
+        assert type(copy) is type(error) and str(copy) == str(error), error
     else:
         raise AssertionError(kind)
 assert torch.equal(torch.compile(decides, backend=skipping)(x), x)

@@ -1,4 +1,7 @@
-"""Capture works without TorchDynamo: its tracer, guards and frame hook are poisoned, and models are captured all the same."""
+"""Capture works without TorchDynamo.
+
+Its tracer, guards and frame hook are poisoned, and models are captured all the same.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ ENVIRONMENT = {
 POISON = """
 import sys
 import torch
-import torch._dynamo, torch._dynamo.convert_frame, torch._dynamo.symbolic_convert, torch._dynamo.guards, torch._dynamo.eval_frame
+import torch._dynamo, torch._dynamo.convert_frame, torch._dynamo.symbolic_convert
+import torch._dynamo.guards, torch._dynamo.eval_frame
 import torch._C._dynamo.eval_frame as native
 
 def poisoned(name):
@@ -37,7 +41,8 @@ native.set_eval_frame = torch._dynamo.eval_frame.set_eval_frame = \
 for name in ("convert_frame", "convert_frame_assert", "_compile", "catch_errors_wrapper", "compile_frame"):
     if hasattr(torch._dynamo.convert_frame, name):
         setattr(torch._dynamo.convert_frame, name, poisoned(name))
-for cls in (torch._dynamo.symbolic_convert.InstructionTranslatorBase, torch._dynamo.guards.GuardBuilder, torch._dynamo.guards.CheckFunctionManager):
+guards = torch._dynamo.guards
+for cls in (torch._dynamo.symbolic_convert.InstructionTranslatorBase, guards.GuardBuilder, guards.CheckFunctionManager):
     cls.__init__ = poisoned(cls.__name__)
 torch.compile = poisoned("torch.compile")
 torch.set_num_threads(1)
@@ -88,6 +93,9 @@ def test_capture_without_torchdynamo(program: str) -> None:
 
 
 def test_importing_framelift_does_not_import_torchdynamo() -> None:
-    program = "import torch, sys; before = set(sys.modules); import framelift; print([m for m in set(sys.modules) - before if m.startswith('torch._dynamo')])"
+    program = (
+        "import torch, sys; before = set(sys.modules); import framelift; "
+        "print([m for m in set(sys.modules) - before if m.startswith('torch._dynamo')])"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr[-2000:]

@@ -246,7 +246,7 @@ def test_files_that_hold_something_else_are_refused(text: str, tmp_path: Path) -
     assert json.loads(path.read_text(encoding="utf-8")) == {"format": 1, "frames": {}}
 
 
-# ---- what forced a constant -------------------------------------------------------------------------------------------
+# ---- what forced a constant ------------------------------------------------------------------------------------------
 
 
 class FixesItsBatch(torch.nn.Module):

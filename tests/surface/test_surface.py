@@ -1,4 +1,7 @@
-"""The surface beyond `compile` itself: marks, stances, backends' rights, the module wrapper, hooks, what surrounds a call."""
+"""The surface beyond `compile` itself.
+
+Marks, stances, backends' rights, the module wrapper, hooks, what surrounds a call.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class Counting:
         return [[node.name for node in graph.graph.nodes if node.op.startswith("call")] for graph in self.graphs]
 
 
-# -- what may be compiled --------------------------------------------------------------------------------------------------
+# -- what may be compiled ----------------------------------------------------------------------------------------------
 
 
 def test_callables_without_a_frame_of_their_own() -> None:
@@ -160,7 +163,7 @@ def test_copies_and_pickles_are_those_of_functions() -> None:
         pickle.dumps(framelift.compile(lambda x: x, backend="eager"))
 
 
-# -- marks -------------------------------------------------------------------------------------------------------------------
+# -- marks -------------------------------------------------------------------------------------------------------------
 
 
 @framelift.disable(reason="it writes a file")
@@ -350,7 +353,10 @@ def test_breaks_that_the_program_asks_for() -> None:
 
 
 def breaking_in_a_block(strict):
-    """Programs with a graph break: inside of a block, in a callee of one, in a decorated function, in a block of a block."""
+    """Programs with a graph break.
+
+    Inside of a block, in a callee of one, in a decorated function, in a block of a block.
+    """
     block = framelift.error_on_graph_break
 
     def inside(x):
@@ -405,7 +411,7 @@ def test_error_on_graph_break_around_a_call(fullgraph) -> None:
                 assert torch.equal(compiled(X), X + 1)
 
 
-# -- stances -----------------------------------------------------------------------------------------------------------------
+# -- stances -----------------------------------------------------------------------------------------------------------
 
 
 def sized(x, n):
@@ -509,7 +515,7 @@ def test_wrong_stances() -> None:
         inside(X)
 
 
-# -- what surrounds a call ---------------------------------------------------------------------------------------------------
+# -- what surrounds a call ---------------------------------------------------------------------------------------------
 
 
 def test_inside_other_tracers() -> None:
@@ -560,7 +566,7 @@ def test_threads_share_one_capture() -> None:
     )
 
 
-# -- backends ----------------------------------------------------------------------------------------------------------------
+# -- backends ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_backend_may_ask_to_skip_the_frame() -> None:
@@ -677,7 +683,7 @@ def test_verify_compares_whole_calls() -> None:
         framelift.compile(f, backend=forgetful, verify=True)(X, [])
 
 
-# -- the module wrapper ------------------------------------------------------------------------------------------------------
+# -- the module wrapper ------------------------------------------------------------------------------------------------
 
 
 class Net(nn.Module):
@@ -746,7 +752,7 @@ def test_in_place_compile() -> None:
     )
 
 
-# -- hooks for tools ---------------------------------------------------------------------------------------------------------
+# -- hooks for tools ---------------------------------------------------------------------------------------------------
 
 
 def test_logging_that_waits_for_the_graph(capsys: pytest.CaptureFixture[str]) -> None:
