@@ -125,7 +125,10 @@ class Portrait:
         self._alive: list[Any] = []  # ids are only unique while the objects live
 
     def add(self, value: Any, label: Any = None) -> Any:
-        """The node number of `value`, or for a value without identity its own description; `label` is the step to it: a key or a place."""
+        """The node number of `value`, or for a value without identity its own description; `label` is the step to it.
+
+        A key or a place.
+        """
         cls = type(value)
         name = PLAIN.get(cls)
         if name is not None:
@@ -255,7 +258,10 @@ def _same_tensor(p: torch.Tensor, q: torch.Tensor, exact: bool) -> bool:
 
 
 def _bytes(t: torch.Tensor) -> bytes:
-    """The data bit for bit, and 0.0 is not -0.0; but there is one NaN: text has no sign for it, and kernels take either operand's."""
+    """The data bit for bit, and 0.0 is not -0.0; but there is one NaN.
+
+    Text has no sign for it, and kernels take either operand's.
+    """
     if t.dtype.is_floating_point and t.dtype.itemsize > 1:
         t = torch.where(t.isnan(), float("nan"), t)
     return t.cpu().contiguous().resolve_conj().resolve_neg().flatten().view(torch.uint8).numpy().tobytes()
@@ -265,7 +271,7 @@ def _short(node: tuple[Any, ...]) -> str:
     return " ".join(repr(x) for x in node)[:300]
 
 
-# -- one describer per kind of value -------------------------------------------------------------------------------------
+# -- one describer per kind of value -----------------------------------------------------------------------------------
 
 
 def _leaf(value: Any) -> tuple[Any, ...]:
@@ -281,7 +287,10 @@ def _leaf(value: Any) -> tuple[Any, ...]:
 
 
 def _class_name(self: Portrait, cls: type) -> Any:
-    """Own classes exist once per world, so they are named, as are those made while the program runs; all others are themselves."""
+    """Own classes exist once per world, so they are named, as are those made while the program runs.
+
+    All others are themselves.
+    """
     return (
         ("own", cls.__qualname__)
         if self.own(cls)

@@ -1,4 +1,6 @@
-"""The one helper of the tests: run a program eagerly and captured, compare everything, count graphs, breaks and captures.
+"""The one helper of the tests.
+
+Run a program eagerly and captured, compare everything, count graphs, breaks and captures.
 
     check(f, x, y)                                  one capture, one graph, no break, two equal calls
     check(f, x, mutate=longer, calls=3, captures=2) the world changes between calls
@@ -84,7 +86,8 @@ class Outcome:
         return f"{self.words} (line {self.line})" if self.kind == "raised" else ""
 
 
-#: the line of an exception that an operation raised on real data while the graph ran; a graph has no lines of the program
+#: the line of an exception that an operation raised on real data while the graph ran; a graph has no lines of the
+#: program
 IN_GRAPH = "in the graph"
 _ABSENT = type("Absent", (), {"__repr__": lambda self: "(absent)"})()
 
@@ -173,10 +176,12 @@ def run_call(
 
 
 def without_frames(error: BaseException | None, instead: types.TracebackType | None = None) -> None:
-    """Let an exception, those it came from and those in it forget their frames; `instead` is the traceback of those that had one.
+    """Let an exception, those it came from and those in it forget their frames.
 
-    They hold the caller's, which holds the exception; and how many frames of one function stand in a traceback, so what lives for as long
-    as the exception does, is nothing that a program may rely on.
+    `instead` is the traceback of those that had one.
+
+    They hold the caller's, which holds the exception; and how many frames of one function stand in a traceback, so what
+    lives for as long as the exception does, is nothing that a program may rely on.
     """
     seen: set[int] = set()
     waiting = [error]
@@ -250,7 +255,10 @@ def _install(template: World, saved: Any) -> World:
 
 
 def _copy(values: Any) -> Any:
-    """A deep copy in one piece, so that sharing is kept; results of operations are copied as leaves that want gradients."""
+    """A deep copy in one piece, so that sharing is kept.
+
+    Results of operations are copied as leaves that want gradients.
+    """
     memo: dict[int, Any] = {id(_ABSENT): _ABSENT}
     return copy.deepcopy(values, memo)
 
@@ -307,7 +315,9 @@ def _line(error: BaseException) -> str:
 
 
 def _line_depends_on_warmth(error: BaseException) -> bool:
-    """CPython 3.11 fuses a read of a local into the instruction before it once a function has run a few times, and tells that one's line."""
+    """CPython 3.11 fuses a read of a local into the instruction before it once a function has run a few times, and
+    tells that one's line.
+    """
     return isinstance(error, UnboundLocalError) and sys.version_info < (3, 12)
 
 
