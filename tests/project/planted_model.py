@@ -1,6 +1,7 @@
-"""A model with three planted breaks, two causes of recompiles and one number that an expression fixes; and each repaired as its fix says.
+"""A model with three planted breaks, two causes of recompiles and one number that an expression fixes.
 
-The docstring of a repaired part is what the report says to do, word for word.  Repaired or not, the model computes the same.
+Each is also here repaired as its fix says.  The docstring of a repaired part is what the report says to do, word for
+word.  Repaired or not, the model computes the same.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def rescale_fixed(x, given):
 
 
 def stamp_fixed(x, given):
-    """Call `time.time()` before the compiled function and pass its result in, as a tensor where it is a number that changes"""
+    """Call `time.time()` before the compiled function and pass its result in, as a tensor where it is a number that
+    changes
+    """
     return x + given["now"] * 0
 
 
@@ -101,7 +104,10 @@ class Planted(torch.nn.Module):
 
 
 def drive(call, fixed=()) -> list[torch.Tensor]:
-    """Calls in which one thing changes at a time: the temperature, the history, the number.  What the fixes ask of the caller is done."""
+    """Calls in which one thing changes at a time: the temperature, the history, the number.
+
+    What the fixes ask of the caller is done.
+    """
     results = []
 
     def go(temperature, length, n):

@@ -1,6 +1,7 @@
 """The documentation: every program in it runs, every reason has a current page, reference pages can be made.
 
-A block marked ```python is a program: the blocks of a page run in order, in one namespace.  ```py marks a quotation of framelift's own source.
+A block marked ```python is a program: the blocks of a page run in order, in one namespace.  ```py marks a quotation of
+framelift's own source.
 """
 
 from __future__ import annotations

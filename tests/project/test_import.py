@@ -37,8 +37,10 @@ def test_importing_loads_no_module_of_torch() -> None:
 
 def test_options_and_exceptions_load_nothing() -> None:
     program = (
-        "import sys, torch, framelift\nbefore = set(sys.modules)\nframelift.config.recompile_limit = 4\nframelift.exc.Unsupported\n"
-        "framelift.__version__, hasattr(framelift, '__wrapped__'), dir(framelift)\nprint(*sorted(set(sys.modules) - before))"
+        "import sys, torch, framelift\nbefore = set(sys.modules)\nframelift.config.recompile_limit = 4\n"
+        "framelift.exc.Unsupported\n"
+        "framelift.__version__, hasattr(framelift, '__wrapped__'), dir(framelift)\n"
+        "print(*sorted(set(sys.modules) - before))"
     )
     assert in_a_new_process(program) == ""
 
@@ -46,7 +48,8 @@ def test_options_and_exceptions_load_nothing() -> None:
 @pytest.mark.parametrize("first", ["framelift.report", "import framelift.export", "from framelift import *"])
 def test_the_first_name_does_not_matter(first: str) -> None:
     program = (
-        f"import torch, framelift\n{first}\nframelift.compile\nf = framelift.compile(lambda x: x + 1, backend='eager')\nf(torch.ones(1))\n"
+        f"import torch, framelift\n{first}\nframelift.compile\n"
+        "f = framelift.compile(lambda x: x + 1, backend='eager')\nf(torch.ones(1))\n"
         "print(f.report().graphs, '__getattr__' in vars(framelift), set(framelift.__all__) <= set(vars(framelift)))"
     )
     assert in_a_new_process(program) == "1 False True"
@@ -75,7 +78,8 @@ def test_a_capture_does_not_import_dynamo() -> None:
     program = (
         "import sys, torch, framelift\n"
         "from framelift.graph.metadata.without_dynamo import _UntilDynamo, _wrappers_in\n"
-        "f = framelift.compile(lambda x: torch.nn.functional.gelu(x.sin() * 2).softmax(-1).relu() + 1, backend='eager')\n"
+        "def program(x):\n    return torch.nn.functional.gelu(x.sin() * 2).softmax(-1).relu() + 1\n"
+        "f = framelift.compile(program, backend='eager')\n"
         "f(torch.ones(3))\n"
         "wrapped = _wrappers_in([torch._refs.nn.functional.relu])[0].__closure__[0].cell_contents\n"
         "def kind(): return type(getattr(wrapped, '__dynamo_disable')).__name__\n"

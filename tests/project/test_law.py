@@ -64,7 +64,9 @@ def test_captured_equals_eager_with_breaks(size: int, seed: int) -> None:
 @settings(max_examples=25)
 @given(size=st.integers(1, 8), seed=st.integers(0, 10**6))
 def test_captured_equals_eager_whatever_objects_are_made_of(size: int, seed: int) -> None:
-    """Classes of all metaclasses, attributes found in unusual ways, patches on torch.Tensor, function modes, values of small tensors."""
+    """Classes of all metaclasses, attributes found in unusual ways, patches on torch.Tensor, function modes, values of
+    small tensors.
+    """
     note(f"python -m tests.law --facts --seed {seed} --size {size}")
     verdict = judge(generate_facts(seed, size))
     assert verdict.failure is None, f"{verdict.failure}\nseed {seed} size {size}"

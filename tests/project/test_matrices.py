@@ -13,7 +13,9 @@ from matrices.read.worlds import ENDS
 
 
 def chosen() -> list[str]:
-    """For each kind the next few reads in turn, with the next of its changes, and a cell that writes for every fourth kind."""
+    """For each kind the next few reads in turn, with the next of its changes, and a cell that writes for every fourth
+    kind.
+    """
     cells: dict[str, dict[str, list[str]]] = {}
     written: dict[str, list[str]] = {}
     for cell in read.cells():

@@ -1,4 +1,7 @@
-"""Models of transformers: one graph, equal to eager, no second capture for the same shapes, equal again for new ones."""
+"""Models of transformers.
+
+One graph, equal to eager, no second capture for the same shapes, equal again for new ones.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +46,10 @@ def test_changed_weights_are_used(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_changed_attribute_is_seen(name: str) -> None:
-    """A number deep inside the model that forward reads: the normalisation's epsilon.  Where it is a tensor's operand it becomes an input;
-    where it is an option of an operation, each value is a capture."""
+    """A number deep inside the model that forward reads: the normalisation's epsilon.
+
+    Where it is a tensor's operand it becomes an input; where it is an option of an operation, each value is a capture.
+    """
     model, kwargs = MODELS[name](layers=2)
 
     def change(number, world) -> None:

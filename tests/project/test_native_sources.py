@@ -45,7 +45,10 @@ def lines_of(pattern: str, *, besides: tuple[str, ...] = ()) -> list[tuple[str, 
     "word", ["PyMethodDef", "PyGetSetDef", "PyModule_AddFunctions", "PyType_FromSpec", "PyType_Slot"]
 )
 def test_tables_are_made_by_the_barrier(word: str) -> None:
-    """A table row is made by method<f>() or getter<f>() alone, which wrap f; a pointer to a row of somebody else's is no table."""
+    """A table row is made by method<f>() or getter<f>() alone, which wrap f.
+
+    A pointer to a row of somebody else's is no table.
+    """
     made = [line for line, _ in lines_of(rf"\b{word}\b(?!\s*\*)", besides=("barrier.h",))]
     assert not made, "\n".join(made)
 
@@ -92,7 +95,10 @@ def test_no_exception_is_caught_and_forgotten() -> None:
 
 
 def test_no_reference_outlives_the_interpreter() -> None:
-    """Objects of C++ that live as long as the process are destroyed after CPython is gone: none of them owns references."""
+    """Objects of C++ that live as long as the process are destroyed after CPython is gone.
+
+    None of them owns references.
+    """
     owning = [
         line
         for line, _ in lines_of(

@@ -13,7 +13,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from layout_figures import Package, figures  # noqa: E402
 
-#: The packages and top-level modules, lowest first.  A module may import only from its own package and from those before it.
+#: The packages and top-level modules, lowest first.  A module may import only from its own package and from those
+#: before it.
 ORDER = [
     "_core",
     "vocabulary",
@@ -62,7 +63,10 @@ def test_every_part_has_a_place_in_the_order(package: Package) -> None:
 
 
 def test_imports_go_downwards(package: Package) -> None:
-    """Imports for annotations alone (`if TYPE_CHECKING:`) may name any class: they load nothing, so they are not among the edges."""
+    """Imports for annotations alone (`if TYPE_CHECKING:`) may name any class.
+
+    They load nothing, so they are not among the edges.
+    """
     wrong = []
     for edge in package.edges:
         low, high = layer(edge.imported), layer(edge.importer)
@@ -117,7 +121,10 @@ _MEET_OBJECTS_TOO = {
 
 
 def test_isinstance_is_not_called_on_objects_of_the_program(package: Package) -> None:
-    """isinstance() reads `__class__` of what it is given, which may be code of the program; `_core.is_a` looks at the type."""
+    """isinstance() reads `__class__` of what it is given, which may be code of the program.
+
+    `_core.is_a` looks at the type.
+    """
     import ast
 
     calls = [

@@ -1,4 +1,4 @@
-"""The linter and the formatter, with the settings of pyproject.toml; lines of the core are not long."""
+"""The linter and the formatter, with the settings of pyproject.toml; no line of the core or of a test is long."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ def test_ruff_finds_nothing(command: tuple[str, ...]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_lines_of_the_core_end_at_120_characters() -> None:
-    """Its style is in .clang-format."""
-    files = sorted((ROOT / "csrc").glob("*.*"))
+@pytest.mark.parametrize("folder, pattern", [("csrc", "*.*"), ("tests", "**/*.py")], ids=["csrc", "tests"])
+def test_lines_end_at_120_characters(folder: str, pattern: str) -> None:
+    """What the linter does not look at: the core, whose style is in .clang-format, and the tests."""
+    files = sorted((ROOT / folder).glob(pattern))
     assert files
     long = [
-        f"{path.name}:{number}"
+        f"{path.relative_to(ROOT)}:{number}"
         for path in files
         for number, line in enumerate(path.read_text(encoding="utf8").splitlines(), 1)
         if len(line) > 120

@@ -46,7 +46,10 @@ def test_mypy_finds_nothing() -> None:
 
 
 def test_nothing_of_the_package_is_left_out() -> None:
-    """The settings switch nothing off for modules of framelift; a line that must be left out says so itself: which check, and why."""
+    """The settings switch nothing off for modules of framelift; a line that must be left out says so itself.
+
+    Which check, and why.
+    """
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["tool"]["mypy"]
     assert not settings.keys() & {"exclude", "ignore_errors", "disable_error_code"}
     for override in settings["overrides"]:
