@@ -14,6 +14,7 @@
 #   make reasons                 the pages of docs/reasons, from their declarations
 #   make pictures                the pictures of docs/design.md, from the imports in the source
 #   make bench                   capture time and call overhead beside TorchDynamo
+#   make profile                 where the time of a capture and of a call goes
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 USE_SYSTEM ?=
@@ -29,7 +30,7 @@ export PYTHONPATH := $(CURDIR)/src
 RUN = "$$(cat build/python)"
 NATIVE = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: wheel newcomer demo test test-mirror sanitize law matrices bench docs reasons pictures figures build clean FORCE
+.PHONY: profile wheel newcomer demo test test-mirror sanitize law matrices bench docs reasons pictures figures build clean FORCE
 
 demo: build/built
 	$(RUN) demo/demo.py
@@ -59,6 +60,9 @@ matrices: build/built
 bench: build/built
 	$(RUN) benchmarks/capture.py
 	$(RUN) benchmarks/call.py
+
+profile: build/built
+	$(RUN) benchmarks/profile_parts.py
 
 wheel: build/python
 	$(RUN) tools/newcomer.py --only install
