@@ -28,7 +28,7 @@ from ..vocabulary.torch_code import is_torch_class, is_torch_function
 from . import builtin, cudagraphs, debugging  # noqa: F401  (they register their own)
 from .correctness import checked, reference
 from .elsewhere import Job, NotPacked, submit
-from .overrides import backend_for_now
+from .overrides import backend_for_now, inductor_options_now
 from .registrations import BACKENDS, TAGS, Backend, register, register_backend
 from .surroundings import Surroundings
 
@@ -285,9 +285,10 @@ def compile_graph(
         return builtin.eager(graph_module, example_inputs)
     surroundings = Surroundings()
     context = _context(graph_module, example_inputs, fake_mode)
+    overridden = inductor_options_now()
     wanted = reference(graph_module, example_inputs) if config.verify_correctness else None
     try:
-        with tracing(context), contextlib.closing(context):
+        with tracing(context), contextlib.closing(context), overridden:
             if fake_mode is None and id(inner) not in _OWN:
                 fill_examples(graph_module, lambda: context.fake_mode)
             compiled = compiler(graph_module, list(example_inputs))

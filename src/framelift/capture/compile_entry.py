@@ -44,6 +44,7 @@ from .equal_graphs import compile_once
 from .freezing import frozen
 from .records.captures import Capture, ending
 from .records.counters import cache_hits
+from .records.side_effects import show_entry
 from .records.user_names import MODULE_CALLS
 from .sharing import Settings
 
@@ -114,6 +115,7 @@ def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Bac
     graph = wrapped(AROUND_CALL, graph, session)
     with info.phase("entry"):
         entry: Any = build_entry(plan, graph, info.name, before, names)
+        show_entry(info, entry, plan.changed)
     info.source, info.ranges = entry.__source__, Ranges(entry.__globals__, info.name)
     if lines is not None:
         note_decided(session.function.__code__, lines.drawn.relations)
@@ -153,6 +155,7 @@ def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None)
         _check_relations(kept.numbers, lines)
     with info.phase("entry"):
         entry: Any = build_entry(plan, graph, info.name, before, names)
+        show_entry(info, entry, plan.changed)
     info.source, info.ranges = entry.__source__, Ranges(entry.__globals__, info.name)
     info.replayable = Run(finished).is_repeatable
     return wrapped(AROUND_ENTRY, entry, Entry(session, plan, finished, info, inputs, lines, undo))

@@ -44,6 +44,7 @@ from .compile_entry import Backend, compile_entry, plain_entry
 from .frames import is_left_out, muted, prepare, resolve_code, skipped
 from .kept import Keeper, keeper_for
 from .learned_shapes import Learned
+from .profiling import counting_instructions
 from .records.callbacks import capturing, entry_made
 from .records.captures import Capture, Note, Record, counts, spent
 from .records.compile_ids import compiling, numbered
@@ -245,7 +246,13 @@ class Driver:
         sessions: list[Session] = []
         compile_id = numbered(function.__code__)
         try:
-            with capturing(str(compile_id)), compiling(compile_id), at_rest() as moment:
+            with (
+                capturing(str(compile_id)),
+                compiling(compile_id),
+                policy.options_of_frame(),
+                counting_instructions(),
+                at_rest() as moment,
+            ):
                 entry, info = self._make_entry(
                     function, locals_, root, _for_backend(moment, self.backend), sessions, pool, seen
                 )

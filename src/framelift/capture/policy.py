@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +17,15 @@ from ..exc import FailOnRecompileLimitHit, RecompileError
 from ..guards.misses import Miss
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.log import topic, warn
+from ..vocabulary.scopes import scope
 from . import stance
+from .frame_rules import NoRule, frame_now, options_for
 from .learned_shapes import Learned
 from .records.user_names import MODULE_CALLS, Names, names_in
 
 __all__ = [
     "Asked",
+    "options_of_frame",
     "at_limit",
     "called",
     "cause_of",
@@ -208,6 +212,18 @@ def at_limit(function: types.FunctionType, names: Names, times: int, miss: Miss 
         raise FailOnRecompileLimitHit(
             limit_message(function, names, times, miss, f"would run eagerly, which {asked} does not allow.")
         )
+
+
+@scope
+def options_of_frame() -> Iterator[None]:
+    """`config.debug_dynamo_config_override`: options for the frame that is captured now."""
+    text = config.debug_dynamo_config_override
+    options = options_for(text, "debug_dynamo_config_override", frame_now()) if text else {}
+    unknown = [name for name in options if name not in config.OPTIONS]
+    if unknown:
+        raise NoRule(f"debug_dynamo_config_override sets {unknown[0]}, which is no option")
+    with config.patch.block(**options):
+        yield
 
 
 def suppressed(error: BaseException, name: str) -> bool:

@@ -5,6 +5,7 @@ FRAMELIFT_PROFILE=FOLDER also keeps the files.
 from __future__ import annotations
 
 import cProfile
+import importlib
 import io
 import itertools
 import os
@@ -12,14 +13,16 @@ import pstats
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from .. import config
 from ..vocabulary.scopes import scope
 
-__all__ = ["profiled"]
+__all__ = ["counting_instructions", "profiled"]
 
 _numbers = itertools.count(1)
 _ROWS = 15
+_UTILS = "torch._dynamo.utils"  # imported where it is asked for alone
 
 
 @scope
@@ -36,6 +39,20 @@ def profiled(name: str) -> Iterator[None]:
     finally:
         profile.disable()
         _show(profile, name, where)
+
+
+@scope
+def counting_instructions() -> Iterator[None]:
+    """`config.record_compile_time_instruction_count`: torch's counter runs during a capture."""
+    utils: Any = importlib.import_module(_UTILS) if config.record_compile_time_instruction_count else None
+    if utils is None:
+        yield
+        return
+    utils.CompileTimeInstructionCounter.start()
+    try:
+        yield
+    finally:
+        utils.CompileTimeInstructionCounter.end()
 
 
 def _asked() -> str:

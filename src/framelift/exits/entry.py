@@ -36,7 +36,7 @@ __all__ = ["PLAIN", "EntryPlan", "build_entry", "plan_raise", "plan_return"]
 class EntryPlan:
     """What an entry needs: its source, the constants the source names, the graph's outputs in order, the externals.
 
-    `acts`: it changes objects of the program, beside what the graph does.
+    `acts`: it changes objects of the program, beside what the graph does; `changed`: where these are.
     """
 
     source: str
@@ -44,6 +44,7 @@ class EntryPlan:
     outputs: tuple[Any, ...]
     externals: tuple[Origin, ...]
     acts: bool = False
+    changed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.source
@@ -56,17 +57,17 @@ PLAIN = EntryPlan("def entry(inputs, externals):\n    return PLAIN\n", {}, (), (
 def plan_return(scene: Scene, value: Any) -> EntryPlan:
     """The entry that applies the scene's effects and returns `value`."""
     with Walk(scene) as walk:
-        changes = _changes(walk)
+        changes, changed = _changes(walk)
         result = walk.part(value)
         walk.expand()
         made, written = statements([*changes, *walk.late, (result,)])
-    return _plan(walk, [*made, *written[:-1], f"return {written[-1]}"], bool(changes))
+    return _plan(walk, [*made, *written[:-1], f"return {written[-1]}"], changed)
 
 
 def plan_raise(scene: Scene, error: BaseException) -> EntryPlan:
     """The entry that applies the scene's effects and raises `error`."""
     with Walk(scene) as walk:
-        changes = _changes(walk)
+        changes, changed = _changes(walk)
         raised, context = walk.part(error), walk.part(vars(BaseException)["__context__"].__get__(error))
         walk.expand()
         made, written = statements([*changes, *walk.late, (raised,), (context,)])
@@ -76,15 +77,27 @@ def plan_raise(scene: Scene, error: BaseException) -> EntryPlan:
     restore = [f"    {name}.__context__ = {chain}"] if chain != "None" else []
     forget = [f"    del {name}"] if name.startswith("v") else []
     tail = ["try:", f"    raise {name}", "finally:", *restore, *forget] if restore or forget else [f"raise {name}"]
-    return _plan(walk, [*made, *effects, *tail], bool(changes))
+    return _plan(walk, [*made, *effects, *tail], changed)
 
 
-def _changes(walk: Walk) -> list[Text]:
-    changes = [text for shadow in walk.scene.shadows for text in difference(walk, shadow)]
-    return changes + [effect_statement(walk, change) for change in merged(walk.scene.effects)]
+def _changes(walk: Walk) -> tuple[list[Text], tuple[str, ...]]:
+    """The statements that change objects of the program, and where these objects are."""
+    changes: list[Text] = []
+    changed: list[str] = []
+    for shadow in walk.scene.shadows:
+        texts = difference(walk, shadow)
+        if texts:
+            changes += texts
+            changed.append(str(shadow.origin))
+    for change in merged(walk.scene.effects):
+        changes.append(effect_statement(walk, change))
+        origin = walk.scene.origin_of(change.owner)
+        place = str(origin) if origin is not None else change.kind
+        changed.append(f"{place}.{change.key}" if type(change.key) is str else place)
+    return changes, tuple(changed)
 
 
-def _plan(walk: Walk, body: list[str], acts: bool) -> EntryPlan:
+def _plan(walk: Walk, body: list[str], changed: tuple[str, ...]) -> EntryPlan:
     outputs, externals = len(walk.outputs), len(walk.externals)
     head = [f"{_targets('t', outputs)} = graph(*inputs)"] if outputs else []
     head += [f"{_targets('e', externals)} = externals"] if externals else []
@@ -94,7 +107,7 @@ def _plan(walk: Walk, body: list[str], acts: bool) -> EntryPlan:
     source = "\n    ".join(["def entry(inputs, externals):", *head, *body]) + "\n"
     words = set(re.findall(r"\w+", source))
     constants = {name: value for name, value in walk.constants.items() if name in words}
-    return EntryPlan(source, constants, tuple(walk.outputs), tuple(walk.externals), acts)
+    return EntryPlan(source, constants, tuple(walk.outputs), tuple(walk.externals), bool(changed), changed)
 
 
 def _targets(letter: str, count: int) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch._guards import CompileContext, compile_context
 
+from .. import config
 from ..capture.records.events import listen
 from ..vocabulary.places import caret
 from .graphs import readable
@@ -90,6 +91,12 @@ def _entry(capture: Capture) -> str:
     return f"GENERATED ENTRY {_place(capture)}\n{capture.source}" if capture.source else ""
 
 
+def _effects(capture: Capture) -> str:
+    if not capture.changed or config.side_effect_replay_policy == "silent":
+        return ""
+    return "".join(f"Mutating object at {place} after the graph of {_place(capture)}\n" for place in capture.changed)
+
+
 def _lines(capture: Capture) -> str:
     found = []
     for node in capture.graph_module.graph.nodes if capture.graph_module is not None else ():
@@ -125,6 +132,7 @@ ARTIFACTS: dict[str, Callable[[Capture], str]] = {
     "graph": _table,
     "graph_sizes": _sizes,
     "bytecode": _entry,
+    "side_effects": _effects,
     "trace_source": _lines,
     "trace_call": _calls,
 }

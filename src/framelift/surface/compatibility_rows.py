@@ -11,6 +11,10 @@ _OWN = "surface/test_compatibility.py::"
 
 #: option -> the test that shows that it works
 SHOWN_BY: dict[str, str] = {
+    "record_compile_time_instruction_count": "surface/test_frame_settings.py::test_instructions_are_counted",
+    "side_effect_replay_policy": "surface/test_frame_settings.py::test_side_effects_may_be_errors",
+    "debug_inductor_config_override": "surface/test_frame_settings.py::test_options_of_inductor_by_compile_id",
+    "debug_dynamo_config_override": "surface/test_frame_settings.py::test_options_by_compile_id",
     "accumulated_recompile_limit": f"{_OWN}test_variants_of_one_frame_in_all",
     "cache": "cache/test_kept.py::test_the_cache_is_off",
     "debug_backend_override": f"{_RECORDS}test_another_backend_by_compile_id",
@@ -86,8 +90,12 @@ ENVIRONMENT: dict[str, tuple[str, str, str]] = {
     "TORCH_COMPILE_FORCE_DISABLE_CACHES": ("torch", "read by Inductor and AOTAutograd", ""),
     "TORCH_COMPILE_JOB_ID": ("warns", _PROFILE, ""),
     "TORCH_COMPILE_OVERRIDE_BACKENDS": ("works", "", f"{_OWN}test_variables_set_options"),
-    "TORCH_COMPILE_OVERRIDE_DYNAMO_CONFIGS": ("warns", "options hold for all frames", ""),
-    "TORCH_COMPILE_OVERRIDE_INDUCTOR_CONFIGS": ("warns", "options of Inductor hold for all graphs of a compile", ""),
+    "TORCH_COMPILE_OVERRIDE_DYNAMO_CONFIGS": ("works", "", "surface/test_compatibility.py::test_variables_set_options"),
+    "TORCH_COMPILE_OVERRIDE_INDUCTOR_CONFIGS": (
+        "works",
+        "",
+        "surface/test_compatibility.py::test_variables_set_options",
+    ),
     "TORCH_COMPILE_REPLAY_RECORD": ("warns", "a failure of a backend writes a repro file instead", ""),
     "TORCH_COMPILE_STICKY_PGO_KEY": ("warns", _PROFILE, ""),
     "TORCH_COMPILE_STICKY_PGO_READ": ("warns", _PROFILE, ""),

@@ -197,6 +197,10 @@ REDIRECTS: dict[str, dict[str, Any]] = {
         "reset_code": entries.reset_code,
         "skip_code": entries.skip_code,
     },
+    f"{_DYNAMO}.convert_frame": {
+        "compiled_code_has_side_effects": records.has_side_effects,
+        "get_compiled_code_side_effects": records.side_effects,
+    },
     f"{_DYNAMO}.callback": {"on_compile_start": callbacks.on_compile_start, "on_compile_end": callbacks.on_compile_end},
     f"{_DYNAMO}.comptime": {"comptime": comptime},
 }

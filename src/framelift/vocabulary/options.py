@@ -60,6 +60,22 @@ OPTIONS: dict[str, Option] = {
         'backends by compile id, to find the graph that fails: "0:eager;>3:aot_eager"',
         torch_variable="TORCH_COMPILE_OVERRIDE_BACKENDS",
     ),
+    "debug_dynamo_config_override": Option(
+        "",
+        'options by compile id: "0:specialize_int=True;>3:verify_correctness=True"',
+        torch_variable="TORCH_COMPILE_OVERRIDE_DYNAMO_CONFIGS",
+    ),
+    "debug_inductor_config_override": Option(
+        "",
+        'options of Inductor by compile id: "0-5:max_autotune=True"',
+        torch_variable="TORCH_COMPILE_OVERRIDE_INDUCTOR_CONFIGS",
+    ),
+    "side_effect_replay_policy": Option(
+        "info", 'what is said of changes to objects of the program: "silent", "info" (a log), "warn", "error"'
+    ),
+    "record_compile_time_instruction_count": Option(
+        False, "count the processor's instructions of each capture (torch._dynamo.utils.CompileTimeInstructionCounter)"
+    ),
     "run_gc_after_compile": Option(
         False, "collect young garbage after each capture", torch_variable="TORCH_DYNAMO_RUN_GC_AFTER_COMPILE"
     ),
@@ -178,7 +194,6 @@ OPTIONS: dict[str, Option] = {
             ("cudagraph_backend_support_input_mutation", False),
             ("raise_on_unsafe_aot_autograd", False),
             ("pt2_compile_id_prefix", None),
-            ("debug_inductor_config_override", ""),
             ("leaf_function_validate_outputs", False),
             ("leaf_function_check_escaped_gradients", False),
         )

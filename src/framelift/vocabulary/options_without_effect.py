@@ -80,10 +80,8 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
         "issue_3_13_0_warning": True,
         "error_on_dynamo_callback_in_fullgraph_compiled_code": False,
         "record_runtime_overhead": True,
-        "record_compile_time_instruction_count": False,
         "fake_tensor_disable_inference_mode": True,
         "force_unspec_int_unbacked_size_like_on_torchrec_kjt": False,
-        "debug_dynamo_config_override": "",
         "_shapes_spec": None,
         "_save_config_ignore": frozenset(),
         "TYPE_CHECKING": False,
@@ -95,10 +93,7 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
         "log_graph_in_out_metadata": False,
         "only_allow_pt2_compliant_ops": False,
     },
-    "effects of captured code are always carried out": {
-        "replay_side_effects": True,
-        "side_effect_replay_policy": "info",
-    },
+    "effects of captured code are always carried out": {"replay_side_effects": True},
     "parameters are inputs of a graph; torch._inductor.config.freezing makes them attributes": {
         "install_free_tensors": False,
         "install_free_tensors_for_export": True,

@@ -273,6 +273,7 @@ class Capture:
     not_kept: str = ""  # why it could not be kept on disk
     record: Any = None  # it as data (cache/capture_record.py), where that was asked for
     places: Any = ()  # of a recorded or loaded capture: the origins of its entry's inputs and externals
+    changed: tuple[str, ...] = ()  # places of objects that the entry changes, beside its graph
     codes: Any = ()  # of a recorded capture: what was rehearsed
     in_handler: bool = False  # of a loaded capture: an operation of its graph is inside a `try` or `with`
     ranges: Any = None  # begins the parts of a run for a profiler (ranges.Parts)

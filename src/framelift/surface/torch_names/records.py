@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import builtins
 import dataclasses
 import sys
 import time
@@ -13,13 +12,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...capture.records import counters, events
-from ...vocabulary.log import warn
+from ...capture.records.side_effects import CODE_HOOKS, side_effects_of
 from ...vocabulary.places import summary
 
 if TYPE_CHECKING:
     from ...capture.records.captures import Capture
 
-__all__ = ["follow", "forget"]
+__all__ = ["follow", "forget", "has_side_effects", "side_effects"]
 
 #: phases of a capture under the names that `compile_times` has for them
 _PHASES = {
@@ -37,12 +36,14 @@ def follow() -> Callable[[], None]:
     for listener in _DONE:
         events.LISTENERS["done"].append(listener)
     counters.MIRRORS.append(_counters)
+    CODE_HOOKS.append(_code_hooks)
 
     def undo() -> None:
         for listener in _DONE:
             if listener in events.LISTENERS["done"]:
                 events.LISTENERS["done"].remove(listener)
         counters.MIRRORS.remove(_counters)
+        CODE_HOOKS.remove(_code_hooks)
 
     return undo
 
@@ -139,16 +140,50 @@ def _metrics(capture: Capture) -> None:
     utils._compilation_metrics.append(made)
 
 
-def _code_hooks(capture: Capture) -> None:
-    """`register_bytecode_hook`: hooks see the code of the generated entry.  They cannot replace it."""
+def _code_hooks(capture: Capture, entry: types.FunctionType) -> None:
+    """`register_bytecode_hook`: hooks see the code of the generated entry, and may return another one."""
     hooks = getattr(_module("convert_frame"), "_bytecode_hooks", None)
-    if not hooks or not capture.source or capture.code is None:
+    for hook in list(hooks.values()) if hooks and capture.code is not None else ():
+        code = hook(capture.code, entry.__code__)
+        if code is not None:
+            entry.__code__ = code
+
+
+def side_effects(code: types.CodeType) -> tuple[str, ...] | None:
+    """`get_compiled_code_side_effects`: the places that code which a hook was shown changes; None: it is other code."""
+    return side_effects_of(code)
+
+
+def has_side_effects(code: types.CodeType) -> bool:
+    """`compiled_code_has_side_effects`."""
+    return bool(side_effects_of(code))
+
+
+def _events(capture: Capture) -> None:
+    """Nested events of torch's Chrome traces: the capture, and its phases."""
+    utils = _module("utils")
+    if utils is None or not capture.phases:
         return
-    made = builtins.compile(capture.source, f"<framelift entry of {capture.name}>", "exec")
-    code = next((one for one in made.co_consts if isinstance(one, types.CodeType)), made)
-    for hook in list(hooks.values()):
-        if hook(capture.code, code) is not None:
-            warn("the code that a bytecode hook returns is not used: what runs is the entry that framelift generates")
+    offset = time.time_ns() - time.perf_counter_ns()
+    spans = [
+        (_PHASES.get(phase.name, phase.name), phase.start, phase.start + phase.seconds) for phase in capture.phases
+    ]
+    whole = (_TOTAL, min(start for _, start, _ in spans), max(end for _, _, end in spans))
+    stack = sorted([whole, *spans], key=lambda span: (span[1], -span[2]))
+    log = utils.get_chromium_event_logger()
+    open_: list[tuple[str, float, float]] = []
+
+    def end(until: float) -> None:
+        while open_ and open_[-1][2] <= until:
+            name, start, stop = open_.pop()
+            stopped, started = offset + int(stop * 1e9), offset + int(start * 1e9)
+            log.log_event_end(name, stopped, {}, started, True, capture.compile_id)
+
+    for name, start, stop in stack:
+        end(start)
+        log.log_event_start(name, offset + int(start * 1e9), {"co_name": capture.name}, True, capture.compile_id)
+        open_.append((name, start, stop))
+    end(float("inf"))
 
 
-_DONE = (_frame, _times, _failures, _metrics, _code_hooks)
+_DONE = (_frame, _times, _failures, _metrics, _events)
