@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import marshal
 import types
 import weakref
 from collections.abc import Iterator
@@ -11,23 +12,8 @@ from typing import Any
 
 __all__ = ["code_hash", "nested"]
 
-_FIELDS = (
-    "co_code",
-    "co_names",
-    "co_varnames",
-    "co_freevars",
-    "co_cellvars",
-    "co_flags",
-    "co_argcount",
-    "co_posonlyargcount",
-    "co_kwonlyargcount",
-    "co_name",
-    "co_qualname",
-    "co_filename",
-    "co_firstlineno",
-    "co_linetable",
-    "co_exceptiontable",
-)
+#: kinds of constants that are written alike in each process
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
 _known: dict[int, tuple[weakref.ref[types.CodeType], str]] = {}
 
 
@@ -36,7 +22,9 @@ def code_hash(code: types.CodeType) -> str:
     found = _known.get(id(code))
     if found is not None and found[0]() is code:
         return found[1]
-    made = hashlib.sha256(_text(code).encode("utf-8", "backslashreplace")).hexdigest()[:32]
+    # Version 0 knows no references, which depend on who else holds an object, and no interned strings.
+    data = marshal.dumps(code if _is_plain(code.co_consts) else _fields(code), 0)
+    made = hashlib.sha256(data).hexdigest()[:32]
     _known[id(code)] = weakref.ref(code, functools.partial(_forget, id(code))), made
     return made
 
@@ -45,9 +33,37 @@ def _forget(key: int, _reference: Any) -> None:
     _known.pop(key, None)
 
 
-def _text(code: types.CodeType) -> str:
-    fields = [repr(getattr(code, name)) for name in _FIELDS]
-    return "\n".join([*fields, *map(_constant, code.co_consts)])
+def _is_plain(constants: tuple[Any, ...]) -> bool:
+    """Whether all of these are written alike in each process."""
+    for value in constants:
+        kind = type(value)
+        if kind not in _PLAIN:
+            parts = value if kind is tuple else value.co_consts if kind is types.CodeType else None
+            if parts is None or not _is_plain(parts):
+                return False
+    return True
+
+
+def _fields(code: types.CodeType) -> tuple[Any, ...]:
+    """All of a code object, its constants as texts."""
+    return (
+        code.co_code,
+        code.co_names,
+        code.co_varnames,
+        code.co_freevars,
+        code.co_cellvars,
+        code.co_flags,
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+        code.co_name,
+        code.co_qualname,
+        code.co_filename,
+        code.co_firstlineno,
+        code.co_linetable,
+        code.co_exceptiontable,
+        *map(_constant, code.co_consts),
+    )
 
 
 def _constant(value: Any) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 import platform
 import sys
 import types
@@ -18,13 +17,12 @@ import torch
 from .. import config
 from ..rehearsal.break_errors import Blocks
 from ..vocabulary.options import OPTIONS
-from ..vocabulary.own_code import FRAMELIFT
 from .code_hash import code_hash
+from .own_files import own_files
+from .store import FORMAT
 
-__all__ = ["FORMAT", "key_of", "own_files"]
+__all__ = ["key_of"]
 
-#: how records are written; to be raised when that changes
-FORMAT = "framelift capture 4"
 #: options that say where and whether captures are kept, and how much is said of them
 _ASIDE = frozenset({"cache", "cache_dir", "cache_size", "enable_aot_compile", "record_captures", "strict_precompile"})
 _OPTIONS = tuple(
@@ -76,17 +74,3 @@ def _devices() -> list[Any]:
     if not torch.cuda.is_available():
         return []
     return [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-
-
-@functools.cache
-def own_files() -> str:
-    """Framelift's own files, by their content."""
-    made = hashlib.sha256()
-    for folder, folders, names in os.walk(FRAMELIFT):
-        folders.sort()
-        for name in sorted(names):
-            if name.endswith((".py", ".so")):
-                made.update(os.path.relpath(os.path.join(folder, name), FRAMELIFT).encode())
-                with open(os.path.join(folder, name), "rb") as file:
-                    made.update(file.read())
-    return made.hexdigest()

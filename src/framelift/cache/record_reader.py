@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 from .._core import is_a
@@ -165,43 +166,46 @@ class Reader:
         while waiting:
             left = []
             for i in waiting:
+                number, kind, data, place = rows[i]
                 try:
-                    made[i] = self._guard(rows[i], places)
+                    origin = self._origins[number] or self.origin(number)
+                    made[i] = Guard(origin, kind, self._guarded(number, kind, data), places[place])
                 except Unbound:
                     left.append(i)
             if len(left) == len(waiting):
-                self._guard(rows[left[0]], places)
+                number, kind, data, place = rows[left[0]]
+                self._guarded(number, kind, data)
+                self.origin(number)
             waiting = left
         return [guard for guard in made if guard is not None]
 
-    def _guard(self, row: list[Any], places: list[str]) -> Guard:
-        """The guard of a row, its objects bound by what is there now."""
-        number, kind, data, place = row
-        origin = self._origins[number] or self.origin(number)
-        return Guard(origin, kind, self._guarded(number, kind, data), places[place])
-
     def _guarded(self, number: int, kind: str, data: Any) -> Any:
-        if kind in ("TYPE", "IS"):
-            present = self.fetch(number)
-            present = type(present) if kind == "TYPE" else present
+        """What a guard compares with, its objects bound by what is there now."""
+        bind = _BINDING.get(kind)
+        if bind is not None:
+            return bind(self, number, data)
+        return data if type(data) in (str, int) else leaf_of(data)
+
+    def _type(self, number: int, data: Any) -> Any:
+        present = type(self.fetch(number))
+        if data[0] != "object" or self._bound[data[1]] is not present:
             self._is(data, present)
-            return present
-        if kind == "CODE":
-            return self._code(number, data)
-        if kind == "KEYS":
-            return self._keys(number, data)
-        if kind == "ABSENT":
-            return self.value(data)
-        if kind == "DUNDERS":
-            return self._dunders(number, *data)
-        if kind == "TENSOR":
-            self._is(["object", data[0]], type(self.fetch(number)))
-            return TensorFacts(self.object(data[0]), *map(leaf_of, data[1]))
-        if kind == "SAME":
-            return self.origin(data)
-        if kind == "CHECK":
-            return self._check(data)
-        return leaf_of(data)
+        return present
+
+    def _identity(self, number: int, data: Any) -> Any:
+        present = self.fetch(number)
+        self._is(data, present)
+        return present
+
+    def _tensor(self, number: int, data: Any) -> Any:
+        self._is(["object", data[0]], type(self.fetch(number)))
+        return TensorFacts(self.object(data[0]), *map(leaf_of, data[1]))
+
+    def _absent(self, _number: int, data: Any) -> Any:
+        return data if type(data) is str else self.value(data)
+
+    def _same(self, _number: int, data: int) -> Origin:
+        return self.origin(data)
 
     def _code(self, number: int, data: str) -> types.CodeType:
         function = self.fetch(number)
@@ -217,10 +221,12 @@ class Reader:
         if len(keys) != len(data):
             raise NotMine(f"{self.origin(number)} has other keys")
         for one, key in zip(data, keys):
-            self._is(one, key)
+            if type(one) is not str or type(key) is not str or one != key:
+                self._is(one, key)
         return keys
 
-    def _dunders(self, number: int, mro: list[int], pairs: list[Any]) -> Any:
+    def _dunders(self, number: int, data: Any) -> Any:
+        mro, pairs = data
         cls = self.fetch(number)
         if not is_a(cls, type):
             raise NotMine(f"{self.origin(number)} is no class")
@@ -233,7 +239,7 @@ class Reader:
             self._is(data, held)
         return now
 
-    def _check(self, data: Any) -> Any:
+    def _check(self, _number: int, data: Any) -> Any:
         if data[0] in VALUE_CHECKS:
             return value_check(self, data)
         if data[0] != "answers":
@@ -249,3 +255,17 @@ class Reader:
                 raise NotMine("an abstract class answers otherwise")
             answers.facts.append(fact)
         return answers, "answers as before"
+
+
+#: kind of a guard -> how its row is bound; all others hold plain values
+_BINDING: dict[str, Callable[[Reader, int, Any], Any]] = {
+    "TYPE": Reader._type,
+    "IS": Reader._identity,
+    "CODE": Reader._code,
+    "KEYS": Reader._keys,
+    "ABSENT": Reader._absent,
+    "DUNDERS": Reader._dunders,
+    "TENSOR": Reader._tensor,
+    "SAME": Reader._same,
+    "CHECK": Reader._check,
+}

@@ -44,7 +44,7 @@ class Writer:
         self.codes: set[int] = set()  # ids of code objects whose hashes are written
         self._kept: list[Any] = []  # so that addresses stay theirs
         self._objects: dict[int, int] = {}
-        self._origins: dict[int, int] = {}
+        self._origins: dict[Origin, int] = {}
         self._lines: dict[Any, str] = {}
         self._root, self._pinned = root, pinned
         self.object(root)
@@ -84,7 +84,7 @@ class Writer:
 
     def origin(self, origin: Origin) -> int:
         """The number of an origin."""
-        found = self._origins.get(id(origin))
+        found = self._origins.get(origin)
         if found is not None:
             return found
         base = -1 if origin.base is None else self.origin(origin.base)
@@ -94,8 +94,7 @@ class Writer:
             key = list(origin.key)
         else:
             key = self.value(origin.key)
-        number = self._origins[id(origin)] = len(self.origins)
-        self._kept.append(origin)
+        number = self._origins[origin] = len(self.origins)
         self.origins.append([base, origin.step, key])
         return number
 

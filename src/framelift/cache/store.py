@@ -20,11 +20,12 @@ from typing import Any
 
 from .. import config
 from ..vocabulary.log import topic
-from .keys import FORMAT
 from .refusals import NotMine
 
-__all__ = ["folder", "forget", "records", "used", "user_key", "write"]
+__all__ = ["FORMAT", "folder", "forget", "read_note", "records", "used", "user_key", "write", "write_note"]
 
+#: how records are written; to be raised when that changes
+FORMAT = "framelift capture 5"
 _HEAD = FORMAT.encode() + b"\n"
 _DIGITS = 64  # of the HMAC
 _SECRET = 32  # bytes of the user's key
@@ -197,6 +198,37 @@ def _write_at_once(path: str, content: bytes) -> None:
     except BaseException:
         forget(temporary)
         raise
+
+
+# ---- notes
+
+
+def _note(name: str) -> tuple[str, str]:
+    """The file of a note, and what stands for a key where it is authenticated."""
+    return os.path.join(folder(), f"{name}.note"), f"note {name}"
+
+
+def read_note(name: str) -> Any:
+    """What was noted for all processes under a name; None where there is nothing, or it is not authentic."""
+    path, key = _note(name)
+    try:
+        secret = _secret(make=False)
+        return None if secret is None else json.loads(_payload(path, key, secret))
+    except (OSError, ValueError, RecursionError, NotMine) as error:
+        topic("cache").debug("no note: %s: %s", path, error)
+        return None
+
+
+def write_note(name: str, data: Any) -> None:
+    """Note something that costs time to find out; in a new folder only where captures are kept."""
+    path, key = _note(name)
+    try:
+        secret = _secret(make=bool(config.cache))
+        if secret is not None:
+            payload = json.dumps(data).encode()
+            _write_at_once(path, _HEAD + _mac(secret, key, payload) + b"\n" + payload)
+    except OSError as error:
+        topic("cache").info("a note is not kept: %s", error)
 
 
 _since_bounded = 0

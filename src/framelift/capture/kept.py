@@ -152,6 +152,12 @@ class Keeper:
         self, function: types.FunctionType, state: Any, info: Capture, backend: Backend
     ) -> tuple[Any, list[Guard]] | None:
         """The entry of a kept capture that is for this call, and its guards."""
+        with no_collections():  # of what is read, nothing is garbage
+            return self._load(function, state, info, backend)
+
+    def _load(
+        self, function: types.FunctionType, state: Any, info: Capture, backend: Backend
+    ) -> tuple[Any, list[Guard]] | None:
         for path, record in store.records(self.key) if not self.recorded else ():
             try:
                 if is_for_other_sizes(record, self.locals):

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..cache.keys import own_files
+from ..cache.own_files import own_files
 from ..exc import PackageError
 
 __all__ = ["check_system", "devices_of", "system"]
