@@ -21,6 +21,7 @@ from .. import config
 from ..capture.compile_entry import Backend as UsedBackend
 from ..exc import BackendCompilerFailed, InvalidBackend, SkipFrame
 from ..graph.fx.node_metadata import fill_examples
+from ..graph.metadata.device_guard import keep_device_guard
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.scopes import insist
@@ -246,6 +247,7 @@ class _Context(TracingContext):
         if self._fake_mode is None and not self._closed:
             env = ShapeEnv(allow_scalar_outputs=self._bodies, allow_dynamic_output_shape_ops=self._bodies)
             self._fake_mode = mode = FakeTensorMode(shape_env=env)
+            keep_device_guard(mode)
             # The mode knows these while they live: compilers that ask it for a fake of an example get one of fixed
             # sizes.
             self._fakes = [

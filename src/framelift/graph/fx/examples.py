@@ -16,6 +16,7 @@ from torch.fx.node import Node
 
 from ... import _core
 from ..._core import is_a
+from ..metadata.device_guard import keep_device_guard
 from ..metadata.facts import SymbolicFacts, is_overriding
 from ..metadata.wrappers import WrapperFacts, assembled_like
 from ..symbols.environment import Symbols
@@ -33,6 +34,7 @@ def examples_for(
     symbols.compiling = True
     _forget_calculated(symbols)
     mode = FakeTensorMode(shape_env=symbols.env)
+    keep_device_guard(mode)
     nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     examples: list[Any] = []
     for node, argument in zip(nodes, arguments):

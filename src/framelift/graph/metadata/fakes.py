@@ -31,6 +31,7 @@ from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
+from .device_guard import keep_device_guard
 from .facts import Facts, facts_of, intern_facts
 from .wrappers import WrapperFacts
 
@@ -197,7 +198,9 @@ class Fakes:
     def mode(self) -> _WatchedMode:
         """Made when it is first needed: often all answers are in the metadata cache."""
         _imported()
-        return _WatchedMode()
+        mode = _WatchedMode()
+        keep_device_guard(mode)
+        return mode
 
     def become_symbolic(self, env: ShapeEnv) -> None:
         """Fakes may have symbolic sizes from now on."""
