@@ -325,8 +325,7 @@ def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers:
         node._dynamo_source = None
     fewest = _FEWEST_LAYERS.get(config.repeated_layers) if folds_layers and not takes_floats(graph_module) else None
     needs_grad = torch._C.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
-    # "auto" folds where calls are known to be as fast as without; for training on GPUs see docs/scoreboard.md.
-    if fewest is not None and (_on_cpu(example_inputs) or not needs_grad or config.repeated_layers == "always"):
+    if fewest is not None:
         fold_repeated_layers(copy, fewest, for_memory=needs_grad)
     return accepted_by_caches(copy, example_inputs)
 

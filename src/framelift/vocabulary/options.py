@@ -93,10 +93,7 @@ OPTIONS: dict[str, Option] = {
     # -- compiling
     "repeated_layers": Option(
         "auto",
-        (
-            'equal layers in a row are compiled once by Inductor: "auto" (three and more; not in training on GPUs), '
-            '"always" (two and more), "off"'
-        ),
+        'equal layers in a row are compiled once by Inductor: "auto" (three and more), "always" (two and more), "off"',
     ),
     "background": Option(
         "off",
