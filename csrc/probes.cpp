@@ -100,13 +100,12 @@ bool shows_address(PyObject* text) {
   return data && memmem(data, size, mark, strlen(mark));
 }
 
-// The text that an f-string or `%` made of a value: it must not show where an object lies in memory.
+// The text that an f-string or `%` made of a value: it must not show where an object made inside lies in memory.
 static PyObject* check_text(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
   if (r && r->texts && contains_unread_text(a[0])) return ask_session(r, name_unread_text, nullptr, 0);
   if (!r || !shows_address(a[0])) return Py_NewRef(a[0]);
-  Ref::steal(ask_session(r, name_shows_address, a, 1));
-  return nullptr;
+  return ask_session(r, name_shows_address, a, 1);
 }
 
 static bool is_truth_type(PyTypeObject* t) { return (PyObject*)t == number_types[2]; }

@@ -18,6 +18,7 @@ from .. import _core
 from ..graph.symbols.unread_text import UnreadText
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.shown_addresses import shown_addresses
 from .recipe import LEAVES, Node, Recipe, Walk, exact, joined, leaf, type_name
 
 __all__ = ["is_leaf", "is_plain"]
@@ -35,7 +36,11 @@ def is_plain(walk: Walk, obj: Any) -> bool:
     kind = type(obj)
     if kind is int:
         return obj not in walk.scene.addresses
-    return not _core.shows_address(obj) if kind is str else kind in (type(None), bool, float, complex, bytes)
+    return _is_known_text(walk, obj) if kind is str else kind in (type(None), bool, float, complex, bytes)
+
+
+def _is_known_text(walk: Walk, text: str) -> bool:
+    return not _core.shows_address(text) or shown_addresses(text) <= walk.scene.pinned_addresses
 
 
 @leaf(type(None), bool)
@@ -63,7 +68,7 @@ def _float(walk: Walk, obj: float) -> str:
 
 @leaf(str)
 def _str(walk: Walk, obj: str) -> str:
-    if _core.shows_address(obj):  # the default text of an object: another one at the next call
+    if not _is_known_text(walk, obj):  # the default text of an object: another one at the next call
         raise Interrupt("result-object", "str that shows an address")
     return repr(obj) if len(obj) <= _LONG else walk.value(obj, "text")
 

@@ -24,6 +24,8 @@ class Scene(Protocol):
     shadows: Sequence[Shadow]
     effects: Sequence[Effect]
     addresses: Set[int]  # numbers that came from where objects made inside lie in memory
+    pinned_addresses: Set[int]  # of external objects, guarded: texts may show them
+    registered_classes: Sequence[type]  # made inside, and known to the registries of external abstract classes
 
     def origin_of(self, obj: Any) -> Origin | None:
         """The origin of an external object seen as itself (handle, opaque, function, class, module); None: internal."""

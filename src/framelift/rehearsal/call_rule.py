@@ -38,6 +38,7 @@ from ..substitutes.python.caches import call_through, is_own_cache
 from ..substitutes.python.formatting import format_watched
 from ..substitutes.python.lazy_containers import natively
 from ..substitutes.python.new_classes import made_class
+from ..substitutes.python.shown_addresses import is_known_text
 from ..substitutes.python.unread_texts import as_unread
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import const
@@ -259,7 +260,7 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     ):  # of C code, outside
         raise Interrupt("callable-on-handle", describe(callable_))
     result = _core.natively(callable_, args, kwargs)
-    if _core.shows_address(result):
+    if _core.shows_address(result) and not (is_a(result, str) and is_known_text(session, result)):
         raise Interrupt("unknown-callable", f"{describe(callable_)} (the text shows an address)")
     return as_unread(session, result)
 

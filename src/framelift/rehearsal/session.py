@@ -42,6 +42,7 @@ from ..substitutes.numbers.pure_calls import taken_by_c_code
 from ..substitutes.python import abstract_classes, frame_access, python_warnings
 from ..substitutes.python.identity import hashed_parts, same_object
 from ..substitutes.python.mappings import as_dict
+from ..substitutes.python.shown_addresses import known_text
 from ..vocabulary.class_reads import flags_of, has_member, module_of, name_of, qualname_of
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.origins import Origin, arg, const
@@ -91,6 +92,8 @@ class Session:
         self.has_texts = False  # there are texts that nobody has read
         self.fullgraph = False  # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()  # numbers that came from where objects made inside lie in memory
+        self.pinned_addresses: set[int] = set()  # of external objects, shown in texts
+        self.registered_classes: list[type] = []  # made inside, and registered at external abstract classes
         self.is_stopped = False  # the exit is a break: the frame is resumed after it
         self.notes: dict[Any, Any] = {}  # what substitutes remember for the length of the rehearsal
         self.point: Point | None = None  # where the root was stopped
@@ -436,8 +439,7 @@ class Session:
     def read_texts(self) -> None:
         knowledge_of(self.function.__code__).reads_texts = True
 
-    def shows_address(self, text: str) -> NoReturn:
-        raise Interrupt("unknown-callable", "a text (it shows an address)")
+    shows_address = known_text
 
     def note_order(self, elements: Any) -> None:
         """A set is about to be walked, maybe by C code: its order follows from the addresses of its elements."""

@@ -176,6 +176,13 @@ def _reads_as_itself(names: Any, usual: Any) -> bool:
     return names is usual or names is builtins
 
 
+def _is_refused(source: Any) -> bool:
+    """Whether exec() and eval() refuse to run this: code that needs a closure, or an object that is no source."""
+    if type(source) is types.CodeType:
+        return bool(source.co_freevars)
+    return is_leaf(source) and not is_a(source, (str, bytes))
+
+
 @substitute(exec)
 def _exec(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def bound(source: Any, globals_: Any = None, locals_: Any = None, /, *, closure: Any = None) -> None:
@@ -184,7 +191,9 @@ def _exec(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         code = source
         if type(source) in (str, bytes):
             code = _made(session, source, "<string>", "exec", caller().f_code.co_flags & _FUTURE, -1)
-        if type(code) is not types.CodeType or code.co_freevars:
+        if _is_refused(code):
+            return callable_(code, {}, {})  # raises
+        if type(code) is not types.CodeType:
             raise Interrupt("unsupported-code", "exec() of other than text or plain code")
         where, names = _namespaces(session, "exec", globals_, locals_, _binds(code))
         _run(session, code, where, names)
@@ -195,7 +204,9 @@ def _exec(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 @substitute(eval)
 def _eval(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(source: Any, globals_: Any = None, locals_: Any = None, /) -> Any:
-        if type(source) is types.CodeType and not source.co_freevars:
+        if _is_refused(source):
+            return callable_(source, {}, {})  # raises
+        if type(source) is types.CodeType:
             return _value_of(session, source, globals_, locals_)
         if type(source) is not str:
             raise Interrupt("unsupported-code", "eval() of other than text")

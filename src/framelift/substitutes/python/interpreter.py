@@ -147,11 +147,13 @@ def _check_handled_inside(session: Session, error: BaseException | None) -> None
         session.world.guard(const(sys.exc_info), "CHECK", (lambda ask: ask()[1] is None, "() is empty"))
         return
     trace = error.__traceback__
-    frame: types.FrameType | None = trace.tb_frame if trace is not None else None
-    while frame is not None:
-        if is_beginning(frame.f_code):
-            return
-        frame = frame.f_back
+    while trace is not None:  # one of them may be a generator's, which waits outside of all frames
+        frame: types.FrameType | None = trace.tb_frame
+        while frame is not None:
+            if is_beginning(frame.f_code):
+                return
+            frame = frame.f_back
+        trace = trace.tb_next
     raise Interrupt("unsupported-code", "the exception that the caller of the compiled function handles")
 
 

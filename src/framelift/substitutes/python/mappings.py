@@ -13,10 +13,12 @@ from ... import _core
 from ..._core import is_a
 from ...boundary.world import World
 from ...calls.call_tables import substitute
+from ...calls.frame_views import caller, frame_locals
 from ...calls.pure import lookup
-from ...vocabulary.class_reads import dictoffset_of
+from ...vocabulary.class_reads import bases_of
 from ...vocabulary.reasons import Interrupt
 from ..numbers.number_attributes import SYMBOLIC
+from .basics import exactly
 from .lazy_containers import own_method
 
 if TYPE_CHECKING:
@@ -77,8 +79,10 @@ substitute(collections.defaultdict)(_handler(1))
 @substitute(dir)
 def _dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The names of an object: its own, and those of its classes in order."""
-    if len(args) != 1 or kwargs:
-        raise Interrupt("unknown-callable", "dir")
+    if len(args) > 1 or kwargs:
+        return callable_(*args, **kwargs)  # raises
+    if not args:
+        return sorted(frame_locals(session, caller()))
     (obj,) = args
     world = session.world
     if is_a(obj, type):
@@ -92,17 +96,46 @@ def _dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
         return sorted(_core.captured(own, (obj,), None))
     if is_a(obj, types.ModuleType):
         table = _core.read(obj, "__dict__")
-        return sorted(_core.captured(table["__dir__"], (), None) if "__dir__" in table else table.copy())
-    claimed = _core.read(obj, "__class__")  # as CPython does: an object may say another class
-    names = dict.fromkeys(_names_of_class(world, claimed)) if is_a(claimed, type) else {}
-    if dictoffset_of(type(obj)) or hasattr(obj, "__dict__"):
-        names.update(dict.fromkeys(_core.read(obj, "__dict__").copy()))
-    return sorted(names)
+        if not is_a(table, dict):
+            return _core.natively(callable_, args, None)  # raises
+        if "__dir__" in table:
+            return sorted(_core.captured(table["__dir__"], (), None))
+        return sorted(_core.captured(list, (table,), None))
+    if own is not object.__dir__:  # of a C type
+        if _core.is_external(obj):
+            raise Interrupt("callable-on-handle", "dir")
+        return sorted(_core.natively(own, (obj,), None))
+    return sorted(_names_of(world, obj))
+
+
+def _names_of(world: World, obj: Any) -> dict[str, None]:
+    own, claimed = _read_or_none(obj, "__dict__"), _read_or_none(obj, "__class__")  # which may be anything
+    names = dict.fromkeys(own.copy()) if is_a(own, dict) else {}
+    if is_a(claimed, type):
+        names.update(_names_of_class(world, claimed))
+    return names
+
+
+@substitute(object.__dir__)
+@exactly(1)
+def _object_dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    (obj,) = args
+    if is_a(obj, (type, types.ModuleType)) or type(obj) in SYMBOLIC:
+        raise Interrupt("callable-on-handle", "object.__dir__")
+    return list(_names_of(session.world, obj))
+
+
+def _read_or_none(obj: Any, name: str) -> Any:
+    try:
+        return _core.read(obj, name)
+    except AttributeError:
+        return None
 
 
 def _names_of_class(world: World, cls: type) -> dict[str, None]:
-    names: dict[str, None] = {}
+    """The names in a class and its bases, in the order in which CPython goes through them."""
     world.note_order(cls)
-    for base in type.__dict__["__mro__"].__get__(cls):
-        names.update(dict.fromkeys(_core.read(base, "__dict__").copy()))
+    names = dict.fromkeys(_core.read(cls, "__dict__").copy())
+    for base in bases_of(cls):
+        names.update(_names_of_class(world, base))
     return names

@@ -1,0 +1,85 @@
+"""Texts that show addresses: those of external objects are facts, guarded by identity; those of objects made inside are
+not known.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+import framelift
+from support import check, compiled, counts
+
+
+def first(x):
+    return x
+
+
+def second(x):
+    return x
+
+
+class Plain:
+    """Its text is object's own."""
+
+
+def test_the_text_of_an_external_function() -> None:
+    def f(x):
+        text = f"{first!r} %r {first}" % first
+        return x + text.count("first") + len(repr([first])) - len(repr(functools.partial(first, 1))), text
+
+    x = torch.ones(2)
+    c = framelift.compile(f, backend="eager")
+    for _ in range(2):
+        assert c(x)[1] == f(x)[1] and torch.equal(c(x)[0], f(x)[0])
+    check(lambda x: x + len(repr(first)), torch.ones(2))
+
+
+def test_another_function_or_name_is_another_text() -> None:
+    held = [first]
+
+    def f(x):
+        return x + 1, repr(held[0])
+
+    c = framelift.compile(f, backend="eager")
+    x = torch.ones(2)
+    assert c(x)[1] == repr(first)
+    held[0] = second
+    assert c(x)[1] == repr(second)
+    second.__qualname__ = "renamed"
+    try:
+        assert c(x)[1] == repr(second) and "renamed" in c(x)[1]
+    finally:
+        second.__qualname__ = "second"
+    assert c(x)[1] == repr(second)
+
+
+def test_the_text_of_external_objects_inside_containers() -> None:
+    def f(x, p):
+        return x + 1, repr([p])
+
+    c = framelift.compile(f, backend="eager")
+    x, one, other = torch.ones(2), Plain(), Plain()
+    assert c(x, one)[1] == repr([one]) and c(x, other)[1] == repr([other]) and c(x, one)[1] == repr([one])
+    Plain.__qualname__ = "Renamed"
+    try:
+        assert c(x, one)[1] == repr([one])
+    finally:
+        Plain.__qualname__ = "Plain"
+
+
+def test_addresses_of_objects_made_inside_are_not_known() -> None:
+    def f(x):
+        return x + 1, repr([Plain()])
+
+    def g(x):
+        def inner():
+            return 1
+
+        return x + 1, f"{inner}"
+
+    for program in (f, g):
+        before = counts().total_breaks
+        text = compiled(program)(torch.ones(2))[1]
+        assert " at 0x" in text and counts().total_breaks > before
