@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import queue
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
@@ -130,3 +133,37 @@ def test_one_capture_per_signature() -> None:
 
         in_threads(work, 8)
         assert framelift.stats()["captures"] == len(inputs) == len(compiled._compiled.entries)
+
+
+@pytest.mark.parametrize("times, captures", [(1, 1), (100, 0)])
+def test_another_thread_changes_what_was_read(times: int, captures: int) -> None:
+    box = types.SimpleNamespace(name="x")
+    end = threading.Event()
+    changes = queue.SimpleQueue[bool]()
+    changed = threading.Event()
+
+    def change() -> None:
+        while changes.get():
+            box.name += "x"
+            changed.set()
+        end.wait(30)
+
+    def backend(graph_module: Any, _inputs: Any) -> Any:
+        if len(box.name) <= times:
+            changed.clear()
+            changes.put(True)
+            changed.wait(30)
+        return graph_module.forward
+
+    other = threading.Thread(target=change)
+    other.start()
+    try:
+        compiled = framelift.compile(lambda x: x * len(box.name), backend=backend)
+        for _ in range(3):
+            got = compiled(torch.ones(2))
+            assert torch.equal(got, torch.ones(2) * len(box.name))
+        assert len(compiled.entries) == captures
+    finally:
+        changes.put(False)
+        end.set()
+        other.join()

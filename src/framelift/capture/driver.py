@@ -168,9 +168,9 @@ class Driver:
             self.hooks.failed(why, function.__code__)
             modules = len(sys.modules)
             made = self._captured(function, locals_, root, miss, pool)
-            if made is not None and len(sys.modules) > modules and made[0] is not None:
+            if made is not None and made[0] is not None and made[0].program.check(locals_) is not None:
                 # torch and backends import modules of theirs as they are needed, which register themselves
-                if made[0].program.check(locals_) is not None:
+                if len(sys.modules) > modules or _other_threads_run():
                     made = self._captured(function, locals_, root, miss, pool)
             if made is None:
                 return False
@@ -437,11 +437,23 @@ def _is_below_autograd() -> bool:
     return torch._C._dispatch_tls_is_dispatch_key_excluded("AutogradOther") and not torch.is_inference_mode_enabled()
 
 
+def _other_threads_run() -> bool:
+    """Whether another thread may have changed what was read since."""
+    return len(sys._current_frames()) > 1
+
+
 def _holds(entry: Entry, info: Capture, locals_: tuple[Any, ...]) -> bool:
     """Guards must hold for the very call they came from; where they do not, the entry is not used."""
     failure = entry.program.check(locals_)
     if failure is None:
         return True
+    if _other_threads_run():
+        topic("guards").info(
+            "%s runs eagerly, another thread changes what it reads: %s",
+            info.name,
+            explain(entry.program, failure, locals_),
+        )
+        return False
     text = (
         f"{info.name} was captured, but its guards do not hold for the very call they came from: "
         f"{explain(entry.program, failure, locals_)}"
