@@ -31,6 +31,7 @@ from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.torch_code import is_torch_function
+from .held_tensors import Held
 from .python.code_objects import optimizer_break
 
 if TYPE_CHECKING:
@@ -322,7 +323,13 @@ def _as_function(callable_: Any) -> Any:
 
 
 def nonstrict(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One node of the graph that takes the tensors among its arguments, wherever in them they are."""
+    """One node of the graph that takes the tensors among its arguments, wherever in them they are, and those that the
+    function holds.
+    """
+    return _flattened(session, callable_, args, kwargs, True)
+
+
+def _flattened(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inside: bool) -> Any:
     from torch.utils import _pytree as pytree
 
     UnwatchedReads.of(session.world).follow(callable_)
@@ -331,6 +338,9 @@ def nonstrict(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
         raise Interrupt("too-large", f"a container given to {_name(callable_)}")
     places = [i for i, leaf in enumerate(leaves) if session.is_stand_in(leaf)]
     others = [None if session.is_stand_in(leaf) else _outside(session, callable_, leaf) for leaf in leaves]
+    modules = [leaf for leaf in leaves if is_a(leaf, torch.nn.Module)]
+    held = Held(session, callable_, modules, inside)
+    putting = held.calling()
     shape: list[Any] = []
 
     def flat(*tensors: Any) -> Any:
@@ -338,12 +348,14 @@ def nonstrict(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
         for place, tensor in zip(places, tensors):
             given[place] = tensor
         inner_args, inner_kwargs = pytree.tree_unflatten(given, structure)
-        results, spec = pytree.tree_flatten(callable_(*inner_args, **inner_kwargs))
+        with putting(tensors[len(places) :]) as function:
+            results, spec = pytree.tree_flatten(function(*inner_args, **inner_kwargs))
         shape[:] = [spec, [None if is_a(r, torch.Tensor) else r for r in results]]
         return tuple(r for r in results if is_a(r, torch.Tensor))
 
     flat.__name__ = _name(callable_).rpartition(".")[2]
-    tensors = iter(session.recorder.record(OneNode(flat), tuple(leaves[i] for i in places), {}))
+    inputs = (*(leaves[i] for i in places), *held.tensors)
+    tensors = iter(session.recorder.record(OneNode(flat), inputs, {}))
     spec, values = shape
     return pytree.tree_unflatten([next(tensors) if value is None else value for value in values], spec)
 
@@ -364,7 +376,7 @@ def leaf(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 
     either.__qualname__ = _name(callable_)
     try:
-        return nonstrict(session, either, args, kwargs)
+        return _flattened(session, either, args, kwargs, False)
     finally:
         asking.clear()
 

@@ -177,7 +177,11 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
     "torch._dynamo.is_compiling": ("works", "", f"{_OWN}test_functions_that_are_not_redirected"),
     "torch._dynamo.is_dynamo_supported": ("torch", "", ""),
     "torch._dynamo.is_inductor_supported": ("torch", "", ""),
-    "torch._dynamo.leaf_function": ("works", "modules as arguments are for the backend eager alone", ""),
+    "torch._dynamo.leaf_function": (
+        "works",
+        "",
+        "surface/test_one_node_functions.py::test_modules_given_to_leaf_functions",
+    ),
     "torch._dynamo.override_cudagraphs": (
         "works",
         "",

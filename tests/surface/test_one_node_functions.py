@@ -1,0 +1,113 @@
+"""Functions that are one node of a graph (nonstrict_trace, leaf_function) and hold tensors of their own: modules among
+their arguments, variables of closures, global variables.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch._dynamo
+from torch._dynamo import decorators
+
+import framelift
+
+X = torch.ones(3)
+SCALE = torch.full((3,), 7.0)
+BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    with framelift.installed():
+        torch._dynamo.reset()
+        yield
+        torch._dynamo.reset()
+
+
+@BACKENDS
+def test_variables_are_inputs(backend):
+    weight = torch.ones(3, requires_grad=True)
+
+    @torch._dynamo.nonstrict_trace
+    def scaled(x):
+        return x * weight + SCALE
+
+    f = torch.compile(lambda x: scaled(x) + 1, backend=backend, fullgraph=True)
+    f(X).sum().backward()
+    assert torch.equal(weight.grad, X)
+    with torch.no_grad():
+        weight.mul_(4)
+    assert torch.equal(f(X), X * 4 + SCALE + 1) and len(f.entries) == 1
+
+
+@BACKENDS
+def test_parameters_of_modules_are_inputs(backend):
+    given, held = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+    offset = torch.ones(3)
+
+    @torch._dynamo.nonstrict_trace
+    def both(tree, x):
+        return tree["module"](x) + held(x) + offset
+
+    f = torch.compile(lambda x: both({"module": given}, x) * 2, backend=backend, fullgraph=True)
+    results = []
+    for call in (f, lambda x: (given(x) + held(x) + offset) * 2):
+        given.zero_grad(), held.zero_grad()
+        result = call(X)
+        result.sum().backward()
+        results.append([result.detach(), given.weight.grad, held.bias.grad])
+    for one, other in zip(*results):
+        torch.testing.assert_close(one, other)
+    assert type(given.weight) is torch.nn.Parameter and len(f.entries) == 1
+
+
+@BACKENDS
+@pytest.mark.skipif(not hasattr(decorators, "leaf_function"), reason="this torch has no leaf_function")
+def test_modules_given_to_leaf_functions(backend):
+    seen = []
+
+    @decorators.leaf_function
+    def leaf(module, x):
+        seen.append(x.sum().item())
+        return (module(x),)
+
+    if not hasattr(leaf, "_torchdynamo_leaf_mutates_args"):
+        pytest.skip("this torch cannot keep a leaf function whole")
+
+    @leaf.register_fake
+    def fake(module, x):
+        return (x.new_empty(module.weight.shape[0]),)
+
+    module = torch.nn.Linear(3, 3)
+    f = torch.compile(lambda x: leaf(module, x)[0] + 1, backend=backend, fullgraph=True)
+    f(X).sum().backward()
+    found = module.weight.grad
+    module.weight.grad = None
+    (module(X) + 1).sum().backward()
+    torch.testing.assert_close(found, module.weight.grad)
+    assert seen == [3.0] and len(f.entries) == 1
+
+
+@BACKENDS
+@pytest.mark.skipif(not hasattr(decorators, "leaf_function"), reason="this torch has no leaf_function")
+def test_buffers_that_leaf_functions_write(backend):
+    @decorators.leaf_function
+    def probe(x):
+        return (x,)
+
+    if not hasattr(probe, "_torchdynamo_leaf_mutates_args"):
+        pytest.skip("this torch cannot keep a leaf function whole")
+    written = {"module.running_mean", "module.running_var", "module.num_batches_tracked"}
+
+    @decorators.leaf_function(mutates_args=written)
+    def normed(module, x):
+        return (module(x),)
+
+    @normed.register_fake
+    def fake(module, x):
+        return (torch.empty_like(x),)
+
+    module, plain, x = torch.nn.BatchNorm1d(3), torch.nn.BatchNorm1d(3), torch.arange(15.0).reshape(5, 3)
+    result = torch.compile(lambda x: normed(module, x)[0], backend=backend, fullgraph=True)(x)
+    torch.testing.assert_close(result, plain(x))
+    torch.testing.assert_close(module.running_mean, plain.running_mean)
