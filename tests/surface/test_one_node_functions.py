@@ -4,6 +4,7 @@ their arguments, variables of closures, global variables.
 
 from __future__ import annotations
 
+import numpy
 import pytest
 import torch
 import torch._dynamo
@@ -111,3 +112,20 @@ def test_buffers_that_leaf_functions_write(backend):
     result = torch.compile(lambda x: normed(module, x)[0], backend=backend, fullgraph=True)(x)
     torch.testing.assert_close(result, plain(x))
     torch.testing.assert_close(module.running_mean, plain.running_mean)
+
+
+@BACKENDS
+def test_numpy_functions_of_tensors_with_gradients(backend):
+    @torch.compile(backend=backend, fullgraph=True)
+    @torch.compiler.wrap_numpy
+    def f(x, y):
+        return {"product": numpy.sum(x[:, :, None] * y[:, None, :], axis=(0, 1)), "sine": numpy.sin(x) + 1}
+
+    x, y = torch.arange(12.0).reshape(4, 3).requires_grad_(), torch.ones(4, 2)
+    found = f(x, y)
+    (found["product"].sum() + found["sine"].sum()).backward()
+    grad, x.grad = x.grad, None
+    ((x[:, :, None] * y[:, None, :]).sum() + (x.sin() + 1).sum()).backward()
+    torch.testing.assert_close(grad, x.grad)
+    plain = f(x.detach(), y)
+    torch.testing.assert_close(plain["product"], found["product"].detach())

@@ -63,7 +63,12 @@ def marks_of(tensor: torch.Tensor) -> tuple[Marks, frozenset[int], frozenset[int
         frozenset(dim % rank for name in names for dim in own.get(name, ()) if -rank <= dim < rank)
         for names in (_UNBACKED, (_MAYBE,), (_STATIC,))
     )
-    return Marks(dynamic, unbacked), maybe, static
+    special, bounds, shared, hints = (
+        {dim % rank: what for dim, what in own.get(name, {}).items() if -rank <= dim < rank and what}
+        for name in ("_specialize_on", "_dynamo_unbacked_bounds", "_dynamo_shape_ids", "_dynamo_hint_overrides")
+    )
+    conditions = {dim: tuple(what) for dim, what in special.items()}
+    return Marks(dynamic, unbacked, frozenset(), conditions, bounds, shared, hints), maybe, static
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +117,12 @@ class Dynamism:
         functions: bool = False,
         scalars: bool = False,
         general: bool = False,
+        special: dict[str, Any] | None = None,
     ) -> None:
         self.known = known
+        self.special = (
+            special if special is not None else {}
+        )  # places -> conditions on sizes with captures of their own
         self.everything = everything
         self.values = values or {}
         self.marks = marks
@@ -274,8 +283,13 @@ class Dynamism:
                 return _NONE, NO_MARKS
             strides, dims = self._strides(tensor, origin), self._dims(tensor, origin)
             unknown = self._unknown(tensor, dims)
+            special = self.special.get(str(origin)) if self.special else None
+            if special is not None:
+                return dims, Marks({}, unknown, strides, special)
             return dims, Marks({}, unknown, strides) if strides or unknown else NO_MARKS
         marks, maybe, static = marks_of(tensor)
+        if marks.special:
+            self.special[str(origin)] = marks.special
         asked = self._dims(tensor, origin) | maybe
         dims = frozenset(dim for dim in (asked - static) | set(marks.dynamic) | marks.unbacked if dim < _rank(tensor))
         return dims, replace(marks, strides=self._strides(tensor, origin))

@@ -166,6 +166,7 @@ def _with_written(attempts: Attempts, found: Found) -> Found:
             values=seen.values,
             read_fully=seen.read_fully,
             functions=True,
+            special=seen.special,
         )
     )
     if type(again.stop) is type(found.stop):

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _core, config
+from .._core import is_a
+from ..boundary.becomes.arrays import Array, array_over, tensor_of
 from ..bytecode import make_twin
+from ..graph.symbols.numbers import Int
 from ..substitutes.marks import disabled, forbidden, refusing
 from ..substitutes.python.code_objects import optimizer_break
 from ..vocabulary.reasons import Interrupt
@@ -105,6 +108,34 @@ def override_cudagraphs(session: Session, callable_: Any, args: tuple[Any, ...],
 _SILENT = frozenset({"CudagraphOverrideContextManager.__exit__"})
 
 
+def _as_array(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """torch.compiler.wrap_numpy gives a tensor to numpy's functions, with its history and wherever it is."""
+    facts = session.recorder.value_of(args[0]).facts
+    if facts.requires_grad or facts.device.type != "cpu":
+        return array_over(args[0])
+    return session.recorder.call(torch.Tensor.numpy, args, {})
+
+
+def _as_tensor(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What wrap_numpy makes of a resulting array."""
+    if is_a(args[0], Array):
+        tensor = tensor_of(args[0])
+        facts = session.recorder.value_of(tensor).facts
+        if facts.requires_grad or facts.device.type != "cpu":
+            return tensor
+    return _core.captured(torch.as_tensor, args, None)
+
+
+def _tune_for(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """torch._dynamo.override_optimization_hint: a fact for compilers, about a number that only the graph knows."""
+    number, value = (*args, *kwargs.values())
+    callable_(number.raw if is_a(number, Int) else number, value)
+
+
+#: the functions inside wrap_numpy, by what they call
+_ARRAYS = {"numpy": _as_array, "as_tensor": _as_tensor}
+
+
 def of_dynamo(code: types.CodeType) -> Any:
     """What the hook does with frames of a function in torch._dynamo's files."""
     if code.co_qualname == "graph_break":
@@ -115,6 +146,8 @@ def of_dynamo(code: types.CodeType) -> Any:
         return override_cudagraphs
     if code.co_qualname in _SILENT:
         return _nothing
+    if code.co_qualname.startswith("wrap_numpy.<locals>.wrap.<locals>.") and code.co_names[-1:]:
+        return _ARRAYS.get(code.co_names[-1]) or make_twin(code, _core.PROBES)
     if code.co_filename in _RUNTIME:
         return make_twin(code, _core.PROBES)
     if code.co_filename.startswith(DYNAMO + "mutation_guard"):
@@ -135,6 +168,7 @@ _BY_NAME: dict[str, Any] = {
     "patch_dynamo_config": _made_plainly,
     "override_cudagraphs": _made_plainly,
     "disable_nested_graph_breaks": _made_plainly,
+    "override_optimization_hint": _tune_for,
     "_set_stance": forbidden,
     "mark_static": _nothing,
     "graph_break": refusing("graph-break"),

@@ -48,6 +48,7 @@ class Learned:
         self.classes: dict[
             str, tuple[weakref.ref[type], int]
         ] = {}  # text of an origin -> the class that some function made, and its number there
+        self.special: dict[str, Any] = {}  # text of an origin -> conditions on sizes that have captures of their own
         self.read_fully: set[str] = set()  # texts of origins of dictionaries that are not read key by key
 
     def learn(self, world: World) -> None:
@@ -158,7 +159,7 @@ class Learned:
         """The same knowledge, for one more frame; but for what is reached from the parameter `without`."""
         made = Learned()
         made.values, made.changing = _outside(self.values, without), _outside(self.changing, without)
-        made.read_fully = set(self.read_fully)
+        made.read_fully, made.special = set(self.read_fully), _outside(self.special, without)
         return made
 
     def keep_static(self, place: str) -> None:
@@ -216,6 +217,7 @@ def dynamism_for(seen: Learned, dynamic: bool | None, scalars: bool = False, gen
         functions=True,
         scalars=scalars and automatic,
         general=general,
+        special=seen.special,
     )
 
 

@@ -154,7 +154,11 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
     ),
     "torch.compiler.save_cache_artifacts": ("torch", "Inductor's and AOTAutograd's", ""),
     "torch.compiler.set_enable_guard_collectives": ("refused", "ranks do not agree on hits and misses", ""),
-    "torch.compiler.wrap_numpy": ("works", "tensors that require gradients break the graph", ""),
+    "torch.compiler.wrap_numpy": (
+        "works",
+        "",
+        "surface/test_one_node_functions.py::test_numpy_functions_of_tensors_with_gradients",
+    ),
     **{
         f"torch._dynamo.{name}": ("works", "redirected", "")
         for name in (
@@ -187,7 +191,7 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
         "",
         "surface/test_backend_metadata.py::test_what_is_said_of_cuda_graphs",
     ),
-    "torch._dynamo.override_optimization_hint": ("works", "in eager mode; in captured code it breaks the graph", ""),
+    "torch._dynamo.override_optimization_hint": ("works", "", "surface/test_marked_sizes.py::test_sizes_to_tune_for"),
     "torch._dynamo.patch_dynamo_config": ("works", "capture_scalar_outputs and verbose act in captured code", ""),
     "torch._dynamo.register_hook_for_recompile_user_context": ("works", "", f"{_RECORDS}test_times_and_metrics"),
     "torch._dynamo.replay": ("refused", "a failure of a backend writes a repro file instead", ""),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -78,6 +78,12 @@ def _mark(tensor: torch.Tensor, name: str, entries: Iterable[Any]) -> None:
     tensor.__dict__.setdefault(name, set()).update(entries)
 
 
+def _note(tensor: torch.Tensor, name: str, dim: int, value: Any) -> None:
+    """A fact of one dimension, under the name that torch has for it."""
+    if value is not None:
+        tensor.__dict__.setdefault(name, {})[dim] = value
+
+
 def mark_dynamic(
     tensor: torch.Tensor,
     index: int | Iterable[int],
@@ -85,13 +91,13 @@ def mark_dynamic(
     min: int | None = None,
     max: int | None = None,
     hint_override: int | None = None,
-    specialize_on: Any = None,
+    specialize_on: Iterable[Callable[[Any], Any]] | None = None,
 ) -> None:
     """The size of this dimension changes: captures keep it symbolic, between `min` and `max`.
 
     A program that makes a constant of it, or that was captured for a part of the range only, is an error that
-    names the line (`exc.ConstraintViolation`).  `hint_override` and `specialize_on` are accepted for
-    compatibility.
+    names the line (`exc.ConstraintViolation`).  `hint_override` is the size that compilers tune for.  Sizes for
+    which one of the conditions `specialize_on` holds have a capture of their own, which relies on it.
 
     >>> import torch, framelift
     >>> framelift.mark_dynamic(torch.ones(4, 3), 0, min=2, max=64)
@@ -101,6 +107,9 @@ def mark_dynamic(
         _check_range(tensor.size(dim), dim, min, max)
     _mark(tensor, "_dynamo_dynamic_indices", dims)
     _mark(tensor, "_dynamo_dynamic_range", [_Range(dim, min, max) for dim in dims])
+    for dim in dims:
+        _note(tensor, "_dynamo_hint_overrides", dim, hint_override)
+        _note(tensor, "_specialize_on", dim, list(specialize_on) if specialize_on is not None else None)
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, index: int | Iterable[int]) -> None:
@@ -126,14 +135,29 @@ def mark_static(tensor: Any, index: int | Iterable[int] | None = None) -> Any:
     _mark(tensor, "_dynamo_static_indices", _each(tensor, _all(tensor) if index is None else index))
 
 
-def mark_unbacked(tensor: torch.Tensor, index: int | Iterable[int], *, strict: bool = False, **_ignored: Any) -> None:
+def mark_unbacked(
+    tensor: torch.Tensor,
+    index: int | Iterable[int],
+    hint_override: int | None = None,
+    strict: bool = False,
+    specialize_on: Iterable[Callable[[Any], Any]] | None = None,
+    shape_id: str | None = None,
+    min: int | None = None,
+    max: int | None = None,
+) -> None:
     """The size of this dimension decides nothing: a program that asks for it has a graph break; 0 and 1 are no special
-    cases.
+    cases.  It is between `min` and `max`; dimensions with one `shape_id` have one size.
 
     >>> import torch, framelift
     >>> framelift.mark_unbacked(torch.ones(4, 3), 0)
     """
-    _mark(tensor, "_dynamo_strict_unbacked_indices" if strict else "_dynamo_unbacked_indices", _each(tensor, index))
+    dims = _each(tensor, index)
+    _mark(tensor, "_dynamo_strict_unbacked_indices" if strict else "_dynamo_unbacked_indices", dims)
+    for dim in dims:
+        _note(tensor, "_dynamo_hint_overrides", dim, hint_override)
+        _note(tensor, "_specialize_on", dim, list(specialize_on) if specialize_on is not None else None)
+        _note(tensor, "_dynamo_shape_ids", dim, shape_id)
+        _note(tensor, "_dynamo_unbacked_bounds", dim, (min, max) if (min, max) != (None, None) else None)
 
 
 def mark_static_address(tensor: torch.Tensor, guard: bool = True) -> None:

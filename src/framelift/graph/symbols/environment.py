@@ -99,6 +99,8 @@ class Symbols:
         self.words: dict[str, str] = {}  # what the user calls a name: x.size(0), n
         self.promised: dict[str, str] = {}  # names the user declared dynamic -> words for the place
         self.bounds: dict[str, tuple[int | None, int | None]] = {}  # of these, the least and greatest size declared
+        self.shared: dict[str, tuple[torch.SymInt, int]] = {}  # unbacked sizes by the names that the program gave them
+        self.equal: list[tuple[str, str]] = []  # names of sizes that were declared to be equal
         self.refused: list[str] = []  # inputs that are not what the user declared
         self.lines: list[Any] = []  # for each guard of the environment, the user's line
         self.compiling = False  # the rehearsal is over: who asks now is the compiler
@@ -153,10 +155,49 @@ class Symbols:
             self.created.append(Created(str(symbol), "size", str(place.text), low, high))
         self.meanings[str(raw.node.expr)] = FromSize(tensor, dim)
         self.words[str(raw.node.expr)] = words
-        if dim in marks.dynamic:
+        if dim in marks.hints and hasattr(self.env, "var_to_hint_override"):  # torch 2.12 and later
+            self.env.var_to_hint_override[raw.node.expr] = marks.hints[dim]
+        if dim in marks.unbacked:
+            self._declared(raw, length, marks.bounds.get(dim, (None, None)), marks.shared.get(dim), words)
+        is_special = self._is_special(raw, length, marks.special.get(dim, ()))
+        if dim in marks.dynamic and not is_special:
             self.promised[str(raw.node.expr)] = words
             self.bounds[str(raw.node.expr)] = (low, high)
         return raw
+
+    def _declared(
+        self, raw: torch.SymInt, length: int, bounds: tuple[int | None, int | None], name: str | None, words: str
+    ) -> None:
+        """What the program said of an unbacked size is checked at every call."""
+        low, high = bounds
+        if low is not None and length < low or high is not None and length > high:
+            self.refused.append(f"{words} is {length}, but was marked unbacked {_span(low, high)}")
+        first, size = self.shared.setdefault(name, (raw, length)) if name is not None else (raw, length)
+        if size != length:
+            self.refused.append(f"{words} is {length}, but others of shape_id={name!r} are {size}")
+        if first is not raw:
+            self.equal.append((str(raw.node._expr), str(first.node._expr)))
+        with _off():
+            for holds in (
+                *([raw >= low] if low is not None else []),
+                *([raw <= high] if high is not None else []),
+                *([raw == first] if first is not raw else []),
+            ):
+                expect_true(holds)
+
+    def _is_special(self, raw: torch.SymInt, length: int, conditions: tuple[Callable[[Any], Any], ...]) -> bool:
+        """Whether one of the conditions that are to have captures of their own holds.  This capture relies on it, or on
+        none holding.
+        """
+        for condition in conditions:
+            holds = bool(condition(length))
+            with _off():
+                answer = condition(raw)
+                if is_a(answer, torch.SymBool):
+                    expect_true(answer if holds else torch.sym_not(answer))
+            if holds:
+                return True
+        return False
 
     def _strides(
         self, tensor: torch.Tensor, facts: Facts, size: list[Any], changing: frozenset[int], words: str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -107,6 +107,10 @@ class Marks:
     dynamic: dict[int, tuple[int | None, int | None]]
     unbacked: frozenset[int] = frozenset()
     strides: frozenset[int] = frozenset()  # whose stride was seen to change
+    special: Mapping[int, tuple[Callable[[Any], Any], ...]] = field(default_factory=dict)  # conditions with captures
+    bounds: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)  # of unbacked dimensions
+    shared: Mapping[int, str] = field(default_factory=dict)  # unbacked dimensions of one name have one size
+    hints: Mapping[int, int] = field(default_factory=dict)  # sizes that compilers are to tune for
 
 
 NO_MARKS: Marks = Marks({})

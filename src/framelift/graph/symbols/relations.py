@@ -312,6 +312,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     numbers = [f"{name}" for name, _ in places]
     unpack = [f"i{i}" for i in range(len(tensors))] + numbers
     conditions = _bounds(symbols, needed) + [text for text, _, _ in checks]
+    conditions += [f"{one} == {other}" for one, other in symbols.equal]
     conditions += [
         f"tensor_stride(i{_index(tensors, t)}, {dim}) == {_print(stride.node._expr)}" for t, dim, stride in stride_rows
     ]
