@@ -14,7 +14,8 @@ from ..bytecode.maker import original_of
 from ..bytecode.resume import Point
 from ..exits.entry import EntryPlan
 from ..graph.symbols.relations import Preamble
-from ..guards.kinds import PLAIN_TENSORS, Guard
+from ..graph.metadata.wrappers import is_wrapper
+from ..guards.kinds import Guard
 from ..recording.finished import Finished
 from ..substitutes.marks import constant
 from ..vocabulary.origins import Origin
@@ -60,6 +61,7 @@ class Kept:
     finished: Finished | None
     point: Point | None
     rest: dict[str, Any]
+    overrides: bool  # the graph has taken over what tensor subclasses do
     given: tuple[Any, ...]  # the entry's inputs in this call
     lines: Preamble | None  # that run before the graph
     numbers: Numbers | None  # that are symbolic in the graph
@@ -83,7 +85,7 @@ def record_of(
     """The record of a finished capture; raises `NotKept`.  `first` is the rehearsal that met a graph break, `lines` run
     before the graph, where numbers are symbolic, `metadata` is that of the nodes of bodies.
     """
-    _check_session(session, finished)
+    _check_session(session, plan, finished)
     identities = session.notes.get(Identities)
     writer = Writer(session.function, () if identities is None else identities.pinned)
     rows = [writer.guard(guard) for guard in guards]
@@ -101,6 +103,7 @@ def record_of(
         "symbols": None if finished is None or lines is None else _symbols(writer, session, lines, finished),
         "left_state": _calls(writer, finished.left_state if finished is not None else ()),
         "point": _point(session.point),
+        "overrides": bool(session.recorder.overrides),
         "rest": rest,
     }
     _check_code(session, writer)
@@ -110,19 +113,20 @@ def record_of(
     return {"objects": writer.objects, "origins": writer.origins, "places": list(writer.places), **data}
 
 
-def _check_session(session: Session, finished: Finished | None) -> None:
+def _check_session(session: Session, plan: EntryPlan | None, finished: Finished | None) -> None:
     """What an entry needs besides its plan and its graph, and is not written."""
     recorder = session.recorder
     transforms, inputs = (finished.transforms, finished.inputs) if finished is not None else (False, [])
+    tensors = [*inputs, *(plan.outputs if plan is not None else ())]
     declared = session.notes.get(constant)
     if declared is not None:
         raise NotKept("the program declares a result to be constant, in each process another one", declared)
     for there, what in (
-        (session.active_modes or recorder.overrides or session.leaves_modes, "modes or subclasses are overridden"),
+        (session.active_modes or session.leaves_modes, "torch function modes are active"),
         (recorder.drawing.used, "a generator of random numbers is an input"),
         (recorder.gradients.reached, "the graph adds to gradients"),
         (transforms, "function transforms"),
-        (any(type(one) not in PLAIN_TENSORS for one in inputs), "an input is of a tensor subclass"),
+        (any(is_wrapper(type(one)) for one in tensors), "a tensor holds others"),
     ):
         if there:
             raise NotKept(what)
@@ -149,7 +153,7 @@ def _plan(writer: Writer, plan: EntryPlan) -> list[Any]:
     constants = {}
     for name, value in plan.constants.items():
         constants[name] = writer.value(value)
-    return [plan.source, constants, len(plan.outputs), plan.acts]
+    return [plan.source, constants, len(plan.outputs), plan.acts, [[i, writer.object(cls)] for i, cls in plan.classes]]
 
 
 def _calls(writer: Writer, calls: Any) -> list[Any]:
@@ -202,15 +206,16 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     values = tuple([reader.fetch(one) for one in record["inputs"]])
     lines = None if record["lines"] is None else preamble_from(reader, record["lines"], record["inputs"])
     if record["plan"] is None:
-        return Kept(None, None, at, record["rest"], values, lines, None)
+        return Kept(None, None, at, record["rest"], record["overrides"], values, lines, None)
     numbers = None if record["symbols"] is None or lines is None else Numbers(reader, record["symbols"], lines.tensors)
-    source, constants, outputs, acts = record["plan"]
+    source, constants, outputs, acts, classes = record["plan"]
     plan = EntryPlan(
         source,
         {name: reader.value(data) for name, data in constants.items()},
         (None,) * outputs,
         tuple([reader.origin(one) for one in record["externals"]]),
         acts,
+        classes=tuple([(i, reader.object(number)) for i, number in classes]),
     )
     finished = Finished(
         graph_module=graph_of(reader, record["graph"], numbers),
@@ -222,4 +227,4 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     given = finished.inputs if finished.arguments is None else finished.arguments
     if len(finished.graph_module.graph.find_nodes(op="placeholder")) != len(given):
         raise NotMine("its graph has other inputs")
-    return Kept(plan, finished, at, record["rest"], values, lines, numbers)
+    return Kept(plan, finished, at, record["rest"], record["overrides"], values, lines, numbers)

@@ -25,7 +25,7 @@ from .refusals import NotMine
 __all__ = ["FORMAT", "folder", "forget", "read_note", "records", "used", "user_key", "write", "write_note"]
 
 #: how records are written; to be raised when that changes
-FORMAT = "framelift capture 5"
+FORMAT = "framelift capture 6"
 _HEAD = FORMAT.encode() + b"\n"
 _DIGITS = 64  # of the HMAC
 _SECRET = 32  # bytes of the user's key

@@ -49,7 +49,6 @@ from .records.user_names import MODULE_CALLS
 from .sharing import Settings
 
 if TYPE_CHECKING:
-    from ..bytecode.resume import Point
     from ..cache.capture_record import Kept
     from ..cache.symbol_data import Numbers
     from ..exits.entry import EntryPlan
@@ -140,7 +139,7 @@ def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None)
     if kept.plan is None or kept.finished is None:
         info.replayable = kept.rest["raises"] is not None
         return _plain_entry(kept.lines, info, kept.rest["raises"])[0]
-    plan, finished, session = kept.plan, kept.finished, cast("Session", _Over(kept.point, kept.numbers))
+    plan, finished, session = kept.plan, kept.finished, cast("Session", _Over(kept))
     info.interim, info.operations, info.general = None, finished.n_ops, kept.rest["general"]
     graph = None
     if finished.n_ops or plan.outputs:
@@ -171,12 +170,13 @@ def _check_relations(numbers: Numbers | None, lines: Preamble) -> None:
 
 class _Over:
     """What the stages ask a session, for a rehearsal that was over long ago.  Rehearsals with any of this are not
-    kept, but for symbolic `numbers`.
+    kept, but for symbolic numbers and overriding subclasses.
     """
 
-    def __init__(self, point: Point | None, numbers: Numbers | None) -> None:
-        self.point = point
-        self.active_modes = self.leaves_modes = self.overrides = self.reached = ()
+    def __init__(self, kept: Kept) -> None:
+        numbers = kept.numbers
+        self.point, self.overrides = kept.point, kept.overrides
+        self.active_modes = self.leaves_modes = self.reached = ()
         self.symbols, self.used = None if numbers is None else numbers.symbols, False
         self.input_facts = dict if numbers is None else numbers.input_facts
         self.recorder = self.drawing = self.gradients = self

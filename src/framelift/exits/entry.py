@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..exc import InternalError
+from ..overriding.subclasses import classes_of
 from ..vocabulary.origins import Origin
 from . import arrays, callables, classes, iterators, numbers  # noqa: F401  (registers their recipes)
 from .effects import effect_statement, merged
@@ -36,7 +37,8 @@ __all__ = ["PLAIN", "EntryPlan", "build_entry", "plan_raise", "plan_return"]
 class EntryPlan:
     """What an entry needs: its source, the constants the source names, the graph's outputs in order, the externals.
 
-    `acts`: it changes objects of the program, beside what the graph does; `changed`: where these are.
+    `acts`: it changes objects of the program, beside what the graph does; `changed`: where these are.  `classes`: the
+    outputs that are of classes that override torch functions.
     """
 
     source: str
@@ -45,6 +47,7 @@ class EntryPlan:
     externals: tuple[Origin, ...]
     acts: bool = False
     changed: tuple[str, ...] = ()
+    classes: tuple[tuple[int, type], ...] = ()
 
     def __str__(self) -> str:
         return self.source
@@ -107,7 +110,8 @@ def _plan(walk: Walk, body: list[str], changed: tuple[str, ...]) -> EntryPlan:
     source = "\n    ".join(["def entry(inputs, externals):", *head, *body]) + "\n"
     words = set(re.findall(r"\w+", source))
     constants = {name: value for name, value in walk.constants.items() if name in words}
-    return EntryPlan(source, constants, tuple(walk.outputs), tuple(walk.externals), bool(changed), changed)
+    made = tuple(walk.outputs)
+    return EntryPlan(source, constants, made, tuple(walk.externals), bool(changed), changed, classes_of(made))
 
 
 def _targets(letter: str, count: int) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from ..rehearsal.session import Session
 
-__all__ = ["call_override", "overriding", "plain_examples", "with_types"]
+__all__ = ["call_override", "classes_of", "overriding", "plain_examples", "with_types"]
 
 _plain = torch.Tensor.as_subclass
 _disabled = torch._C._disabled_torch_function_impl
@@ -186,10 +186,18 @@ def _of_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
         torch._C._set_grad_enabled(False)
 
 
-def with_types(graph: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., Any]:
-    """`graph`, for calls with tensors of the classes of `inputs`, and giving tensors of the classes of `outputs`."""
+def classes_of(outputs: Sequence[Any]) -> tuple[tuple[int, type], ...]:
+    """Which results of a graph are of classes that override torch functions."""
+    return tuple([(i, type(tensor)) for i, tensor in enumerate(outputs) if is_overriding(type(tensor))])
+
+
+def with_types(
+    graph: Callable[..., Any], inputs: Sequence[Any], gives: Sequence[tuple[int, type]]
+) -> Callable[..., Any]:
+    """`graph`, for calls with tensors of the classes of `inputs`, and giving tensors of the classes that `classes_of`
+    found.
+    """
     takes = [i for i, tensor in enumerate(inputs) if is_overriding(type(tensor))]
-    gives = [(i, type(tensor)) for i, tensor in enumerate(outputs) if is_overriding(type(tensor))]
     if not takes and not gives:
         return graph
 

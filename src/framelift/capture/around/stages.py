@@ -161,7 +161,7 @@ AROUND_GRAPH: tuple[Stage[Graph], ...] = (
     Stage(
         "subclasses",
         lambda c: True,  # with_types looks at the classes
-        lambda graph, c: with_types(graph, c.finished.arguments or c.finished.inputs, c.plan.outputs),
+        lambda graph, c: with_types(graph, c.finished.arguments or c.finished.inputs, c.plan.classes),
     ),
     Stage(
         "writes counted",
