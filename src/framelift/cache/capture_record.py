@@ -13,13 +13,13 @@ from ..boundary.facts.identities import Identities
 from ..bytecode.maker import original_of
 from ..bytecode.resume import Point
 from ..exits.entry import EntryPlan
-from ..graph.symbols.relations import Preamble
 from ..graph.metadata.wrappers import is_wrapper
+from ..graph.symbols.relations import Preamble
 from ..guards.kinds import Guard
 from ..recording.finished import Finished
 from ..substitutes.marks import constant
 from ..vocabulary.origins import Origin
-from ..vocabulary.own_code import is_own_code
+from ..vocabulary.own_code import is_captured_function, is_own_code
 from .graph_data import Metadata, graph_data, graph_of
 from .plain_values import leaf_data, leaf_of
 from .record_reader import Reader
@@ -35,9 +35,7 @@ __all__ = ["Guards", "Kept", "guards_of", "is_for_other_sizes", "record_of", "re
 
 #: fields of Finished that are plain values
 _FINISHED = tuple(
-    field.name
-    for field in fields(Finished)
-    if field.name not in ("graph_module", "inputs", "arguments", "left_state", "transforms")
+    field.name for field in fields(Finished) if field.name not in ("graph_module", "inputs", "arguments", "left_state")
 )
 
 
@@ -109,14 +107,15 @@ def record_of(
     _check_code(session, writer)
     if first is not session:
         ran = [original_of(twin) for twin, *_ in first.times]
-        data["sources"] = source_rows([code for code in ran if not writer.covers(code) and not is_own_code(code)])
+        known = (writer.covers, is_own_code, is_captured_function)
+        data["sources"] = source_rows([code for code in ran if not any(knows(code) for knows in known)])
     return {"objects": writer.objects, "origins": writer.origins, "places": list(writer.places), **data}
 
 
 def _check_session(session: Session, plan: EntryPlan | None, finished: Finished | None) -> None:
     """What an entry needs besides its plan and its graph, and is not written."""
     recorder = session.recorder
-    transforms, inputs = (finished.transforms, finished.inputs) if finished is not None else (False, [])
+    inputs = finished.inputs if finished is not None else []
     tensors = [*inputs, *(plan.outputs if plan is not None else ())]
     declared = session.notes.get(constant)
     if declared is not None:
@@ -125,7 +124,6 @@ def _check_session(session: Session, plan: EntryPlan | None, finished: Finished 
         (session.active_modes or session.leaves_modes, "torch function modes are active"),
         (recorder.drawing.used, "a generator of random numbers is an input"),
         (recorder.gradients.reached, "the graph adds to gradients"),
-        (transforms, "function transforms"),
         (any(is_wrapper(type(one)) for one in tensors), "a tensor holds others"),
     ):
         if there:
@@ -136,7 +134,7 @@ def _check_code(session: Session, writer: Writer) -> None:
     """All code that was rehearsed is known by its hash, and asks for no hash itself."""
     for twin, *_ in session.times:
         code = original_of(twin)
-        if not writer.covers(code) and not is_own_code(code):
+        if not writer.covers(code) and not is_own_code(code) and not is_captured_function(code):
             raise NotKept("code was rehearsed that no guard names", f"{code.co_qualname} ({code.co_filename})")
         if "__hash__" in code.co_names or "__hash__" in code.co_consts:
             raise NotKept("the program asks for what each process has of its own", f"__hash__ in {code.co_qualname}")

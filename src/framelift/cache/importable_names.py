@@ -36,6 +36,7 @@ _HOMES = (
     "builtins",
 )
 _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)
 _GLOBALS = "*"  # the path of a module's globals
 #: Python's classes that `types` names otherwise than they do themselves, and those that no module names
 _IN_TYPES = {cls: name for name, cls in vars(types).items() if is_a(cls, type) and module_of(cls) == "builtins"}
@@ -136,6 +137,8 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
         yield obj.__module__, obj.__name__
         for home in _HOMES:
             yield home, obj.__name__
+    elif type(obj) in _DESCRIPTORS:
+        yield module_of(obj.__objclass__), f"{qualname_of(obj.__objclass__)}.{obj.__name__}"
     elif type(obj) is functools._lru_cache_wrapper:
         yield vars(obj).get("__module__"), vars(obj).get("__qualname__")
     elif obj is torch._tensor_str.PRINT_OPTS:

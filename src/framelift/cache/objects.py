@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import enum
 import functools
+import inspect
 import sys
 import types
 import weakref
@@ -36,7 +37,7 @@ from ..vocabulary.class_reads import (
 from ..vocabulary.torch_code import is_torch_class
 from .called_operators import operator_facts
 from .code_hash import code_hash
-from .importable_names import module_name, space_name
+from .importable_names import module_name, name_for, space_name
 from .refusals import NotKept
 
 __all__ = ["Facts", "facts_of"]
@@ -55,6 +56,7 @@ class Facts(NamedTuple):
 
 #: flags of a class that say what was done with it so far: its version is valid, it is ready
 _PASSING = 1 << 19 | 1 << 12 | 1 << 13
+_TUPLE_FIELD: type = type(vars(inspect.FullArgSpec)["args"])  # an item of a named tuple
 _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
 #: functions whose answers belong to one process
 _OF_THE_PROCESS = (hash, id)
@@ -157,6 +159,14 @@ def _operator(obj: Any) -> Facts:
     return Facts("operator", operator_facts(obj))
 
 
+def _frozen_set(obj: frozenset[Any]) -> Facts:
+    """A set of functions and classes, by their names: these say which objects they are, in an order."""
+    names = [name_for(one) for one in obj]
+    if None in names:
+        raise NotKept("a set holds objects without a name")
+    return Facts("frozen set", sorted(names, key=repr))
+
+
 def _is_ufunc(obj: Any) -> bool:
     """Whether it is one of numpy's own functions on arrays."""
     numpy = sys.modules.get("numpy")
@@ -176,9 +186,11 @@ FORMS: dict[type, Callable[[Any], Facts]] = {
     types.MemberDescriptorType: _descriptor,
     types.ClassMethodDescriptorType: _descriptor,
     property: _property,
+    frozenset: _frozen_set,
     _VARIABLE_FUNCTIONS: lambda obj: Facts("functions of torch", []),
     functools._lru_cache_wrapper: _lru_cache,
     weakref.ref: _reference,
+    _TUPLE_FIELD: lambda obj: Facts("field", [obj.__reduce__()[1][0]]),
     staticmethod: _wrapped,
     classmethod: _wrapped,
     torch._ops.OpOverload: _operator,

@@ -7,7 +7,15 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["FRAMELIFT", "begins_rehearsal", "is_beginning", "is_own_code", "own_file"]
+__all__ = [
+    "FRAMELIFT",
+    "begins_rehearsal",
+    "captured_functions",
+    "is_beginning",
+    "is_captured_function",
+    "is_own_code",
+    "own_file",
+]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 #: the folder of framelift's files, with the separator behind it
@@ -22,6 +30,30 @@ def own_file(*parts: str) -> str:
 def is_own_code(code: types.CodeType) -> bool:
     """Whether a code object was written in one of framelift's files."""
     return code.co_filename.startswith(FRAMELIFT)
+
+
+#: code that framelift gives to programs, by id
+_GIVEN: dict[int, types.CodeType] = {}
+
+
+def captured_functions(source: str, file: str) -> dict[str, Any]:
+    """Functions of framelift's that are captured code, by name: under a file name of their own, since frames of
+    framelift's files are none.
+    """
+    code = compile(source, file, "exec", dont_inherit=True)
+    pending = [code]
+    while pending:
+        one = pending.pop()
+        _GIVEN[id(one)] = one
+        pending += [value for value in one.co_consts if type(value) is types.CodeType]
+    space: dict[str, Any] = {}
+    exec(code, space)
+    return space
+
+
+def is_captured_function(code: types.CodeType) -> bool:
+    """Whether this is code of such a function."""
+    return id(code) in _GIVEN
 
 
 #: the code of functions below whose frames captured code runs, by id: the hash of a code object reads all of it

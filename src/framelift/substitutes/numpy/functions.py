@@ -27,6 +27,7 @@ from ...overriding.modes import is_overridden, torch_call
 from ...recording.rules.special_cases import RULES
 from ...vocabulary.class_reads import module_of, name_of
 from ...vocabulary.origins import const
+from ...vocabulary.own_code import captured_functions
 from ...vocabulary.reasons import Interrupt
 from .answers import Differs, ask, shown
 
@@ -200,8 +201,7 @@ def numpy_frame(session: Session, function: Any, args: tuple[Any, ...], kwargs: 
 
 #: numpy's iterator takes the rows one by one, so a write to the array in between is seen.  It is captured code, so it
 #: cannot stand in a file of framelift's.
-_SPACE: dict[str, Any] = {}
-exec(compile("def rows(array):\n    for i in range(len(array)):\n        yield array[i]\n", "<numpy>", "exec"), _SPACE)
+_SPACE = captured_functions("def rows(array):\n    for i in range(len(array)):\n        yield array[i]\n", "<numpy>")
 
 
 def _attribute(name: str, owner: Any, *args: Any, **kwargs: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ...calls.call_tables import substitute
+from ...vocabulary.own_code import captured_functions
 from .lazy_containers import natively
 
 if TYPE_CHECKING:
@@ -48,18 +49,14 @@ CALLBACKS: tuple[tuple[Any, int | None, str | None], ...] = (
 
 _FREE = frozenset({1, 5, 6, 8})  # Kind in csrc/calls.cpp: Pure, Higher, Bound, Native
 
-# Not framelift's own file, so that its frames are captured code.
-_scope: dict[str, Any] = {}
-exec(
-    compile(
-        (
-            "def watch(callback):\n    def call(*args, **kwargs):\n        return callback(*args, **kwargs)\n "
-            "   return call\n"
-        ),
-        "<callback>",
-        "exec",
-    ),
-    _scope,
+_scope = captured_functions(
+    """\
+def watch(callback):
+    def call(*args, **kwargs):
+        return callback(*args, **kwargs)
+    return call
+""",
+    "<callback>",
 )
 
 

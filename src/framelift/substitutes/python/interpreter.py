@@ -13,12 +13,13 @@ import re
 import sys
 import threading
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
 from ...calls.call_tables import substitute
-from ...guards.checks import gives, gives_none
+from ...guards.checks import check, gives, gives_none
 from ...vocabulary.origins import const
 from ...vocabulary.own_code import is_beginning
 from ...vocabulary.quiet_capture import quietly, thresholds
@@ -139,12 +140,18 @@ if hasattr(sys, "exception"):
         return found
 
 
+@check
+def _is_empty(ask: Callable[[], Any]) -> bool:
+    """No exception is handled."""
+    return ask()[1] is None
+
+
 def _check_handled_inside(session: Session, error: BaseException | None) -> None:
     """The exception must be one that captured code handles: a frame of the rehearsal caught it.  None: nor does the
     caller handle one.
     """
     if error is None:
-        session.world.guard(const(sys.exc_info), "CHECK", (lambda ask: ask()[1] is None, "() is empty"))
+        session.world.guard(const(sys.exc_info), "CHECK", (_is_empty, "() is empty"))
         return
     trace = error.__traceback__
     while trace is not None:  # one of them may be a generator's, which waits outside of all frames
