@@ -356,6 +356,8 @@ class Driver:
             )
         if keeper is not None:
             keeper.keep(made, origins, externals, info, lines)
+        if self.fullgraph and root and config.error_on_dynamo_callback_in_fullgraph_compiled_code:
+            run = policy.alone(run)
         return _core.Entry(program, run, info, replayable=info.replayable), info
 
     def _keeper(

@@ -25,7 +25,7 @@ from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.torch_code import TORCH, is_python_file
 from .dynamo_functions import DYNAMO, of_dynamo
 
-__all__ = ["is_left_out", "muted", "prepare", "resolve_code", "skip_code", "skipped"]
+__all__ = ["is_left_out", "muted", "prepare", "resolve_code", "skip_code", "skip_files", "skipped"]
 
 #: files whose functions are for programs; in captured code each needs a handler
 _PUBLIC = frozenset(
@@ -74,6 +74,8 @@ def resolve_code(code: types.CodeType) -> Any:
     handler = CODE_HANDLERS.get(code)
     if handler is not None:
         return handler
+    if _skipped_files and code.co_filename.startswith(tuple(_skipped_files)):
+        return f"disallowed|{code.co_qualname}"
     handlers = _handlers().get(code)
     if (
         handlers is None
@@ -174,9 +176,23 @@ def is_left_out(code: types.CodeType) -> bool:
 _ONLY = os.environ.get("TORCHDYNAMO_DEBUG_FUNCTION", "")
 
 
+_skipped_files: list[str] = []
+
+
+def skip_files(path: str) -> None:
+    """Functions of this file, or of the files of this folder, end the capture where they are called, and run eagerly;
+    what they call may be captured.
+    """
+    if path not in _skipped_files:
+        _skipped_files.append(path)
+        _core.forget_verdicts()
+
+
 def skipped(code: types.CodeType) -> bool:
     """Whether frames of this code run plainly when their caller could not be captured."""
     name = code.co_filename
+    if _skipped_files and name.startswith(tuple(_skipped_files)):
+        return True
     if name == _MODULE:
         return not code.co_qualname.startswith(_CALLS)
     if name.startswith(TORCH):

@@ -1,5 +1,6 @@
 """Parameters and buffers as attributes of the graph, where the program asks Inductor to freeze them
-(`torch._inductor.config.freezing`, without grad mode).
+(`torch._inductor.config.freezing`, without grad mode), or for tensors that are no arguments to be there
+(`config.install_free_tensors`).
 
 A compiler may then calculate with what they hold.  That they are the same tensors is guarded; that nobody writes to
 them is the program's promise.
@@ -15,6 +16,7 @@ import torch
 
 from .. import config
 from .._core import is_a
+from ..boundary.dynamism import is_argument
 from ..graph.metadata.facts import is_parameter
 from ..recording.recorder import Finished
 
@@ -28,14 +30,14 @@ def frozen(session: Session, finished: Finished) -> Finished:
     """The finished rehearsal with its parameters and buffers inside the graph module, if they are to be there."""
     options = sys.modules.get("torch._inductor.config")
     asked = config.prepare_freezing or options is not None and options.freezing
-    if not asked or torch._C.is_grad_enabled() or finished.mutated:
+    if not (config.install_free_tensors or asked and not torch._C.is_grad_enabled()) or finished.mutated:
         return finished
     module = finished.graph_module
     arguments = finished.inputs if finished.arguments is None else finished.arguments
     rest: list[Any] = []
     for node, given in zip(module.graph.find_nodes(op="placeholder"), arguments):
         record = session.world.memo.get(id(given)) if is_a(given, torch.Tensor) else None
-        if record is None or not _is_state(given, record.origin):
+        if record is None or not (_is_state(given, record.origin) or config.install_free_tensors and _is_free(record)):
             rest.append(given)
             continue
         session.world.guard(record.origin, "IS", given)
@@ -56,6 +58,11 @@ def frozen(session: Session, finished: Finished) -> Finished:
     return dataclasses.replace(
         finished, inputs=tensors, shared=(), arguments=None if finished.arguments is None else rest
     )
+
+
+def _is_free(record: Any) -> bool:
+    """Whether a tensor is reached from no argument."""
+    return not is_argument(record.origin)
 
 
 def _is_state(tensor: torch.Tensor, origin: Any) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from .records.user_names import MODULE_CALLS, Names, names_in
 
 __all__ = [
     "Asked",
+    "alone",
     "options_of_frame",
     "at_limit",
     "called",
@@ -70,7 +72,32 @@ def may_exchange(asked: Asked) -> bool:
     return _surroundings(asked)
 
 
+class _Running(threading.local):
+    fullgraph = 0  # graphs of fullgraph=True that this thread is in
+
+
+_running = _Running()
+
+
+def alone(run: Callable[..., Any]) -> Callable[..., Any]:
+    """`run`, during which nothing may be compiled (config.error_on_dynamo_callback_in_fullgraph_compiled_code)."""
+
+    def fullgraph(*args: Any) -> Any:
+        _running.fullgraph += 1
+        try:
+            return run(*args)
+        finally:
+            _running.fullgraph -= 1
+
+    return fullgraph
+
+
 def _surroundings(asked: Asked) -> bool:
+    if _running.fullgraph:
+        raise RuntimeError(
+            f"{asked.function.__qualname__} would be compiled while code that was compiled with fullgraph=True runs "
+            "(config.error_on_dynamo_callback_in_fullgraph_compiled_code)"
+        )
     if _fx_tracing():
         if config.error_on_nested_fx_trace and asked.root:
             raise RuntimeError(

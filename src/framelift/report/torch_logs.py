@@ -14,6 +14,7 @@ from torch._guards import CompileContext, compile_context
 
 from .. import config
 from ..capture.records.events import listen
+from ..vocabulary.break_kinds import FOLLOWS, kind_of
 from ..vocabulary.places import caret
 from .graphs import readable
 from .guards import guard_tree
@@ -36,8 +37,13 @@ def _break(capture: Capture) -> str:
         return ""
     return (
         f"Graph break in user code at {_where(capture)}\nGraph Break Reason: {capture.reason}\n"
-        f"  reason: {capture.reason_id}\nUser code traceback:\n{capture.where}\n"
+        f"  reason: {capture.reason_id}\n  kind: {_kind(capture)}\nUser code traceback:\n{capture.where}\n"
     )
+
+
+def _kind(capture: Capture) -> str:
+    follows = capture.stop is not None and capture.stop.follows_from(capture.resumed)
+    return FOLLOWS if follows else kind_of(capture.reason_id)
 
 
 def _where(capture: Capture) -> str:

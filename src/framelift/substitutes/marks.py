@@ -11,7 +11,7 @@ import functools
 import sys
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -30,6 +30,7 @@ from ..guards.checks import check
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.scopes import scope
 from ..vocabulary.torch_code import is_torch_function
 from .held_tensors import Held
 from .python.code_objects import optimizer_break
@@ -223,6 +224,24 @@ def _wraps(held: Any, callable_: Any) -> bool:
     return held is not None
 
 
+@scope
+def _annotated(session: Session, callable_: Any) -> Iterator[None]:
+    """Nodes of an exported program that come from a disabled function say so."""
+    stack = session.recorder.annotations
+    if session.exporting:
+        notes = {
+            "_torchdynamo_disable": True,
+            "_torchdynamo_disable_recursive": bool(getattr(callable_, "_torchdynamo_disable_recursive", True)),
+            "_torchdynamo_disable_method": getattr(callable_, "__name__", ""),
+        }
+        stack.append({**(stack[-1] if stack else {}), **notes})
+    try:
+        yield
+    finally:
+        if session.exporting and stack:
+            stack.pop()
+
+
 def disabled(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Not to be compiled: an interrupt with the reason given.  An exported program has no place to run it in, so there
     it is captured.
@@ -231,7 +250,8 @@ def disabled(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     inner = getattr(callable_, "_torchdynamo_orig_callable", None)
     if inner is not None and (session.exporting or why and _is_limit_of_dynamo(callable_, inner)):
         session.world.pin_function(callable_)
-        return _core.captured(inner, args, kwargs)
+        with _annotated(session, callable_):
+            return _core.captured(inner, args, kwargs)
     raise Interrupt("disabled", _name(callable_) + (f" (reason given: {why})" if why else ""))
 
 

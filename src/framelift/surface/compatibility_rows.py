@@ -9,12 +9,16 @@ _RECORDS = "surface/test_torch_records.py::"
 _SURFACE = "surface/test_surface.py::"
 _OWN = "surface/test_compatibility.py::"
 
+_STEERING, _FRAMES = "surface/test_steering.py::", "surface/test_frame_settings.py::"
+_ONE_NODE, _MARKED = "surface/test_one_node_functions.py::", "surface/test_marked_sizes.py::"
 #: option -> the test that shows that it works
 SHOWN_BY: dict[str, str] = {
-    "record_compile_time_instruction_count": "surface/test_frame_settings.py::test_instructions_are_counted",
-    "side_effect_replay_policy": "surface/test_frame_settings.py::test_side_effects_may_be_errors",
-    "debug_inductor_config_override": "surface/test_frame_settings.py::test_options_of_inductor_by_compile_id",
-    "debug_dynamo_config_override": "surface/test_frame_settings.py::test_options_by_compile_id",
+    "install_free_tensors": f"{_STEERING}test_free_tensors_are_attributes",
+    "error_on_dynamo_callback_in_fullgraph_compiled_code": f"{_STEERING}test_nothing_is_compiled_inside_compiled_code",
+    "record_compile_time_instruction_count": f"{_FRAMES}test_instructions_are_counted",
+    "side_effect_replay_policy": f"{_FRAMES}test_side_effects_may_be_errors",
+    "debug_inductor_config_override": f"{_FRAMES}test_options_of_inductor_by_compile_id",
+    "debug_dynamo_config_override": f"{_FRAMES}test_options_by_compile_id",
     "accumulated_recompile_limit": f"{_OWN}test_variants_of_one_frame_in_all",
     "cache": "cache/test_kept.py::test_the_cache_is_off",
     "debug_backend_override": f"{_RECORDS}test_another_backend_by_compile_id",
@@ -154,11 +158,7 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
     ),
     "torch.compiler.save_cache_artifacts": ("torch", "Inductor's and AOTAutograd's", ""),
     "torch.compiler.set_enable_guard_collectives": ("refused", "ranks do not agree on hits and misses", ""),
-    "torch.compiler.wrap_numpy": (
-        "works",
-        "",
-        "surface/test_one_node_functions.py::test_numpy_functions_of_tensors_with_gradients",
-    ),
+    "torch.compiler.wrap_numpy": ("works", "", f"{_ONE_NODE}test_numpy_functions_of_tensors_with_gradients"),
     **{
         f"torch._dynamo.{name}": ("works", "redirected", "")
         for name in (
@@ -169,7 +169,7 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
             "reset_code reset_code_caches run set_stance skip skip_frame step_unsupported substitute_in_graph"
         ).split()
     },
-    "torch._dynamo.allow_c_slot": ("refused", "which C types are safe is decided by framelift's own tables", ""),
+    "torch._dynamo.allow_c_slot": ("works", "", f"{_STEERING}test_c_types_whose_slots_are_safe"),
     "torch._dynamo.bytecode_debugger": ("nothing", "no bytecode is generated; framelift shows the entry as Python", ""),
     "torch._dynamo.config": ("works", "each option has a row of its own", ""),
     "torch._dynamo.disable_nested_graph_breaks": (
@@ -181,17 +181,13 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
     "torch._dynamo.is_compiling": ("works", "", f"{_OWN}test_functions_that_are_not_redirected"),
     "torch._dynamo.is_dynamo_supported": ("torch", "", ""),
     "torch._dynamo.is_inductor_supported": ("torch", "", ""),
-    "torch._dynamo.leaf_function": (
-        "works",
-        "",
-        "surface/test_one_node_functions.py::test_modules_given_to_leaf_functions",
-    ),
+    "torch._dynamo.leaf_function": ("works", "", f"{_ONE_NODE}test_modules_given_to_leaf_functions"),
     "torch._dynamo.override_cudagraphs": (
         "works",
         "",
         "surface/test_backend_metadata.py::test_what_is_said_of_cuda_graphs",
     ),
-    "torch._dynamo.override_optimization_hint": ("works", "", "surface/test_marked_sizes.py::test_sizes_to_tune_for"),
+    "torch._dynamo.override_optimization_hint": ("works", "", f"{_MARKED}test_sizes_to_tune_for"),
     "torch._dynamo.patch_dynamo_config": ("works", "capture_scalar_outputs and verbose act in captured code", ""),
     "torch._dynamo.register_hook_for_recompile_user_context": ("works", "", f"{_RECORDS}test_times_and_metrics"),
     "torch._dynamo.replay": ("refused", "a failure of a backend writes a repro file instead", ""),

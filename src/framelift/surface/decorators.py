@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _core
+from ..boundary.becomes.immutable_objects import import_constant
+from ..boundary.import_rules import RULES
 from ..calls.call_tables import substitute
 from ..capture.module_wrapper import OptimizedModule
 from ..exc import IncorrectUsage
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
 __all__ = [
+    "allow_c_slot",
     "allow_in_graph",
     "assume_constant_result",
     "disable",
@@ -253,6 +256,23 @@ def disallow_in_graph(fn: Any) -> Any:
         )
     marks.mark(fn, marks.disallowed) if is_in_graph(fn) else marks.unmark(fn)
     return fn
+
+
+def allow_c_slot(tp: type, *, tp_hash: bool = True, tp_richcompare: bool = True) -> type:
+    """Objects of this C type never change, and its hash and comparisons depend on nothing else: captured code may ask
+    for them.
+
+    >>> import decimal, framelift
+    >>> framelift.decorators.allow_c_slot(decimal.Decimal) is decimal.Decimal
+    True
+    """
+    if not isinstance(tp, type):
+        raise TypeError(f"allow_c_slot expects a type, got {type(tp).__name__}")
+    if tp_hash != tp_richcompare:
+        raise NotImplementedError("framelift takes the hash and the comparisons of a type together: allow both")
+    if tp_hash and not _core.is_python_class(tp):  # Python's own methods are captured
+        RULES.setdefault(tp, import_constant)
+    return tp
 
 
 def forbid_in_graph(fn: Any) -> Any:

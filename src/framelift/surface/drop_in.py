@@ -41,6 +41,7 @@ _SHARED = {
 }
 _BACKENDS = {name: getattr(registry, name) for name in ("list_backends", "set_default_backend", "get_default_backend")}
 _STEERING = (
+    "allow_c_slot",
     "disallow_in_graph",
     "dont_skip_tracing",
     "error_on_graph_break",
@@ -202,6 +203,7 @@ REDIRECTS: dict[str, dict[str, Any]] = {
         "get_compiled_code_side_effects": records.side_effects,
     },
     f"{_DYNAMO}.callback": {"on_compile_start": callbacks.on_compile_start, "on_compile_end": callbacks.on_compile_end},
+    f"{_DYNAMO}.trace_rules": {"add": entries.skip_module},
     f"{_DYNAMO}.comptime": {"comptime": comptime},
 }
 

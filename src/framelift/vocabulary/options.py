@@ -164,6 +164,12 @@ OPTIONS: dict[str, Option] = {
     "allow_rnn": Option(
         False, "recurrent networks over more than a few steps are captured also for compilers that write out every step"
     ),
+    "error_on_dynamo_callback_in_fullgraph_compiled_code": Option(
+        False, "compiling something while a graph of fullgraph=True runs is an error"
+    ),
+    "install_free_tensors": Option(
+        False, "parameters, buffers and tensors that are no arguments are attributes of the graph"
+    ),
     # -- logging in captured code
     "ignore_logging_functions": Option(set(), "functions whose calls are dropped from captured code"),
     "ignore_logger_methods": Option(

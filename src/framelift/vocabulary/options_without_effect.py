@@ -78,7 +78,6 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
         "debug_disable_compile_counter": False,
         "inject_BUILD_SET_unimplemented_TESTING_ONLY": False,
         "issue_3_13_0_warning": True,
-        "error_on_dynamo_callback_in_fullgraph_compiled_code": False,
         "record_runtime_overhead": True,
         "fake_tensor_disable_inference_mode": True,
         "force_unspec_int_unbacked_size_like_on_torchrec_kjt": False,
@@ -95,8 +94,7 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
     },
     "effects of captured code are always carried out": {"replay_side_effects": True},
     "parameters are inputs of a graph; torch._inductor.config.freezing makes them attributes": {
-        "install_free_tensors": False,
-        "install_free_tensors_for_export": True,
+        "install_free_tensors_for_export": True
     },
     "framelift folds repeated layers by itself (framelift.config.repeated_layers)": {
         "use_graph_deduplication": False,

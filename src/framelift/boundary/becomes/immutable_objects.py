@@ -16,7 +16,7 @@ from ...guards.kinds import same_leaf
 from ...vocabulary.origins import Origin
 from ..world import World
 
-__all__ = ["DESCRIPTIONS", "import_value", "plain_value", "value_kind"]
+__all__ = ["DESCRIPTIONS", "import_constant", "import_value", "plain_value", "value_kind"]
 
 
 def _match(value: Any) -> Any:
@@ -50,6 +50,12 @@ def import_value(world: World, value: Any, origin: Origin) -> Any:
     if described is None:
         return None
     world.guard(origin, "CHECK", (functools.partial(_is_described, cls, described), f"is {value!r}"))
+    return world.register(value, value, origin, mutable=False)
+
+
+def import_constant(world: World, value: Any, origin: Origin) -> Any:
+    """An object of a C type that the program declares to be immutable: itself, by its identity."""
+    world.guard(origin, "IS", value)
     return world.register(value, value, origin, mutable=False)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...exc import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported, UserError
 from ...graph.analysis.provenance import chain
 from ...vocabulary.break_fixes import break_fix
+from ...vocabulary.break_kinds import export_case, kind_of
 from ...vocabulary.places import caret, expression, places_of, shown_stack, summary, users
 from ...vocabulary.reasons import Interrupt, explained_by
 from .captures import Break
@@ -55,7 +56,10 @@ def full_graph_message(name: str, stop: Break, asked: str) -> str:
     """What `framelift.exc.Unsupported` says."""
     rows = [f"{asked}there is a graph break in {name}: {stop.sentence}", shown_stack(stop.places)]
     rows += provenance_rows(stop)
-    rows += [f"  fix: {fix_of(stop)}", f"  reason: {stop.reason}, explained by {explained_by(stop.reason)}"]
+    rows += [f"  fix: {fix_of(stop)}", f"  kind: {kind_of(stop.reason)}"]
+    rows += [f"  reason: {stop.reason}, explained by {explained_by(stop.reason)}"]
+    case = export_case(stop.reason)
+    rows += [f"  For more information about this error, see: {case}"] if case is not None else []
     return "\n".join(row for row in rows if row)
 
 

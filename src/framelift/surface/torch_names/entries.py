@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import types
 from dataclasses import dataclass
@@ -9,10 +10,18 @@ from typing import Any
 
 from ... import _core
 from ...capture import sharing
-from ...capture.frames import skip_code
+from ...capture.frames import skip_code, skip_files
 from ..compiling import compiled_callables, reset
 
-__all__ = ["CacheEntry", "cache_entries", "remove_from_cache", "reset_code", "reset_code_caches", "skip_code"]
+__all__ = [
+    "CacheEntry",
+    "cache_entries",
+    "remove_from_cache",
+    "reset_code",
+    "reset_code_caches",
+    "skip_code",
+    "skip_module",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,17 @@ def _tables(code: types.CodeType) -> list[list[Any]]:
         if isinstance(frames, list):
             found.append(frames)
     return found
+
+
+def skip_module(import_name: Any) -> None:
+    """`trace_rules.add`: functions of this module, or package, are not captured."""
+    if isinstance(import_name, types.ModuleType):
+        import_name = import_name.__name__
+    if not isinstance(import_name, str):
+        raise AssertionError(f"expected import_name to be a str, got {type(import_name)}")
+    found = importlib.util.find_spec(import_name)
+    if found is not None and found.origin is not None:
+        skip_files(found.origin.removesuffix("__init__.py"))
 
 
 def cache_entries(code: Any) -> list[CacheEntry]:
