@@ -6,13 +6,15 @@
 tensor([2., 2.])
 
 Importing framelift costs little: its parts, and what they need of torch and sympy, are loaded when a public name
-is used for the first time.  All of them are loaded then, so that nothing depends on which name came first.
+is used for the first time.  All that calls need is loaded then, so that nothing depends on which name came first;
+the rest (export, packages, testing, the drop-in) is loaded, all of it, when a name of it is used.
 `__init__.pyi` tells type checkers the names.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from typing import Any
 
 import torch  # noqa: F401  (the native core needs its libraries)
@@ -63,6 +65,8 @@ _HOMES = {
     "surface.dynamic_shapes": "mark_dynamic mark_static mark_static_address mark_unbacked maybe_mark_dynamic",
     "surface.stances": "set_stance",
 }
+_HOME_OF = _MODULES | {name: home for home, names in _HOMES.items() for name in names.split()}
+_ALL_HOMES = tuple(dict.fromkeys(_HOME_OF.values()))
 # one a line, so that additions do not collide
 __all__ = [
     "AOTCompiledFunction",
@@ -129,19 +133,22 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def _load() -> None:
-    """Load every public name; from then on the module is like any other."""
-    found: dict[str, Any] = {name: importlib.import_module(f".{home}", __name__) for name, home in _MODULES.items()}
-    for home, names in _HOMES.items():
+#: what a call of a compiled function does not need
+_LATER = ("export", "testing", "packages.", "surface.drop_in")
+
+
+def _load(homes: Iterable[str]) -> None:
+    """Load the public names of these homes."""
+    for home in homes:
         module = importlib.import_module(f".{home}", __name__)
-        found.update({name: getattr(module, name) for name in names.split()})
-    globals().update(found)
-    globals().pop("__getattr__", None)
+        globals().update({name: module for name, place in _MODULES.items() if place == home})
+        globals().update({name: getattr(module, name) for name in _HOMES.get(home, "").split()})
 
 
 def __getattr__(name: str) -> Any:
     if not name.startswith("_"):
-        _load()
+        later = _HOME_OF.get(name, "").startswith(_LATER)
+        _load(_ALL_HOMES if later else [home for home in _ALL_HOMES if not home.startswith(_LATER)])
         if name in globals():
             return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

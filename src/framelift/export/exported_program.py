@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ..capture.inside_export import BodyMet
 from ..exc import Unsupported
 from ..graph.metadata.live_fakes import leaving_none_open
 from .capture import Captured, capture
 from .inputs import Call, call_of, called, dynamism_of, fakes_of, is_fake, marks_kept, separated
-from .lowering import BodyMet, FunctionMet, Lowered, lower_captured, lower_program
+from .lowering import FunctionMet, Lowered, lower_captured, lower_program
 
 __all__ = ["export"]
 

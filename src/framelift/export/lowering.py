@@ -18,24 +18,18 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from .. import config
+from ..capture.inside_export import EXPORTS
 from ..graph.fx.targets import getter_target
 from ..vocabulary.scopes import scope
-from ..vocabulary.torch_code import is_torch_function
 from .autograd_functions import keep_gradients, refused, watching_functions
 from .capture import Captured, called_as
 from .inputs import Call, Fakes
 
-__all__ = ["AROUND", "BodyMet", "FunctionMet", "Lowered", "lower_captured", "lower_program", "refuse_bodies"]
+__all__ = ["AROUND", "FunctionMet", "Lowered", "lower_captured", "lower_program"]
 
 #: a context in which torch.compile is framelift's (set by drop_in.py): operators such as torch.cond compile their
 #: bodies when they are called plainly
 AROUND: list[Callable[[], Any]] = []
-
-
-class BodyMet(BaseException):
-    """Plain tracing came to an operator that captures functions of the program (torch.cond and similar ones): the
-    program is to be rehearsed instead.
-    """
 
 
 class FunctionMet(BaseException):
@@ -47,14 +41,6 @@ class FunctionMet(BaseException):
     def __init__(self, tracked: bool) -> None:
         self.tracked = tracked
 
-
-def refuse_bodies(function: Any) -> None:
-    """Called where something is to be compiled inside of an export."""
-    if _tracing and _tracing[-1] and is_torch_function(function, "torch._higher_order_ops"):
-        raise BodyMet
-
-
-_tracing: list[bool] = []  # the exports whose Python runs now: whether a rehearsal would do instead
 
 _ROOT = "_export_root"  # the attribute by which torch.export's code knows the program's module in a wrapper
 
@@ -165,8 +151,8 @@ def lower_program(
     state = _fakify_params_buffers(fakes.mode, call.root)
     fakes.watch()
     with contextlib.ExitStack() as stack:
-        _tracing.append(not preserved and not isinstance(call.root, torch.fx.GraphModule))
-        stack.callback(_tracing.pop)
+        EXPORTS.append(not preserved and not isinstance(call.root, torch.fx.GraphModule))
+        stack.callback(EXPORTS.pop)
         if watched:
             stack.enter_context(watching_functions(functools.partial(_function_met, bool(preserved))))
         for around in AROUND:

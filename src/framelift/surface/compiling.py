@@ -21,12 +21,12 @@ from ..bytecode import branches
 from ..capture import equal_graphs, sharing, stance
 from ..capture.background import compiling, wait_for
 from ..capture.driver import Driver
+from ..capture.inside_export import refuse_bodies
 from ..capture.module_wrapper import OptimizedModule
 from ..capture.records import callbacks, compile_ids
 from ..capture.records.captures import counts
 from ..capture.records.guard_hooks import Hooks
 from ..exc import NotCallable, UnsupportedPlatform
-from ..export.lowering import refuse_bodies
 from ..graph.symbols import environment
 from ..packages.recording import recording_driver
 from ..rehearsal.call_rule import is_in_graph
