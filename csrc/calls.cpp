@@ -160,11 +160,21 @@ static PyObject* unwrap(Rehearsal* r, PyObject* callable, PyObject* const* args,
 // Symbolic numbers: C code that is handed one would take its value, so the session decides what becomes of the call.
 static std::unordered_set<PyTypeObject*> number_types;
 static PyObject *builtin_len = nullptr, *number_handler = nullptr;
+// `isinstance(tensor, torch.FloatTensor)`: these classes look at the dtype and the device of the tensor itself.
+static PyObject *builtin_isinstance = nullptr, *tensor_types = nullptr;
 
 bool is_symbolic_number(PyObject* value) { return number_types.count(Py_TYPE(value)) != 0; }
 
+static bool asks_tensor_type(PyObject* classes) {
+  if ((PyObject*)Py_TYPE(classes) == tensor_types) return true;
+  for (Py_ssize_t i = 0; PyTuple_Check(classes) && i < PyTuple_GET_SIZE(classes); i++)
+    if (asks_tensor_type(PyTuple_GET_ITEM(classes, i))) return true;
+  return false;
+}
+
 static bool meets_number(PyObject* callable, PyObject* const* args, Py_ssize_t n) {
   if (number_types.empty()) return false;
+  if (callable == builtin_isinstance && n == 2 && asks_tensor_type(args[1])) return true;
   for (Py_ssize_t i = 0; i < n; i++)
     if (is_symbolic_number(args[i])) return true;
   return n == 1 &&
@@ -329,12 +339,14 @@ static PyObject* set_safe_receivers(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 static PyObject* set_numbers(PyObject*, PyObject* args) {
-  PyObject *types, *handler, *len;
-  if (!PyArg_ParseTuple(args, "O!OO", &PyTuple_Type, &types, &handler, &len)) return nullptr;
+  PyObject *types, *handler, *len, *isinstance, *metaclass;
+  if (!PyArg_ParseTuple(args, "O!OOOO", &PyTuple_Type, &types, &handler, &len, &isinstance, &metaclass)) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++)
     number_types.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
   Py_XSETREF(number_handler, Py_NewRef(handler));
   Py_XSETREF(builtin_len, Py_NewRef(len));
+  Py_XSETREF(builtin_isinstance, Py_NewRef(isinstance));
+  Py_XSETREF(tensor_types, Py_NewRef(metaclass));
   Py_RETURN_NONE;
 }
 

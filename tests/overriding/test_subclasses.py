@@ -293,3 +293,48 @@ def test_a_module_with_such_parameters_trains() -> None:
         assert type(net.weight) is Tagged
         found.append(net.weight.detach())
     assert torch.equal(*found)
+
+
+def test_torch_function_switched_off_inside() -> None:
+    class Doubling(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return super().__torch_function__(func, types, args, kwargs or {}) * 1
+
+    def f(x):
+        with torch._C.DisableTorchFunction():
+            y = x.as_subclass(Doubling) + 1
+            with torch._C.DisableTorchFunctionSubclass():
+                z = y + 1
+            w = y.as_subclass(Doubling) * 2
+        return type(y) is torch.Tensor, z, type(w) is torch.Tensor, x + 1
+
+    check(f, torch.ones(2))
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {})) * 2
+
+    def around(x):
+        with Mode(), torch._C.DisableTorchFunction():
+            return x + 1
+
+    def inside(x):
+        with torch._C.DisableTorchFunction(), Mode():
+            return x + 1
+
+    for program in (around, inside):
+        assert torch.equal(framelift.compile(program, backend="eager")(torch.ones(2)), program(torch.ones(2)))
+
+
+def test_classes_of_one_dtype() -> None:
+    def f(x):
+        kinds = (torch.FloatTensor, torch.IntTensor, (int, torch.DoubleTensor), (list, (torch.FloatTensor, int)))
+        return x + 1, [(isinstance(x, one), isinstance(x.double(), one), isinstance(x.shape[0], one)) for one in kinds]
+
+    for dtype in (torch.float, torch.int, torch.bool):
+        check(f, torch.ones(2).to(dtype))
+        assert (
+            framelift.compile(f, backend="eager", dynamic=True)(torch.ones(2).to(dtype))[1]
+            == f(torch.ones(2).to(dtype))[1]
+        )

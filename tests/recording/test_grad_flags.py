@@ -12,6 +12,8 @@ import pytest
 import torch
 from torch import nn
 
+import framelift
+
 from support import World, check, compiled
 
 X, Y = torch.linspace(-1, 1, 6).reshape(2, 3), torch.linspace(2, 3, 6).reshape(2, 3)
@@ -213,3 +215,28 @@ def test_a_step_of_two_players(backend: str) -> None:
         nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)),
     )
     check(step, maker, judge, X, Y, calls=3, graphs=2, captures=2, backend=backend)
+
+
+def test_a_result_loses_its_history() -> None:
+    def alone(x):
+        y = x.sin()
+        same = y.detach_() is y
+        z = y.clone().requires_grad_()
+        return y * x, same, y.requires_grad, y.is_leaf, z * x
+
+    def seen_by_a_view(x):
+        y = x.sin()
+        v = y[0]
+        y.detach_()
+        return y * 3 + v
+
+    for backend in ("eager", "aot_eager"):
+        results = []
+        for run in (alone, framelift.compile(alone, backend=backend, fullgraph=True)):
+            x = torch.ones(3, requires_grad=True)
+            made = run(x)
+            results.append((made[0].detach(), made[1:4], torch.autograd.grad((made[0] + made[4]).sum(), x)[0]))
+        assert str(results[0]) == str(results[1])
+    want = seen_by_a_view(torch.ones(3, requires_grad=True))
+    got = framelift.compile(seen_by_a_view, backend="eager")(torch.ones(3, requires_grad=True))
+    assert torch.equal(want, got) and want.requires_grad == got.requires_grad

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import abc
 import collections.abc
+import json.decoder
 import sys
 import types
 
@@ -158,3 +159,32 @@ def test_registrations_that_others_hear_of_are_breaks() -> None:
             framelift.compile(program, backend="eager", fullgraph=True)(torch.ones(2))
     made = framelift.compile(leaves, backend="eager")(torch.ones(2))[1]
     assert issubclass(made, Registry)
+
+
+def test_json_is_read() -> None:
+    def f(x, text):
+        made = [json.loads(text), json.loads('{"k": [1.5, NaN]}', object_hook=lambda found: len(found["k"]))]
+        made.append(json.JSONDecoder(parse_int=lambda digits: int(digits) * 2).decode("[4]"))
+        try:
+            json.loads("{bad")
+        except json.JSONDecodeError as error:
+            made.append((error.pos, str(error)))
+        return x + made[0]["n"], made
+
+    def change(number, world):
+        world.args[1] = '{"n": %d, "a": [null, true, "\\u00e9"]}' % number
+
+    check(f, torch.ones(2), '{"n": 7}', mutate=change, calls=3, captures=3, graphs=None)
+
+
+def test_json_constants_are_guarded() -> None:
+    def f(x):
+        return x + 1, json.loads("Infinity")
+
+    c = framelift.compile(f, backend="eager", fullgraph=True)
+    assert c(torch.ones(2))[1] == float("inf")
+    json.decoder._CONSTANTS["Infinity"] = 5
+    try:
+        assert c(torch.ones(2))[1] == 5
+    finally:
+        json.decoder._CONSTANTS["Infinity"] = float("inf")

@@ -12,6 +12,7 @@ import dataclasses
 import enum
 import functools
 import itertools
+import json.scanner
 import re
 import sys
 import types
@@ -67,6 +68,7 @@ __all__ = ["fact_of", "is_handle_class", "is_plain", "let_in", "looked_at"]
 
 _mro, _own, _flags = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__flags__"))
 _HEAP_TYPE = 1 << 9
+_SCANNER: Any = json.scanner.c_make_scanner  # type: ignore[attr-defined]  # private in typeshed
 
 
 def let_in(world: World, value: Any, origin: Origin) -> Any:
@@ -123,6 +125,16 @@ def _said_by_interpreter(world: World, value: Any, origin: Origin) -> Any:
     """What the interpreter says of itself (sys.flags, sys.float_info): numbers and texts with names, which stay."""
     world.guard(origin, "IS", value)
     return world.register(value, value, origin, mutable=False)
+
+
+@rule(_SCANNER)
+def _json_scanner(world: World, value: Any, origin: Origin) -> Any:
+    """What json.loads reads text with; its settings never change.  Its constants are looked up in a table."""
+    made_by = {value.object_hook, value.object_pairs_hook, value.parse_int, value.parse_float}
+    if made_by != {None, int, float} or not is_a(value.parse_constant, types.BuiltinMethodType):
+        return let_in_opaque(world, value, origin)
+    let_in(world, value.parse_constant.__self__, origin.to("attr", "parse_constant").to("attr", "__self__"))
+    return constant(world, value, origin)
 
 
 @rule(types.TracebackType)

@@ -36,7 +36,7 @@ from ..vocabulary.scopes import scope
 from ..vocabulary.torch_code import is_torch_function
 from .hook_numbers import uncounted_hooks
 from .opened_functions import opened, opened_by_attributes, opened_by_class, opened_by_patches
-from .subclasses import call_override, overriding
+from .subclasses import AllOff, call_override, overriding
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
@@ -349,6 +349,8 @@ def _len_stack(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 @substitute(_push)
 def _push_on_stack(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     (mode,) = args
+    if session.notes.get(AllOff):
+        raise Interrupt("torch-state", "a torch-function mode inside DisableTorchFunction")
     session.recorder.modes.append(mode)
 
 

@@ -84,6 +84,26 @@ class SubclassesOff:
         self._session.recorder.subclasses_off = self._before
 
 
+class AllOff(SubclassesOff):
+    """`torch._C.DisableTorchFunction()`: without modes on the stack, the same."""
+
+    def __enter__(self) -> None:
+        self._open = self._session.notes.get(AllOff, 0)
+        if self._session.recorder.modes:
+            raise Interrupt("torch-state", "DisableTorchFunction around a torch-function mode")
+        self._session.notes[AllOff] = self._open + 1
+        super().__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        self._session.notes[AllOff] = self._open
+        super().__exit__(*exc)
+
+
+@substitute(torch._C.DisableTorchFunction)
+def _all_off(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SubclassesOff:
+    return AllOff(session)
+
+
 @substitute(torch._C.DisableTorchFunctionSubclass)
 def _off(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SubclassesOff:
     return SubclassesOff(session)

@@ -12,6 +12,7 @@ import array
 import bisect
 import functools
 import json.encoder
+import json.scanner
 import operator
 import types
 import weakref
@@ -37,7 +38,9 @@ def _judges(*callables: Any) -> Callable[[Judge], Judge]:
     return register
 
 
-_ENCODERS: Any = json.encoder  # its C functions are private in typeshed
+#: their C functions are private in typeshed
+_ENCODERS: Any = json.encoder
+_SCANNERS: Any = json.scanner
 
 
 def _is(value: Any, types_: Any) -> bool:
@@ -186,3 +189,22 @@ def _json_encoder(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     default = args[1].__func__ if _is(args[1], types.MethodType) else args[1]
     known = args[2] is _ENCODERS.c_encode_basestring or args[2] is _ENCODERS.c_encode_basestring_ascii
     return "pure" if known and _is(default, types.FunctionType) else "callback"
+
+
+@_judges(vars(_SCANNERS.c_make_scanner)["__call__"])
+def _json_scanner(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return "pure" if args and type(args[0]) is _SCANNERS.c_make_scanner and _has_plain_hooks(args[0]) else "callback"
+
+
+def _has_plain_hooks(scanner: Any) -> bool:
+    """Whether a scanner of JSON calls nothing but Python functions and the makers of numbers."""
+    hooks = (scanner.object_hook, scanner.object_pairs_hook, scanner.parse_float, scanner.parse_int)
+    known = (types.FunctionType, types.NoneType)
+    return all(hook is int or hook is float or _is(hook, known) for hook in hooks) and (
+        _is(scanner.parse_constant, types.FunctionType) or _looks_up(scanner.parse_constant)
+    )
+
+
+def _looks_up(found: Any) -> bool:
+    """Whether this is a method of a dictionary that asks for an entry."""
+    return _is(found, types.BuiltinMethodType) and type(found.__self__) is dict and found.__name__ == "__getitem__"

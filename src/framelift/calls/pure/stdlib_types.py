@@ -62,9 +62,10 @@ def _text_and_bytes() -> tuple[Kind, ...]:
         Kind("_struct.Struct"),
         Kind(type(struct.iter_unpack("b", b""))),
         Kind("unicodedata.UCD", make="unknown"),
-        # The encoder keeps callables that were judged when it was made; the scanner reads its hooks off an object.
+        # The encoder keeps callables that were judged when it was made; the scanner reads its hooks off an object, and
+        # they are judged when it is called.
         Kind("_json.make_encoder", make="judged", words={"pure": "__call__", "callback": "__new__"}),
-        Kind("_json.make_scanner", make="internals"),
+        Kind("_json.make_scanner", make="internals", words={"judged": "__call__"}),
         Kind("_hashlib.HASH"),
         Kind("_hashlib.HASHXOF"),
         Kind("_hashlib.HMAC"),

@@ -46,6 +46,8 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
         value = found[index]
         if value.external is not None:
             _gain_history_outside(target, value, facts, index in outcome.written)
+        elif _loses_history(target, value, facts):
+            pass
         elif facts.requires_grad != value.facts.requires_grad or facts.is_leaf != value.facts.is_leaf:
             _gain_history(target, value, index in outcome.written)
         if facts.size != value.facts.size or facts.stride != value.facts.stride:
@@ -87,6 +89,17 @@ def _fills(value: Value, out: Any, facts: Facts, found: list[Value]) -> bool:
         and value.facts.size.numel() == 0
         and facts.is_contiguous()
         and all(one.facts.is_contiguous() for one in found)
+    )
+
+
+def _loses_history(target: Target, value: Value, facts: Facts) -> bool:
+    """Whether this is `detach_` of a tensor made inside, whose memory no other tensor shares."""
+    return (
+        target.fx_target == "detach_"
+        and facts is value.facts.but(requires_grad=False, is_leaf=True)
+        and not value.view
+        and len(value.storage.values) == 1
+        and not value.storage.external
     )
 
 

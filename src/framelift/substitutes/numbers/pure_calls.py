@@ -243,6 +243,8 @@ def _isinstance(_session: Session, args: tuple[Any, ...]) -> Any:
     if len(args) != 2:
         return NotImplemented
     classes = args[1] if type(args[1]) is tuple else (args[1],)
+    if any(type(cls) in (_TENSOR_TYPE, tuple) for cls in classes):
+        return any([_is_one(_session, args[0], cls) for cls in classes])
     number = (
         args[0].__class__()
         if type(args[0]) in _SYMBOLIC and all(type(cls) in (type, abc.ABCMeta) for cls in classes)
@@ -251,6 +253,24 @@ def _isinstance(_session: Session, args: tuple[Any, ...]) -> Any:
     return _core.natively(
         isinstance, (number, tuple(cls for cls in classes if cls not in _SYMBOLS)), None
     )  # a number's class decides
+
+
+_TENSOR_TYPE: type = type(torch.FloatTensor)
+
+
+def _is_one(session: Session, value: Any, cls: Any) -> bool:
+    """One class of several.  `torch.FloatTensor` and its like ask for the dtype and the device, which a stand-in has
+    elsewhere.
+    """
+    recorder = session.recorder
+    if type(cls) is not _TENSOR_TYPE:
+        return bool(_core.captured(isinstance, (value, cls), None))
+    if not recorder.is_stand_in(value):
+        return bool(_core.natively(isinstance, (value, cls), None))
+    facts = recorder.value_of(value).facts
+    if facts.device.type != "cpu" or type(value) is not torch.Tensor or recorder.in_transform():
+        raise Interrupt("unsupported-code", "isinstance of a tensor and a class of one dtype and device")
+    return bool(_core.natively(isinstance, (torch.empty(0, dtype=facts.dtype), cls), None))
 
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -443,4 +463,4 @@ def _numel(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return callable_(*args, **(kwargs or {}))
 
 
-_core.set_numbers(_SYMBOLIC, handle, len)
+_core.set_numbers(_SYMBOLIC, handle, len, isinstance, _TENSOR_TYPE)
