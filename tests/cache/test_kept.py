@@ -315,4 +315,4 @@ def test_the_environment_turns_it_off_and_on(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("FRAMELIFT_CACHE", text)
         assert _environment("cache", OPTIONS["cache"]) is value or text == "auto" == value
     monkeypatch.delenv("FRAMELIFT_CACHE")
-    assert _environment("cache", OPTIONS["cache"]) is False
+    assert _environment("cache", OPTIONS["cache"]) == "auto"

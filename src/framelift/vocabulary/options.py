@@ -104,12 +104,12 @@ OPTIONS: dict[str, Option] = {
     ),
     # -- captures kept on disk
     "cache": Option(
-        False,
+        "auto",
         (
             "captures are kept on disk and loaded by later processes, which then rehearse nothing: "
             '"auto" (those that Inductor compiles, which has a disk cache too), True (all), False (none)'
         ),
-        also=(str,),
+        also=(bool,),
         torch_variable="TORCH_CACHING_PRECOMPILE",
     ),
     "caching_precompile": Option(False, "torch.compile's name of cache", alias="cache"),
