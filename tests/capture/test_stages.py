@@ -5,6 +5,8 @@ Stages apply in their order, the first innermost, and where they say so.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,10 @@ from framelift.capture.around.stages import (
     AROUND_PLAIN_ENTRY,
     AROUND_RUN,
     Stage,
+    entry_with,
     wrapped,
 )
+from framelift.exits import EntryPlan, Lines, build_entry
 
 CAPTURE = Path(framelift.__file__).parent / "capture"
 TABLES = {
@@ -45,9 +49,73 @@ def test_the_first_stage_is_the_innermost() -> None:
     assert wrapped(table, "x", "") == "x"
 
 
+LOG: list[str] = []
+PLAN = EntryPlan("def entry(inputs, externals):\n    return inputs[0]\n", {}, (), ())
+
+
+def stage_line(name: str) -> Lines:
+    return Lines(before=(f"stage_log.append({name!r})",), names={"stage_log": LOG})
+
+
+def stage_wrapper(name: str) -> Any:
+    def wrap(inner: Any, context: str) -> Any:
+        def run(inputs: Any, externals: Any) -> Any:
+            LOG.append(name)
+            return inner(inputs, externals)
+
+        return run
+
+    return wrap
+
+
+@pytest.mark.parametrize("kinds", ["lll", "lwl", "wlw", "llw", "wll", "www"])
+def test_lines_and_wrappers_keep_the_order_of_the_table(kinds: str) -> None:
+    table = [
+        Stage(name, lambda context, name=name: name in context, lines=lambda context, name=name: stage_line(name))
+        if kind == "l"
+        else Stage(name, lambda context, name=name: name in context, stage_wrapper(name))
+        for name, kind in zip("abc", kinds)
+    ]
+    for applied in ("abc", "ac", "b", ""):
+        LOG.clear()
+        build = functools.partial(build_entry, PLAN, None, "test", (), None)
+        entry, run = entry_with(table, build, "test", applied)
+        assert run((5,), ()) == 5 and LOG == sorted(applied, reverse=True)
+        assert entry.__source__.endswith("return inputs[0]\n")
+
+
+def test_lines_around_a_body() -> None:
+    lines = Lines(before=("a()",), block="try:", after=("finally:", "    b()"), through="stage_c")
+    assert lines.around(["if x:", "    return y", "return (1, 2)"]) == [
+        "a()",
+        "try:",
+        "    if x:",
+        "        return y",
+        "    return stage_c((1, 2))",
+        "finally:",
+        "    b()",
+    ]
+
+
+def test_names_of_stages_are_no_names_of_the_program() -> None:
+    """A class whose name is one that the lines of a stage use."""
+
+    class stage_failed:  # noqa: N801
+        pass
+
+    def program(x: torch.Tensor) -> tuple[Any, torch.Tensor]:
+        return stage_failed, torch.nn.functional.dropout(x, 0.5)
+
+    compiled = framelift.compile(program, backend="eager")
+    assert compiled(torch.ones(3))[0] is stage_failed
+    source = compiled.entries[0].info.source
+    assert "k_stage_failed" in source and "stage_failed.waits = False" in source
+
+
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_names_are_given_once(table: tuple[Stage[Any], ...]) -> None:
     assert len({stage.name for stage in table}) == len(table)
+    assert all((stage.wrap is None) != (stage.lines is None) for stage in table)
 
 
 def applied(monkeypatch: pytest.MonkeyPatch, function: Any, *args: Any) -> list[str]:
@@ -55,10 +123,8 @@ def applied(monkeypatch: pytest.MonkeyPatch, function: Any, *args: Any) -> list[
     found: list[str] = []
     for name in ("AROUND_ENTRY", "AROUND_CALL"):
         table = tuple(
-            Stage(
-                one.name,
-                one.applies,
-                lambda inner, context, one=one: found.append(one.name) or one.wrap(inner, context),
+            dataclasses.replace(
+                one, applies=lambda context, one=one: one.applies(context) and (found.append(one.name) or True)
             )
             for one in getattr(stages, name)
         )

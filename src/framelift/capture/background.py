@@ -18,6 +18,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 
 from .. import _core, config
+from ..exits import Lines
 from . import stance
 from .learned_shapes import Learned
 from .records.captures import Capture
@@ -107,14 +108,11 @@ def submitting(
     return backend
 
 
-def until_ready(entry: Callable[..., Any], interim: Interim) -> Callable[..., Any]:
-    """An interim entry: for no call any more once the compiled graph is there."""
-    is_ready = interim.job.is_ready
-
-    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
-        return _core.MISS if is_ready() else entry(inputs, externals)
-
-    return run
+def until_ready(interim: Interim) -> Lines:
+    """Around an interim entry: it is for no call any more once the compiled graph is there."""
+    return Lines(
+        before=("if stage_is_ready(): return MISS",), names={"MISS": _core.MISS, "stage_is_ready": interim.job.is_ready}
+    )
 
 
 def ready_entry(entries: list[Any], locals_: tuple[Any, ...]) -> Any:

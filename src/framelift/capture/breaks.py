@@ -33,6 +33,7 @@ from ..bytecode.resume import (
     unread,
     untouched,
 )
+from ..exits import Lines
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -244,14 +245,9 @@ def _probed(name: str) -> int:
     return int(name.startswith("CALL") or name in current().table)
 
 
-def handing_over(entry: Any, point: Point) -> Any:
-    """The run of an entry that ends at a break."""
-
-    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
-        values = entry(inputs, externals)
-        return Handover(point, values) if type(values) is tuple else values  # a mark: the entry is not for this call
-
-    return run
+def handing_over(point: Point) -> Lines:
+    """Around an entry that ends at a break, which returns the frame's values."""
+    return Lines(through="stage_handover", names={"stage_handover": functools.partial(Handover, point)})
 
 
 # ---- going on: called by the native loop ----

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -36,6 +37,7 @@ from .around.stages import (
     Graph,
     Plain,
     Run,
+    entry_with,
     wrapped,
 )
 from .around.symbolic_entries import Relations, check_promises, first_given, names_for, preamble_of
@@ -112,10 +114,6 @@ def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Bac
         before, names = lines.lines, names_for(lines, info.relations)
         inputs = [*lines.tensors, *lines.places]
     graph = wrapped(AROUND_CALL, graph, session)
-    with info.phase("entry"):
-        entry: Any = build_entry(plan, graph, info.name, before, names)
-        show_entry(info, entry, plan.changed)
-    info.source, info.ranges = entry.__source__, Ranges(entry.__globals__, info.name)
     if lines is not None:
         note_decided(session.function.__code__, lines.drawn.relations)
     info.stacks = tuple({id(step.places): step.places for step in session.recorder.tape}.values())
@@ -124,8 +122,19 @@ def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Bac
     if not info.replayable:
         tape, resumed = session.recorder.tape, info.resumed is not None
         undo = undo_of(tape, finished, inputs, plan.acts, backend.is_eager, resumed)
-    run = wrapped(AROUND_ENTRY, entry, Entry(session, plan, finished, info, inputs, lines, undo))
+    build = functools.partial(build_entry, plan, graph, info.name, before, names)
+    run = _entry_with_stages(build, Entry(session, plan, finished, info, inputs, lines, undo))
     return run, inputs, Parts(finished, undo, lines, bodies)
+
+
+def _entry_with_stages(build: Callable[..., Any], context: Entry) -> Any:
+    """What runs an entry, which `build` makes."""
+    info = context.info
+    with info.phase("entry"):
+        entry, run = entry_with(AROUND_ENTRY, build, info.name, context)
+        show_entry(info, entry, context.plan.changed)
+    info.source, info.ranges = entry.__source__, Ranges(entry.__globals__, info.name)
+    return run
 
 
 def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None) -> Any:
@@ -152,12 +161,9 @@ def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None)
         before, names = lines.lines, names_for(lines, info.relations)
         inputs = [*lines.tensors, *lines.places]
         _check_relations(kept.numbers, lines)
-    with info.phase("entry"):
-        entry: Any = build_entry(plan, graph, info.name, before, names)
-        show_entry(info, entry, plan.changed)
-    info.source, info.ranges = entry.__source__, Ranges(entry.__globals__, info.name)
     info.replayable = Run(finished).is_repeatable
-    return wrapped(AROUND_ENTRY, entry, Entry(session, plan, finished, info, inputs, lines, undo))
+    build = functools.partial(build_entry, plan, graph, info.name, before, names)
+    return _entry_with_stages(build, Entry(session, plan, finished, info, inputs, lines, undo))
 
 
 def _check_relations(numbers: Numbers | None, lines: Preamble) -> None:

@@ -5,7 +5,18 @@
 
 from __future__ import annotations
 
-from .entry import PLAIN, EntryPlan, build_entry, plan_raise, plan_return
+from .entry import PLAIN, EntryPlan, Lines, build_entry, entry_around, plan_raise, plan_return
 from .scene import Effect, Scene, Shadow
 
-__all__ = ["Effect", "EntryPlan", "PLAIN", "Scene", "Shadow", "build_entry", "plan_raise", "plan_return"]
+__all__ = [
+    "Effect",
+    "EntryPlan",
+    "Lines",
+    "PLAIN",
+    "Scene",
+    "Shadow",
+    "build_entry",
+    "entry_around",
+    "plan_raise",
+    "plan_return",
+]

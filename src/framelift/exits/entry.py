@@ -16,8 +16,8 @@ import linecache
 import re
 import types
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..exc import InternalError
@@ -30,7 +30,7 @@ from .recipe import Text, Walk
 from .scene import Scene
 from .write_back import difference
 
-__all__ = ["PLAIN", "EntryPlan", "build_entry", "plan_raise", "plan_return"]
+__all__ = ["PLAIN", "EntryPlan", "Lines", "build_entry", "entry_around", "plan_raise", "plan_return"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +53,9 @@ class EntryPlan:
         return self.source
 
 
+_HEAD = "def entry(inputs, externals):"
 #: the entry that says: run the frame in eager mode
-PLAIN = EntryPlan("def entry(inputs, externals):\n    return PLAIN\n", {}, (), ())
+PLAIN = EntryPlan(f"{_HEAD}\n    return PLAIN\n", {}, (), ())
 
 
 def plan_return(scene: Scene, value: Any) -> EntryPlan:
@@ -107,7 +108,7 @@ def _plan(walk: Walk, body: list[str], changed: tuple[str, ...]) -> EntryPlan:
     short = {"return t0": "return graph(*inputs)[0]", "return e0": "return externals[0]"}
     if len(head) == len(body) == 1 and outputs + externals == 1 and body[0] in short:
         head, body = [], [short[body[0]]]
-    source = "\n    ".join(["def entry(inputs, externals):", *head, *body]) + "\n"
+    source = "\n    ".join([_HEAD, *head, *body]) + "\n"
     words = set(re.findall(r"\w+", source))
     constants = {name: value for name, value in walk.constants.items() if name in words}
     made = tuple(walk.outputs)
@@ -116,6 +117,33 @@ def _plan(walk: Walk, body: list[str], changed: tuple[str, ...]) -> EntryPlan:
 
 def _targets(letter: str, count: int) -> str:
     return f"{letter}0," if count == 1 else ", ".join(f"{letter}{i}" for i in range(count))
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Source around that of an entry.
+
+    `before` comes first.  What there is so far follows, inside `block` ("try:", "with ...:") where one is given, and
+    then `after`.  What the entry returns in the end goes `through` a callable.  `names` are the callables and values
+    that the lines name: MISS, PLAIN, and names that begin with `stage_`, which nothing else in an entry does.
+    """
+
+    before: tuple[str, ...] = ()
+    block: str = ""
+    after: tuple[str, ...] = ()
+    through: str = ""
+    names: Mapping[str, Any] = field(default_factory=dict)
+
+    def around(self, body: list[str]) -> list[str]:
+        """The lines of a function's body, with these around them."""
+        if self.through:
+            *body, last = body
+            word, _, value = last.partition(" ")
+            assert word == "return", last
+            body = [*body, f"return {self.through}({value})"]
+        if self.block:
+            body = [self.block, *(f"    {line}" for line in body), *self.after]
+        return [*self.before, *body]
 
 
 _numbers = itertools.count(1)
@@ -127,22 +155,35 @@ def build_entry(
     name: str,
     before: tuple[str, ...] = (),
     names: dict[str, Any] | None = None,
+    around: Sequence[Lines] = (),
 ) -> types.FunctionType:
     """The entry as a function `entry(inputs, externals)`; `graph` is None when nothing has to be computed.
 
-    A graph without outputs is called for its effects on its inputs.  `before` are lines that run first, over `names`.
+    A graph without outputs is called for its effects on its inputs.  `before` are lines that run first, over `names`;
+    the lines of `around` come outside of all these, the first innermost.
     """
     if graph is None and plan.outputs:
         raise InternalError(f"the entry of {name} needs {len(plan.outputs)} outputs, and there is no graph")
-    source = plan.source
+    head, *body = plan.source.removesuffix("\n").split("\n    ")
+    assert head == _HEAD
     if graph is not None and not plan.outputs:
-        head, rest = source.split("\n", 1)
-        source = f"{head}\n    graph(*inputs)\n{rest}"
-    if before:
-        head, rest = source.split("\n", 1)
-        source = "\n    ".join([head, *before]) + f"\n{rest}"
+        body.insert(0, "graph(*inputs)")
+    return _function([*before, *body], {**(names or {}), **plan.constants, "graph": graph}, name, around)
+
+
+def entry_around(run: Any, name: str, around: Sequence[Lines]) -> Any:
+    """What runs an entry, with lines around it."""
+    return _function(["return stage_run(inputs, externals)"], {"stage_run": run}, name, around) if around else run
+
+
+def _function(body: list[str], names: Mapping[str, Any], name: str, around: Sequence[Lines]) -> types.FunctionType:
+    space = {"__name__": "framelift.entries", **names}
+    for lines in around:
+        body = lines.around(body)
+        assert all(space.get(one, value) is value for one, value in lines.names.items()), "a name for two things"
+        space.update(lines.names)
+    source = "\n    ".join([_HEAD, *body]) + "\n"
     filename = f"<framelift entry {name} #{next(_numbers)}>"
-    space = {"__name__": "framelift.entries", **(names or {}), **plan.constants, "graph": graph}
     exec(compile(source, filename, "exec", dont_inherit=True), space)
     entry = space.pop("entry")
     entry.__source__ = source

@@ -126,7 +126,7 @@ def joined(parts: Iterable[str | Node], separator: str = ", ") -> list[str | Nod
 
 
 _TAKEN = re.compile(
-    r"(?:[tevisuf]\d+|zu?f\d+|call_\w+|MISS|PLAIN|missed|math|torch|float64|graph|inputs|externals|entry)\Z"
+    r"(?:[tevisuf]\d+|zu?f\d+|(?:call|stage)_\w+|MISS|PLAIN|missed|math|torch|float64|graph|inputs|externals|entry)\Z"
 )
 
 

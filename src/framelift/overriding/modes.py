@@ -55,7 +55,6 @@ __all__ = [
     "note_changes",
     "shown_by_torch",
     "torch_call",
-    "unseen",
     "without_modes",
 ]
 
@@ -150,16 +149,6 @@ def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:
     def run(*inputs: Any) -> Any:
         with modes_off(), torch.overrides._enable_torch_function():
             return graph(*inputs)
-
-    return run
-
-
-def unseen(entry: Callable[..., Any]) -> Callable[..., Any]:
-    """`entry`, whose own torch calls neither modes nor subclasses see; what it does to the stack of modes it does."""
-
-    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
-        with torch._C.DisableTorchFunction():
-            return entry(inputs, externals)
 
     return run
 

@@ -22,6 +22,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from ... import _core, config
 from ..._core import is_a
 from ...exc import InternalError
+from ...exits import Lines
 from ...graph.analysis.infallible import changes_history, fails_late, in_handler, writes_uncounted
 from ...graph.metadata.fakes import UNKNOWN
 from ...graph.metadata.wrappers import is_wrapper
@@ -235,33 +236,53 @@ def undo_of(
     return Undo(tuple(places), copies, finished.stays > 0, counted)
 
 
-def undoing(entry: Callable[..., Any], undo: Undo) -> Callable[..., Any]:
-    """`entry`, with all that its graph did taken back when it fails."""
-    places, copies, draws, counted = undo.places, undo.copies, undo.draws, undo.counted
+def undoing(undo: Undo) -> Lines:
+    """Around an entry: all that its graph did is taken back when it fails."""
+    return Lines(
+        before=(
+            f"stage_written = ({''.join(f'inputs[{i}], ' for i in undo.places)})",
+            f"stage_before = stage_versions(stage_written), {'stage_copies(stage_written)' if undo.copies else None}, "
+            f"{'stage_generators()' if undo.draws else None}",
+            "stage_failed.waits, stage_failed.again = True, None",
+        ),
+        block="try:",
+        after=(
+            "except Exception:",
+            "    stage_take_back(stage_written, *stage_before)",
+            "    raise",
+            "finally:",
+            "    stage_failed.waits = False",
+        ),
+        names={
+            "stage_copies": _core.memory_copies,
+            "stage_failed": _failed,
+            "stage_generators": states,
+            "stage_take_back": functools.partial(_take_back, undo.counted),
+            "stage_versions": _core.versions,
+        },
+    )
 
-    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
-        tensors = tuple([inputs[i] for i in places])
-        versions = _core.versions(tensors)
-        kept = _core.memory_copies(tensors) if copies else None
-        generators = states() if draws else None
-        _failed.waits, _failed.again = True, None
-        try:
-            return entry(inputs, externals)
-        except Exception:
-            again, _failed.again = _failed.again, None
-            if _taken_back(tensors, versions, kept, counted):
-                if generators is not None:
-                    put_back(*generators)
-                _core.undone()
-                if again is not None and (kept is not None or not tensors):
-                    with torch.no_grad() if tensors else contextlib.nullcontext():  # histories are not taken back
-                        _blame_the_compiler(again)
-                    _taken_back(tensors, versions, kept, False)
-            raise
-        finally:
-            _failed.waits = False
 
-    return run
+def _take_back(
+    counted: bool,
+    tensors: tuple[torch.Tensor, ...],
+    versions: tuple[int, ...],
+    kept: tuple[Any, ...] | None,
+    generators: Any,
+) -> None:
+    """The run of an entry failed: its inputs and generators are as they were before, where that can be done.  The
+    compiler is blamed where the graph does not fail uncompiled.
+    """
+    again, _failed.again = _failed.again, None
+    if not _taken_back(tensors, versions, kept, counted):
+        return
+    if generators is not None:
+        put_back(*generators)
+    _core.undone()
+    if again is not None and (kept is not None or not tensors):
+        with torch.no_grad() if tensors else contextlib.nullcontext():  # histories are not taken back
+            _blame_the_compiler(again)
+        _taken_back(tensors, versions, kept, False)
 
 
 def _memory(tensor: torch.Tensor) -> torch.UntypedStorage:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ... import _core
+from ...exits import Lines
 from ...vocabulary.torch_code import is_torch_function
 
 __all__ = ["leaving", "unseen_by_hooks"]
@@ -46,16 +47,22 @@ def _close() -> None:
         torch.clear_autocast_cache()
 
 
-def unseen_by_hooks(entry: Any) -> Any:
-    """`entry`, which changes objects of the program when the graph is over: hooks on saved tensors, which run while it
-    does, would see them as they were.
+def unseen_by_hooks() -> Lines:
+    """Around an entry that changes objects of the program when the graph is over: hooks on saved tensors, which run
+    while it does, would see them as they were.
     """
-    top = torch._C._autograd._top_saved_tensors_default_hooks
+    return Lines(
+        before=(
+            "stage_hooks = stage_top_hooks(True)",
+            "if stage_hooks is not None and stage_sees(stage_hooks): return PLAIN",
+        ),
+        names={
+            "PLAIN": _core.PLAIN,
+            "stage_sees": _is_of_program,
+            "stage_top_hooks": torch._C._autograd._top_saved_tensors_default_hooks,
+        },
+    )
 
-    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
-        hooks = top(True)
-        if hooks is not None and not all(map(is_torch_function, hooks)):
-            return _core.PLAIN
-        return entry(inputs, externals)
 
-    return run
+def _is_of_program(hooks: tuple[Any, Any]) -> bool:
+    return not all(map(is_torch_function, hooks))

@@ -1,7 +1,8 @@
 """What wraps a graph and the run of an entry: one table for each of them, in the order of application.
 
-The first stage of a table is the innermost.  A stage says when it applies and what it makes of what it wraps; its code
-is in the files beside this one.  Nothing else wraps a graph or an entry.
+The first stage of a table is the innermost.  A stage says when it applies, and what it puts around: lines of the
+entry's own source, which cost no call, or a function that calls what it wraps.  The code of the stages is in the files
+beside this one.  Nothing else wraps a graph or an entry.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import torch
 
 from ... import _core
+from ...exits import Lines, entry_around
 from ...graph.analysis.replay import with_histories
 from ...graph.fx.saved_tensor_nodes import SavedHooks, leaving_no_hooks
 from ...graph.metadata.fakes import UNKNOWN
 from ...graph.metadata.live_fakes import leaving_none_open
 from ...graph.state.settings import inside
 from ...graph.state.torch_state import choose_kernels, keeping_kernels
-from ...overriding.modes import unseen, without_modes
+from ...overriding.modes import without_modes
 from ...overriding.subclasses import with_types
 from ..background import until_ready
 from ..breaks import handing_over
@@ -49,6 +51,7 @@ __all__ = [
     "Plain",
     "Run",
     "Stage",
+    "entry_with",
     "wrapped",
 ]
 
@@ -57,22 +60,47 @@ _Context = TypeVar("_Context")
 
 @dataclass(frozen=True, slots=True)
 class Stage(Generic[_Context]):
-    """`wrap(inner, context)` is put around what there is so far, where `applies(context)`.
+    """Where `applies(context)`, `lines(context)` or `wrap(inner, context)` is put around what there is so far.
 
-    Wrappers live as long as the entry: they keep what they need of the context, never the context itself.
+    Both live as long as the entry: they keep what they need of the context, never the context itself.  `lines` are for
+    entries alone, and no stage has both.
     """
 
     name: str
     applies: Callable[[_Context], Any]
-    wrap: Callable[[Any, _Context], Any]
+    wrap: Callable[[Any, _Context], Any] | None = None
+    lines: Callable[[_Context], Lines] | None = None
 
 
 def wrapped(stages: Sequence[Stage[_Context]], inner: Any, context: _Context) -> Any:
     """`inner` with the stages around it that apply."""
     for stage in stages:
         if stage.applies(context):
+            assert stage.wrap is not None, stage.name
             inner = stage.wrap(inner, context)
     return inner
+
+
+def entry_with(
+    stages: Sequence[Stage[_Context]], build: Callable[[Sequence[Lines]], Any], name: str, context: _Context
+) -> tuple[Any, Any]:
+    """The entry, which `build` makes with lines around its own, and what runs it: the entry itself, unless stages that
+    wrap it apply.
+    """
+    entry = None
+    lines: list[Lines] = []
+    for stage in stages:
+        if not stage.applies(context):
+            continue
+        if stage.wrap is None:
+            assert stage.lines is not None, stage.name
+            lines.append(stage.lines(context))
+            continue
+        inner = build(lines)
+        entry = entry or inner
+        build, lines = functools.partial(entry_around, stage.wrap(inner, context), name), []
+    run = build(lines)
+    return entry or run, run
 
 
 # ---- a run of a graph, compiled or not: torch's settings around it ----
@@ -220,14 +248,18 @@ def _given_generators(entry: Any, c: Entry) -> Any:
     return c.session.recorder.drawing.entry(entry)
 
 
-def _handed_over(entry: Any, c: Entry) -> Any:
+def _handed_over(c: Entry) -> Lines:
     assert c.session.point is not None
-    return handing_over(entry, c.session.point)
+    return handing_over(c.session.point)
 
 
-def _undone(entry: Any, c: Entry) -> Any:
+def _undone(c: Entry) -> Lines:
     assert c.undo is not None
-    return undoing(entry, c.undo)
+    return undoing(c.undo)
+
+
+#: neither modes nor subclasses see the entry's own torch calls; what it does to the stack of modes it does
+_UNSEEN = Lines(block="with stage_unseen():", names={"stage_unseen": torch._C.DisableTorchFunction})
 
 
 def _may_save(c: Entry) -> bool:
@@ -240,11 +272,11 @@ def _meets_modes(c: Entry) -> bool:
 
 
 AROUND_ENTRY: tuple[Stage[Entry], ...] = (
-    Stage("drawn numbers put back", lambda c: c.lines is not None, _put_back),
+    Stage("handed over at a break", lambda c: c.session.point is not None, lines=_handed_over),
+    Stage("drawn numbers put back", lambda c: c.lines is not None and c.lines.drawn.generators, _put_back),
     Stage("generators given", lambda c: _draws(c.session), _given_generators),
-    Stage("handed over at a break", lambda c: c.session.point is not None, _handed_over),
-    Stage("undone when it fails", lambda c: c.undo is not None, _undone),
-    Stage("unseen by saved-tensor hooks", _may_save, lambda entry, c: unseen_by_hooks(entry)),
+    Stage("undone when it fails", lambda c: c.undo is not None, lines=_undone),
+    Stage("unseen by saved-tensor hooks", _may_save, lines=lambda c: unseen_by_hooks()),
     Stage(
         "torch's state left changed",
         lambda c: c.finished.left_state,
@@ -253,14 +285,12 @@ AROUND_ENTRY: tuple[Stage[Entry], ...] = (
     Stage(
         "shared memory as captured",
         lambda c: c.finished.mutated and len(c.finished.inputs) > 1,
-        lambda entry, c: watching_memory(entry, tuple(c.inputs), c.info),
+        lines=lambda c: watching_memory(tuple(c.inputs), c.info),
     ),
-    Stage("gradients without hooks", lambda c: c.reaches, lambda e, c: watching_hooks(e, c.reached, c.info)),
-    Stage("unseen by modes", _meets_modes, lambda entry, c: unseen(entry)),
+    Stage("gradients without hooks", lambda c: c.reaches, lines=lambda c: watching_hooks(c.reached, c.info)),
+    Stage("unseen by modes", _meets_modes, lines=lambda c: _UNSEEN),
     Stage(
-        "until the backend is done",
-        lambda c: c.info.interim is not None,
-        lambda entry, c: until_ready(entry, c.info.interim),
+        "until the backend is done", lambda c: c.info.interim is not None, lines=lambda c: until_ready(c.info.interim)
     ),
 )
 
@@ -282,6 +312,6 @@ def _expected_to_raise(entry: Any, c: Plain) -> Any:
 
 
 AROUND_PLAIN_ENTRY: tuple[Stage[Plain], ...] = (
-    Stage("drawn numbers put back", lambda c: c.lines is not None, _put_back),
+    Stage("drawn numbers put back", lambda c: c.lines is not None and c.lines.drawn.generators, _put_back),
     Stage("expected to raise", lambda c: c.raises is not None, _expected_to_raise),
 )

@@ -132,7 +132,7 @@ def putting_back(entry: Any, before: Preamble) -> Any:
             if not done:
                 insist(lambda: _put_states(kept))
 
-    return run if places else entry
+    return run
 
 
 def state_of(generator: Any) -> Any:

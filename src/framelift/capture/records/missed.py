@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
 from ... import _core
+from ...exits import Lines
 from ...graph.metadata.wrappers import is_wrapper, leaf_tensors
 from ...guards.misses import Miss, miss_of
 from .. import policy
@@ -24,32 +26,35 @@ _HOOKED = Miss("", "hooks", "", "", "a tensor whose gradient the function comput
 GONE = Miss("", "gone", "", "", "an object that was guarded no longer exists", None)
 
 
-def watching_memory(entry: Any, given: tuple[Any, ...], info: Capture) -> Any:
+def watching_memory(given: tuple[Any, ...], info: Capture) -> Lines:
     """A graph that writes to its inputs was built on which of them share memory; wrappers have that of their inner
     tensors.
     """
-    inner = leaf_tensors if any(is_wrapper(type(one)) for one in given) else None
-    wanted = _core.memory_pattern(given if inner is None else inner(given))
+    has_wrappers = any(is_wrapper(type(one)) for one in given)
+    leaves = "stage_leaves(inputs)" if has_wrappers else "inputs"
+    return Lines(
+        before=(f"if stage_memory({leaves}) != stage_shared: return stage_shares_otherwise()",),
+        names={
+            "stage_leaves": leaf_tensors,
+            "stage_memory": _core.memory_pattern,
+            "stage_shared": _core.memory_pattern(leaf_tensors(given) if has_wrappers else given),
+            "stage_shares_otherwise": functools.partial(_refuse, info, _SHARED),
+        },
+    )
 
-    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
-        if _core.memory_pattern(inputs if inner is None else inner(inputs)) == wanted:
-            return entry(inputs, externals)
-        info.refusal = _SHARED
-        return _core.MISS
 
-    return run
-
-
-def watching_hooks(entry: Any, places: list[int], info: Capture) -> Any:
+def watching_hooks(places: list[int], info: Capture) -> Lines:
     """A graph that adds to the gradients of the inputs at these places was built for tensors without hooks."""
+    return Lines(
+        before=(f"if stage_hooked(({''.join(f'inputs[{i}], ' for i in places)})): return stage_is_hooked()",),
+        names={"stage_hooked": _core.hooked, "stage_is_hooked": functools.partial(_refuse, info, _HOOKED)},
+    )
 
-    def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
-        if not _core.hooked(tuple([inputs[i] for i in places])):
-            return entry(inputs, externals)
-        info.refusal = _HOOKED
-        return _core.MISS
 
-    return run
+def _refuse(info: Capture, why: Miss) -> Any:
+    """The entry is not for this call."""
+    info.refusal = why
+    return _core.MISS
 
 
 def cause(
