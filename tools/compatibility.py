@@ -10,8 +10,9 @@ import collections
 import sys
 from pathlib import Path
 
+from compatibility_features import FEATURES, GROUPS
+
 from framelift.surface.compatibility import Row, environment_rows, function_rows, option_rows
-from framelift.surface.compatibility_features import FEATURES, GROUPS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "compatibility.md"
 
