@@ -6,7 +6,6 @@ knows of frames, probes or origins.
 
 from __future__ import annotations
 
-import functools
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,31 +13,25 @@ from typing import Any
 import torch
 
 from .._core import is_a
-from ..exc import InternalError
 from ..graph.analysis.in_place import apply_writes
 from ..graph.analysis.replay import replay
-from ..graph.fx.placeholder_names import identifier
 from ..graph.fx.saved_tensor_nodes import leaving_no_hooks
 from ..graph.fx.tape import Step, build_graph
 from ..graph.fx.targets import OneNode, Target, getter_target, target_of
 from ..graph.fx.values import AFTER_DATA, EXCHANGED, Storage, Value
 from ..graph.metadata.arguments import distinct, take
 from ..graph.metadata.cache import Const, New, Number, Outcome, Same, shared_cache
-from ..graph.metadata.facts import SymbolicFacts, check_kind, facts_of, is_overriding, new_stand_in, plain_kind
-from ..graph.metadata.fakes import UNKNOWN, Fakes
-from ..graph.metadata.live_fakes import Live, LiveOutcome, is_wrapped, storage_of
+from ..graph.metadata.facts import SymbolicFacts, new_stand_in
+from ..graph.metadata.fakes import UNKNOWN
+from ..graph.metadata.live_fakes import LiveOutcome
 from ..graph.metadata.value_errors import asks_for_value
-from ..graph.metadata.wrapper_fakes import Wrapped
-from ..graph.metadata.wrappers import WrapperFacts, is_wrapper
+from ..graph.metadata.wrappers import WrapperFacts
 from ..graph.state.random_draws import Drawing
 from ..graph.state.settings import Settings, asks_default_dtype
 from ..graph.state.torch_state import LeftState, SavedState, State, check_state, kernel_choice, read_state
-from ..graph.symbols.environment import Symbols
-from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..graph.symbols.number_nodes import graph_values, numbers_in
 from ..graph.symbols.numbers import NUMBERS
 from ..graph.symbols.numpy_numbers import given_to_torch
-from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist, scope
 from .asking import Asked, ask, ask_symbolic, gives_a_size
@@ -48,31 +41,31 @@ from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
 from .live_recording import record_live
 from .overlapping_writes import check_overlaps
-from .recorder_parts import Callbacks, Gradients, Options
 from .recording_mode import RecordingMode
 from .retained_gradients import leave_retaining
-from .rules import composed, indexing, known, number_arguments, sequences, storages, taken_values, versions
+from .rules import composed, indexing, known, number_arguments, sequences, state_calls, storages, taken_values, versions
 from .rules.attributes import ATTRIBUTES, OF_MEMORY, assign
 from .rules.operations import is_torch_operation, torch_operations
 from .rules.special_cases import GIVES_VALUES, RULES, make_leaf
-from .wrapper_results import check_results, kind_of_memory, new_wrapper, record_wrapped
+from .stand_ins import StandIns
+from .wrapper_results import check_results, kind_of_memory, record_wrapped
 
 __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
-_RULES = (composed, indexing, known, number_arguments, sequences, storages, taken_values, versions)  # in this order
+#: in this order
+_RULES = (state_calls, composed, indexing, known, number_arguments, sequences, storages, taken_values, versions)
 
 _MISSING = object()
 
 
-class Recorder:
+class Recorder(StandIns):
     """Records one rehearsal, on the tape given."""
 
     def __init__(self, tape: list[Step] | None = None) -> None:
-        self.callbacks, self.options, self.gradients = Callbacks(), Options(), Gradients()
+        super().__init__()
         self.tape: list[Step] = [] if tape is None else tape  # of the body being recorded, if there is one
         self.annotations: list[dict[str, Any]] = []  # of torch.fx.traceback.annotate, in force now
         self._main_tape = self.tape
         self.exchanged = False  # a leaf got other memory (tensor_writes.py)
-        self.overrides = False  # a tensor of an overriding subclass was met
         self.subclasses_off = False  # the program switched overriding by subclasses off
         self.modes: list[Any] = []  # the program's own torch-function modes, outermost first
         self.known_values = KnownValues(self.tape)
@@ -80,12 +73,6 @@ class Recorder:
         self.settings = Settings()  # those that one graph has one choice of
         self.regions = 0  # nested compile regions met
         self.written: list[Value] = []  # whose memory was written, in order
-        self._values: dict[int, Value] = {}
-        self._inputs: dict[int, Value] = {}  # by id of the real tensor
-        self.storages: dict[int, Storage] = {}  # of real tensors
-        self.fakes = Fakes()
-        self._live: Live | None = None  # function transforms, once the program uses one
-        self.wrapped: Wrapped | None = None  # tensors of wrapper subclasses, once there is one
         self.cache = shared_cache()
         self._lookup = self.cache.get
         self._flags = kernel_choice()
@@ -95,7 +82,6 @@ class Recorder:
         self._left: LeftState | Interrupt | None = None
         self.saved: SavedState | None = None
         self._mode: RecordingMode | None = None
-        self.symbols: Symbols | None = None  # made when the first number becomes symbolic
         self.own_outcomes: dict[Any, Outcome] = {}  # outcomes of operations that involve symbols
 
     def close(self) -> None:
@@ -103,138 +89,6 @@ class Recorder:
         for value in self._inputs.values():
             value.external = None
         self.__dict__.clear()
-
-    # ---- stand-ins ----
-
-    def stand_in(
-        self, tensor: torch.Tensor, name: str = "", dims: frozenset[int] = frozenset(), marks: Marks = NO_MARKS
-    ) -> torch.Tensor:
-        """What captured code sees for an external tensor; always the same object for the same tensor.
-
-        The sizes of its dimensions `dims` are symbolic.
-        """
-        value = self._inputs.get(id(tensor))
-        if value is None:
-            with torch._C.DisableTorchFunction():
-                value = self._new_input(tensor, name, dims, marks)
-        return value.stand_in
-
-    def number(self, value: Any, place: Any) -> Any:
-        """What captured code sees for an external number that is to be symbolic."""
-        with torch._C.DisableTorchFunction():
-            return self.with_symbols().number(value, place, str(place))
-
-    def with_symbols(self) -> Symbols:
-        """The rehearsal's symbols, from now on in use."""
-        if self.symbols is None:
-            if self._live is not None:
-                raise Interrupt("symbolic-number", "a function transform")
-            self.symbols = Symbols()
-            self.symbols.lazy = self.options.lazy
-            if self.callbacks.answer is not None:
-                self.symbols.by_values = functools.partial(self.callbacks.answer, self._values)
-            self.fakes.become_symbolic(self.symbols.env)
-        return self.symbols
-
-    def _new_input(self, tensor: torch.Tensor, name: str, dims: frozenset[int], marks: Marks) -> Value:
-        if id(tensor) in self._values:
-            raise InternalError("a stand-in was imported as if it came from outside")
-        if is_wrapper(type(tensor)):
-            return self._known_as(tensor, new_wrapper(self, tensor), name)
-        wrapped = self._live is not None and is_wrapped(tensor)  # a tensor of a transform that the call is inside of
-        kind = plain_kind(tensor) if self.options.takes_fakes else type(tensor)
-        if not wrapped and kind is type(tensor):
-            check_kind(tensor)
-        facts = facts_of(tensor)
-        if (dims or marks.strides) and not wrapped:
-            facts = self.with_symbols().sizes(tensor, facts, dims, marks, name or "input")
-        memory = storage_of(tensor)
-        storage = self.storages.get(memory)
-        if storage is None:
-            storage = self.storages[memory] = Storage(external=True)
-        elif self.gradients.flagged:
-            raise Interrupt(
-                "torch-operation", "a tensor that may be a view of one whose requires_grad was switched inside"
-            )
-        value = Value(new_stand_in(facts, kind), facts, storage)
-        self.overrides = self.overrides or is_overriding(kind)
-        if wrapped:
-            self.live.born(value, self.live.mirror(tensor))
-        return self._known_as(tensor, value, name)
-
-    def _known_as(self, tensor: torch.Tensor, value: Value, name: str) -> Value:
-        value.external, value.name = tensor, identifier(name)
-        self._inputs[id(tensor)] = self._values[id(value.stand_in)] = value
-        return value
-
-    def with_wrappers(self) -> Wrapped:
-        """The rehearsal's tensors of wrapper subclasses."""
-        if self.wrapped is None:
-            self.wrapped = Wrapped(self.fakes)
-        return self.wrapped
-
-    @property
-    def live(self) -> Live:
-        """The function transforms of this rehearsal."""
-        if self._live is None:
-            if self.symbols is not None:
-                raise Interrupt("symbolic-number", "a function transform")
-            self._live = Live(self.fakes)
-        return self._live
-
-    def in_transform(self) -> bool:
-        """Whether captured code is inside a function transform."""
-        return self._live is not None and self._live.active
-
-    def adopt(self, value: Value) -> torch.Tensor:
-        """Know a value that was made elsewhere: an operand of a body, or the result of a higher-order operator."""
-        self._values[id(value.stand_in)] = value
-        return value.stand_in
-
-    def symbolic_entries(self, tensor: torch.Tensor) -> tuple[frozenset[int], frozenset[int]]:
-        """The dimensions of an input whose size, and whose stride, is symbolic."""
-        facts = self._inputs[id(tensor)].facts
-        size, stride = (
-            frozenset(i for i, entry in enumerate(entries) if type(entry) is not int)
-            for entries in (facts.size, facts.stride)
-        )
-        return size, stride
-
-    def inputs(self) -> list[Value]:
-        """The external tensors."""
-        return list(self._inputs.values())
-
-    def values(self) -> list[Value]:
-        """All tensors that captured code has seen, in the order it did."""
-        return list(self._values.values())
-
-    def input_value(self, tensor: torch.Tensor) -> Value:
-        """The record of an external tensor that was met."""
-        return self._inputs[id(tensor)]
-
-    def example_of(self, facts: Any) -> torch.Tensor:
-        """A fake tensor with these facts."""
-        return self.fakes.make(facts) if type(facts) is not WrapperFacts else self.with_wrappers().example(facts)
-
-    def input_facts(self) -> dict[int, Any]:
-        """The facts of the external tensors, by their id."""
-        return {key: value.facts for key, value in self._inputs.items()}
-
-    def is_stand_in(self, obj: Any) -> bool:
-        """Whether this object is one of the recorder's stand-ins."""
-        return id(obj) in self._values
-
-    def external(self, stand_in: torch.Tensor) -> torch.Tensor | None:
-        """The real tensor an input's stand-in stands for; None for results."""
-        return self._values[id(stand_in)].external
-
-    def value_of(self, stand_in: Any) -> Value:
-        """The record of a stand-in."""
-        value = self._values.get(id(stand_in))
-        if value is None:
-            take((stand_in,), self._values, [], [])  # says what is wrong with it
-            raise InternalError(f"not a stand-in: {name_of(type(stand_in))}")
-        return value
 
     # ---- calls ----
 
@@ -420,13 +274,6 @@ class Recorder:
     def append(self, target: Target, values: list[Value]) -> None:
         """A step that changes a tensor's metadata, and whose result nobody asks for."""
         self.tape.append(Step(target, list(values), {}, values, read_state(), True, 0))
-
-    def retyped(self, stand_in: torch.Tensor, kind: type) -> torch.Tensor:
-        """The same result as a tensor of another class.  Torch function must be off."""
-        value = self.value_of(stand_in)
-        made = Value(new_stand_in(value.facts, kind), value.facts, value.storage, value.view)
-        made.step, made.path, made.exact = value.step, value.path, value.exact
-        return self.adopt(made)
 
     def _note_effect(self, target: Target, outcome: Outcome | LiveOutcome, found: list[Value]) -> None:
         self.stays = max(self.stays, outcome.stays)

@@ -36,6 +36,7 @@ from .live_recording import Results, record_live
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
     from .recorder import Recorder
+    from .stand_ins import StandIns
 
 __all__ = [
     "attribute_of_result",
@@ -87,17 +88,17 @@ def _construct(session: Session, cls: Any, args: tuple[Any, ...], kwargs: dict[s
     return made
 
 
-def new_wrapper(recorder: Recorder, tensor: torch.Tensor) -> Value:
+def new_wrapper(stand_ins: StandIns, tensor: torch.Tensor) -> Value:
     """The value of an external tensor, whose inner tensors were met before.  Torch function must be off."""
-    live = recorder.with_wrappers()
+    live = stand_ins.with_wrappers()
     if tensor._has_symbolic_sizes_strides:  # the lengths of a jagged tensor's rows: a symbol among fakes
-        recorder.with_symbols()
-    facts, fake = live.take_in(tensor, recorder.input_value)
+        stand_ins.with_symbols()
+    facts, fake = live.take_in(tensor, stand_ins.input_value)
     value = Value(new_stand_in(facts, type(tensor)), facts, Storage(external=True))
     live.born(value, fake)
-    if recorder.symbols is not None:
-        recorder.symbols.new_sizes(value)
-    recorder.overrides = recorder.overrides or asks_first(type(tensor))
+    if stand_ins.symbols is not None:
+        stand_ins.symbols.new_sizes(value)
+    stand_ins.overrides = stand_ins.overrides or asks_first(type(tensor))
     return value
 
 

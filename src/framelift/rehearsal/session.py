@@ -7,10 +7,9 @@ becomes the recorder's.  This file only joins them.
 from __future__ import annotations
 
 import functools
-import sys
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from opcode import opmap
 from typing import Any, NoReturn
 
@@ -22,13 +21,12 @@ from ..boundary.attributes import classes, function_attributes, instances
 from ..boundary.becomes.arrays import Array
 from ..boundary.becomes.containers import note_attribute_changes
 from ..boundary.becomes.copied_objects import was_raised_inside
-from ..boundary.becomes.leaves import is_constant
 from ..boundary.becomes.opaque import Opaque
 from ..boundary.dynamism import STATIC, Dynamism
 from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
 from ..boundary.gateway import fact_of, is_handle_class, is_plain, let_in
 from ..boundary.import_rules import let_in_opaque
-from ..boundary.records import DELETED, Effect, Shadow
+from ..boundary.records import DELETED
 from ..boundary.world import ABSENT, World
 from ..bytecode.resume import Point, point_of
 from ..graph.symbols.unread_text import UnreadText
@@ -43,9 +41,9 @@ from ..substitutes.python import abstract_classes, frame_access, python_warnings
 from ..substitutes.python.identity import hashed_parts, same_object
 from ..substitutes.python.mappings import as_dict
 from ..substitutes.python.shown_addresses import known_text
-from ..vocabulary.class_reads import flags_of, has_member, module_of, name_of, qualname_of
+from ..vocabulary.class_reads import flags_of, module_of, name_of, qualname_of
 from ..vocabulary.code_knowledge import knowledge_of
-from ..vocabulary.origins import Origin, arg, const
+from ..vocabulary.origins import arg, const
 from ..vocabulary.reasons import Interrupt
 from . import (
     call_rule,
@@ -56,6 +54,7 @@ from . import (
 from .break_errors import Blocks
 from .error_texts import Names
 from .readers import SEALED, reader_of
+from .rehearsed_scene import RehearsedScene
 
 __all__ = ["Session"]
 
@@ -69,7 +68,7 @@ _BUILDING = frozenset(
 )
 
 
-class Session:
+class Session(RehearsedScene):
     """State of one rehearsal.  `plan` is what `plan_return(session, value)` made of the root's return value."""
 
     def __init__(
@@ -526,72 +525,7 @@ class Session:
     ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         return call_rule.unwrap(self, callable_, args, kwargs)
 
-    # ---- what exits ask (exits.scene.Scene) ------------------------------------------------------------------------
 
-    def origin_of(self, obj: Any) -> Origin | None:
-        found = self.world.origin_of(obj)
-        if found is not None:
-            return found
-        if is_a(obj, types.CellType):
-            return self.world.cell_origin(obj) if self.world.is_external_cell(obj) else None
-        if is_constant(obj) and not _core.is_internal(obj) and not _is_bound(obj):
-            made = is_a(obj, types.ModuleType) and not any(
-                one is obj for one in tuple(sys.modules.values())
-            )  # C code makes them, unseen
-            return None if made else const(obj)
-        if is_a(obj, call_rule.OPERATIONS):
-            return const(obj)
-        return None
-
-    def shadow_of(self, obj: Any) -> Shadow | None:
-        return self.world.shadow_ids.get(id(obj))
-
-    def is_stand_in(self, obj: Any) -> bool:
-        return self.recorder.is_stand_in(obj)
-
-    def input_origin(self, stand_in: torch.Tensor) -> Origin | None:
-        return self.world.origin_of(stand_in)
-
-    def is_alone(self, stand_in: torch.Tensor) -> bool:
-        storage = self.recorder.value_of(stand_in).storage
-        return len(storage.values) == 1 and not storage.external
-
-    def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
-        return self.recorder.drawing.at_exit(obj)
-
-    def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
-        return _core.is_internal(cls)
-
-    def stores_plainly(self, cls: type, names: Iterable[str]) -> bool:
-        if any(effect.kind.endswith("type") for effect in self.world.effects):
-            return False
-        found = {type(self.world.lookup(cls, name)) for name in names}
-        if any(has_member(kind, "__set__") or has_member(kind, "__delete__") for kind in found):
-            return False
-        for kind in filter(_core.is_python_class, found):  # a class of the program's may become one of data descriptors
-            self.world.lookup(kind, "__set__")
-            self.world.lookup(kind, "__delete__")
-        return True
-
-    @property
-    def shadows(self) -> list[Shadow]:
-        return self.world.shadows
-
-    @property
-    def effects(self) -> list[Effect]:
-        return self.world.effects
-
-
-def _is_bound(obj: Any) -> bool:
-    """Whether `obj` is a built-in method of an object, which may have been made inside."""
-    if not is_a(obj, types.BuiltinMethodType) or is_a(obj.__self__, (types.ModuleType, type)):
-        return False
-    # In any of its classes: the first that has the name may have a method of its own, past which `super()` reads.
-    return any(is_a(_own(base).get(obj.__name__), types.MethodDescriptorType) for base in _mro(type(obj.__self__)))
-
-
-_own = type.__dict__["__dict__"].__get__
-_mro = type.__dict__["__mro__"].__get__
 _OPERATOR_SPACES = (torch._ops._Ops, torch._ops._OpNamespace)
 _VARARGS, _VARKEYWORDS = 0x4, 0x8  # code flags
 _PATTERNS = 1 << 5 | 1 << 6  # flags of classes of sequences, of mappings

@@ -14,12 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 import torch._refs
 
-from ... import _core
 from ...bytecode.branches import unless_it_raises
 from ...graph.fx.targets import target_of
 from ...graph.metadata.facts import SymbolicFacts
-from ...graph.state.settings import SETTERS, asks_default_dtype
-from ...graph.state.torch_state import choosing_kernels, nest_autocast, new_autocast_cache
 from ...graph.symbols.number_nodes import numbers_in
 from ...graph.symbols.unread_text import text_or
 from ...vocabulary.class_reads import name_of
@@ -32,7 +29,7 @@ from ..known_calls import with_numbers
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__ = ["GIVES_VALUES", "RULES", "make_leaf", "rule", "touch_settings"]
+__all__ = ["GIVES_VALUES", "RULES", "Handler", "make_leaf", "rule"]
 
 Handler = Callable[["Recorder", tuple[Any, ...], dict[str, Any]], Any]
 
@@ -491,101 +488,3 @@ def _parameter(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]
         return made
 
     return bound(*args, **kwargs)
-
-
-# ---- native calls: torch state, done for real (the next operation is recorded with the state it meets,
-# graph/state/torch_state.py),
-# ---- and what torch function reports though no tensor is in it
-# ---------------------------------------------------------
-
-
-def touch_settings(recorder: Recorder) -> None:
-    """A setting is about to be changed that one graph has one choice of."""
-    asking = any(
-        asks_default_dtype([value.facts.dtype for value in step.inputs if value.facts is not None], step.kwargs)
-        for step in recorder.tape
-    )
-    body = recorder.tape_is_a_body()
-    recorder.settings.touch(bool(recorder.tape) or body, asking or body)
-
-
-def _setter(func: Any) -> Handler:
-    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        touch_settings(recorder)
-        return func(*args, **kwargs)
-
-    return handler
-
-
-for _func in SETTERS:
-    RULES[id(_func)] = (_func, _setter(_func))
-
-
-@rule(torch.autograd.grad_mode.inference_mode.__enter__)
-def _enter_inference(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
-    mode = _core.read(args[0], "mode")
-    if type(mode) is not bool or _core.is_external(args[0]) or recorder.in_transform():
-        raise Interrupt("torch-state", "this torch.inference_mode")  # that would remember the mode it enters
-    touch_settings(recorder)
-    recorder.settings.enter_inference(mode)
-
-
-@rule(torch.autograd.grad_mode.inference_mode.__exit__)
-def _exit_inference(recorder: Recorder, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
-    recorder.settings.exit_inference()
-
-
-@rule(torch.use_deterministic_algorithms)
-def _deterministic(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    def bound(mode: Any, *, warn_only: Any = False) -> None:
-        if type(mode) is not bool or type(warn_only) is not bool:
-            raise Interrupt("torch-state", "use_deterministic_algorithms")
-        touch_settings(recorder)
-        torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
-
-    bound(*args, **kwargs)
-
-
-_NATIVE = [
-    torch.device,
-    torch._C._set_grad_enabled,
-    torch.set_autocast_enabled,
-    torch.set_autocast_dtype,
-    torch.set_autocast_cache_enabled,
-]
-
-
-def _native(func: Any) -> Handler:
-    def handler(_recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return func(*args, **kwargs)
-
-    return handler
-
-
-for _func in _NATIVE:
-    RULES[id(_func)] = (_func, _native(_func))
-RULES[id(torch.autocast_increment_nesting)] = (
-    torch.autocast_increment_nesting,
-    _native(functools.partial(nest_autocast, 1)),
-)
-RULES[id(torch.autocast_decrement_nesting)] = (
-    torch.autocast_decrement_nesting,
-    _native(functools.partial(nest_autocast, -1)),
-)
-RULES[id(torch.clear_autocast_cache)] = (torch.clear_autocast_cache, _native(new_autocast_cache))
-
-
-def _choosing(func: Any) -> Handler:
-    def handler(_recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        choosing_kernels()
-        return func(*args, **kwargs)
-
-    return handler
-
-
-for _func in [
-    getattr(torch._C, name)
-    for name in dir(torch._C)
-    if name.startswith("_set_sdp_use_") or name == "_set_sdp_priority_order"
-]:
-    RULES[id(_func)] = (_func, _choosing(_func))

@@ -17,7 +17,7 @@ from ...graph.state.precision import PRECISION_SETTERS, read_precision
 from ...graph.state.torch_state import kernel_at_first
 from ...guards.checks import check, gives
 from ...overriding import transforms  # noqa: F401  what it answers itself is no setting
-from ...recording.rules.special_cases import touch_settings
+from ...recording.rules.state_calls import touch_settings
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 

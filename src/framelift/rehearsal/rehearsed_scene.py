@@ -1,0 +1,96 @@
+"""What exits ask of a finished rehearsal (exits.scene.Scene): origins, shadows, effects and facts of its objects."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .. import _core
+from .._core import is_a
+from ..boundary.becomes.leaves import is_constant
+from ..boundary.records import Effect, Shadow
+from ..boundary.world import World
+from ..vocabulary.class_reads import has_member
+from ..vocabulary.origins import Origin, const
+from . import call_rule
+
+if TYPE_CHECKING:
+    from ..recording.recorder import Recorder
+
+__all__ = ["RehearsedScene"]
+
+
+class RehearsedScene:
+    """A scene over the world and the recorder of a rehearsal."""
+
+    world: World
+    recorder: Recorder
+
+    def origin_of(self, obj: Any) -> Origin | None:
+        found = self.world.origin_of(obj)
+        if found is not None:
+            return found
+        if is_a(obj, types.CellType):
+            return self.world.cell_origin(obj) if self.world.is_external_cell(obj) else None
+        if is_constant(obj) and not _core.is_internal(obj) and not _is_bound(obj):
+            made = is_a(obj, types.ModuleType) and not any(
+                one is obj for one in tuple(sys.modules.values())
+            )  # C code makes them, unseen
+            return None if made else const(obj)
+        if is_a(obj, call_rule.OPERATIONS):
+            return const(obj)
+        return None
+
+    def shadow_of(self, obj: Any) -> Shadow | None:
+        return self.world.shadow_ids.get(id(obj))
+
+    def is_stand_in(self, obj: Any) -> bool:
+        return self.recorder.is_stand_in(obj)
+
+    def input_origin(self, stand_in: torch.Tensor) -> Origin | None:
+        return self.world.origin_of(stand_in)
+
+    def is_alone(self, stand_in: torch.Tensor) -> bool:
+        storage = self.recorder.value_of(stand_in).storage
+        return len(storage.values) == 1 and not storage.external
+
+    def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
+        return self.recorder.drawing.at_exit(obj)
+
+    def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
+        return _core.is_internal(cls)
+
+    def stores_plainly(self, cls: type, names: Iterable[str]) -> bool:
+        if any(effect.kind.endswith("type") for effect in self.world.effects):
+            return False
+        found = {type(self.world.lookup(cls, name)) for name in names}
+        if any(has_member(kind, "__set__") or has_member(kind, "__delete__") for kind in found):
+            return False
+        for kind in filter(_core.is_python_class, found):  # a class of the program's may become one of data descriptors
+            self.world.lookup(kind, "__set__")
+            self.world.lookup(kind, "__delete__")
+        return True
+
+    @property
+    def shadows(self) -> list[Shadow]:
+        return self.world.shadows
+
+    @property
+    def effects(self) -> list[Effect]:
+        return self.world.effects
+
+
+def _is_bound(obj: Any) -> bool:
+    """Whether `obj` is a built-in method of an object, which may have been made inside."""
+    if not is_a(obj, types.BuiltinMethodType) or is_a(obj.__self__, (types.ModuleType, type)):
+        return False
+    # In any of its classes: the first that has the name may have a method of its own, past which `super()` reads.
+    return any(is_a(_own(base).get(obj.__name__), types.MethodDescriptorType) for base in _mro(type(obj.__self__)))
+
+
+_own = type.__dict__["__dict__"].__get__
+_mro = type.__dict__["__mro__"].__get__
