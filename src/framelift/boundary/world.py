@@ -299,10 +299,6 @@ class World:
             kind = "TYPE" if type(found) in SCALARS else "IS"
             self.guard(const(cls).to("lookup", name), kind, type(found) if kind == "TYPE" else found)
 
-    def is_noted(self, cls: type) -> bool:
-        """Whether the special methods of `cls` are guarded already."""
-        return id(cls) in self._noted
-
     def note_kind(self, obj: Any) -> None:
         """The class of a module or of a class decides what is done with it, and its identity does not say which class
         that is: `obj.__class__` may be assigned.

@@ -20,6 +20,8 @@ from .graphs import readable
 from .guards import guard_tree
 
 if TYPE_CHECKING:
+    from torch.fx import Node
+
     from ..capture.records.captures import Capture
 
 __all__ = ["ARTIFACTS"]
@@ -72,25 +74,27 @@ def _code(capture: Capture) -> str:
     return f"TRACED GRAPH\n {readable(capture.graph_module)}" if capture.graph_module is not None else ""
 
 
-def _table(capture: Capture) -> str:
+def _rows(capture: Capture, head: str, row: Callable[[Node], str]) -> str:
+    """A head and a row for each node of the graph of which there is something to say."""
     if capture.graph_module is None:
         return ""
-    rows = [
-        f"{node.op:14} {node.name:20} {node.target!s:40} {node.args!s} {node.kwargs!s}"
-        for node in capture.graph_module.graph.nodes
-    ]
-    return f"TRACED GRAPH\n {_place(capture)}\n" + "\n".join(rows)
+    return "\n".join([head, *filter(None, map(row, capture.graph_module.graph.nodes))])
+
+
+def _table(capture: Capture) -> str:
+    return _rows(
+        capture,
+        f"TRACED GRAPH\n {_place(capture)}",
+        lambda node: f"{node.op:14} {node.name:20} {node.target!s:40} {node.args!s} {node.kwargs!s}",
+    )
 
 
 def _sizes(capture: Capture) -> str:
-    if capture.graph_module is None:
-        return ""
-    rows = [
-        f"{node.name}: {tuple(node.meta['tensor_facts'][0].size)}"
-        for node in capture.graph_module.graph.nodes
-        if "tensor_facts" in node.meta
-    ]
-    return f"TRACED GRAPH TENSOR SIZES\n===== {_place(capture)} =====\n" + "\n".join(rows)
+    return _rows(
+        capture,
+        f"TRACED GRAPH TENSOR SIZES\n===== {_place(capture)} =====",
+        lambda node: f"{node.name}: {tuple(node.meta['tensor_facts'][0].size)}" if "tensor_facts" in node.meta else "",
+    )
 
 
 def _entry(capture: Capture) -> str:
