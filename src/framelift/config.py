@@ -33,8 +33,7 @@ _FALSE, _TRUE = ("", "0", "false", "no", "off"), ("1", "true", "yes", "on")
 
 
 def _environment(name: str, option: Option) -> Any:
-    """The value at start: FRAMELIFT_<NAME>, else the variable torch.compile reads for the same thing, else the
-    default."""
+    """The value at start: FRAMELIFT_<NAME>, else torch.compile's variable for the same thing, else the default."""
     text = os.environ.get(f"FRAMELIFT_{name.upper()}")
     if text is None and option.torch_variable:
         text = os.environ.get(option.torch_variable)

@@ -64,9 +64,7 @@ class Unsupported(FrameliftError):
 
 
 class UncapturedHigherOrderOpError(Unsupported):
-    """The body of a control-flow operator cannot be captured; it has no meaning outside of a graph, so there is no
-    eager fallback.
-    """
+    """The body of a control-flow operator cannot be captured, and there is no eager fallback for it."""
 
 
 class TorchRuntimeError(Unsupported):

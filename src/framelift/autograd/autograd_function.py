@@ -122,9 +122,7 @@ def _apply(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 def _batched(session: Session, cls: type, forward: Any, setup: Any, inputs: list[Any]) -> Any:
-    """Inside `vmap` alone, where nothing is tracked and the rule is made of the forward: its operations stand in the
-    graph themselves.
-    """
+    """Inside `vmap` alone, with a rule made of the forward: its operations stand in the graph themselves."""
     recorder = session.recorder
     tracked = any(
         recorder.value_of(x).facts.requires_grad for x in pytree.tree_leaves(inputs) if recorder.is_stand_in(x)
@@ -148,9 +146,7 @@ def _batched(session: Session, cls: type, forward: Any, setup: Any, inputs: list
 
 
 def _applier(cls: type[Any]) -> Any:
-    """`cls.apply` as a function of its own: graphs name bound methods of torch's classes wrongly when they are written
-    as code.
-    """
+    """`cls.apply` as a function of its own: FX writes bound methods of torch's classes wrongly as code."""
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         return cls.apply(*args, **kwargs)
@@ -177,9 +173,7 @@ def is_function_class(callable_: Any) -> Any:
 
 
 def _methods(cls: type) -> tuple[Any, Any, Any]:
-    """forward, setup_context (None where it is not overridden) and backward of a function class, read as the program
-    would.
-    """
+    """forward, setup_context (None where it is not overridden) and backward of a function class."""
     forward, setup = _core.read(cls, "forward"), _core.read(cls, "setup_context")
     backward = _core.read(cls, "backward")
     if backward is _BASE.backward:
@@ -335,9 +329,7 @@ class _Tracked:
     def _backward(
         self, raw: tuple[Any, ...], outputs: list[Any], given: tuple[bool, ...]
     ) -> tuple[Rehearsed, list[Value], Any]:
-        """The backward as it ran with the gradients given: the body, its operands, and one gradient per tensor
-        argument.
-        """
+        """The backward, run with the gradients given: its body, operands, and a gradient per tensor argument."""
         recorder, grads, name = self.recorder, {}, qualname_of(self.cls)
         for i, (out, is_given) in enumerate(zip(outputs, given)):
             if is_given:

@@ -118,8 +118,7 @@ def _gradients(
     options: dict[str, Any],
     found: list[Facts | None],
 ) -> list[Any]:
-    """Record one node that gives the gradients, which are like `found`; stand-ins for them, None where there is
-    none."""
+    """Record one node that gives gradients like `found`; stand-ins for them, None where there is none."""
     recorder = session.recorder
     if not options.get("allow_unused"):
         options = {name: value for name, value in options.items() if name != "allow_unused"}
@@ -245,9 +244,7 @@ def _backward(
 
 
 def _receivers(recorder: Recorder, inputs: Any) -> list[Value]:
-    """Those that a backward may give a gradient to: leaves and results that retain theirs, or what it is asked for,
-    which retains it from then on.
-    """
+    """Tensors that a backward may give a gradient to: leaves, results that retain theirs, and what it is asked for."""
     if inputs is None:
         found = [value for value in _required(recorder) if value.facts.is_leaf] + retained(recorder)
     else:

@@ -150,9 +150,7 @@ def _same(recorder: Recorder, step: Any, value: Value) -> torch.Tensor:
 def _body(
     session: Session, hook: Any, module: Any, rows: list[tuple[Value, int, int]]
 ) -> tuple[Body, tuple[Value, ...]]:
-    """A hook's graph, which takes the gradients of `rows` (value, place and how many there are) and gives the first
-    one's, or None.
-    """
+    """A hook's graph: takes the gradients of `rows` (value, place, count) and gives the first one's, or None."""
     recorder = session.recorder
     grads, given = [], []
     for value, place, count in rows:

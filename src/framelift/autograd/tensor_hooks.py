@@ -160,9 +160,7 @@ def _counted_by_effects(session: Session) -> None:
 
 @substitute(RemovableHandle.__init__)
 def _count_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Hooks are keys of tables by a number that counts them all, other at each call: it need only be greater than the
-    keys that are there.
-    """
+    """Hooks are keys of tables by a number of torch's: it need only be greater than the keys that are there."""
     if session.notes.get(_OF_INPUTS):
         raise Interrupt("torch-operation", "a hook registered on a module beside hooks on inputs")
     session.notes[_OF_MODULES] = True

@@ -91,9 +91,7 @@ def _interruptible(compiler: Any) -> Any:
 
 
 def boxed(graph_module: GraphModule, _example_inputs: Any) -> Callable[[list[Any]], Any]:
-    """A compiler that compiles nothing, in the calling convention AOTAutograd prefers: one list, emptied so that memory
-    is freed early.
-    """
+    """A compiler that compiles nothing, in AOTAutograd's boxed convention: one list, emptied to free memory early."""
     from torch.fx.graph import _BoxedCodeGen
 
     graph_module.graph.set_codegen(_BoxedCodeGen())
@@ -363,8 +361,7 @@ def _inductor_config(mode: str | None, options: dict[str, Any] | None) -> dict[s
 
 
 def _may_be(config: Any, entry: str, value: Any) -> bool:
-    """Whether the declared type of an entry allows this value (one that is None at first is of no type by its
-    value)."""
+    """Whether the declared type of an entry allows this value; one that is None at first has no type."""
     wanted = config.get_type(entry) if hasattr(config, "get_type") else None
     return (
         wanted is None

@@ -1,5 +1,4 @@
-"""The process that compiles for another one (elsewhere.py): it fills torch's disk caches and answers when it is
-done."""
+"""The process that compiles for another one (elsewhere.py): it fills torch's disk caches and answers."""
 
 from __future__ import annotations
 

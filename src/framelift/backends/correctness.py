@@ -1,5 +1,4 @@
-"""`config.verify_correctness`: what a backend made of a graph is compared with the graph itself, on the first
-inputs."""
+"""`config.verify_correctness`: what a backend made of a graph is compared with the graph, on the first inputs."""
 
 from __future__ import annotations
 

@@ -137,9 +137,7 @@ def read_setting(name: str) -> Any:
 
 
 def write_setting(name: str, value: Any) -> None:
-    """Change a setting of torch.backends; one that has the value already is not touched, for torch remembers that it
-    was set.
-    """
+    """Change a setting of torch.backends; an equal one is not touched, for torch remembers that it was set."""
     if read_setting(name) != value:
         place, _, attribute = name.rpartition(".")
         setattr(operator.attrgetter(place)(torch.backends), attribute, value)

@@ -26,8 +26,7 @@ _Pass: Any = getattr(
 
 
 class OwnMemory(_Pass):
-    """Copies of what a graph returns and also writes to an input; where no backward follows, of what it returns
-    twice."""
+    """Copies of what a graph returns and also writes to an input, or returns twice where no backward follows."""
 
     def __call__(self, graph: Graph, is_inference: bool = False) -> None:
         separate_results(graph)

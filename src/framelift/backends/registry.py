@@ -117,9 +117,7 @@ _IN_TORCH = {
 
 
 def _of_torch() -> dict[str, Any]:
-    """Backends that are registered with TorchDynamo, by a program that uses it or by torch itself; those that have
-    namesakes here are left out.
-    """
+    """Backends that are registered with TorchDynamo, by a program or by torch itself, without framelift's own."""
     module = sys.modules.get("torch._dynamo.backends.registry")
     table = getattr(module, "_COMPILER_FNS", None) or {}
     return {
@@ -160,9 +158,7 @@ def lookup_backend(compiler_fn: str | Backend) -> Backend:
 
 
 def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str, Any] | None = None) -> Backend:
-    """The backend a user named or gave, with `mode` and `options` bound to it.  Raises `InvalidBackend`, and what a
-    backend's own `check` does.
-    """
+    """The backend a user named or gave, with `mode` and `options` bound to it.  Raises `InvalidBackend`."""
     found = lookup_backend(backend)
     extra: dict[str, Any] = {}
     if mode is not None and mode != "default":

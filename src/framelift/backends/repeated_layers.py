@@ -40,9 +40,7 @@ MOST_STARTS = 24  # nodes that are tried as the first one of a layer
 
 @dataclass(frozen=True)
 class Stack:
-    """Equal layers of `length` nodes behind each other, from the node `start` up to `end`, where there may be a part of
-    one more.
-    """
+    """Equal layers of `length` nodes in a row, from the node `start` up to `end`, where a part of one may follow."""
 
     start: int
     length: int
@@ -55,9 +53,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Layer:
-    """One occurrence: what it is given, in the order in which its nodes ask for it, and which of its nodes are used
-    after it.
-    """
+    """One occurrence: what it is given, in the order its nodes ask for it, and which nodes are used after it."""
 
     nodes: list[Node]
     inputs: list[Node]

@@ -1,6 +1,4 @@
-"""What a compiler may change beside its work: torch's state, settings of the interpreter, classes that torch.fx
-replaces parts of.
-"""
+"""What a compiler may change beside its work: torch's state, the interpreter's settings, classes of torch.fx."""
 
 from __future__ import annotations
 

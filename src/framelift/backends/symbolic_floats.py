@@ -41,9 +41,7 @@ def following_floats(table: Any = None) -> dict[Any, Row]:
 
 @functools.cache
 def _all_rows() -> dict[Any, Row]:
-    """The rows here, and torch's own decompositions of all other operators that take numbers; those that draw stay
-    whole.
-    """
+    """The rows here, and torch's own decompositions of other operators with numbers; those that draw stay whole."""
     from torch._decomp import decomposition_table
 
     theirs = {
@@ -89,9 +87,7 @@ def _computed(formula: Callable[..., torch.Tensor], *operands: torch.Tensor) -> 
 
 
 def _of_floats(*operands: torch.Tensor) -> bool:
-    """Whether a kernel takes a float beside these tensors: of integers and truth values it raises, or has rules of its
-    own.
-    """
+    """Whether a kernel takes a float beside these tensors: for integers and truth values there are other rules."""
     return any(one.dtype.is_floating_point or one.dtype.is_complex for one in operands)
 
 

@@ -136,8 +136,7 @@ def _generated() -> list[Any]:
 
 @functools.cache
 def _watch() -> None:
-    """Hear of what AOTAutograd keeps and finds.  A graph with a backward is kept late, when the program asks for a
-    gradient."""
+    """Listen to what AOTAutograd keeps and finds.  A graph with a backward is kept at the first gradient."""
     from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
 
     save, lookup = AOTAutogradCache.save, AOTAutogradCache._lookup

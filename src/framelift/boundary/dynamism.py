@@ -162,9 +162,7 @@ class Dynamism:
         return type(old) is type(value) and (old != value or str(old) != str(value))
 
     def scalar(self, value: Any, origin: Origin) -> bool:
-        """Whether the scalar of numpy's found at `origin`, a plain number by value, becomes symbolic: many are results,
-        few are constants.
-        """
+        """Whether the scalar of numpy's at `origin` becomes symbolic: many are results, few are constants."""
         if self.number(value, origin):
             return True
         place = str(origin)
@@ -182,9 +180,7 @@ class Dynamism:
         return True
 
     def by_code(self, function: types.FunctionType, origin: Origin) -> bool:
-        """Whether the function found at `origin` is guarded by its code: functions made by one factory took turns
-        there, or will.
-        """
+        """Whether the function at `origin` is guarded by its code: functions of one factory take turns there."""
         if not self.functions:
             return False
         old = self.values.get(str(origin)) if self.values else None
@@ -211,8 +207,7 @@ class Dynamism:
         return self.values.get(place)
 
     def by_key(self, table: dict[Any, Any], origin: Origin) -> bool:
-        """Whether the dictionary found at `origin` is read key by key: it is an argument, or its keys changed
-        before."""
+        """Whether the dictionary at `origin` is read key by key: it is an argument, or its keys changed before."""
         place = str(origin)
         old = self.values.get(place) if self.values else None
         if type(old) is KeysSeen and (old.changes or old.text != keys_text(table)):
@@ -314,9 +309,7 @@ class Dynamism:
         return dims
 
     def _changing(self, place: str, tensor: torch.Tensor) -> frozenset[int]:
-        """The dimensions that are known to change, of those that this tensor has: one of more dimensions may have been
-        there.
-        """
+        """The dimensions of this tensor that are known to change; tensors of more dimensions may have been there."""
         known, rank = self.known.get(place), _rank(tensor)
         return frozenset(dim for dim in known if dim < rank) if is_a(known, frozenset) else _NONE
 
@@ -346,9 +339,7 @@ def _root(origin: Origin) -> Origin:
 
 
 def _may_be_fresh(function: types.FunctionType, origin: Origin) -> bool:
-    """Whether a function may be another one at each call: made inside a function, or at the top level under no name of
-    its module's.
-    """
+    """Whether a function may be another at each call: made in a function, or under no name of its module."""
     if function.__code__.co_flags & CO_NESTED:
         return True
     return (

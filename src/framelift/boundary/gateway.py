@@ -98,9 +98,7 @@ def looked_at(world: World, value: Any) -> Any:
 
 
 def _class(world: World, value: type, origin: Origin) -> Any:
-    """C code asks a metaclass for special methods, `raise` makes an exception of a class, operations make tensors of
-    one: all unseen.
-    """
+    """A class as C code reads it unseen: for special methods, to make an exception of it, or a tensor."""
     world.guard(origin, "IS", value)
     if _flags(type(value)) & _HEAP_TYPE:
         world.guard(origin, "TYPE", type(value))  # `cls.__class__` may be assigned
@@ -139,18 +137,14 @@ def _json_scanner(world: World, value: Any, origin: Origin) -> Any:
 
 @rule(types.TracebackType)
 def _traceback(world: World, value: types.TracebackType, origin: Origin) -> Any:
-    """It names frames that are none of the rehearsal's: captured code may hold it and compare it with others, not look
-    into it.
-    """
+    """A traceback of frames outside: captured code may hold and compare it, not look into it."""
     world.guard(origin, "TYPE", types.TracebackType)
     _core.mark_external(value)
     return world.register(value, value, origin)
 
 
 def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
-    """A function is a constant, but where others of the same code may be found in its place: then its code is one, its
-    cells are not.
-    """
+    """A function is a constant; where others of its code are found in its place, only the code is one."""
     if not world.dynamism.functions:
         return constant(world, value, origin)
     constants = world.functions.get(value.__code__, {})
@@ -185,8 +179,7 @@ _EMPTY_BASES = (object, _thread._local, typing.Generic)
 
 @for_life
 def is_handle_class(cls: type) -> bool:
-    """Whether instances of `cls` hold nothing but what Python code put there: every base but object is a Python
-    class."""
+    """Whether instances of `cls` hold only what Python code put there: all bases but object are Python classes."""
     return all(base in _EMPTY_BASES or _core.is_python_class(base) for base in _mro(cls))
 
 
@@ -257,9 +250,7 @@ _PLAIN_ERRORS = frozenset(
 
 
 def _error(world: World, value: BaseException, origin: Origin) -> Any:
-    """An exception that was raised outside: a copy with imported arguments.  Its chain and traceback are not to be seen
-    (`attributes`).
-    """
+    """An exception raised outside: a copy with imported arguments, without chain and traceback (`attributes`)."""
     world.guard(origin, "TYPE", type(value))
     world.guard(origin.to("dict"), "KEYS", ())
     arguments = let_in(world, value.args, origin.to("attr", "args"))
@@ -322,9 +313,7 @@ def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
 
 
 def _wrapper(world: World, value: Any, origin: Origin) -> Any:
-    """A tensor that holds others: these are let in at their own places, then it is guarded to be made of them as it
-    was.
-    """
+    """A tensor that holds others: these are let in at their own places, and it is guarded to be made of them."""
     kind = type(value)
     world.guard(origin, "TYPE", kind)
     try:
@@ -411,9 +400,7 @@ def _method(world: World, value: types.MethodType, origin: Origin) -> Any:
 
 
 def _ignores_receiver(world: World, function: Any) -> bool:
-    """Whether a function that may be another one at each call, and its class with it, never looks at what it is bound
-    to.
-    """
+    """Whether a function that is another at each call, and its class, never looks at what it is bound to."""
     if world.read_receivers is None or id(function) not in world.function_origins:
         return False
     code = function.__code__
@@ -421,9 +408,7 @@ def _ignores_receiver(world: World, function: Any) -> bool:
 
 
 def _unread_receiver(world: World, value: Any, origin: Origin) -> Any:
-    """Which object it is, is known; nothing else of it is guarded.  Where something looks at it, the next rehearsal
-    imports it.
-    """
+    """Only its identity is known and guarded.  Where something looks at it, the next rehearsal imports it."""
     if id(value) in world.memo:
         return let_in(world, value, origin)
     return world.register(value, unread_object("a method's __self__", world.read_receivers), origin)
@@ -431,9 +416,7 @@ def _unread_receiver(world: World, value: Any, origin: Origin) -> Any:
 
 @rule(types.BuiltinFunctionType)
 def _builtin(world: World, value: types.BuiltinFunctionType, origin: Origin) -> Any:
-    """A C function is itself.  A bound C method holds an object: that one is imported, and the method bound to what is
-    seen of it.
-    """
+    """A C function is itself.  A bound C method holds an object, which is imported; the method is bound to that."""
     owner = value.__self__
     if owner is None or is_a(owner, (types.ModuleType, type)):
         return constant(world, value, origin)

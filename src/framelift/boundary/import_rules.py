@@ -118,9 +118,7 @@ def _is_no_default(value: Any) -> bool:
 
 @rule(torch.Generator)
 def _generator(world: World, value: torch.Generator, origin: Origin) -> Any:
-    """A private generator of the same device, whose state the real one has while a graph runs: no state is a fact to
-    guard.
-    """
+    """A private generator of the same device, whose state the real one has while a graph runs: no guard on states."""
     if value is torch.default_generator:
         world.guard(origin, "IS", value)
         return world.register(value, value, const(value), mutable=False)

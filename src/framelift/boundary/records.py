@@ -31,8 +31,7 @@ class Shadow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Effect:
-    """One pending write: `kind` is a row of the table in exits/effects.py, `owner` the object as captured code
-    sees it."""
+    """One pending write: `kind` is a row in exits/effects.py, `owner` the object as captured code sees it."""
 
     kind: str
     owner: Any

@@ -138,9 +138,7 @@ class World:
         self.guards.append(Guard(origin, kind, value, self.line or _core.place()))
 
     def guard_method(self, origin: Origin, name: str) -> bool:
-        """The tensor at `origin` has no attribute of its own that hides a method; False where it has no guard that
-        could say so.
-        """
+        """Guard that no attribute of the tensor at `origin` hides a method; False where no guard could say so."""
         index = self._tensor_guards.get(origin)
         if index is None:
             return False
@@ -223,9 +221,7 @@ class World:
         return ABSENT
 
     def _guard_inherited(self, cls: type, name: str, holder: type | None) -> None:
-        """A class made inside was asked: of its bases outside, `holder` is the first that has the name.  None: no base
-        has it.
-        """
+        """A class made inside was asked: `holder` is the first base outside that has the name; None: no base has it."""
         mro = _mro(cls)
         outside: list[type] = [
             base for base in mro[: mro.index(holder) + 1 if holder is not None else None] if not _core.is_internal(base)
@@ -250,9 +246,7 @@ class World:
                 self._guard_holder(base, name)
 
     def _guard_holders(self, cls: type, name: str) -> None:
-        """A class of the order was written to: what is found then depends on where each value is, not on the values
-        alone.
-        """
+        """A class of the order was written to: now it matters where each value is, not the values alone."""
         for base in _mro(cls):
             if (id(base), name) in self.overlay:
                 if self.overlay[(id(base), name)] is DELETED:
@@ -316,9 +310,7 @@ class World:
         return not any(guard.value is obj for guard in self.guards)
 
     def note_order(self, cls: type) -> None:
-        """Where `cls` stands among classes was asked: its bases are guarded, and of a class made inside those of its
-        bases.
-        """
+        """The place of `cls` among classes was asked: its bases are guarded; of a class made inside, theirs."""
         for one in _mro(cls) if _core.is_internal(cls) else (cls,):
             if _core.is_python_class(one) and not _core.is_internal(one) and id(one) not in self._noted:
                 self.guard(const(one), "DUNDERS", dunders(one))
@@ -381,9 +373,7 @@ class World:
         return seen
 
     def read_through(self, table: Any, obj: Any, name: str) -> None:
-        """The probes remember `obj.name`, which they found in `table`: forget it once captured code may change the
-        table.
-        """
+        """The probes remember `obj.name`, found in `table`: forget it once captured code may change the table."""
         self._read_through.setdefault(id(table), []).append((obj, name))
 
     def table_opened(self, table: Any) -> None:

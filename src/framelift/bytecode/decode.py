@@ -1,6 +1,4 @@
-"""Bytecode as a list of instructions, for checking and for showing.  The rewriter does not use it: it is too slow
-there.
-"""
+"""Bytecode as a list of instructions, for checking and showing.  It is too slow for the rewriter."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is on a frame's stack and which locals are still needed, at each instruction: read off the code without running
-it.
-"""
+"""What is on a frame's stack and which locals are needed at each instruction, read off the code."""
 
 from __future__ import annotations
 
@@ -201,9 +199,7 @@ class Flow:
         return tuple(name for i, name in enumerate(names) if bits >> i & 1)
 
     def hidden(self, unit: int) -> tuple[str, ...]:
-        """The variables with a cell whose slot holds, inside an inlined comprehension, a variable of the
-        comprehension's.
-        """
+        """Variables with a cell whose slot holds, inside an inlined comprehension, one of the comprehension's."""
         return tuple(dict.fromkeys(name for _, name in self.shapes[unit].kept if name in self.code.co_cellvars))
 
     def touched(self, start: int, end: int | None) -> frozenset[str]:

@@ -10,9 +10,7 @@ __all__ = ["Layout"]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Replaced instructions, in code units: `starts` and `ends` in the original, `shifts[n]` the growth before number
-    n.
-    """
+    """Replaced instructions in code units: `starts`, `ends` in the original, `shifts[n]` the growth before number n."""
 
     starts: list[int]
     ends: list[int]

@@ -1,6 +1,4 @@
-"""Which instruction made what lies on a frame's stack: for reports, which call such a value by the expression it came
-from.
-"""
+"""Which instruction made what lies on a frame's stack: reports name values by that expression."""
 
 from __future__ import annotations
 

@@ -67,9 +67,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Code that resumes at a point; `order` says which handed over values are its arguments (negative: contents of a
-    cell).
-    """
+    """Code that resumes at a point; `order`: which values are its arguments (negative: contents of a cell)."""
 
     code: CodeType
     order: tuple[int, ...]
@@ -126,9 +124,7 @@ def stop_at(flow: Flow, running: CodeType, unit: int) -> Stop:
 
 
 def unread(flow: Flow, running: CodeType, start: int, stop: int | None) -> frozenset[str]:
-    """The parameters of `running` that are not looked at between the original instructions `start` and `stop` (None:
-    the end).
-    """
+    """The parameters of `running` that nothing looks at from the instruction `start` to `stop` (None: the end)."""
     named = running.co_varnames[: parameter_count(running)]
     first = _receiver(flow.code)
     return frozenset(name for name in named if not name.startswith(".") and name != first) - flow.touched(start, stop)
@@ -200,9 +196,7 @@ def parameter_count(code: CodeType) -> int:
 
 
 def _cell(flow: Flow, running: CodeType, unit: int, name: str) -> int:
-    """Where the cell of one of the original's variables is; an inlined comprehension of the original puts it on the
-    stack.
-    """
+    """Where the cell of a variable of the original is; an inlined comprehension puts it on the stack."""
     if name in running.co_freevars:
         return _slots(running) - len(running.co_freevars) + running.co_freevars.index(name)
     for place, hidden in flow.shapes[unit].kept:
@@ -212,9 +206,7 @@ def _cell(flow: Flow, running: CodeType, unit: int, name: str) -> int:
 
 
 def stop_twin(code: CodeType, place: int, probes: dict[str, Any], stop: Stop, probe: Callable[[Stop], Any]) -> CodeType:
-    """A twin of `code` that calls `probe(stop)` before the twin's instruction at unit `place`, outside of every
-    handler.
-    """
+    """A twin of `code` that calls `probe(stop)` before its instruction at unit `place`, outside of every handler."""
     twin = make_twin(code, probes)
     ops = disassemble(twin)
     at = next(op for op in ops if op.unit == place)
@@ -455,9 +447,7 @@ def _arguments(code: CodeType, point: Point) -> tuple[list[str], tuple[int, ...]
 
 
 def _cells(own: tuple[str, ...], free: tuple[str, ...], first: int, start: Op) -> list[Op]:
-    """The beginning: cells from the closure, and those of `own` once more in slots of their own, the first of which is
-    `first`.
-    """
+    """The beginning: cells from the closure, and those of `own` again in slots of their own, from `first` on."""
     head = from_bytes(named("COPY_FREE_VARS", len(free)), start) if free else []
     head += [
         make("MAKE_CELL", first + i, like=start) for i in range(len(own))

@@ -57,9 +57,7 @@ def frame_locals(session: Session, frame: types.FrameType) -> Any:
 
 
 def caller(depth: int = 0) -> types.FrameType:
-    """The captured frame that made the call, or one of its callers; a handler is called from it without other frames
-    between.
-    """
+    """The captured frame that made the call, or one of its callers; handlers are called from it directly."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         if not frame.f_code.co_filename.startswith(FRAMELIFT):

@@ -1,3 +1,1 @@
-"""From a call without an entry to a compiled one: rehearsal, breaks, limits, entries, and the frames that follow a
-break.
-"""
+"""From a call without an entry to a compiled one: rehearsal, breaks, limits, entries, resumed frames."""

@@ -353,9 +353,7 @@ def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
 
 
 def _in_backward(error: BaseException) -> bool:
-    """Whether autograd raised this: a compiler that asks for the backward in advance, of a program that may never ask
-    for it.
-    """
+    """Whether autograd raised this: some compilers ask for a backward that the program may never ask for."""
     innermost = error.__traceback__
     while innermost is not None and innermost.tb_next is not None:
         innermost = innermost.tb_next

@@ -62,9 +62,7 @@ class Manual:
 
 
 class Interim:
-    """What makes an entry an interim one: the job it waits for, and what was known of sizes and numbers when it was
-    captured.
-    """
+    """What makes an entry an interim one: its job, and what was known of sizes and numbers at its capture."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -82,9 +80,7 @@ def in_flight() -> int:
 
 
 def is_wanted(asked: str | bool | None) -> str:
-    """ "on", "manual", or "" where the backend is waited for: as the callable, the stance and the configuration say, in
-    this order.
-    """
+    """ "on", "manual", or "": not in the background.  The callable decides, then the stance, then the configuration."""
     if asked is None:
         asked = _ON if stance.current().name == "background" else config.background
     return _MANUAL if asked == _MANUAL else _ON if asked in (True, _ON) else ""
@@ -93,9 +89,7 @@ def is_wanted(asked: str | bool | None) -> str:
 def submitting(
     submit: Callable[..., Job | None], compile_graph: Callable[..., Any], info: Capture, way: str
 ) -> Callable[..., Any]:
-    """A backend that hands the graph over and gives back what runs it uncompiled; where it cannot be handed over, it is
-    compiled now.
-    """
+    """A backend that hands the graph over and runs it uncompiled; what cannot be handed over is compiled now."""
 
     def backend(graph_module: GraphModule, example_inputs: Any, **options: Any) -> Any:
         job = Manual() if way == _MANUAL else submit(graph_module, example_inputs, **options)
@@ -116,9 +110,7 @@ def until_ready(interim: Interim) -> Lines:
 
 
 def ready_entry(entries: list[Any], locals_: tuple[Any, ...]) -> Any:
-    """The interim entry whose time is over and whose guards hold for this call; one for these sizes alone before one
-    for many.
-    """
+    """The interim entry that is over and whose guards hold for this call; those for few sizes come first."""
     found = [
         entry
         for entry in entries

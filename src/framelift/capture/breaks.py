@@ -63,9 +63,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """A twin that stops, the count of the root's probes at which it does, and the parameters that nothing looks at
-    before.
-    """
+    """A twin that stops, the root's count of probes where it does, and the parameters not looked at before."""
 
     twin: types.CodeType
     count: int
@@ -73,9 +71,7 @@ class Stopping:
 
 
 class _Frames:
-    """Everything made from one original code object.  Compiled callables share it, so that code made for one goes on
-    for the others.
-    """
+    """Everything made from one original code object.  All compiled callables share it."""
 
     __slots__ = ("__weakref__", "by_code", "code", "flow", "layouts", "made", "thrown", "twins")
 
@@ -173,8 +169,7 @@ class Breaks:
         return untouched(code) if frames is None or made is None else unread(frames.flow, code, made.start, None)
 
     def original(self, code: types.CodeType, twin_unit: int) -> tuple[int, int] | None:
-        """(unit in `code`, unit in its original) of an instruction of the twin, where a frame can be stopped
-        before it."""
+        """(unit in `code`, unit in its original) of a twin's instruction before which a frame can be stopped."""
         if twin_unit < 0:
             return None
         frames, made = self.of(code)

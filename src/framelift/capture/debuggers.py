@@ -20,9 +20,7 @@ _TOOLS = range(6)  # the tool ids of sys.monitoring (CPython 3.12)
 
 @scope
 def untraced() -> Iterator[None]:
-    """Tracing, profiling and monitoring are off in this thread, and as they were afterwards; other threads notice
-    nothing.
-    """
+    """Tracing, profiling and monitoring are off in this thread for a while; other threads notice nothing."""
     monitoring = getattr(sys, "monitoring", None)
     monitored = monitoring is not None and any(monitoring.get_tool(tool) is not None for tool in _TOOLS)
     if sys.gettrace() is None and sys.getprofile() is None and not monitored:

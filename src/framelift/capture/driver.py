@@ -211,9 +211,7 @@ class Driver:
         root: bool,
         pool: Pool | None,
     ) -> Entry | bool:
-        """Put the compiled entry in the place of an interim one.  A failure is what it would have been at the first
-        call.
-        """
+        """Put the compiled entry in the place of an interim one.  It fails as the first call would have."""
         if not policy.may_exchange(policy.Asked(function, entries, "", root, locals_, self.seen)):
             return False
         place = background.take_out(entries, old)
@@ -239,9 +237,7 @@ class Driver:
         pool: Pool | None,
         seen: Learned | None = None,
     ) -> tuple[Any, Capture] | None:
-        """An entry and its record; None where the frame runs eagerly.  `seen`: of an interim entry, which this one is
-        for.
-        """
+        """An entry and its record; None: the frame runs eagerly.  `seen`: of the interim entry that this one is for."""
         start = time.process_time()
         sessions: list[Session] = []
         compile_id = numbered(function.__code__)
@@ -373,15 +369,11 @@ class Driver:
         return keeper_for(function, locals_, moment, self.hooks, self.backend, *asked, recorded=self.recorded)
 
     def _is_fatal(self, session: Session, root: bool) -> bool:
-        """Whether a break at this moment of the program is an error: `fullgraph` is a promise, which no block inside
-        takes back.
-        """
+        """Whether a break here is an error: `fullgraph` is a promise, which no block inside takes back."""
         return self.fullgraph and root or session.blocks.is_error
 
     def _stopped(self, stop: BaseException, info: Capture, session: Session, fatal: bool) -> None:
-        """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs plainly
-        then.
-        """
+        """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs eagerly."""
         if is_a(stop, Interrupt):
             info.stop = break_of(stop, session)
             info.reason, info.reason_id = stop.sentence, stop.reason.id
@@ -520,8 +512,7 @@ def _trampoline(result: Any) -> Any:
 
 
 def _chain_test() -> types.FunctionType:
-    """A function whose frame begins without a look for signals and other threads: RESUME does so for arguments
-    below 2."""
+    """A function whose frame starts without a look for signals and threads: RESUME does so for arguments below 2."""
     raw = bytearray(_trampoline.__code__.co_code)
     assert raw[0] == opmap["RESUME"]
     raw[1] = 2

@@ -52,9 +52,7 @@ def _graph_break(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
 
 
 def _patched(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """torch._dynamo.patch_dynamo_config around captured code: those of its options that framelift has hold until it is
-    left.
-    """
+    """torch._dynamo.patch_dynamo_config around captured code, for the options that framelift has."""
     if callable_.__name__ == "__exit__":
         session.notes[_patched].pop()()
         return
@@ -76,9 +74,7 @@ def _patched(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
             left.append(True)
 
     def stay_out() -> None:
-        """The object itself was not entered, so what follows a break inside could not leave it: the break has to come
-        before.
-        """
+        """The object was not entered, so code after a break inside could not leave it: the break comes before it."""
         if not left:
             raise Interrupt("result-object", "patch_dynamo_config that was entered")
 

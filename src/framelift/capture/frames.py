@@ -1,6 +1,4 @@
-"""What the hook does with a code object: its twin, a handler, or a refusal; and which frames are worth a capture of
-their own.
-"""
+"""What the hook does with a code object: twin, handler or refusal; and which frames deserve a capture."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ _OF_TRITON = tuple(part + os.sep for part in ("runtime", "compiler", "backends")
 
 @functools.cache
 def _handlers() -> dict[types.CodeType, dict[Any, Any]]:
-    """Python functions that C code may call and that are not to run as twins: substitutes and torch operations, by
-    their code.
-    """
+    """Python functions that C code may call and that run as they are: substitutes and torch operations."""
     found: dict[types.CodeType, dict[Any, Any]] = {}
     for function in torch_operations().values():
         if is_a(function, types.FunctionType):
@@ -98,9 +94,7 @@ def resolve_code(code: types.CodeType) -> Any:
 
 
 def _guard_handling(world: World, function: types.FunctionType, origin: Origin) -> bool:
-    """Guard that a function of the same code is handled alike.  False: what is done at a call depends on which function
-    it is.
-    """
+    """Guard that a function of the same code is handled alike.  False: it depends on which function it is."""
     handler, code = handler_of(function), function.__code__
     handlers = _handlers().get(code)
     if handler is disabled or CODE_HANDLERS.get(code) is disabled:

@@ -122,9 +122,7 @@ def entry_of(
     backend: Backend,
     checked: bool = True,
 ) -> tuple[Any, list[Guard]]:
-    """The entry of a record, for one call of `function`, and its guards; raises `NotMine`.  `checked`: only where all
-    guards hold.
-    """
+    """The entry of a record for one call of `function`, and its guards; raises `NotMine`.  `checked`: if all hold."""
     with info.phase("load"), no_collections():
         bound = bound_to(record, function, locals_, state, checked)
         kept = rest_of(record, bound.reader)

@@ -59,9 +59,7 @@ def called(function: types.FunctionType, locals_: tuple[Any, ...]) -> Names:
 
 
 def may_capture(asked: Asked) -> bool:
-    """Whether a miss may lead to a capture; False: plain Python.  Raises where the program or an option asks for an
-    error.
-    """
+    """Whether a miss may lead to a capture; False: run eagerly.  Raises where the program or an option asks for it."""
     return all(question(asked) for question in _QUESTIONS)
 
 

@@ -35,9 +35,7 @@ def break_off(
     stop: Interrupt,
     dynamism: Dynamism,
 ) -> tuple[Session, Any] | None:
-    """Rehearse again up to where an interrupt struck, or somewhat earlier: (session, plan of what the frame holds
-    there).
-    """
+    """Rehearse up to where an interrupt struck, or somewhat earlier: (session, plan of what the frame holds)."""
     tried = Tried()
     for place in breaks.stopping(function, stop, tried):
         session, plan, _ = once(function, locals_, dynamism, stop=place)
@@ -140,8 +138,6 @@ def taking_values(
 
 
 def _bare(error: Any) -> Any:
-    """An exception of a rehearsal without frames: these hold the program's objects, and would do so until the collector
-    comes.
-    """
+    """An exception of a rehearsal without its frames, which would keep the program's objects alive."""
     error.__context__ = error.__cause__ = None
     return error.with_traceback(None)

@@ -85,9 +85,7 @@ class Pool:
         self.offers = [Offer(entry, note, options_now(), by, keeps), *self.offers][:_MOST_OFFERS]
 
     def seen_elsewhere(self, code: types.CodeType, of_module: bool) -> Learned | None:
-        """What other callables saw of sizes and numbers, without what belongs to the module itself: another module has
-        its own.
-        """
+        """What other callables saw of sizes and numbers, without what belongs to the module itself."""
         return None if self.seen is None else self.seen.copy(without=code.co_varnames[0] if of_module else "")
 
 
@@ -108,8 +106,7 @@ def _holds_tensors(graph_module: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What one `compile` was asked for: those with equal keys share captures.  `named`: what the key names by
-    address."""
+    """What one `compile` was asked for: equal keys share captures.  `named`: what the key names by address."""
 
     key: tuple[Any, ...]
     named: tuple[weakref.ref[Any], ...]
@@ -144,8 +141,7 @@ def _key(value: Any, named: list[weakref.ref[Any]]) -> Any:
 
 
 def options_now() -> tuple[Any, ...]:
-    """The options of the process that captures and compilers look at, and whether a break is an error at this
-    moment."""
+    """The process's options that captures and compilers look at, and whether a break is an error now."""
     own = [frozenset(value) if type(value) is set else value for value in _options_of(vars(config))]
     modules = [sys.modules.get(name) for name in ("torch._inductor.config", "torch._functorch.config")]
     return (Blocks().is_error, *own, *[module.get_hash() if module is not None else None for module in modules])

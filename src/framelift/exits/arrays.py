@@ -1,6 +1,4 @@
-"""Recipes of what goes with tensors: numpy arrays and scalars, which are tensors handed to numpy, and generators of
-random numbers.
-"""
+"""Recipes of what goes with tensors: numpy arrays and scalars, and generators of random numbers."""
 
 from __future__ import annotations
 

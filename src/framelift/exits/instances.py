@@ -141,9 +141,7 @@ def _exception(fields: dict[str, Any]) -> _Base:
 
 
 def is_of_outside(walk: Walk, trace: types.TracebackType | None) -> bool:
-    """Whether a traceback is one that came from outside.  Frames of captured code leave none; both together cannot be
-    made again.
-    """
+    """Whether a traceback came from outside.  Frames of captured code leave none; both cannot be combined."""
     first = trace
     while trace is not None:
         if walk.scene.origin_of(trace) is not None:
@@ -248,9 +246,7 @@ _WITHOUT_DICTIONARY = 30
 
 
 def _stores(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[Text, ...] | None:
-    """One store per attribute, where that means the same and nobody else holds the dictionary: the instance then has
-    none.
-    """
+    """One store per attribute, where that means the same and nobody else holds the dictionary."""
     if layout.base is not object or layout.dictionary is None or layout.slots or not sets_plainly(cls):
         return None
     found = layout.dictionary.__get__(node.obj)
@@ -271,8 +267,7 @@ def _at_once(
     fills: tuple[Text, ...],
     parts: tuple[Node, ...],
 ) -> Text | None:
-    """One native call that makes the object and puts its contents in, where one knows how; the statements say the
-    same."""
+    """One native call that makes the object with its contents, where one knows how; the statements say the same."""
     if parts or len(fills) > 1 or (fills and not layout.replaceable) or layout.slots:
         return None
     dictionary = _written(fills[0]) if fills else "None"

@@ -35,8 +35,7 @@ def _view(walk: Walk, node: Node) -> Recipe:
 
 @exact(*{type(iter(sequence)) for sequence in _SEQUENCES}, type(reversed([])), reversed)
 def _position(walk: Walk, node: Node) -> Recipe:
-    """Iterators that hold a sequence and an index say so themselves; sequences of Python classes would run their
-    code."""
+    """Iterators that hold a sequence and an index say so; sequences of Python classes would run their code."""
     function, arguments, *state = node.obj.__reduce__()
     if not state:  # it shows no sequence any more
         kind = type(node.obj)
@@ -94,9 +93,7 @@ _ITERTOOLS = tuple(
 
 @exact(*_ITERTOOLS)
 def _itertools(walk: Walk, node: Node) -> Recipe:
-    """They say themselves what makes them again; their sources must be iterators and values that run no code of the
-    user.
-    """
+    """They say what makes them again; their sources must be iterators and values that run no user code."""
     kind = type(node.obj)
     with quietly():  # CPython 3.12 warns that this way is deprecated
         try:

@@ -1,6 +1,4 @@
-"""Leaves: immutable values whose identity does not matter, as literals where that reads well and as constants
-otherwise.
-"""
+"""Leaves: immutable values whose identity does not matter, as literals where that reads well, else constants."""
 
 from __future__ import annotations
 

@@ -151,9 +151,7 @@ class Walk:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Let go of the program's objects: recipes that mention their own node would keep them until the collector
-        comes.
-        """
+        """Let go of the program's objects: recipes that mention their own node would keep them alive."""
         for found in self._memo.values():
             if type(found) is Node:
                 found.obj, found.recipe = None, _UNKNOWN

@@ -43,9 +43,7 @@ class Scene(Protocol):
         """Whether no other stand-in ever looked at the memory of this one."""
 
     def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
-        """Of a generator of random numbers made inside, and of a state taken: what knows it when the entry runs, and
-        how to ask.
-        """
+        """Of a generator made inside, or a state taken: what knows it when the entry runs, and how to ask."""
 
     def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
         """Whether the class, or the table of globals, was created inside the rehearsal."""

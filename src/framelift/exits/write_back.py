@@ -152,8 +152,7 @@ def _dict_changes(walk: Walk, shadow: Shadow, kind: type, before: Pairs, after: 
 
 
 def _staying(before: Pairs, after: Pairs) -> dict[int, Any]:
-    """Keys that keep their place (by id, with their old values); the others are deleted and inserted again, in
-    order."""
+    """Keys that keep their place (by id, with old values); the others are deleted and inserted again, in order."""
     old = {id(key): index for index, (key, _) in enumerate(before)}
     staying: dict[int, Any] = {}
     last = -1
@@ -196,9 +195,7 @@ def _finger(table: Any) -> bytes:
 
 
 def _with_a_pop(gone: Items, new: Items) -> Iterable[list[tuple[str, Any]]]:
-    """Ways to remove and to add these whose last removal is a pop, which alone moves the place that the next one begins
-    at.
-    """
+    """Ways to remove and add these whose last removal is a pop: it alone moves the place the next one begins at."""
     added = [("add", x) for x in new]
     for last in gone if len(gone) <= _MOST_GONE else ():
         others = [("remove", x) for x in gone if x is not last]
@@ -264,9 +261,7 @@ def _generator(walk: Walk, shadow: Shadow, kind: type[Any]) -> list[Text]:
 
 
 def _exception(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    """Arguments, fields and chain.  A traceback names frames, and captured code has none: none of captured code is
-    carried over.
-    """
+    """Arguments, fields and chain.  No traceback of captured code is carried over: it has no frames."""
     out: list[Text] = []
     for name, before in shadow.before.items():
         slot = next(
@@ -326,9 +321,7 @@ _MOST_STEPS = 100_000
 
 
 def _stepper(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    """An iterator that cannot be set to a place is advanced by the steps that captured code took, found by taking them
-    again.
-    """
+    """An iterator that cannot be set to a place is advanced by the steps that captured code took."""
     wanted, again, steps = stands_at(shadow.copy), rebuilt(shadow.original, iter(shadow.before)), 0
     while stands_at(again) != wanted:
         if not steps and not all(map(_unchanging(walk), shadow.before)) or steps > _MOST_STEPS:

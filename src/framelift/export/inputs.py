@@ -43,8 +43,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One call of `root`: `places` are the origins of its leaves, `names` the arguments of the graph's own
-    signature."""
+    """One call of `root`: `places` are the origins of its leaves, `names` the arguments of the graph."""
 
     root: Any
     args: tuple[Any, ...]
@@ -325,9 +324,7 @@ def _sources(env: Any, symbol: Any) -> list[Any]:
 
 
 def fakes_of(call: Call, dynamic_shapes: Any, deferred: bool = False) -> Fakes:
-    """Fakes with symbols for what is dynamic.  `deferred`: relations that the shapes' language cannot say are checked
-    by the graph.
-    """
+    """Fakes with symbols for what is dynamic.  `deferred`: other relations are checked by the graph."""
     from torch._export import non_strict_utils
 
     accepted = inspect.signature(non_strict_utils.make_fake_inputs).parameters

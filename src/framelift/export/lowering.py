@@ -79,9 +79,7 @@ def lower_captured(captured: Captured, call: Call, fakes: Fakes, pre_dispatch: b
 
 
 def _detach_data(module: torch.fx.GraphModule) -> None:
-    """`x.data` as `x.detach()`: reading the attribute is no operator, so tracing would take what it gives for a
-    constant.
-    """
+    """`x.data` as `x.detach()`: an attribute is no operator, so tracing would take its value for a constant."""
     data = getter_target("data").fx_target
     for part in module.modules():
         if isinstance(part, torch.fx.GraphModule):

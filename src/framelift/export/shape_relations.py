@@ -29,9 +29,7 @@ class _Size:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relied:
-    """`names` are sizes of leaves, leaves (by number), or text over other names; `checks` are texts with the user's
-    lines.
-    """
+    """`names`: sizes of leaves, leaves (by number), or text over other names; `checks`: texts with user lines."""
 
     names: dict[str, Any]
     checks: tuple[tuple[str, Any], ...] = ()

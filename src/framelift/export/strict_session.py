@@ -70,9 +70,7 @@ _CALL = torch.nn.Module._call_impl.__code__
 
 
 class ModuleTape(list[Any]):
-    """A tape that knows, for each step, the modules being called: path and class by a key that distinguishes repeated
-    calls.
-    """
+    """A tape that knows the modules being called at each step: path and class, by a key for repeated calls."""
 
     def __init__(self, root: Any) -> None:
         super().__init__()
@@ -145,9 +143,7 @@ class _ExportSession(Session):
         return bool(tensors) and all(id(tensor) in self.recorder.known_values.declared for tensor in tensors)
 
     def _assume(self, tensor: torch.Tensor, truth: bool) -> bool:
-        """A branch whose other side only raises: an `assert` is checked by the graph, all else is the data's own
-        decision.
-        """
+        """A branch whose other side only raises: an `assert` is checked by the graph, all else depends on the data."""
         message = _asserted()
         if message is None:
             return False

@@ -1,3 +1,1 @@
-"""The graph under construction: metadata of its values, symbolic numbers, torch's state, FX nodes, and what can be said
-of them.
-"""
+"""The graph under construction: metadata, symbolic numbers, torch's state, FX nodes, and analyses of them."""

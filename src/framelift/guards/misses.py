@@ -20,8 +20,7 @@ __all__ = ["Miss", "items", "miss_of"]
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """Why an entry was not used.  `kind` is the guard's, or "state", "distinct", "gone" for what no single guard
-    says."""
+    """Why an entry was not used.  `kind` is a guard's, or "state", "distinct", "gone"."""
 
     origin: str
     kind: str

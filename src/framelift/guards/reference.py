@@ -1,5 +1,4 @@
-"""The plain Python evaluation of guards: what the native program must agree with.  Slow; for tests and
-`verify_guards`."""
+"""The plain Python evaluation of guards, for tests and `verify_guards`: the native program must agree with it."""
 
 from __future__ import annotations
 

@@ -67,9 +67,7 @@ class Rehearsed:
     def close(
         self, recorder: Recorder, operands: Sequence[Value], outputs: Any, also: Sequence[Value] = ()
     ) -> tuple[GraphModule, list[Value]]:
-        """Its graph, which takes the operands, then `also`, then the values returned here too, and gives `outputs` (of
-        stand-ins).
-        """
+        """Its graph: takes the operands, `also`, and the values returned here too; gives `outputs` (of stand-ins)."""
         kept, values = kept_of(recorder, outputs)
         with torch._C.DisableTorchFunction():
             return build_body(
@@ -188,8 +186,7 @@ class Surroundings:
 
 
 def portrait_of(roots: list[Any], keep: list[Any]) -> list[tuple[Any, tuple[int, ...]]]:
-    """Each object that can change and that the roots lead to, with the ids of what it holds; `keep` keeps them
-    valid."""
+    """Each mutable object that the roots lead to, with the ids of what it holds; `keep` keeps them valid."""
     seen: set[int] = set()
     rows = []
     while roots:

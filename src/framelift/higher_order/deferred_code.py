@@ -31,9 +31,7 @@ _FIXED = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor)
 
 
 def runs_later(session: Session, name: str, *roots: Any) -> None:
-    """Interrupt at the end of the rehearsal if what `roots` lead to was changed by then; or at a break, behind which it
-    may be.
-    """
+    """Interrupt at the end, or at a break, if what `roots` lead to was changed by then."""
     _Later(session, name, list(roots), ())
 
 
@@ -97,9 +95,7 @@ def _is_handle(obj: Any) -> bool:
 
 
 def _by_name(functions: list[types.FunctionType]) -> tuple[dict[int, Any], bool]:
-    """The classes and modules that code finds by its global names, with the tables of these; and whether it finds other
-    objects so.
-    """
+    """Classes and modules that code finds by global names, with their tables; whether it finds other objects so."""
     found: dict[int, Any] = {}
     seen: set[types.CodeType] = set()
     exposed = False

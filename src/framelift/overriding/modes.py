@@ -84,9 +84,7 @@ MODES = _Modes()
 
 
 class Moment(NamedTuple):
-    """What torch was like when a compiled function was called: its state, and the modes that act on it, outermost
-    first.
-    """
+    """What torch was like when a compiled function was called: its state and its modes, outermost first."""
 
     state: Any
     modes: list[Any]
@@ -204,9 +202,7 @@ def is_overridden(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def torch_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A torch operation of captured code: the innermost mode's first, then overriding subclasses', the recorder's when
-    there is none.
-    """
+    """A torch operation of captured code: for the innermost mode, then overriding subclasses, then the recorder."""
     recorder = session.recorder
     own = opened_by_class(session, callable_, args, kwargs) if recorder.overrides else None
     own = own or opened_by_patches(session, callable_) or opened_by_attributes(session, callable_, args, kwargs)

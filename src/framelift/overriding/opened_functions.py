@@ -31,9 +31,7 @@ _own = type.__dict__["__dict__"].__get__
 
 
 def opened_by_class(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The code of a torch operation as a function to capture, where the class of an argument replaces what it reads;
-    else None.
-    """
+    """A torch operation as a function to capture, where an argument's class replaces what it reads; else None."""
     if type(function) is not types.FunctionType:
         return None
     for cls in _classes(args, kwargs):
@@ -149,9 +147,7 @@ def _is_opened(function: Any) -> TypeGuard[types.FunctionType]:
 
 @functools.cache
 def opened(function: types.FunctionType) -> types.FunctionType | None:
-    """A Python function of torch's that is an operation, as captured code: a copy, since its own code is known as an
-    operation's.
-    """
+    """A Python function of torch's that is an operation, as captured code: a copy with code of its own."""
     if not _is_opened(function):
         return None
     code = function.__code__

@@ -214,9 +214,7 @@ def classes_of(outputs: Sequence[Any]) -> tuple[tuple[int, type], ...]:
 def with_types(
     graph: Callable[..., Any], inputs: Sequence[Any], gives: Sequence[tuple[int, type]]
 ) -> Callable[..., Any]:
-    """`graph`, for calls with tensors of the classes of `inputs`, and giving tensors of the classes that `classes_of`
-    found.
-    """
+    """`graph` for tensors of the classes of `inputs`, giving tensors of the classes that `classes_of` found."""
     takes = [i for i, tensor in enumerate(inputs) if is_overriding(type(tensor))]
     if not takes and not gives:
         return graph

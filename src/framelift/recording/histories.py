@@ -62,9 +62,7 @@ def is_leaf_view(value: Value) -> bool:
 
 
 def is_certain(recorder: Recorder, value: Value) -> bool:
-    """Whether it is known that such a view requires grad: where it was made from a view, that is up to what that one is
-    a view of.
-    """
+    """Whether such a view is known to require grad: made from a view, that is up to that one's base."""
     if recorder.exchanged:
         return False
     inputs = [one for one in value.storage.values if one.external is not None]
@@ -102,9 +100,7 @@ def _views(result: Any, index: int) -> bool:
 
 
 def is_free(value: Value) -> bool:
-    """Whether it requires grad by itself, though it shares memory: plain views require it as soon as what they are
-    views of does.
-    """
+    """Whether it requires grad by itself, though it shares memory: plain views follow their base."""
     return value.view == "detached" or value.facts is not None and value.facts.requires_grad and not value.facts.is_leaf
 
 
@@ -154,8 +150,7 @@ def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any]
 
 
 def _fates(recorder: Recorder, outputs: Sequence[Any], roots: list[Value]) -> dict[int, str]:
-    """For each output with a history: whether it was gone through already, or leads to nothing outside; "" if
-    neither."""
+    """For each output with a history: whether it was gone through, or leads to nothing outside; "" if neither."""
     places = [
         i
         for i, out in enumerate(outputs)

@@ -154,8 +154,7 @@ def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], alwa
 def guard_result(
     world: World, root: CodeType, tensors: Sequence[torch.Tensor], check: SameResult, always: bool
 ) -> bool:
-    """Guard what follows from what tensors hold; False, and no guard, where something else followed too often
-    before."""
+    """Guard what follows from what tensors hold; False, and no guard, where that changed too often."""
     origins = [world.memo[id(tensor)].origin for tensor in tensors]
     known = knowledge_of(root).results.setdefault((" ".join(map(str, origins)), check.words), set())
     said = str(check.expected.tolist())
@@ -308,8 +307,7 @@ class KnownValues:
         )
 
     def _slice(self, value: Value, made: dict[int, list[Value]]) -> tuple[list[Step], list[Value]]:
-        """The steps that a value follows from, in order, writes to its memory included, and the inputs they begin
-        with."""
+        """The steps that a value follows from, in order, with writes to its memory, and the inputs they begin with."""
         memory = {id(value.storage)}
         steps: list[Step] = []
         inputs = {id(value): value} if value.step is None else {}

@@ -1,6 +1,4 @@
-"""Recording inside function transforms: the step of an operation that ran over live fakes
-(graph/metadata/live_fakes.py).
-"""
+"""Recording inside function transforms: steps of operations over live fakes (graph/metadata/live_fakes.py)."""
 
 from __future__ import annotations
 

@@ -289,9 +289,7 @@ class Recorder(StandIns):
         return self.tape is not self._main_tape
 
     def known(self, tensor: torch.Tensor, outside: bool = False) -> torch.Tensor | None:
-        """The real tensor that a stand-in stands for, where that is known; `outside`: also if it takes guards on
-        values.
-        """
+        """The real tensor that a stand-in stands for, if known; `outside`: also if that takes guards on values."""
         value = self.value_of(tensor)
         return None if value.facts.requires_grad else self.known_values.tensor(value, self._values.values(), outside)
 

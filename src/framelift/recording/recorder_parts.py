@@ -1,6 +1,4 @@
-"""The recorder's fields that belong together: what it asks of the session, how it is to record, and what the program
-did with gradients.
-"""
+"""The recorder's fields that belong together: callbacks of the session, options, what was done with gradients."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The torch-function mode of a rehearsal: torch calls that C code makes, and operators, come to the recorder through
-it.
-"""
+"""The torch-function mode of a rehearsal: it brings operators and torch calls of C code to the recorder."""
 
 from __future__ import annotations
 

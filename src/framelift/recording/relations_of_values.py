@@ -30,9 +30,7 @@ __all__ = ["answer"]
 
 
 def answer(session: Session, values: dict[int, Value], relation: Any) -> bool | None:
-    """Whether a relation holds in this call, and guards that; None where that cannot be known.  `values`: all there
-    are.
-    """
+    """Whether a relation holds in this call, guarded; None where that cannot be known.  `values`: all there are."""
     recorder = session.recorder
     if not session.fullgraph or session.exporting or recorder.symbols is None or recorder.tape_is_a_body():
         return None

@@ -1,6 +1,4 @@
-"""Recording operations on wrapper subclasses: over a fake per value, results taken apart so that their inner tensors
-can be read.
-"""
+"""Operations on wrapper subclasses, over a fake per value; results are taken apart into their inner tensors."""
 
 from __future__ import annotations
 

@@ -85,9 +85,7 @@ def _may_leave_out(count: int, names: tuple[str, ...], now: types.FunctionType) 
 
 
 def note_unbound(world: World, function: types.FunctionType) -> None:
-    """What a function was given may not have fitted its parameters: which ones it has, and which may be left out, are
-    facts.
-    """
+    """A function's arguments may not have fitted: its parameters, and which may be left out, are facts."""
     world.keep.append(function)
     origin = world.function_origins.get(id(function)) or const(function)
     world.guard(origin, "CODE", function.__code__)

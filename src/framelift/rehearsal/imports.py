@@ -1,5 +1,4 @@
-"""Import statements of captured code: the import machinery runs unwatched, so captured code must not have changed
-it."""
+"""Import statements of captured code: the machinery runs unwatched, so captured code must not have changed it."""
 
 from __future__ import annotations
 

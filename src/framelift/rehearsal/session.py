@@ -209,8 +209,7 @@ class Session(RehearsedScene):
         self.plan = self.plan_return(self, value)
 
     def break_off(self, handed: Any) -> None:
-        """The root was stopped in the middle of its work: plan what the frame holds.  Called while the frame is
-        whole."""
+        """The root was stopped in the middle of its work: plan what the frame holds, while it is whole."""
         self.recorder.mark_end()
         self.recorder.check_end()
         point, values = point_of(
@@ -238,9 +237,7 @@ class Session(RehearsedScene):
             self.__dict__.clear()
 
     def refuse(self, code: types.CodeType, detail: Any) -> NoReturn:
-        """The frame cannot be watched.  `detail`: in words, or the handler that stands for it, where it is the root
-        itself.
-        """
+        """The frame cannot be watched.  `detail`: in words, or the handler that stands for the root itself."""
         if callable(detail):
             if detail in (disabled, forbidden):
                 detail(self, self.function, (), {})

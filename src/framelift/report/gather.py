@@ -1,5 +1,4 @@
-"""From the records of compiled callables to a `Report`: events are grouped by root cause, places get their source
-text."""
+"""From the records of compiled callables to a `Report`: events by root cause, places with their source text."""
 
 from __future__ import annotations
 

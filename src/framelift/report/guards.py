@@ -152,9 +152,7 @@ def is_free(program: GuardProgram, origin: str) -> bool:
 
 
 def _is_torchs(root: Any) -> bool:
-    """Whether what a path starts from is a module of torch, its globals, or something defined there: no choice of the
-    user's.
-    """
+    """Whether a path starts from a module of torch, its globals, or something defined there: not a user's choice."""
     name = (
         dict.get(root, "__name__")
         if is_a(root, dict)

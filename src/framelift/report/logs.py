@@ -1,6 +1,4 @@
-"""Finished captures reported to the loggers, and to torch's structured trace (TORCH_TRACE, read by tlparse) when that
-is on.
-"""
+"""Finished captures reported to the loggers, and to torch's structured trace (TORCH_TRACE) when that is on."""
 
 from __future__ import annotations
 

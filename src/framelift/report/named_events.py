@@ -1,6 +1,4 @@
-"""The notes of compiled callables as reports see them: functions, values and places by the names that the user gave
-them.
-"""
+"""The notes of compiled callables as reports see them: functions, values and places by the user's names."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ class Event:
         return self.note.resumed.said(path) if self.note.resumed is not None else path
 
     def place(self, path: str, place: Place | None) -> Place | None:
-        """Where a value is read: by an operation's line, as far as one is seen to; else where the program took hold of
-        it.
-        """
+        """Where a value is read: by an operation's line, where one is seen; else where the program got it."""
         return self.reading(path, place) or self.names.place(path, place, self.note.root)
 
     def reading(self, path: str, place: Place | None) -> Place | None:

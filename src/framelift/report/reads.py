@@ -29,9 +29,7 @@ def lines_of(graph_module: Any) -> tuple[tuple[str, int, str], ...]:
 
 
 def reading_place(origin: str, place: Place | None, lines: tuple[tuple[str, int, str], ...]) -> Place | None:
-    """The expression among `lines` that takes the value called `origin` out of what holds it; None where no line is
-    seen to.
-    """
+    """The expression in `lines` that takes the value called `origin` out of what holds it; None: there is none."""
     name = _LAST.search(origin)
     if name is None:
         return None

@@ -33,9 +33,7 @@ exec(
 
 
 class Held:
-    """What one function, and modules among its arguments, hold: `tensors` are stand-ins.  `inside`: the function's own
-    variables, too.
-    """
+    """What a function and modules among its arguments hold; `tensors`: stand-ins; `inside`: own variables too."""
 
     def __init__(self, session: Session, function: Any, modules: Sequence[Any], inside: bool) -> None:
         self.tensors: list[Any] = []

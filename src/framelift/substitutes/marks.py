@@ -243,9 +243,7 @@ def _annotated(session: Session, callable_: Any) -> Iterator[None]:
 
 
 def disabled(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Not to be compiled: an interrupt with the reason given.  An exported program has no place to run it in, so there
-    it is captured.
-    """
+    """Not to be compiled: an interrupt with this reason.  An exported program has to capture it."""
     why = getattr(callable_, "_torchdynamo_disable_msg", None)
     inner = getattr(callable_, "_torchdynamo_orig_callable", None)
     if inner is not None and (session.exporting or why and _is_limit_of_dynamo(callable_, inner)):
@@ -343,9 +341,7 @@ def _as_function(callable_: Any) -> Any:
 
 
 def nonstrict(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One node of the graph that takes the tensors among its arguments, wherever in them they are, and those that the
-    function holds.
-    """
+    """One node that takes the tensors in its arguments, and those that the function holds."""
     return _flattened(session, callable_, args, kwargs, True)
 
 
@@ -381,9 +377,7 @@ def _flattened(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 
 def leaf(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One node that no compiler looks into (torch's leaf_function): what it gives is said by the function registered
-    for fakes.
-    """
+    """One node that no compiler looks into (torch's leaf_function): a function for fakes says what it gives."""
     fake = getattr(callable_, "_torchdynamo_leaf_fake_fn", None)
     if fake is None:
         raise Interrupt("unknown-callable", f"{_name(callable_)}, a leaf function without register_fake,")

@@ -1,3 +1,1 @@
-"""Words that every part uses: origins of values, places in source files, reasons of graph breaks and their fixes,
-options, logs.
-"""
+"""Words that every part uses: origins, places in source files, reasons of graph breaks, fixes, options, logs."""

@@ -1,6 +1,4 @@
-"""One fix per break: what to change in the program, in one or two sentences.  Tables by callable and by declared
-reason.
-"""
+"""One fix per break: what to change in the program.  Tables by callable and by declared reason."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ __all__ = ["OPTIONS", "Option"]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option.  Its environment variable is FRAMELIFT_<NAME>; `torch_variable` is the one that torch.compile
-    reads."""
+    """One option.  Its variable is FRAMELIFT_<NAME>; `torch_variable` is the one of torch.compile."""
 
     default: Any
     meaning: str

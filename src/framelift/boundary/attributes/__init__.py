@@ -1,2 +1,1 @@
-"""Attribute reads and writes on external instances and classes, in CPython's own order, guarded where they are
-found."""
+"""Attributes of external instances and classes, in CPython's own order, guarded where they are found."""

@@ -230,9 +230,7 @@ def read_of_type(world: World, cls: type, name: str) -> Any:
 
 
 def text_of_class(world: World, cls: type, name: str) -> Any:
-    """A text that `type` keeps for a class.  The class may hold something else in its place, which is read as any
-    entry.
-    """
+    """A text that `type` keeps for a class.  What the class holds in its place is read as any entry."""
     entry = _own(cls).get(name) if name in ("__doc__", "__module__") and _flags(cls) & _HEAP_TYPE else None
     if not is_leaf(entry):
         return _from_class(world, cls, cls, name, world.lookup(cls, name), None)
@@ -274,8 +272,7 @@ def _own_entry(world: World, cls: type, name: str) -> Any:
 
 
 def _from_class(world: World, cls: type, holder: type, name: str, found: Any, instance: Any) -> Any:
-    """Bind what a class dictionary holds, as `type.__getattribute__` and `super` do (instance None: through the
-    class)."""
+    """Bind what a class dictionary holds, as `type.__getattribute__` and `super` do (None: through the class)."""
     kind = bound_as(world, type(found))
     pending, place = world.place_of(holder, name)
     if kind is types.FunctionType or kind is _core.Compiled:
@@ -341,9 +338,7 @@ def read_super(world: World, obj: Any, name: str) -> Any:
 
 
 def _through_descriptor(world: World, instance: Any, name: str, found: Any) -> Any:
-    """What a field of C code's gives for an object: that of a value is the value's, others are read as they are without
-    `super`.
-    """
+    """What a C field gives for an object: of a value that of the value, of others as without `super`."""
     if is_a(instance, torch.Tensor):
         return world.of_tensor(instance, name, found)
     if is_leaf(instance) and not _core.is_python_class(type(instance)):
@@ -440,9 +435,7 @@ _IMMUTABLE = 1 << 8  # the flag of classes whose attributes stay as they are
 
 
 def _check_writable(cls: type, name: str) -> None:
-    """C code reads special names unseen.  A class with memory of C code's own may be read by that too, tensors
-    excepted.
-    """
+    """C code reads special names unseen, also those of a class with C memory of its own; not tensors'."""
     if (
         name.startswith("__")
         and name.endswith("__")

@@ -1,6 +1,4 @@
-"""Attribute reads and writes on external functions and bound methods (also property, staticmethod and classmethod
-objects).
-"""
+"""Attributes of external functions, bound methods, and property, staticmethod and classmethod objects."""
 
 from __future__ import annotations
 

@@ -227,9 +227,7 @@ def no_attribute(obj: Any, name: str) -> AttributeError:
 
 
 def is_data_descriptor(world: World, found: Any) -> bool:
-    """Whether what a class holds comes before an object's own attribute of that name.  A class of the program's may
-    change its mind.
-    """
+    """Whether what a class holds comes before an object's own attribute of that name."""
     kind = type(found)
     if not _core.is_python_class(kind):
         return is_data_descriptor_type(kind)
@@ -498,9 +496,7 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
 
 
 def leaf_attribute(world: World, obj: Any, name: str) -> Any:
-    """An attribute that C code keeps (a function's __name__, a class's __qualname__): read natively, guarded by
-    equality.
-    """
+    """An attribute that C code keeps (`__name__`, `__qualname__`): read natively, guarded by equality."""
     value = getattr(obj, name)
     origin = (world.function_origins.get(id(obj)) or const(obj)).to("attr", name)
     if is_leaf(value):

@@ -32,8 +32,7 @@ def own_dict(obj: Any) -> dict[str, Any] | None:
 
 
 class Owners:
-    """Which dictionaries are an object's, as far as the rehearsal met the objects, and which were taken for
-    nobody's."""
+    """Which dictionaries are an object's, of the objects that were met, and which were taken for nobody's."""
 
     def __init__(self) -> None:
         self._owners: dict[int, tuple[Any, Origin]] = {}  # by id of the dictionary

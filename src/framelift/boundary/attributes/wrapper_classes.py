@@ -1,6 +1,4 @@
-"""What operations on wrapper subclasses may depend on beside the tensors: the methods of the class, and what their code
-reads.
-"""
+"""What operations on wrapper subclasses depend on beside the tensors: methods of the class, and what they read."""
 
 from __future__ import annotations
 

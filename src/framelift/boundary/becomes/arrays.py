@@ -56,9 +56,7 @@ class _LeavesOperators:
 
 
 class Array(_Base):
-    """What captured code sees for an array.  What torch's class has and numpy's has not is not there, except to torch's
-    own code.
-    """
+    """What captured code sees for an array.  What only torch's class has is there for torch's own code alone."""
 
     __slots__ = ("_held", "_owns")
     __dict__ = _Absent("__dict__")
@@ -95,9 +93,7 @@ def _no_attribute(array: Any, name: str) -> AttributeError:
 
 
 class Scalar(Array):
-    """What captured code sees where numpy gives a scalar of its own and torch's implementation an array without
-    dimensions.
-    """
+    """What captured code sees for a scalar of numpy's that torch's implementation makes an array of."""
 
     __slots__ = ()
 
@@ -141,9 +137,7 @@ if tnp is not None:
 
 
 def array_over(tensor: torch.Tensor, kind: type[Any] = Array, owns: bool = False) -> Any:
-    """An array over a stand-in.  `owns`: numpy's array has memory of its own, and no other array of ours is over this
-    stand-in.
-    """
+    """An array over a stand-in.  `owns`: it has memory of its own, and is the only array over this stand-in."""
     made = object.__new__(kind)
     _HELD.__set__(made, tensor)
     _OWNS.__set__(made, owns)

@@ -147,9 +147,7 @@ def rebuilt(iterator: Any, sequences: Iterator[Any]) -> Any:
 
 
 def import_stepper(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:
-    """A copy that stands at the same place; None where something it walks is not known, or is reached in another way
-    too.
-    """
+    """A copy at the same place; None where what it walks is not known, or is reached in another way too."""
     below, place = owned(value), stands_at(value)
     if not _is_known(value) or any(id(one) in world.memo for one in below):
         return None

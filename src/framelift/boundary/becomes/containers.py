@@ -339,9 +339,7 @@ def _is_plain_element(key: Any) -> bool:
 
 
 def _is_plain_constant(key: Any) -> bool:
-    """A function, class or module that is hashed and compared by its identity: a metaclass may do that by code of the
-    program's.
-    """
+    """A function, class or module that is hashed and compared by identity: a metaclass may change that."""
     if type(key) is types.BuiltinFunctionType and not is_a(key.__self__, (types.ModuleType, type, type(None))):
         return False  # bound to an object, of which captured code may see a copy
     return is_constant(key) and (not is_a(key, type) or _core.is_plain_class(key))

@@ -45,8 +45,7 @@ def source_of(iterator: Any) -> Any:
 
 
 def place_of(iterator: Any) -> int:
-    """Where an iterator stands.  (Since CPython 3.12 one of a range stands at the beginning of the range that is
-    left.)"""
+    """Where an iterator stands; since CPython 3.12 that of a range stands where the range that is left begins."""
     state = iterator.__reduce__()[2:]
     return state[0] if state and state[0] is not None else 0
 
@@ -120,8 +119,7 @@ _COUNTER = re.compile(r"count\((-?\d+)(?:, (-?\d+))?\)")
 
 
 def count_of(counter: Any) -> int | None:
-    """The number a counter gives next; None where that is no int.  (Read off its text; CPython 3.14 has no other
-    way.)"""
+    """The number a counter gives next; None where that is no int.  Read off its text: CPython 3.14 has no other way."""
     found = _COUNTER.fullmatch(repr(counter))
     return int(found[1]) if found else None
 

@@ -69,9 +69,7 @@ def is_leaf(value: Any) -> bool:
 
 
 def holds_nan(value: Any) -> bool:
-    """Whether a leaf is, or has in it, a number that is not equal to itself: containers find such a one by its identity
-    alone.
-    """
+    """Whether a leaf is or holds a number that is not equal to itself: containers find it by identity alone."""
     cls = type(value)
     if cls is float or cls is complex:
         return bool(value != value)

@@ -38,9 +38,7 @@ _READ_CLASS_PLAINLY = frozenset({types.ModuleType, type, _thread._local})
 
 
 def _has_own_reads(cls: type) -> bool:
-    """Whether code of the program sees that `isinstance` reads `__class__`, or C code answers with another class, as
-    weak proxies do.
-    """
+    """Whether code of the program sees that `isinstance` reads `__class__`, or C code answers with another class."""
     reads = _core.type_lookup(cls, "__getattribute__", None)
     if (
         type(reads) is not types.WrapperDescriptorType
@@ -91,9 +89,7 @@ def unhashed(placeholder: Any) -> Interrupt:
 
 
 def refuse_opaque(args: Iterable[Any]) -> None:
-    """Interrupt where C code that reads its arguments is given a placeholder, be it in a list or tuple: it would take
-    it for what it is not.
-    """
+    """Interrupt where C code that reads its arguments is given a placeholder, also in a list or tuple."""
     rest = [*args]
     for arg in rest:
         if type(arg) is Opaque:
@@ -103,18 +99,14 @@ def refuse_opaque(args: Iterable[Any]) -> None:
 
 
 def unknown_object(reason: str, detail: str) -> Opaque:
-    """A placeholder for an object that will exist when the graph runs: it is there, and that is all that is known of
-    it.
-    """
+    """A placeholder for an object that will exist when the graph runs: nothing else is known of it."""
     made = Opaque()
     _real[id(made)] = (None, reason, detail, None)
     return made
 
 
 def unread_object(detail: str, first: Callable[[], None] | None) -> Opaque:
-    """A placeholder for an external object that captured code is not expected to look at.  `first` makes the next
-    rehearsal import it.
-    """
+    """A placeholder that captured code is not expected to look at.  `first` makes the next rehearsal import it."""
     made = Opaque()
     _real[id(made)] = (None, "opaque-object", detail, first)
     return made

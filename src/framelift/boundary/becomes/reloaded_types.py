@@ -19,9 +19,7 @@ _NAMES = tuple(type.__dict__[name].__get__ for name in ("__module__", "__qualnam
 
 
 def for_life(of_class: Callable[[type], _T]) -> Callable[[type], _T]:
-    """Remember what a function says of a class, as long as the class lives: a cache that held classes would hold all
-    that their functions see.
-    """
+    """Remember what a function says of a class, weakly: a cache of classes would keep all that their functions see."""
     found: weakref.WeakKeyDictionary[type, _T] = weakref.WeakKeyDictionary()
 
     @functools.wraps(of_class)
@@ -36,9 +34,7 @@ def for_life(of_class: Callable[[type], _T]) -> Callable[[type], _T]:
 
 
 def known_kind(cls: type) -> type:
-    """The type that tables know for `cls`: another one only where that is made of the same C functions and has the same
-    name.
-    """
+    """The type that tables know for `cls`: another one only if made of the same C functions under the same name."""
     other = _other_kind(cls)
     return cls if other is None else other
 

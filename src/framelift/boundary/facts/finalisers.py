@@ -107,9 +107,7 @@ def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
 
 
 def is_referred_to(value: Any, stack: Any) -> bool:
-    """Whether the instruction of a break takes an object that the program may refer to weakly: a variable keeps it
-    alive after the instruction.
-    """
+    """Whether a break's instruction takes an object that may be referred to weakly: a variable keeps it alive."""
     return (
         weakrefoffset_of(type(value)) != 0
         and not is_a(value, torch.Tensor)

@@ -40,9 +40,7 @@ def may_have_died(world: World, target: Any) -> bool:
 
 
 def root_of(world: World, target: Any) -> Any:
-    """The argument of the root that the way to an object begins with, as captured code sees it; None where it begins
-    elsewhere.
-    """
+    """The root's argument, as captured code sees it, that the way to an object begins with; None: it is elsewhere."""
     record = world.by_seen.get(id(target))
     if record is None:
         return None
@@ -92,8 +90,7 @@ def _let_go(world: World) -> Iterator[Any]:
 
 
 def _at(owner: Any, key: Any) -> Iterable[Any]:
-    """What the outside has at the place of a pending write; all that its owner holds, where that is not known
-    better."""
+    """What is outside at the place of a pending write; all that its owner holds, where more is not known."""
     if is_a(owner, type):
         return [type.__dict__["__dict__"].__get__(owner).get(key)]
     table = owner if type(owner) is dict else own_dict(owner) if is_a(key, str) else None

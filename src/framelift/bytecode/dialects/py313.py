@@ -1,5 +1,4 @@
-"""CPython 3.13: the callable comes before its NULL, keyword calls are CALL_KW, a function's parts are set one by
-one."""
+"""CPython 3.13: the callable comes before its NULL, keyword calls are CALL_KW, parts of functions are set singly."""
 
 from __future__ import annotations
 

@@ -108,8 +108,7 @@ def _of_known_kind(part: Any) -> Any:
 
 
 def loaded_again(function: types.BuiltinFunctionType) -> types.BuiltinFunctionType:
-    """The function that the tables know where a C module was loaded a second time: the same C code under the same
-    name."""
+    """The function in the tables, where a C module was loaded twice: the same C code under the same name."""
     owner = function.__self__
     if type(owner) is not types.ModuleType:
         return function

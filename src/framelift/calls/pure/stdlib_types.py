@@ -114,9 +114,7 @@ def _hashes() -> tuple[Kind, ...]:
 
 
 def _random_generators() -> tuple[Kind, ...]:
-    """Numbers are drawn by substitutes, which know where a generator's state came from; made without a seed it is
-    anything.
-    """
+    """Numbers are drawn by substitutes, which know where a generator's state came from."""
     return (Kind("_random.Random", make="judged", methods="random"),)
 
 

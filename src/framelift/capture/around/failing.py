@@ -61,8 +61,7 @@ class AssumptionFailed(Exception):
 
 
 class Left(Exception):
-    """What left the frame in the rehearsal, in words.  Never leaves framelift: the frame runs eagerly, and raises
-    it."""
+    """What left the frame in the rehearsal, in words.  Never leaves framelift: the eager frame raises it."""
 
 
 def place_of(error: BaseException) -> str:
@@ -116,8 +115,7 @@ _failed = _Failed()
 def noting_failures(
     graph: Callable[..., Any], uncompiled: Callable[[], Callable[..., Any]], at_once: bool
 ) -> Callable[..., Any]:
-    """`graph`, whose failures are looked into: `at_once`, or when somebody has taken back what it changed
-    (`undoing`)."""
+    """`graph`, whose failures are looked into: `at_once`, or once what it changed was taken back (`undoing`)."""
 
     def failed(error: BaseException, inputs: tuple[Any, ...]) -> None:
         if is_a(error, AssumptionFailed):
@@ -292,9 +290,7 @@ def _memory(tensor: torch.Tensor) -> torch.UntypedStorage:
 def _taken_back(
     tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: tuple[Any, ...] | None, counted: bool
 ) -> bool:
-    """Whether the inputs hold again what they held, as far as they were written to; `counted`: their versions show
-    whether they were.
-    """
+    """Whether the inputs hold again what they held; `counted`: their versions show whether they were written to."""
     now = _core.versions(tensors)
     changed = [tensor for tensor, old, new in zip(tensors, versions, now) if not counted or old != new or old < 0]
     if not changed:

@@ -1,6 +1,4 @@
-"""Entries of captures with symbolic numbers: the lines before the graph, and the sentence for when they answer "not
-mine".
-"""
+"""Entries of captures with symbolic numbers: the lines before the graph, and why they say "not mine"."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class Relations:
-    """The relations between an entry's numbers.  `missed` is called with the numbers of a call that does not satisfy
-    them.
-    """
+    """The relations between an entry's numbers.  `missed` gets the numbers of a call that breaks them."""
 
     def __init__(self, before: Preamble) -> None:
         self.names = before.names
@@ -116,9 +112,7 @@ def _put_states(kept: list[tuple[Any, Any]]) -> None:
 
 
 def putting_back(entry: Any, before: Preamble) -> Any:
-    """An entry that draws from generators outside: they are as they were where it is not for this call, and where it
-    fails.
-    """
+    """An entry that draws from generators outside: they are as before where it fails or is not for this call."""
     places = [len(before.tensors) + i for i in before.drawn.generators]
 
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:

@@ -55,8 +55,7 @@ _MOST_SPENT = 60  # functions of one capture; the cheapest are left out
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Why capturing ended: the declared reason, the frames it struck (outermost first), and where the value came
-    from."""
+    """Why capturing ended: the declared reason, the frames it struck (outermost first), and the value's origin."""
 
     reason: str
     sentence: str

@@ -32,9 +32,7 @@ def forget() -> None:
 
 @scope
 def compiling(compile_id: CompileId) -> Iterator[None]:
-    """Around one capture: torch.compiler.is_compiling() is true for backends and fake kernels, and torch's compile
-    context has the id.
-    """
+    """Around one capture: torch.compiler.is_compiling() is true, and torch's compile context has the id."""
     flag, context = torch.compiler._is_compiling_flag, getattr(_TLS, "compile_context", None)
 
     def restore() -> None:

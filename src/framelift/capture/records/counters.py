@@ -42,7 +42,6 @@ def _count(counters: Any, info: Capture) -> None:
 
 
 def cache_hits() -> int:
-    """How often AOTAutograd's disk cache had a graph: its own count, which is kept where TorchDynamo keeps its
-    counts."""
+    """How often AOTAutograd's disk cache had a graph, by its own count."""
     found = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
     return int(found["aot_autograd"]["autograd_cache_hit"]) if "aot_autograd" in found else 0

@@ -29,9 +29,7 @@ _MOST_FILES = 20
 
 
 def is_defect(error: BaseException) -> bool:
-    """Whether an exception that came out of capturing is framelift's own: not asked for, and not raised by code of the
-    user.
-    """
+    """Whether an exception out of a capture is framelift's own: not asked for, not raised by the user's code."""
     if is_a(error, FrameliftError):
         return is_a(error, InternalError)
     trace = error.__traceback__
@@ -41,9 +39,7 @@ def is_defect(error: BaseException) -> bool:
 
 
 def report_defect(error: BaseException, function: types.FunctionType, *, fullgraph: bool) -> None:
-    """Warn, with a file that has all a bug report needs.  With `config.strict`, or where eager mode is not allowed,
-    raise.
-    """
+    """Warn, with a file for a bug report.  With `config.strict`, or where eager is not allowed, raise."""
     if config.strict or fullgraph:
         if is_a(error, InternalError):
             raise error

@@ -1,6 +1,4 @@
-"""What an interrupt says to the user: the sentence, the expression with a caret, where the value came from, one hint,
-the page.
-"""
+"""What an interrupt says to the user: the sentence, the expression with a caret, the origin, a hint, the page."""
 
 from __future__ import annotations
 
@@ -41,9 +39,7 @@ def break_of(stop: Interrupt, session: Session) -> Break:
 
 
 def error_of(stop: Interrupt, name: str, found: Break, asked: str = "fullgraph=True, but ") -> Unsupported:
-    """The exception for a break that is an error: because of what was `asked`, or in the body of a control-flow
-    operator.
-    """
+    """The exception for a break that is an error: by what was `asked`, or in the body of a control-flow operator."""
     if stop.operator:
         error: Unsupported = UncapturedHigherOrderOpError(uncaptured_message(stop.operator, name, found), found.reason)
     else:

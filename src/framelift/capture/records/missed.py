@@ -27,9 +27,7 @@ GONE = Miss("", "gone", "", "", "an object that was guarded no longer exists", N
 
 
 def watching_memory(given: tuple[Any, ...], info: Capture) -> Lines:
-    """A graph that writes to its inputs was built on which of them share memory; wrappers have that of their inner
-    tensors.
-    """
+    """A graph that writes to inputs was built on which of them, or of their inner tensors, share memory."""
     has_wrappers = any(is_wrapper(type(one)) for one in given)
     leaves = "stage_leaves(inputs)" if has_wrappers else "inputs"
     return Lines(

@@ -1,6 +1,4 @@
-"""Names as the user knows them: `self.layer.weight` instead of the path a guard walks, parameters of `forward` instead
-of `args[0]`.
-"""
+"""Names as the user knows them: `self.layer.weight`, not the path of a guard; parameters, not `args[0]`."""
 
 from __future__ import annotations
 

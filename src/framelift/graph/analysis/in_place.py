@@ -78,9 +78,7 @@ def _overlaps_itself(facts: Facts) -> bool:
 
 
 def _fills(value: Value, out: Any, facts: Facts, found: list[Value]) -> bool:
-    """Whether an empty tensor made inside is given the size of the result.  Of contiguous arguments all kernels make
-    contiguous results.
-    """
+    """Whether an empty tensor made inside gets the result's size; contiguous arguments give contiguous results."""
     return (
         any(value is one for one in (out if is_a(out, (tuple, list)) else (out,)))
         and value.external is None

@@ -63,9 +63,7 @@ def _goes_by_element(name: str) -> bool:
 
 
 def _may_overflow(step: Step, name: str) -> bool:
-    """Whether a number that is another one at every call becomes an element, or a part of one: torch takes ints of 64
-    bits alone.
-    """
+    """Whether a number that changes becomes an element or a part of one: torch takes ints of 64 bits alone."""
     if name not in _OF_NUMBERS and not _goes_by_element(name):
         return False
     numbers = numbers_in(step.args[2:] if name == "setitem" else [step.args, step.kwargs])
@@ -80,9 +78,7 @@ def _is_of_sizes(number: Int) -> bool:
 
 
 def _torch_callables() -> dict[int, Any]:
-    """Everything that torch itself offers under the names of the tables: an operator of the program's may have the same
-    name.
-    """
+    """What torch itself offers under the names of the tables: the program may have operators of the same name."""
     owners = (
         torch,
         torch._C._VariableFunctions,
@@ -160,17 +156,13 @@ def changes_history(tape: Sequence[Step]) -> bool:
 
 
 def fails_late(tape: Sequence[Step], in_order: bool) -> list[Step]:
-    """The steps that may fail when an input is written to already; unless the graph is run `in_order`, that is all that
-    may fail.
-    """
+    """The steps that may fail once an input is written to; all that may fail, unless the graph runs `in_order`."""
     first = next((i for i, step in enumerate(tape) if _writes_inputs(step)), len(tape)) if in_order else 0
     return [step for step in tape[first:] if not _is_sure(step)]
 
 
 def in_handler(stacks: Iterable[tuple[Any, ...]]) -> bool:
-    """Whether code of the program would see an exception before it leaves: a frame of one of these stacks is inside a
-    `try` or `with`.
-    """
+    """Whether the program sees an exception before it leaves: a frame of these stacks is in a `try` or `with`."""
     known: set[tuple[int, int]] = set()
     for stack in stacks:
         for code, offset in zip(stack[::2], stack[1::2]):

@@ -30,9 +30,7 @@ def replay(
     symbols: Symbols | None,
     then: Callable[[list[Any]], Any],
 ) -> Any:
-    """Run the tape over fakes and give what `then` makes of the fakes of the values asked for.  Torch function must be
-    off.
-    """
+    """Run the tape over fakes; what `then` makes of the fakes of `asked`.  Torch function must be off."""
     module, given, _ = build_graph(tape, asked, base, symbols)
     inputs = [
         fakes.make(one.facts.but(is_leaf=True))

@@ -49,9 +49,7 @@ def examples_for(
 
 
 def without_alpha(graph_module: GraphModule) -> None:
-    """`add(x, float, alpha=n)` as `add(x, float * n)`: AOTAutograd would make a tensor of the float, and forget the
-    alpha.
-    """
+    """`add(x, float, alpha=n)` as `add(x, float * n)`: AOTAutograd would forget the alpha of a float."""
     graph, numbers, floats = graph_module.graph, set(), set()
     for node in graph.nodes:
         if node.op == "placeholder" and not is_a(node.meta["example_value"], torch.Tensor):
@@ -81,9 +79,7 @@ def without_alpha(graph_module: GraphModule) -> None:
 
 
 def number_example(symbols: Symbols, mode: FakeTensorMode, argument: Any) -> tuple[Any, Any]:
-    """The example of a number among a graph's inputs, a Float or the name of an int, and what stands for it in the
-    mode.
-    """
+    """The example of a number among a graph's inputs (a Float, or an int's name), and its stand-in in the mode."""
     if type(argument) is Float:
         example = torch.tensor(argument.hint, dtype=torch.float64)
         fake: Any = mode.from_tensor(example, static_shapes=True)
@@ -95,9 +91,7 @@ def number_example(symbols: Symbols, mode: FakeTensorMode, argument: Any) -> tup
 
 
 def _forget_calculated(symbols: Symbols) -> None:
-    """Symbols of floats that are calculated from others: the compiler follows the calculation, and must not take them
-    for inputs.
-    """
+    """Symbols of calculated floats: the compiler follows the calculation, and must not take them for inputs."""
     relied_on = {symbol for guard in symbols.env.guards for symbol in guard.expr.free_symbols}
     table = _values(symbols)
     for symbol in [symbol for symbol in table if symbol not in relied_on]:

@@ -135,9 +135,7 @@ Recorded = tuple[
 
 
 class _HookedArgument(torch.autograd.Function):
-    """What a module with backward hooks is given: once the gradient of its result came by, the hooks say what the
-    argument's is.
-    """
+    """What a module with backward hooks is given: after the result's gradient, hooks say what the argument's is."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:
@@ -184,8 +182,7 @@ def hooked_argument(tensor: torch.Tensor) -> torch.Tensor:
 def hooked_result(
     tensor: torch.Tensor, argument: torch.Tensor | None, before: Recorded, after: Recorded
 ) -> torch.Tensor:
-    """The result of such a module as others see it; `argument` is what `hooked_argument` gave, if that has a
-    gradient."""
+    """The result of such a module as others see it; `argument` is what `hooked_argument` gave, if it has a gradient."""
     return _HookedResult.apply(tensor, None if argument is None else argument.grad_fn, before, after)
 
 

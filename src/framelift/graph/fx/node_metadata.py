@@ -80,9 +80,7 @@ def _has_gradients(dtype: torch.dtype) -> bool:
 
 
 class Meta(dict[str, Any]):
-    """What a node says of itself.  Its example value is made when somebody asks for it: most backends never do, and all
-    of them would wait.
-    """
+    """What a node says of itself.  Its example value is made when asked for: most backends never do."""
 
     __slots__ = ("_make",)
 

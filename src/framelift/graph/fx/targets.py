@@ -174,9 +174,7 @@ def target_of(func: Any) -> Target:
 
 
 def _is_found(target: Target) -> bool:
-    """Whether the code of a graph, which has names, finds the callable: a program may have replaced functions of
-    torch's.
-    """
+    """Whether a graph's code finds the callable by name: a program may have replaced functions of torch's."""
     name = _METHODS.get(id(target.func))
     if name is not None:  # operators tell modes of a tracer the name of a method: `x * y` that of `Tensor.mul`
         return _core.type_lookup(torch.Tensor, name, None) is target.func and not _has_replaced_methods()
@@ -269,9 +267,7 @@ class Getter(Target):
 
 
 class OneNode(Target):
-    """A Python callable that the program declares to be one node.  What it gives may depend on anything: no cache,
-    never dropped.
-    """
+    """A callable declared to be one node.  What it gives may depend on anything: no cache, never dropped."""
 
     __slots__ = ()
 

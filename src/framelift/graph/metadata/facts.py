@@ -323,9 +323,7 @@ def is_parameter(tensor: torch.Tensor) -> bool:
 
 
 def is_overriding(kind: type) -> bool:
-    """Whether tensors of this class are plain ones but for a `__torch_function__` of the program's (or the one all
-    subclasses inherit).
-    """
+    """Whether tensors of this class are plain but for a `__torch_function__` of the program's, or the inherited one."""
     if kind is torch.Tensor or kind is torch.nn.Parameter or not issubclass(kind, torch.Tensor):
         return False
     known = _own_subclass.get(kind)

@@ -208,8 +208,7 @@ class Fakes:
         self.mode.static_shapes = False
 
     def observe(self, name: str, facts: list[Facts], call: Callable[[list[FakeTensor]], Any]) -> Observed:
-        """Run `call` over fakes with the facts given.  Torch function must be off; interrupts when it cannot be
-        done."""
+        """Run `call` over fakes with the facts given, or interrupt.  Torch function must be off."""
         fakes = self._borrow(facts)
         storages = [_storage_id(fake) for fake in fakes]
         mode = self.mode

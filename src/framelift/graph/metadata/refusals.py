@@ -61,8 +61,7 @@ def check_arguments(target: Target, kept: list[Any], named: dict[str, Any], foun
 
 
 def check_writes(target: Target, kept: list[Any], named: dict[str, Any], found: list[Value], outcome: Outcome) -> None:
-    """An operation that writes fewer kinds of numbers than it is given: most such are refused, so it is tried on
-    zeros."""
+    """An operation that writes fewer kinds of numbers than it is given: most are refused, so it is tried on zeros."""
     if not outcome.written or id(target.func) in _CONVERT:
         return
     given = max(

@@ -91,9 +91,7 @@ _disabled, _default = torch._C._disabled_torch_function_impl, torch.Tensor.__tor
 
 
 class WrapperFacts(Facts):
-    """Facts of one tensor of a wrapper subclass: each has its own.  `parts` are the values of its inner tensors, by
-    name.
-    """
+    """Facts of one tensor of a wrapper subclass.  `parts` are the values of its inner tensors, by name."""
 
     __slots__ = ("context", "kind", "parts")
 
@@ -196,9 +194,7 @@ def inner_tensors(tensor: Any, names: list[str]) -> dict[str, torch.Tensor]:
 def assembled_like(
     tensor: torch.Tensor, parts: dict[str, torch.Tensor], names: list[str], context: Any
 ) -> torch.Tensor:
-    """A wrapper like this one of outside, made of `parts`: where its sizes are those of an inner tensor they follow the
-    part's.
-    """
+    """A wrapper like this external one, made of `parts`: sizes of an inner tensor follow the part's."""
     inner = inner_tensors(tensor, names)
     size, stride = ([_ragged(entry, inner, parts) for entry in entries] for entries in (tensor.size(), tensor.stride()))
     for i in range(len(size)):

@@ -66,9 +66,7 @@ _watch_now()
 
 
 def notice_patches() -> None:
-    """Called when a capture begins and ends: metadata is forgotten where functions were replaced, new modules are
-    watched.
-    """
+    """Called when a capture begins and ends: replaced functions make metadata stale, new modules are watched."""
     global _last
     for name in [name for name in _LATER if name in sys.modules]:
         _LATER.remove(name)

@@ -118,9 +118,7 @@ class Drawing:
         return None
 
     def meets(self, kept: list[Any], kept_named: dict[str, Any]) -> bool:
-        """Whether an operation is given generators: these are what it will draw from.  The default one needs no
-        mention.
-        """
+        """Whether an operation is given generators, to draw from.  The default one needs no mention."""
         if kept_named.get("generator") is torch.default_generator:
             kept_named["generator"] = None
         given = tuple([arg for arg in (*kept, *kept_named.values()) if type(arg) is torch.Generator])

@@ -187,9 +187,7 @@ class Settings:
         return (inference, tuple(others)) if inference != self._around or others else None
 
     def left(self) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
-        """The calls after which settings are as the program leaves them; default dtype and determinism are in
-        LeftState.
-        """
+        """The calls after which settings are as the program leaves them; the others are in LeftState."""
         if not self.before:
             return []
         if self._modes:

@@ -81,8 +81,7 @@ class State(NamedTuple):
 
 
 def read_state() -> State:
-    """The state now.  Called before every recorded operation, so it asks for the rare parts only when they are
-    there."""
+    """The state now.  Called before every recorded operation: it asks for rare parts only where they are there."""
     return State(
         _is_grad_enabled(),
         _is_inference(),
@@ -124,9 +123,7 @@ def _is_nested(ask: Callable[[], int]) -> bool:
 
 
 def new_autocast_cache() -> None:
-    """The program lets go of the casts of weights.  Those that there are belong to somebody outside, until the entry
-    runs.
-    """
+    """The program lets go of the casts of weights.  Those there are belong to somebody outside."""
     global _region
     _region = Region()
 
@@ -159,9 +156,7 @@ def choosing_kernels() -> None:
 
 
 def kernel_at_first(getter: Callable[[], Any], now: Any) -> Any:
-    """What this question about kernels of attention was answered with when the rehearsal began; it is answered with
-    `now`.
-    """
+    """What this question about attention kernels was answered with at the start; it is answered with `now`."""
     if _kernels is None:
         return now
     if getter is torch._C._get_sdp_priority_order:
@@ -209,9 +204,7 @@ def autocast_nesting() -> int:
 
 
 def check_state(base: State, now: State) -> None:
-    """Interrupt for changes that a graph cannot make for the operations in it, where nobody said that they come
-    (settings.py).
-    """
+    """Interrupt for changes that a graph cannot make for its operations, unless announced (settings.py)."""
     if now.dtype is not base.dtype:
         raise Interrupt("torch-state", "torch.set_default_dtype")
     if now.deterministic != base.deterministic:

@@ -1,2 +1,1 @@
-"""Symbolic sizes and numbers: their environment, relations between them, numbers that stand for Python's and
-numpy's."""
+"""Symbolic sizes and numbers: environment, relations, and numbers that stand for Python's and numpy's."""

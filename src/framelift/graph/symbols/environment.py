@@ -202,8 +202,7 @@ class Symbols:
     def _strides(
         self, tensor: torch.Tensor, facts: Facts, size: list[Any], changing: frozenset[int], words: str
     ) -> list[Any]:
-        """Strides that are products of sizes, where they are so in this call; that they are is checked at every
-        call."""
+        """Strides that are products of sizes in this call; that they are is checked at every call."""
         stride: list[Any] = list(facts.stride)
         reached: dict[int, Any] = {}
         for dim in sorted(range(len(size)), key=lambda d: (stride[d], facts.size[d], -d)):
@@ -466,9 +465,7 @@ class Symbols:
         return self._new_float(hint, Calculation(func, args), func, args)
 
     def _in_this_call(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """What a calculation gives in this call; that it raises, which captured code may catch, is noted as any
-        comparison is.
-        """
+        """What a calculation gives in this call; that it raises is noted as a comparison is."""
         numbers = tuple(map(_hint, args))
         try:
             return func(*numbers)
@@ -477,9 +474,7 @@ class Symbols:
             raise
 
     def int_of(self, func: Callable[..., Any], number: Float) -> Any:
-        """A float made an int: a symbol of its own, calculated at every call; of one that only the graph knows, by the
-        graph.
-        """
+        """A float made an int: a symbol calculated at every call; by the graph, where only that knows the float."""
         if number.hint is None and number.raw is not None and number.raw.node.expr.is_Symbol and func is not round:
             self.meanings.setdefault(str(number.raw.node.expr), Calculation(itself, (number,)))
             return self.shown(self.guarded(lambda: func(number.raw), "the value"))

@@ -101,8 +101,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What the user said of a tensor's dimensions: dynamic ones with their least and greatest size, and unbacked
-    ones."""
+    """What the user said of a tensor's dimensions: dynamic ones with their bounds, and unbacked ones."""
 
     dynamic: dict[int, tuple[int | None, int | None]]
     unbacked: frozenset[int] = frozenset()

@@ -104,9 +104,7 @@ class NumberNodes:
         self._nodes: dict[Any, Any] = {}  # by name or expression
 
     def placeholders(self, numbers: Iterable[Any], inputs: Iterable[Value]) -> list[Any]:
-        """Add the placeholders that numbers and the inputs' sizes need; returns what stands for each: a name or a
-        Float.
-        """
+        """Add placeholders for numbers and for sizes of inputs; what stands for each: a name or a Float."""
         names = {name for number in numbers for name in _symbols_of(number)}
         for value in with_parts(inputs):
             if type(value.facts) is SymbolicFacts:
@@ -151,9 +149,7 @@ class NumberNodes:
         return found
 
     def assertions(self, live: set[int]) -> None:
-        """Check in the graph what was relied on of numbers that only the graph knows.  `live`: ids of the steps that
-        are in it.
-        """
+        """Check in the graph what was relied on of its own numbers.  `live`: ids of the steps that are in it."""
         for asserts in list(self.symbols.env.deferred_runtime_asserts.values()):
             for one in asserts:
                 names = {str(symbol) for symbol in one.expr.free_symbols}

@@ -257,9 +257,7 @@ class Float(torch.SymFloat):
 
 
 class Bool(torch.SymBool):
-    """A comparison that only the graph can answer.  Asking for its truth interrupts, unless what is known already
-    decides it.
-    """
+    """A comparison for the graph to answer.  Its truth interrupts, unless what is known decides it."""
 
     def __init__(self, raw: torch.SymBool, home: Any) -> None:
         self.node = raw.node
@@ -411,9 +409,7 @@ def _is_real(base: Any, exponent: Any) -> bool:
 
 
 def _on_hints(func: Callable[..., Any], left: Any, right: Any) -> Any:
-    """Another kind of operand: one whose operators are C code is met as a constant, anything else knows itself what to
-    do.
-    """
+    """Another kind of operand: one with operators in C is met as a constant, others know what to do."""
     other = right if type(left) in NUMBERS else left
     kind = type(other)
     native = not issubclass(kind, torch.Tensor) and not _core.is_python_class(kind)

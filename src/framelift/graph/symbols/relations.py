@@ -77,9 +77,7 @@ _CALCULATED = (Calculation, Outside)
 
 @dataclass(frozen=True, slots=True)
 class Drawings:
-    """The generators that the lines draw from, by their index among `places`; and how many relations are about what was
-    drawn.
-    """
+    """The generators that the lines draw from, by index in `places`; and how many relations are about draws."""
 
     generators: tuple[int, ...] = ()
     relations: int = 0
@@ -281,9 +279,7 @@ def _given_text(symbols: Symbols, tensors: list[torch.Tensor], argument: Any) ->
 
 
 def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any]) -> Preamble:
-    """The text for a finished rehearsal.  `arguments` are the graph's inputs: tensors, and names or numbers; None:
-    there is no graph.
-    """
+    """The text for a finished rehearsal.  `arguments`: the graph's tensors, names and numbers; None: no graph."""
     constants: dict[str, Any] = {}
     checks = [
         row for row in _checks(symbols, constants) if not any(type(symbols.meanings[n]) is FromGraph for n in row[1])

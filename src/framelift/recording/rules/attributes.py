@@ -89,8 +89,7 @@ def _grad(recorder: Recorder, value: Value) -> Any:
 
 @answer("grad_fn")
 def _grad_fn(recorder: Recorder, value: Value) -> Any:
-    """That there is a history is known, which object it is is not: so the program may hold one such object at a
-    time."""
+    """That there is a history is known, which object it is is not: the program may hold one at a time."""
     if value.facts.is_leaf:
         return None
     key = (value, sum(one.storage is value.storage for one in recorder.written))

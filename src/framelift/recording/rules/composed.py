@@ -1,6 +1,4 @@
-"""Operations that torch composes in C++ of others, looking at values that sizes alone decide: composed here of the same
-operations.
-"""
+"""Operations that torch composes in C++ by looking at values that sizes decide: composed here of the same ones."""
 
 from __future__ import annotations
 

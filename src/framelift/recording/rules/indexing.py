@@ -19,8 +19,7 @@ _PLAIN = (int, slice, type(None), type(Ellipsis), Int)
 
 
 def _by_selection(recorder: Recorder, tensor: Any, index: Any) -> Any:
-    """`tensor[index]` where ints in the index are symbolic; None where there are none, or the index is of another
-    kind."""
+    """`tensor[index]` where ints in the index are symbolic; None where there are none, or for other indices."""
     parts = index if type(index) is tuple else (index,)
     if (
         not any(type(part) is Int for part in parts)

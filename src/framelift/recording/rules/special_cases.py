@@ -159,8 +159,7 @@ for _legacy in torch._tensor_classes:
 
 @rule(*_named("__bool__", *_TENSOR))
 def _bool(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> bool:
-    """Where the other side of a branch only raises, the program is taken to go on; the graph finds out if it does
-    not."""
+    """Where the other side of a branch only raises, the program is taken to go on; the graph checks that."""
     frame: Any = sys._getframe()
     while frame is not None and is_own_code(frame.f_code):
         frame = frame.f_back

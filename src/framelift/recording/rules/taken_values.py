@@ -1,6 +1,4 @@
-"""Values taken out of tensors as numbers that the graph computes: with `config.capture_scalar_outputs`, instead of
-interrupting.
-"""
+"""Numbers taken out of tensors that the graph computes: `config.capture_scalar_outputs`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Attributes of symbolic numbers: captured code finds those of the plain number, and none that framelift's or torch's
-classes add.
-"""
+"""Attributes of symbolic numbers: those of the plain number, and none that other classes add."""
 
 from __future__ import annotations
 

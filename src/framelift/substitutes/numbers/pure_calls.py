@@ -101,9 +101,7 @@ _PLAIN = tuple(f"__{name}__" for name in "hash index int float bool length_hint"
 
 
 def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) -> Any:
-    """What a method gives: the plain number where the receiver's class has it as a special method that must not give
-    anything else.
-    """
+    """What a method gives: the plain number where it is a special method that must not give anything else."""
     if type(result) not in (Int, Float, Bool):
         return result
     for base in mro_of(type(receiver)):
@@ -259,9 +257,7 @@ _TENSOR_TYPE: type = type(torch.FloatTensor)
 
 
 def _is_one(session: Session, value: Any, cls: Any) -> bool:
-    """One class of several.  `torch.FloatTensor` and its like ask for the dtype and the device, which a stand-in has
-    elsewhere.
-    """
+    """One class of several.  `torch.FloatTensor` and its like ask for dtype and device."""
     recorder = session.recorder
     if type(cls) is not _TENSOR_TYPE:
         return bool(_core.captured(isinstance, (value, cls), None))
@@ -308,9 +304,7 @@ def _always_of_ints(_session: Session, args: tuple[Any, ...]) -> Any:
 
 @_own(len)
 def _len(session: Session, args: tuple[Any, ...]) -> Any:
-    """len() makes a plain int of what `__len__` gives; that of a tensor, which modes and subclasses see, may be
-    symbolic.
-    """
+    """len() makes a plain int of what `__len__` gives; that of a tensor may be symbolic."""
     if (
         not session.recorder.is_stand_in(args[0])
         or _core.type_lookup(type(args[0]), "__len__", None) is not torch.Tensor.__len__

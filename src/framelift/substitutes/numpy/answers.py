@@ -62,8 +62,7 @@ def _dtype(tensor: torch.Tensor) -> Any:
 
 
 def shown(value: Any, expected: Any, given: Collection[int] = ()) -> Any:
-    """A result as captured code sees it, where it is what numpy expects.  `given`: ids of the tensors of the
-    arguments."""
+    """A result as captured code sees it, where numpy expects it.  `given`: ids of the tensors of the arguments."""
     kind = type(value)
     if kind is tnp.ndarray:
         if not is_a(expected, (numpy.ndarray, numpy.generic)) or _dtype(tensor_of(value)) != expected.dtype:

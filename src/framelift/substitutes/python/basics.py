@@ -117,9 +117,7 @@ def _interned(name: Any) -> str:
 @substitute(object.__getattribute__)
 @exactly(2)
 def _object_getattribute(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The generic read, past code of the object's class.  Whatever kind of object it is, what the read finds is
-    guarded.
-    """
+    """The generic read, past code of the object's class.  What it finds is guarded, whatever the object."""
     obj, name = args
     cls = type(obj)
     if not is_a(name, str):

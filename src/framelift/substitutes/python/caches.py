@@ -1,6 +1,4 @@
-"""functools.lru_cache and partial: a cache made inside works by itself; an external one is called through
-(call_rule.py).
-"""
+"""functools.lru_cache and partial: one made inside works by itself; an external one is called through."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ _GLOBALS: Any = vars(types.FunctionType)["__globals__"]
 
 
 def is_own_cache(wrapper: Any) -> bool:
-    """Whether a cache was made inside, around a Python function: what it calls is watched, and what it keeps is nobody
-    else's.
-    """
+    """Whether a cache was made inside, around a Python function: what it calls is watched, what it keeps is private."""
     return _core.is_internal(wrapper) and is_a(wrapper.__wrapped__, (types.FunctionType, types.MethodType))
 
 

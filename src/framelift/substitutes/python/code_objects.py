@@ -144,9 +144,7 @@ def _binds(code: types.CodeType) -> bool:
 
 
 def _namespaces(session: Session, name: str, globals_: Any, locals_: Any, binds: bool) -> tuple[dict[str, Any], Any]:
-    """The two namespaces as the code is to see them: a dictionary made inside, or a module's own with locals made
-    inside.
-    """
+    """The two namespaces for the code: a dictionary made inside, or a module's own with locals made inside."""
     if globals_ is None:
         frame = caller()
         globals_ = module_globals(session, frame)

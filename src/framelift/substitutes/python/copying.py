@@ -1,6 +1,4 @@
-"""Copies of handles: what `object.__reduce_ex__` and `object.__getstate__` read from C is read through the probes
-instead.
-"""
+"""Copies of handles: `object.__reduce_ex__` and `object.__getstate__` read through the probes."""
 
 from __future__ import annotations
 

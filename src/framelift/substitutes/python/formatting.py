@@ -12,9 +12,7 @@ __all__ = ["format_watched"]
 
 
 def format_watched(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """`str.format(*args, **kwargs)`, read as captured code.  What fails is left to eager mode, whose words for it are
-    others.
-    """
+    """`str.format(*args, **kwargs)`, read as captured code.  What fails is left to eager mode."""
     template, *values = args
     if type(template) is not str:
         raise Interrupt("unknown-callable", "str.format of a class derived from str")

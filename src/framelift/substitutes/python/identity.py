@@ -117,9 +117,7 @@ def hashed_parts(obj: Any) -> tuple[Any, ...]:
 
 
 def _check_elements(session: Session, obj: Any) -> bool:
-    """The hash of a tuple or a bound method is made of those of its parts, and C code asks them.  True: some are
-    addresses inside.
-    """
+    """C code asks for the hashes of a tuple's or bound method's parts.  True: some are addresses inside."""
     inside = False
     if is_a(obj, weakref.ref):  # a dead one has no hash, unless it was asked for before
         pin_reference(session.world, obj)
@@ -165,9 +163,7 @@ def _id(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _is_copying(session: Session) -> bool:
-    """Whether the copy module asks, which only marks in a dictionary made inside what it has copied already: any
-    address would do.
-    """
+    """Whether the copy module asks: it only notes in a dictionary made inside what it has copied."""
     frame: Any = sys._getframe(2)
     while is_own_code(frame.f_code):
         frame = frame.f_back

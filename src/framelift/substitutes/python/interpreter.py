@@ -1,5 +1,4 @@
-"""Substitutes for the standard library: caches, settings of the process, and questions about the running
-interpreter."""
+"""Substitutes for the standard library: caches, settings of the process, questions about the interpreter."""
 
 from __future__ import annotations
 
@@ -82,9 +81,7 @@ def _setting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
 
 @substitute(inspect.unwrap)
 def _unwrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The chain of `__wrapped__`: how long it may be is the recursion limit, which matters only where the chain reaches
-    it.
-    """
+    """The chain of `__wrapped__`; its length matters only where it reaches the recursion limit."""
     if len(args) != 1 or kwargs.keys() - {"stop"}:
         return callable_(*args, **kwargs)  # raises
     stop = kwargs.get("stop")

@@ -94,9 +94,7 @@ def _call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 def natively(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A native call.  Where it fails and was given a placeholder, that is what it did not want: of the object itself
-    nothing is known.
-    """
+    """A native call.  Where it fails and was given a placeholder, nothing is known of the object itself."""
     try:
         return _core.natively(callable_, args, kwargs)
     except Exception as error:
@@ -107,9 +105,7 @@ def natively(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _asks_itself(classes: Any) -> bool:
-    """Whether code of the program says which objects are instances of a class.  It is not asked for objects of just
-    that class.
-    """
+    """Whether the program's code says which objects are instances of a class; not asked for its direct instances."""
     if type(classes) is tuple:
         return any(map(_asks_itself, classes))
     check = _core.type_lookup(type(classes), "__instancecheck__", None)

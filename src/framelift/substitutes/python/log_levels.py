@@ -1,5 +1,4 @@
-"""logging: whether a message would be logged is a fact about levels, and asking changes nothing but a cache of
-answers."""
+"""logging: whether a message would be logged is a fact about levels; asking changes only a cache."""
 
 from __future__ import annotations
 

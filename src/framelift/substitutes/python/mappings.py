@@ -1,6 +1,4 @@
-"""dict(mapping), update(mapping), {**mapping} and dir(): C code that asks an object for attributes, asked through the
-probes instead.
-"""
+"""dict(mapping), update(mapping), {**mapping} and dir(): what C code asks an object is asked through the probes."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ __all__ = ["as_dict"]
 
 
 def as_dict(mapping: Any) -> Any:
-    """What C code would make of a mapping that is a handle: its `keys()`, and `mapping[key]` for each.  Others as they
-    are.
-    """
+    """What C code would make of a mapping that is a handle: `keys()`, and `mapping[key]` for each."""
     if not _core.is_external(mapping):
         return mapping
     try:

@@ -40,9 +40,7 @@ def marked(namespace: Any) -> Any:
 
 
 def _with_module(session: Session, namespace: Any) -> Any:
-    """The namespace of a class with the name of the module it is made in, which CPython would take from a frame of
-    ours.
-    """
+    """The namespace of a class with the name of its module, which CPython would take from a frame of ours."""
     if not is_a(namespace, dict) or "__module__" in namespace:
         return namespace
     try:

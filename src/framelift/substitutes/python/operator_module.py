@@ -1,6 +1,4 @@
-"""operator.attrgetter, itemgetter and methodcaller: they read attributes and call methods from C, so their work is done
-by captured code.
-"""
+"""operator.attrgetter, itemgetter and methodcaller: their reads and calls are done by captured code."""
 
 from __future__ import annotations
 

@@ -66,9 +66,7 @@ def heard(message: Any, kind: type, filename: str, line: int, source: Any = None
 
 
 def is_unheard(session: Session, text: str, kind: type) -> bool:
-    """What becomes of a warning that C code gives: True where nobody hears of it, False where captured code does; some
-    raise.
-    """
+    """What becomes of a warning of C code's: True: nobody hears it, False: captured code does; some raise."""
     action = _decided(session, text, kind)
     if action == "error":
         raise _core.captured(kind, (text,), None)

@@ -51,9 +51,7 @@ def _is_in_a_frame(target: Any) -> bool:
 
 
 def _living(session: Session, target: Any) -> Any:
-    """An object of the outside that a weak reference leads to, where captured code let go of nothing that kept it
-    alive.
-    """
+    """An external object that a weak reference leads to, where captured code let go of nothing that held it."""
     if target is None or is_constant(target) or is_leaf(target) or _is_in_a_frame(target):
         return target
     record = session.world.by_seen.get(id(target))

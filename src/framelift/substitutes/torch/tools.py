@@ -92,8 +92,7 @@ _MOST_OF_A_MASK = 1 << 16
 
 @substitute(torch.nn.modules.transformer._detect_is_causal_mask)
 def _detect_is_causal(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Which kernel of attention is taken depends on what the mask holds.  Masks hardly ever change, so that is
-    guarded."""
+    """Which attention kernel is taken depends on the mask's values, which hardly ever change: they are guarded."""
 
     def bound(mask: Any, is_causal: Any = None, size: Any = None) -> tuple[Any, Any, Any]:
         return mask, is_causal, size
@@ -130,9 +129,7 @@ def _overload(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 @substitute(torch._C._group_tensors_by_device_and_dtype)
 def _group(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Columns of equal length, sorted by the device and dtype of the first one's tensors; the order of the groups is
-    torch's own.
-    """
+    """Columns of equal length, sorted by device and dtype of the first one's tensors, groups in torch's order."""
 
     def bound(columns: list[list[Any]], with_indices: bool = False) -> Any:
         facts = [session.recorder.value_of(tensor).facts for tensor in columns[0]]
