@@ -4,11 +4,14 @@ of unbacked sizes.
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 import torch
 import torch._dynamo
 from torch._dynamo.decorators import mark_unbacked
 from torch._dynamo.testing import CompileCounter, EagerAndRecordGraphs
+from torch.fx.experimental import _config as shape_options
 
 import framelift
 
@@ -97,3 +100,60 @@ def test_unbacked_sizes_are_no_constants(strict):
     mark_unbacked(x, 0, strict=strict)
     with pytest.raises(torch._dynamo.exc.UserError, match="range"):
         torch.compile(lambda x: x[: range(x.shape[0]).stop], backend="eager", fullgraph=True)(x)
+
+
+def _oblivious_frames(sizes, mark, dynamic=None):
+    counter = CompileCounter()
+    with shape_options.patch(backed_size_oblivious=True):
+        f = torch.compile(lambda x: x * 2 + x.sum(), backend=counter, dynamic=dynamic)
+        for n in sizes:
+            x = torch.ones(n)
+            if mark:
+                torch._dynamo.mark_dynamic(x, 0)
+            assert torch.equal(f(x), x * 2 + n)
+    return counter.frame_count
+
+
+def test_one_capture_for_sizes_zero_and_one():
+    assert _oblivious_frames((1, 4, 5, 0), mark=True) == 1
+    assert _oblivious_frames((4, 5, 1, 0), mark=True) == 1
+    assert _oblivious_frames((4, 1, 0), mark=False, dynamic=True) == 1
+
+
+def test_a_branch_decides_all_the_same():
+    def f(x):
+        return x * 2 if x.shape[0] > 3 else x - 1
+
+    with shape_options.patch(backed_size_oblivious=True):
+        compiled = torch.compile(f, backend="eager", dynamic=True)
+        for n in (5, 1, 6, 0, 2):
+            assert torch.equal(compiled(torch.ones(n)), f(torch.ones(n)))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_checks_on_floats_of_the_graph(backend):
+    def f(x):
+        total = x.sum().item()
+        torch._check(total > 1)
+        return x * total
+
+    x = torch.ones(3)
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = torch.compile(f, backend=backend, fullgraph=True)
+        assert torch.equal(compiled(x), f(x)) and torch.equal(compiled(2 * x), f(2 * x)) and len(compiled.entries) == 1
+        with pytest.raises(RuntimeError, match="Expected cond to be True"):
+            compiled(-x)
+
+
+def test_the_log_of_symbols_names_the_programs_lines(caplog):
+    def f(x):
+        return x * 2 if x.shape[0] > 2 else x
+
+    torch._logging.set_logs(dynamic=logging.INFO)
+    try:
+        with caplog.at_level("INFO"):
+            torch.compile(f, backend="eager", dynamic=True)(torch.ones(5))
+    finally:
+        torch._logging.set_logs()
+    (line,) = [text for text in caplog.messages if text.startswith("eval ")]
+    assert "test_marked_sizes.py" in line and "create_symbol" in caplog.text

@@ -14,6 +14,7 @@ from inspect import CO_NESTED
 from typing import Any
 
 import torch
+from torch.fx.experimental import _config as shape_options
 
 from .. import _core, config
 from .._core import is_a
@@ -287,11 +288,17 @@ class Dynamism:
             self.special[str(origin)] = marks.special
         asked = self._dims(tensor, origin) | maybe
         dims = frozenset(dim for dim in (asked - static) | set(marks.dynamic) | marks.unbacked if dim < _rank(tensor))
-        return dims, replace(marks, strides=self._strides(tensor, origin))
+        unbacked = marks.unbacked
+        if shape_options.backed_size_oblivious:
+            unbacked |= self._unknown(tensor, dims)
+        return dims, replace(marks, unbacked=unbacked, strides=self._strides(tensor, origin))
 
     def _unknown(self, tensor: torch.Tensor, dims: frozenset[int]) -> frozenset[int]:
         """Of the dimensions that change, those of size 0 and 1, where they are to have no capture of their own."""
-        lone = frozenset(dim for dim in dims if _core.tensor_size(tensor, dim) < 2) if not self.everything else _NONE
+        if dims and shape_options.backed_size_oblivious:  # no size is known by its value
+            lone = dims
+        else:
+            lone = frozenset(dim for dim in dims if _core.tensor_size(tensor, dim) < 2 and not self.everything)
         self.lone = self.lone or bool(lone)
         return lone if self.general else _NONE
 

@@ -8,23 +8,25 @@ How names and relations become Python text is in relations.py.
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
 import operator
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch._guards import Source
+from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import (
     DimDynamic,
     GuardOnDataDependentSymNode,
     ShapeEnv,
-    StrictMinMaxConstraint,
     expect_true,
     free_unbacked_symbols,
 )
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from ... import config
 from ..._core import is_a
@@ -34,6 +36,7 @@ from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import TORCH
 from ..metadata.facts import Facts, symbolic_facts
 from . import torch_sums  # noqa: F401  (torch adds by what is a sum now)
+from .declared_sizes import check_declared, constraint, relies_on_one, span
 from .meanings import Calculation, Created, Drawn, FromGraph, FromNumber, FromSize, Marks, Outside, Relation, itself
 from .numbers import NUMBERS, Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber, quiet
@@ -74,12 +77,13 @@ def source_called(text: str) -> Source:
     return _Place(text)
 
 
-def _constraint(low: int | None, high: int | None) -> StrictMinMaxConstraint | None:
-    """What the program declared of a size, as torch's shape environment wants it."""
-    if low is None and high is None:
-        return None
-    bounds = ValueRanges(low if low is not None else 0, high if high is not None else sys.maxsize - 1)
-    return StrictMinMaxConstraint(vr=bounds, warn_only=False)
+_log = logging.getLogger(symbolic_shapes.__name__)
+
+
+@functools.cache
+def _show_user_lines() -> None:
+    """Torch's log of symbols names the innermost line that is not torch's own, nor framelift's."""
+    symbolic_shapes.uninteresting_files().update(map(str, Path(FRAMELIFT).rglob("*.py")))
 
 
 class Symbols:
@@ -91,6 +95,8 @@ class Symbols:
             allow_scalar_outputs=config.capture_scalar_outputs,
             allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops,
         )
+        if _log.isEnabledFor(logging.INFO):
+            _show_user_lines()
         self.meanings: dict[str, Any] = {}
         self.relations: list[Relation] = []
         self.used: list[Any] = []  # numbers that the entry itself mentions
@@ -141,14 +147,14 @@ class Symbols:
         place = _Place(f"{words}#{len(self.meanings)}")
         low, high = marks.dynamic.get(dim, (None, None))
         if low is not None and length < low or high is not None and length > high:
-            self.refused.append(f"{words} is {length}, but was marked dynamic {_span(low, high)}")
+            self.refused.append(f"{words} is {length}, but was marked dynamic {span(low, high)}")
             low = high = None
         if dim in marks.unbacked:
             raw = self.env.create_unbacked_symint(source=place)
             self.env._constrain_range_for_size(raw.node.expr)
             self.created.append(Created(str(raw.node.expr), "unbacked", str(place.text)))
         else:
-            symbol = self.env.create_symbol(length, place, DimDynamic.DYNAMIC, _constraint(low, high))
+            symbol = self.env.create_symbol(length, place, DimDynamic.DYNAMIC, constraint(low, high))
             if not symbol.is_Symbol:  # sizes 0 and 1 behave unlike others, and have captures of their own
                 return None
             raw = self.env.create_symintnode(symbol, hint=length, source=place)
@@ -158,46 +164,12 @@ class Symbols:
         if dim in marks.hints and hasattr(self.env, "var_to_hint_override"):  # torch 2.12 and later
             self.env.var_to_hint_override[raw.node.expr] = marks.hints[dim]
         if dim in marks.unbacked:
-            self._declared(raw, length, marks.bounds.get(dim, (None, None)), marks.shared.get(dim), words)
-        is_special = self._is_special(raw, length, marks.special.get(dim, ()))
+            check_declared(self, raw, length, marks, dim, words)
+        is_special = relies_on_one(raw, length, marks.special.get(dim, ()))
         if dim in marks.dynamic and not is_special:
             self.promised[str(raw.node.expr)] = words
             self.bounds[str(raw.node.expr)] = (low, high)
         return raw
-
-    def _declared(
-        self, raw: torch.SymInt, length: int, bounds: tuple[int | None, int | None], name: str | None, words: str
-    ) -> None:
-        """What the program said of an unbacked size is checked at every call."""
-        low, high = bounds
-        if low is not None and length < low or high is not None and length > high:
-            self.refused.append(f"{words} is {length}, but was marked unbacked {_span(low, high)}")
-        first, size = self.shared.setdefault(name, (raw, length)) if name is not None else (raw, length)
-        if size != length:
-            self.refused.append(f"{words} is {length}, but others of shape_id={name!r} are {size}")
-        if first is not raw:
-            self.equal.append((str(raw.node._expr), str(first.node._expr)))
-        with _off():
-            for holds in (
-                *([raw >= low] if low is not None else []),
-                *([raw <= high] if high is not None else []),
-                *([raw == first] if first is not raw else []),
-            ):
-                expect_true(holds)
-
-    def _is_special(self, raw: torch.SymInt, length: int, conditions: tuple[Callable[[Any], Any], ...]) -> bool:
-        """Whether one of the conditions that are to have captures of their own holds.  This capture relies on it, or on
-        none holding.
-        """
-        for condition in conditions:
-            holds = bool(condition(length))
-            with _off():
-                answer = condition(raw)
-                if is_a(answer, torch.SymBool):
-                    expect_true(answer if holds else torch.sym_not(answer))
-            if holds:
-                return True
-        return False
 
     def _strides(
         self, tensor: torch.Tensor, facts: Facts, size: list[Any], changing: frozenset[int], words: str
@@ -230,7 +202,7 @@ class Symbols:
         elif row.how == "number":
             symbol = self.env.create_unspecified_symbol(value, place, DimDynamic.DYNAMIC)
         else:
-            symbol = self.env.create_symbol(value, place, DimDynamic.DYNAMIC, _constraint(row.low, row.high))
+            symbol = self.env.create_symbol(value, place, DimDynamic.DYNAMIC, constraint(row.low, row.high))
         self.meanings[str(symbol)] = meaning
         self.created.append(row)
 
@@ -332,6 +304,8 @@ class Symbols:
         if type(raw) is torch.SymFloat:
             made = self._new_float(None, FromGraph(value), None, ())
             made.raw = raw
+            if raw.node.expr.is_Symbol:  # comparisons are about this name
+                self.meanings.setdefault(str(raw.node.expr), Calculation(itself, (made,)))
             return made
         raise Interrupt("tensor-bool", "a truth value that only the graph knows")
 
@@ -393,11 +367,16 @@ class Symbols:
                     known = self.by_values(Relation(func, (left, right), None, None))
                 if known is not None:
                     return known
+            if any(type(one) is Float and one.hint is None for one in (left, right)):
+                return self._truth(self.guarded(lambda: func(self._raw(left), self._raw(right)), "a comparison"))
             result = func(_hint(left), _hint(right))
             self.relations.append(Relation(func, (left, right), result, _user_line()))
             return result
         answer = self.guarded(lambda: func(_raw_int(left), _raw_int(right)), "a comparison")
         return self._truth(answer)
+
+    def _raw(self, number: Any) -> Any:
+        return self.raw(number) if type(number) in NUMBERS else number
 
     def _truth(self, answer: Any) -> Any:
         if type(answer) is not torch.SymBool:
@@ -520,10 +499,6 @@ class Symbols:
 _BEFORE_THE_GRAPH = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-
-
-def _span(low: int | None, high: int | None) -> str:
-    return " ".join([f"from {low}"] * (low is not None) + [f"up to {high}"] * (high is not None))
 
 
 def _raw_int(value: Any) -> Any:

@@ -170,18 +170,17 @@ def _events(capture: Capture) -> None:
     ]
     whole = (_TOTAL, min(start for _, start, _ in spans), max(end for _, _, end in spans))
     stack = sorted([whole, *spans], key=lambda span: (span[1], -span[2]))
-    log = utils.get_chromium_event_logger()
+    log, notes = utils.get_chromium_event_logger(), {"co_name": capture.name, "compile_id": str(capture.compile_id)}
     open_: list[tuple[str, float, float]] = []
 
     def end(until: float) -> None:
         while open_ and open_[-1][2] <= until:
             name, start, stop = open_.pop()
-            stopped, started = offset + int(stop * 1e9), offset + int(start * 1e9)
-            log.log_event_end(name, stopped, {}, started, True, capture.compile_id)
+            log._log_timed_event(name, offset + int(stop * 1e9), "E", dict(notes))
 
     for name, start, stop in stack:
         end(start)
-        log.log_event_start(name, offset + int(start * 1e9), {"co_name": capture.name}, True, capture.compile_id)
+        log._log_timed_event(name, offset + int(start * 1e9), "B", dict(notes))
         open_.append((name, start, stop))
     end(float("inf"))
 
