@@ -115,20 +115,28 @@ class Stress:
         except RuntimeError:  # the filelock library refuses one while another thread takes a lock
             return
         if child == 0:
-            faulthandler.dump_traceback_later(30, exit=True)
-            before = len(self.wrong)
-            program = rng.choice(PROGRAMS)
-            try:
-                program(torch.arange(3.0), 2)
-            except RuntimeError:  # builds with CUDA refuse gradients in a child whose parent has calculated some
-                os._exit(0)
-            self.check(program, framelift.compile(program, backend="eager"), rng)
-            self.check(program, self.shared[program], rng)
-            os._exit(len(self.wrong) > before)
+            self.in_child(rng)
         _, status = os.waitpid(child, 0)
         self.children += 1
         if status:
             self.wrong.append(f"a child ended with status {status}")
+
+    def in_child(self, rng: random.Random) -> None:
+        """Ends the process: its thread is the only one that is left."""
+        faulthandler.dump_traceback_later(30, exit=True)
+        before, program = len(self.wrong), rng.choice(PROGRAMS)
+        try:
+            program(torch.arange(3.0), 2)
+        except RuntimeError:  # builds with CUDA refuse gradients in a child whose parent has calculated some
+            os._exit(0)
+        try:
+            self.check(program, framelift.compile(program, backend="eager"), rng)
+            self.check(program, self.shared[program], rng)
+        except BaseException:  # noqa: BLE001  any exception is wrong here
+            self.wrong.append(traceback.format_exc())
+        for text in self.wrong[before:]:
+            print(f"in a child: {text}", flush=True)
+        os._exit(len(self.wrong) > before)
 
     def work(self, number: int) -> None:
         rng = random.Random(self.seed * 1000 + number)
