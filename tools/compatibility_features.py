@@ -12,6 +12,7 @@ GROUPS: tuple[str, ...] = (
     "Backends",
     "Observability",
     "Configuration",
+    "Caches and ahead-of-time compile",
 )
 
 #: (group, feature, verdict, what is missing or different)
@@ -292,4 +293,19 @@ FEATURES: tuple[tuple[str, str, str, str], ...] = (
     (GROUPS[6], "Shape config", "works", "equal sizes are not tied; no_data_dependent_graph_break has no effect"),
     (GROUPS[6], "Ignored legacy keys accepted", "works", ""),
     (GROUPS[6], "Config does not leak across threads/compiles", "works", ""),
+    (GROUPS[7], "`compiled.aot_compile((args, kwargs))`", "works", ""),
+    (GROUPS[7], "Behaviour of functions compiled ahead of time", "works", ""),
+    (GROUPS[7], "Save and load", "works", "files are signed; others need trust=True"),
+    (GROUPS[7], "Portable guards by default", "does not apply", "all guards are kept, those on globals too"),
+    (GROUPS[7], "Serialisable backend result", "works", ""),
+    (GROUPS[7], "Modules ahead of time", "works", ""),
+    (GROUPS[7], "System check", "works", ""),
+    (GROUPS[7], "Source check", "works", ""),
+    (GROUPS[7], "`CompilePackage`", "partly", "framelift.save_package and load_package; torch's class is refused"),
+    (GROUPS[7], "`DynamoCache`", "works", "the folder is framelift's own; captures are written when they are made"),
+    (GROUPS[7], "Cache artifacts", "works", "captures are in the bundle too; import framelift before it is loaded"),
+    (GROUPS[7], "Precompiled entries in lookup", "works", "captures on disk are no recompiles"),
+    (GROUPS[7], "`force_disable_caches`, `cache_key_tag`", "works", ""),
+    (GROUPS[7], "Graph breaks in packages", "works", "calls that are captured without being run have one graph"),
+    (GROUPS[7], "Bypass", "works", ""),
 )

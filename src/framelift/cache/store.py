@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import stat
 import tempfile
@@ -22,7 +23,20 @@ from .. import config
 from ..vocabulary.log import topic
 from .refusals import NotMine
 
-__all__ = ["FORMAT", "folder", "forget", "read_note", "records", "used", "user_key", "write", "write_note"]
+__all__ = [
+    "FORMAT",
+    "folder",
+    "forget",
+    "is_key",
+    "content_of",
+    "place_of",
+    "read_note",
+    "records",
+    "used",
+    "user_key",
+    "write",
+    "write_note",
+]
 
 #: how records are written; to be raised when that changes
 FORMAT = "framelift capture 6"
@@ -154,6 +168,26 @@ def _payload(path: str, key: str, secret: bytes) -> bytes:
     return payload
 
 
+def is_key(key: str) -> bool:
+    """Whether this is a key of records, and no path to somewhere else."""
+    return re.fullmatch("[0-9a-f]{40}", key) is not None
+
+
+def place_of(path: str) -> str:
+    """The key and the file name of a record."""
+    return "/".join(path.split(os.sep)[-2:])
+
+
+def content_of(place: str) -> bytes | None:
+    """The content of the record at such a place; None where there is none, or it is not authentic."""
+    key, _, name = place.partition("/")
+    secret = _secret(make=False)
+    try:
+        return None if secret is None else _payload(os.path.join(_place(key), name), key, secret)
+    except (OSError, NotMine):
+        return None
+
+
 def used(path: str) -> None:
     """A record was used: it goes last."""
     with contextlib.suppress(OSError):
@@ -169,24 +203,24 @@ def forget(path: str) -> None:
 # ---- writing
 
 
-def write(key: str, data: dict[str, Any]) -> bool:
-    """Keep a record; False where that is not possible."""
+def write(key: str, data: dict[str, Any]) -> str | None:
+    """Keep a record: its path, or None where that is not possible."""
     payload = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
     try:
         secret = _secret(make=True)
         if secret is None or len(payload) > _MOST_BYTES:
-            return False
+            return None
         place = _place(key)
         os.makedirs(place, mode=0o700, exist_ok=True)
-        name = hashlib.sha256(payload).hexdigest()[:32] + _SUFFIX
-        _write_at_once(os.path.join(place, name), _HEAD + _mac(secret, key, payload) + b"\n" + payload)
+        path = os.path.join(place, hashlib.sha256(payload).hexdigest()[:32] + _SUFFIX)
+        _write_at_once(path, _HEAD + _mac(secret, key, payload) + b"\n" + payload)
         for old in _newest(place)[_MOST_PER_KEY:]:
             forget(old)
         _bound_all()
     except OSError as error:
         topic("cache").info("a capture is not kept: %s", error)
-        return False
-    return True
+        return None
+    return path
 
 
 def _write_at_once(path: str, content: bytes) -> None:

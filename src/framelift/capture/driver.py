@@ -156,9 +156,10 @@ class Driver:
                 else (GONE, False)
             )
             why = miss.sentence if miss is not None else ""
-            if not policy.may_capture(policy.Asked(function, entries, why, root, locals_, self.seen)):
+            made = self._from_disk(function, locals_, root, miss, pool) if policy.forbids_recompiles() else None
+            if made is None and not policy.may_capture(policy.Asked(function, entries, why, root, locals_, self.seen)):
                 return False
-            if full or policy.is_at_total_limit(seen, limit):
+            if made is None and (full or policy.is_at_total_limit(seen, limit)):
                 times = max(len(entries), seen.captures if seen is not None else 0)
                 names = policy.called(function, locals_)
                 policy.at_limit(function, names, times, miss, self.fullgraph and root)
@@ -167,7 +168,7 @@ class Driver:
                 return False
             self.hooks.failed(why, function.__code__)
             modules = len(sys.modules)
-            made = self._captured(function, locals_, root, miss, pool)
+            made = made or self._captured(function, locals_, root, miss, pool)
             if made is not None and made[0] is not None and made[0].program.check(locals_) is not None:
                 # torch and backends import modules of theirs as they are needed, which register themselves
                 if len(sys.modules) > modules or _other_threads_run():
@@ -185,6 +186,13 @@ class Driver:
             self._offer(pool, entry, function.__code__, kept)
             entry_made(function.__code__, info)
             return entry
+
+    def _from_disk(
+        self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, miss: Miss | None, pool: Pool | None
+    ) -> tuple[Any, Capture] | None:
+        """A capture that was kept, where recompiles are forbidden: it is none."""
+        made = self._captured(function, locals_, root, miss, pool, is_kept=True) if self._keeps() else None
+        return made if made is not None and made[0] is not None else None
 
     def _offer(self, pool: Pool | None, entry: Any, code: types.CodeType, note: Note) -> None:
         """Other callables of the same code may use this entry."""
@@ -236,8 +244,11 @@ class Driver:
         miss: Miss | None,
         pool: Pool | None,
         seen: Learned | None = None,
+        is_kept: bool = False,
     ) -> tuple[Any, Capture] | None:
-        """An entry and its record; None: the frame runs eagerly.  `seen`: of the interim entry that this one is for."""
+        """An entry and its record; None: the frame runs eagerly.  `seen`: of the interim entry that this one is for.
+        `is_kept`: from disk or not at all.
+        """
         start = time.process_time()
         sessions: list[Session] = []
         compile_id = numbered(function.__code__)
@@ -250,7 +261,7 @@ class Driver:
                 at_rest() as moment,
             ):
                 entry, info = self._make_entry(
-                    function, locals_, root, _for_backend(moment, self.backend), sessions, pool, seen
+                    function, locals_, root, _for_backend(moment, self.backend), sessions, pool, seen, is_kept
                 )
                 info.spent, info.done = spent(sessions), what_was_done(miss, info)
         except Exception as error:
@@ -284,23 +295,14 @@ class Driver:
         sessions: list[Session],
         pool: Pool | None,
         known: Learned | None,
+        is_kept: bool,
     ) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
         info.compile_id, info.code_ref = CompileContext.current_compile_id(), weakref.ref(code)
         info.resumed = resumed_from(self.breaks, code)
         info.backend, info.sessions = self.backend.name, sessions
-        seen = known or self.seen.get(code)
-        if seen is None:
-            expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}")
-            elsewhere = pool.seen_elsewhere(code, info.owner is not None) if pool is not None else None
-            seen = self.seen[code] = expected.copy() if expected is not None else elsewhere or Learned()
-            if code.co_flags & inspect.CO_VARKEYWORDS:  # these are handed on whole
-                seen.read_fully.add(
-                    code.co_varnames[
-                        code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
-                    ]
-                )
+        seen = known or self.seen.get(code) or self._begun(code, info, pool)
         once = functools.partial(
             taking_values if self.fullgraph and root else rehearse,
             moment=moment,
@@ -318,6 +320,8 @@ class Driver:
                 if info.stop is not None:
                     self._log_break(info)
                 return found[0], info
+        if is_kept:
+            return None, info
         made = attempt(
             Attempts(once, function, locals_, seen, self.dynamic),
             info,
@@ -356,12 +360,25 @@ class Driver:
             run = policy.alone(run)
         return _core.Entry(program, run, info, replayable=info.replayable), info
 
+    def _begun(self, code: types.CodeType, info: Capture, pool: Pool | None) -> Learned:
+        """What is known of a code before its first capture."""
+        expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}")
+        elsewhere = pool.seen_elsewhere(code, info.owner is not None) if pool is not None else None
+        seen = self.seen[code] = expected.copy() if expected is not None else elsewhere or Learned()
+        if code.co_flags & inspect.CO_VARKEYWORDS:  # these are handed on whole
+            place = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+            seen.read_fully.add(code.co_varnames[place])
+        return seen
+
+    def _keeps(self) -> bool:
+        """Whether captures are kept on disk."""
+        return bool(self.backend.has_disk_cache if config.cache == "auto" else config.cache)
+
     def _keeper(
         self, function: types.FunctionType, locals_: tuple[Any, ...], moment: Moment, root: bool
     ) -> Keeper | None:
         """Where captures of this call are kept on disk."""
-        is_kept = self.backend.has_disk_cache if config.cache == "auto" else config.cache
-        if not (is_kept or self.recorded) or self.expected or self._learned(function.__code__).blocks:
+        if not (self._keeps() or self.recorded) or self.expected or self._learned(function.__code__).blocks:
             return None
         first = locals_[0] if locals_ else None
         owner = full_name(type(first)) if is_a(first, torch.nn.Module) else ""

@@ -16,7 +16,7 @@ from torch.overrides import _enable_torch_function
 
 from .. import _core, config
 from ..bytecode.maker import source_of
-from ..cache import store
+from ..cache import artifacts, store
 from ..cache.capture_record import Guards, guards_of, is_for_other_sizes, record_of, rest_of
 from ..cache.keys import key_of
 from ..cache.record_reader import Reader
@@ -170,6 +170,7 @@ class Keeper:
                 counters["dynamo_cache"]["dynamo_cache_error"] += 1
                 continue
             store.used(path)
+            artifacts.note(path)
             counters["dynamo_cache"]["dynamo_cache_hit"] += 1
             topic("cache").info("%s was loaded from %s", info.name, path)
             return found
@@ -215,7 +216,9 @@ class Keeper:
                 _check(record, session, finished, self.locals)
                 if self.recorded:
                     info.record = record
-                elif not store.write(self.key, record):
+                elif (path := store.write(self.key, record)) is not None:
+                    artifacts.note(path)
+                else:
                     raise NotKept("the folder cannot be written to", store.folder())
             except NotKept as refusal:
                 self.refuse(info, refusal)

@@ -16,6 +16,7 @@ from .. import _core, config
 from .._core import is_a
 from ..exc import FailOnRecompileLimitHit, RecompileError
 from ..guards.misses import Miss
+from ..guards.sentences import explain
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.log import topic, warn
 from ..vocabulary.scopes import scope
@@ -123,6 +124,22 @@ def _fx_tracing() -> bool:
     return bool(flag) and not torch._C._len_torch_dispatch_stack()
 
 
+def forbids_recompiles() -> bool:
+    """Whether the stance allows captures that were made before, and no others."""
+    now = stance.current()
+    return now.name in ("fail_on_recompile", "eager_on_recompile") and not now.skip_guard_eval_unsafe
+
+
+def _loaded_failures(asked: Asked) -> str:
+    """The guards of captures from disk that fail for a call, as part of a message."""
+    lines = []
+    for entry in asked.entries:
+        failure = entry.program.check(asked.locals) if entry.info.loaded else None
+        if failure is not None:
+            lines.append(f"\n    - {entry.info.name}: {explain(entry.program, failure, asked.locals)}")
+    return f"\nFailed on the following precompiled guards:{''.join(lines)}" if lines else ""
+
+
 def _stance(asked: Asked) -> bool:
     now = stance.current()
     names = called(asked.function, asked.locals)
@@ -142,6 +159,7 @@ def _stance(asked: Asked) -> bool:
             f"'{code.co_filename}', function name: "
             f"'{code.co_name}', line number: {code.co_firstlineno}"
             + (f"\n    triggered by the following guard failure(s):\n    - {why}" if why else "")
+            + _loaded_failures(asked)
         )
     known = knowledge_of(asked.function.__code__)
     if now.name == "eager_then_compile" and not known.ran_eagerly:

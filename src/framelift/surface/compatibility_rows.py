@@ -8,6 +8,8 @@ _SWITCHES = "surface/test_torch_switches.py::"
 _RECORDS = "surface/test_torch_records.py::"
 _SURFACE = "surface/test_surface.py::"
 _OWN = "surface/test_compatibility.py::"
+_CACHES = "packages/test_torch_names.py::test_the_off_switch_and_the_tag"
+_BUNDLE = "cache/test_artifacts.py::test_a_bundle_carries_captures_to_another_folder"
 
 _STEERING, _FRAMES = "surface/test_steering.py::", "surface/test_frame_settings.py::"
 _ONE_NODE, _MARKED = "surface/test_one_node_functions.py::", "surface/test_marked_sizes.py::"
@@ -83,7 +85,7 @@ ENVIRONMENT: dict[str, tuple[str, str, str]] = {
     "TORCHINDUCTOR_WINDOWS_TESTS": ("torch", "read by torch's own tests", ""),
     "TORCH_CACHING_PRECOMPILE": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCH_COMPILER_COLLECTIVES": ("warns", "ranks do not ask each other", ""),
-    "TORCH_COMPILE_CACHE_KEY_TAG": ("torch", "read by Inductor and AOTAutograd", ""),
+    "TORCH_COMPILE_CACHE_KEY_TAG": ("works", "", _CACHES),
     "TORCH_COMPILE_CPROFILE": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCH_COMPILE_DEBUG": ("works", "", f"{_SWITCHES}test_files_for_debugging"),
     "TORCH_COMPILE_DEBUG_DIR": ("works", "", f"{_SWITCHES}test_files_for_debugging"),
@@ -91,7 +93,7 @@ ENVIRONMENT: dict[str, tuple[str, str, str]] = {
     "TORCH_COMPILE_DYNAMIC_SOURCES": ("works", "", f"{_SWITCHES}test_dynamic_from_the_first_call"),
     "TORCH_COMPILE_DYNAMIC_VALUES": ("works", "", f"{_SWITCHES}test_dynamic_from_the_first_call"),
     "TORCH_COMPILE_DYNAMO_PROFILER": ("warns", "FRAMELIFT_PROFILE and TORCH_COMPILE_CPROFILE profile rehearsals", ""),
-    "TORCH_COMPILE_FORCE_DISABLE_CACHES": ("torch", "read by Inductor and AOTAutograd", ""),
+    "TORCH_COMPILE_FORCE_DISABLE_CACHES": ("works", "", _CACHES),
     "TORCH_COMPILE_JOB_ID": ("warns", _PROFILE, ""),
     "TORCH_COMPILE_OVERRIDE_BACKENDS": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCH_COMPILE_OVERRIDE_DYNAMO_CONFIGS": ("works", "", "surface/test_compatibility.py::test_variables_set_options"),
@@ -150,13 +152,13 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
     "torch.compiler.is_compiling": ("works", "", f"{_RECORDS}test_compile_ids_for_backends_and_callbacks"),
     "torch.compiler.is_dynamo_compiling": ("works", "", f"{_RECORDS}test_compile_ids_for_backends_and_callbacks"),
     "torch.compiler.is_exporting": ("works", "", f"{_OWN}test_functions_that_are_not_redirected"),
-    "torch.compiler.load_cache_artifacts": ("torch", "Inductor's and AOTAutograd's", ""),
+    "torch.compiler.load_cache_artifacts": ("works", "torch's own; with captures", _BUNDLE),
     "torch.compiler.nested_compile_region": (
         "works",
         "each call has a graph of its own; equal ones are not shared",
         "",
     ),
-    "torch.compiler.save_cache_artifacts": ("torch", "Inductor's and AOTAutograd's", ""),
+    "torch.compiler.save_cache_artifacts": ("works", "torch's own; with captures", _BUNDLE),
     "torch.compiler.set_enable_guard_collectives": ("refused", "ranks do not agree on hits and misses", ""),
     "torch.compiler.wrap_numpy": ("works", "", f"{_ONE_NODE}test_numpy_functions_of_tensors_with_gradients"),
     **{

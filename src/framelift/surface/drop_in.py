@@ -193,6 +193,7 @@ REDIRECTS: dict[str, dict[str, Any]] = {
     f"{_DYNAMO}.eval_frame": {
         "OptimizedModule": OptimizedModule,
         "_debug_get_cache_entry_list": entries.cache_entries,
+        "_debug_get_precompile_entries": entries.precompile_entries,
         "innermost_fn": decorators.innermost,
         "remove_from_cache": entries.remove_from_cache,
         "reset_code": entries.reset_code,

@@ -16,6 +16,7 @@ from ..compiling import compiled_callables, reset
 __all__ = [
     "CacheEntry",
     "cache_entries",
+    "precompile_entries",
     "remove_from_cache",
     "reset_code",
     "reset_code_caches",
@@ -87,14 +88,25 @@ def skip_module(import_name: Any) -> None:
 
 def cache_entries(code: Any) -> list[CacheEntry]:
     """The entries of a code object or function, those first that are asked first."""
+    own, found = _entries(code)
+    return [_shown(own, entry) for entry in found]
+
+
+def precompile_entries(code: Any) -> list[CacheEntry]:
+    """Those of them that were captured in another process, and kept on disk."""
+    own, found = _entries(code)
+    return [_shown(own, entry) for entry in found if entry.info.loaded]
+
+
+def _entries(code: Any) -> tuple[types.CodeType, list[Any]]:
     own = _code_of(code)
     if own is None:
         raise ValueError(f"Can't find a code object for {code!r}")
-    return [
-        CacheEntry(own, entry.program, entry.info.compile_id, entry.info.backend, entry.info.name)
-        for table in _tables(own)
-        for entry in table
-    ]
+    return own, [entry for table in _tables(own) for entry in table]
+
+
+def _shown(code: types.CodeType, entry: Any) -> CacheEntry:
+    return CacheEntry(code, entry.program, entry.info.compile_id, entry.info.backend, entry.info.name)
 
 
 def reset_code(code: types.CodeType) -> None:
