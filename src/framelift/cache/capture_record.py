@@ -197,10 +197,18 @@ def guards_of(record: dict[str, Any], reader: Reader, state: Any) -> Guards:
     return Guards(guards, inputs, externals, distinct)
 
 
+def _point_of(data: Any) -> Point | None:
+    if data is None:
+        return None
+    unit, stack, bound, handled = data
+    if [type(one) for one in data] != [int, list, list, bool]:
+        raise NotMine("its graph break is at no place in the code")
+    return Point(unit, tuple(stack), tuple(bound), handled)
+
+
 def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     """The graph and the entry of a record whose guards hold."""
-    point = record["point"]
-    at = None if point is None else Point(point[0], tuple(point[1]), tuple(point[2]), point[3])
+    at = _point_of(record["point"])
     values = tuple([reader.fetch(one) for one in record["inputs"]])
     lines = None if record["lines"] is None else preamble_from(reader, record["lines"], record["inputs"])
     if record["plan"] is None:
