@@ -140,9 +140,10 @@ def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwar
 #: notes of the session: hooks of modules were registered; so many of results were, which nobody has counted; some of
 #: external tensors were
 _OF_MODULES, _OF_RESULTS, _OF_INPUTS = "hooks of modules", "hooks of results", "hooks of inputs"
+# its own code is a substitute's
 _init = types.FunctionType(
     RemovableHandle.__init__.__code__.replace(co_name="__init__ "), vars(torch.utils.hooks), "__init__"
-)  # its own code is a substitute's
+)
 _init.__kwdefaults__ = RemovableHandle.__init__.__kwdefaults__
 
 
@@ -164,9 +165,8 @@ def _count_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
     if session.notes.get(_OF_INPUTS):
         raise Interrupt("torch-operation", "a hook registered on a module beside hooks on inputs")
     session.notes[_OF_MODULES] = True
-    for _ in range(
-        session.notes.pop(_OF_RESULTS, 0)
-    ):  # the graph registers those, before the count becomes what it is at the end
+    # the graph registers those, before the count becomes what it is at the end
+    for _ in range(session.notes.pop(_OF_RESULTS, 0)):
         _count(session)
     _core.captured(_init, args, kwargs)
     handle, table = args[0], kwargs.get("hooks_dict", args[-1])

@@ -20,9 +20,8 @@ __all__ = ["OwnMemory"]
 
 _COPY = torch.ops.aten.copy_.default
 _CLONE = torch.ops.aten.clone.default
-_Pass: Any = getattr(
-    custom_graph_pass, "CustomInferenceAwareGraphPass", custom_graph_pass.CustomGraphPass
-)  # torch 2.11 has the plain one only
+# torch 2.11 has the plain one only
+_Pass: Any = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", custom_graph_pass.CustomGraphPass)
 
 
 class OwnMemory(_Pass):

@@ -109,9 +109,8 @@ def _add(self: torch.Tensor, other: Any, alpha: Any = 1) -> Any:
     if not isinstance(other, torch.Tensor):
         if _is_one(alpha):
             return NotImplemented
-        return _computed(
-            lambda a: a + _scalar(other, a, a.dtype) * alpha, self
-        )  # AOTAutograd would forget what it is multiplied by
+        # AOTAutograd would forget what it is multiplied by
+        return _computed(lambda a: a + _scalar(other, a, a.dtype) * alpha, self)
     return (
         _computed(lambda a, b: a + b * _factor(alpha, self, other), self, other)
         if _of_floats(self, other)

@@ -121,9 +121,8 @@ class Dynamism:
         special: dict[str, Any] | None = None,
     ) -> None:
         self.known = known
-        self.special = (
-            special if special is not None else {}
-        )  # places -> conditions on sizes with captures of their own
+        # places -> conditions on sizes with captures of their own
+        self.special = special if special is not None else {}
         self.everything = everything
         self.values = values or {}
         self.marks = marks
@@ -273,9 +272,8 @@ class Dynamism:
         if not _core.own_dict(tensor) or not self.marks:
             if self.quiet:
                 return _NONE, NO_MARKS
-            if _core.of_tensor(tensor, "layout") is not torch.strided or _core.of_tensor(
-                tensor, "is_nested"
-            ):  # others have no sizes or strides to ask for
+            # others have no sizes or strides to ask for
+            if _core.of_tensor(tensor, "layout") is not torch.strided or _core.of_tensor(tensor, "is_nested"):
                 return _NONE, NO_MARKS
             strides, dims = self._strides(tensor, origin), self._dims(tensor, origin)
             unknown = self._unknown(tensor, dims)
@@ -349,9 +347,8 @@ def _may_be_fresh(function: types.FunctionType, origin: Origin) -> bool:
     """Whether a function may be another at each call: made in a function, or under no name of its module."""
     if function.__code__.co_flags & CO_NESTED:
         return True
-    return (
-        origin.step != "func" and function.__globals__.get(function.__name__) is not function
-    )  # a method's function is its class's
+    # a method's function is its class's
+    return origin.step != "func" and function.__globals__.get(function.__name__) is not function
 
 
 def is_argument(origin: Origin) -> bool:

@@ -451,9 +451,8 @@ def _partial(world: World, value: functools.partial[Any], origin: Origin) -> Any
     if type(keywords) is LargeDict:  # opened: C code reads the table
         keywords = keywords.plain()
     copy: Any = functools.partial(function)
-    copy.__setstate__(
-        (function, args, keywords, None)
-    )  # the tuple and the table themselves: captured code may hold them, and write to the table
+    # the tuple and the table themselves: captured code may hold them, and write to the table
+    copy.__setstate__((function, args, keywords, None))
     world.register(value, copy, origin)
     import_attributes(world, copy, value, origin, let_in)
     world.add_shadow(Shadow(copy, value, origin, ()))
@@ -485,6 +484,7 @@ def _numpy_array(world: World, value: Any, origin: Origin) -> Any:
     return let_in_opaque(world, value, origin) if seen is None else seen
 
 
+# of Cython, or a method descriptor
 NUMPY_RULES: dict[type, Rule] = (
     {}
     if numpy is None
@@ -496,7 +496,7 @@ NUMPY_RULES: dict[type, Rule] = (
         numpy.random.Generator: random_state,
         type(numpy.random.RandomState.rand): constant,
     }
-)  # of Cython, or a method descriptor
+)
 
 
 @rule(*SEQUENCE_ITERATORS)

@@ -193,9 +193,8 @@ def numpy_value(world: World, value: Any, origin: Origin) -> Any:
             world.guard(origin, "TYPE", type(value))
             world.numbers[origin] = seen = world.number(value, origin)
             world.register(value, seen, origin)  # which of them are one object is guarded
-            world.by_seen[id(value)] = world.by_seen[
-                id(seen)
-            ]  # C code that keeps what it is given gets the scalar itself
+            # C code that keeps what it is given gets the scalar itself
+            world.by_seen[id(value)] = world.by_seen[id(seen)]
             return seen
         world.scalars[origin] = plain
     shown = repr(value)

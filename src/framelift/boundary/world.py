@@ -53,9 +53,8 @@ class World:
 
     view_of: Callable[[World, Any], Any]  # of an object's attributes; set by instance_dict
     of_tensor: Callable[[Any, str, Any], Any]  # what a descriptor of torch's gives for a stand-in; set by the session
-    guard_handling: Callable[
-        [World, Any, Origin], bool
-    ]  # of functions of one code, where it does not depend on which it is; set by frames
+    # of functions of one code, where it does not depend on which it is; set by frames
+    guard_handling: Callable[[World, Any, Origin], bool]
 
     def __init__(
         self,
@@ -67,12 +66,10 @@ class World:
         self.stand_in = stand_in
         self.number = number  # makes a symbolic number
         self.dynamism = dynamism  # says which numbers and sizes are to be symbolic
-        self.generator: Callable[[Any, Origin], Any] | None = (
-            None  # makes the private one of a generator of random numbers
-        )
-        self.symbolic_entries = (
-            symbolic_entries  # the dimensions of a tensor let in whose size, and whose stride, is symbolic
-        )
+        # makes the private one of a generator of random numbers
+        self.generator: Callable[[Any, Origin], Any] | None = None
+        # the dimensions of a tensor let in whose size, and whose stride, is symbolic
+        self.symbolic_entries = symbolic_entries
         self.guards: list[Guard] = []
         self._tensor_guards: dict[Origin, int] = {}  # places of their guards in the list
         self.memo: dict[int, External] = {}  # by id of the original
@@ -82,18 +79,16 @@ class World:
         self.shadows: list[Shadow] = []
         self.shadow_ids: dict[int, Shadow] = {}
         self.overlay: dict[tuple[int, str], Any] = {}  # (id of owner, name) -> value or DELETED
-        self.reentered: set[tuple[int, str]] = (
-            set()
-        )  # names that were deleted and written again: they are the last of their dictionary
+        # names that were deleted and written again: they are the last of their dictionary
+        self.reentered: set[tuple[int, str]] = set()
         self.effects: list[Effect] = []  # in the order of the program; exits merge writes to one place
         self.distinct: list[Origin] = []
         self.owners = Owners()
         self.viewed: set[int] = set()  # ids of objects of whose attributes a view was taken
         self.function_origins: dict[int, Origin] = {}  # of functions guarded by their code, by their id
         self.guarded_by_code: set[Any] = set()  # their code
-        self.read_receivers: Callable[[], None] | None = (
-            None  # makes the next rehearsal import what such functions are bound to, read or not; None: this one does
-        )
+        # makes the next rehearsal import what such functions are bound to, read or not; None: this one does
+        self.read_receivers: Callable[[], None] | None = None
         self.functions: dict[
             Any, dict[int, Origin | None]
         ] = {}  # code -> functions that are constants, by id, with their place; None: a key

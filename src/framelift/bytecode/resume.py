@@ -104,11 +104,12 @@ def stop_at(flow: Flow, running: CodeType, unit: int) -> Stop:
     shape = flow.shapes[unit]
     code, there = flow.code, frozenset(running.co_varnames)
     kept = {*flow.live(unit), _receiver(code)}
+    # what a comprehension goes over lies on its stack, where `.0` is another name
     names = tuple(
         name
         for name in code.co_varnames
         if name in there and name not in code.co_cellvars and (name in kept or not name.startswith("."))
-    )  # what a comprehension goes over lies on its stack, where `.0` is another name
+    )
     dead = frozenset(names) - kept
     names += tuple(name for name in flow.hidden(unit) if name in there)
     return Stop(
@@ -280,9 +281,8 @@ def stops_after(flow: Flow, unit: int) -> frozenset[int]:
         seen.add((op.unit, raised))
         if raised and op.name == "PUSH_EXC_INFO":
             op = flow.following(op)[0]
-            if (
-                op.name == "WITH_EXCEPT_START"
-            ):  # hands the traceback to the context manager: still part of the plain run
+            # hands the traceback to the context manager: still part of the plain run
+            if op.name == "WITH_EXCEPT_START":
                 op = flow.following(op)[0]
             raised = False
             if not flow.hidden(op.unit):
@@ -342,16 +342,14 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
     used = {code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal}  # type: ignore[attr-defined]  # private in typeshed
     names = (*arguments, *(name for name in code.co_varnames if name not in arguments and name in used))
     slots = {name: i for i, name in enumerate(names)}
-    own = tuple(
-        name for name in code.co_cellvars if name not in slots
-    )  # others are hidden by a variable of a comprehension somewhere
+    # others are hidden by a variable of a comprehension somewhere
+    own = tuple(name for name in code.co_cellvars if name not in slots)
     variables = (*own, *free)
     for op in ops:
         if op.op in haslocal or op.op in hasfree:
             name = code._varname_from_oparg(op.arg)  # type: ignore[attr-defined]  # private in typeshed
-            local = (
-                op.op in haslocal or op.unit in flow.shapes and name in flow.hidden(op.unit)
-            )  # a comprehension's own variable
+            # a comprehension's own variable
+            local = op.op in haslocal or op.unit in flow.shapes and name in flow.hidden(op.unit)
             op.arg = slots[name] if local else len(names) + variables.index(name)
     start = next(op for op in ops if op.unit == point.unit)
     consts: list[Any] = [*code.co_consts, RESUMES, _core.set_handled]
@@ -449,9 +447,8 @@ def _arguments(code: CodeType, point: Point) -> tuple[list[str], tuple[int, ...]
 def _cells(own: tuple[str, ...], free: tuple[str, ...], first: int, start: Op) -> list[Op]:
     """The beginning: cells from the closure, and those of `own` again in slots of their own, from `first` on."""
     head = from_bytes(named("COPY_FREE_VARS", len(free)), start) if free else []
-    head += [
-        make("MAKE_CELL", first + i, like=start) for i in range(len(own))
-    ]  # whoever looks at the frame asks whether this was run
+    # whoever looks at the frame asks whether this was run
+    head += [make("MAKE_CELL", first + i, like=start) for i in range(len(own))]
     head.append(make("RESUME", like=start))
     for i, name in enumerate(own):
         head += [

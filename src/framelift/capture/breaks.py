@@ -186,9 +186,8 @@ class Breaks:
         `tried.session` is the session of the attempt before, which may know why its place was too late.
         """
         code = function.__code__
-        if (
-            stop.run_eagerly or code.co_flags & _NOT_RESUMABLE or sys.version_info >= (3, 13)
-        ):  # its stack and locals instructions are other ones
+        # its stack and locals instructions are other ones
+        if stop.run_eagerly or code.co_flags & _NOT_RESUMABLE or sys.version_info >= (3, 13):
             return
         frames, made = self.of(code)
         if set(frames.code.co_cellvars) & set(frames.code.co_freevars):  # a comprehension's cell hides a free variable

@@ -180,9 +180,8 @@ class Driver:
             if entry is None or not _holds(entry, info, locals_):
                 return False
             self._learned(function.__code__).entered = True
-            entries.insert(
-                len(entries) if info.general else 0, entry
-            )  # asked last: compilers know more of a size that is 2 at least
+            # asked last: compilers know more of a size that is 2 at least
+            entries.insert(len(entries) if info.general else 0, entry)
             self._offer(pool, entry, function.__code__, kept)
             entry_made(function.__code__, info)
             return entry

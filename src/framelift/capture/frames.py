@@ -132,9 +132,8 @@ def _of_triton(code: types.CodeType) -> bool:
 _COMPILERS = tuple(TORCH + os.path.join(*path) + os.sep for path in (("_functorch", "_aot_autograd"), ("_inductor",)))
 _GRAPHS = own_file("graph", "fx", "node_functions.py")
 _MODULE = TORCH + os.path.join("nn", "modules", "module.py")
-_FUNCTIONS = TORCH + os.path.join(
-    "nn", "modules", "_functions.py"
-)  # autograd functions, whose context only plain Python has
+# autograd functions, whose context only plain Python has
+_FUNCTIONS = TORCH + os.path.join("nn", "modules", "_functions.py")
 _CALLS = ("Module._wrapped_call_impl", "Module._call_impl")  # the rest of it looks after attributes
 
 

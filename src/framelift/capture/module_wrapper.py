@@ -58,9 +58,8 @@ class OptimizedModule(torch.nn.Module):
         super().__init__()
         own = self.__dict__
         own["_compiled"] = own["_call"] = compiled
-        own["dynamo_ctx"] = (
-            again  # compiles another callable in the same way: for copies, and for libraries that compile more methods
-        )
+        # compiles another callable in the same way: for copies, and for libraries that compile more methods
+        own["dynamo_ctx"] = again
         self._modules["_orig_mod"] = module
         if is_a(module, LazyModuleMixin):
             own["_call"] = types.MethodType(_first_call, self)
@@ -96,12 +95,8 @@ class OptimizedModule(torch.nn.Module):
         try:
             return getattr(self._orig_mod, name)
         except AttributeError:
-            if name in (
-                "aot_compile",
-                "recompiles",
-                "report",
-                "wait",
-            ):  # the module's own attribute of this name comes first
+            # the module's own attribute of this name comes first
+            if name in ("aot_compile", "recompiles", "report", "wait"):
                 return getattr(self._compiled, name)
             raise
 

@@ -215,9 +215,8 @@ def is_full(entries: list[Any], locals_: tuple[Any, ...], limit: int, miss: Miss
     mine = [entry.info for entry in entries if entry.info.owner is owner]
     if not mine:
         return len(entries) >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
-    same = 1 + sum(
-        cause_of(info.miss) == cause_of(miss) for info in mine[:-1]
-    )  # the oldest is what the others differ from
+    # the oldest is what the others differ from
+    same = 1 + sum(cause_of(info.miss) == cause_of(miss) for info in mine[:-1])
     return (
         same >= limit
         or len(mine) >= _CAUSES * limit

@@ -103,9 +103,8 @@ def rehearse(
     except InternalError:
         raise
     except Exception as error:
-        if (
-            session.outside is not None or error is not session.ended
-        ):  # it struck the program, or the end of the rehearsal
+        # it struck the program, or the end of the rehearsal
+        if session.outside is not None or error is not session.ended:
             raise
         session.left_at = place_of(error)
         return None, _bare(error)

@@ -16,9 +16,8 @@ __all__: list[str] = []
 @exact(Array)
 def _array(walk: Walk, node: Node) -> Recipe:
     tensor = tensor_of(node.obj)
-    own = owns_memory(node.obj) and walk.scene.is_alone(
-        tensor
-    )  # a program may ask for its flags, its base, or resize it
+    # a program may ask for its flags, its base, or resize it
+    own = owns_memory(node.obj) and walk.scene.is_alone(tensor)
     return Recipe((walk.part(tensor), ".detach().numpy().copy('K')" if own else ".detach().numpy()"))
 
 
@@ -48,8 +47,7 @@ if numpy is not None:
         value and hands them out.
         """
         kind = type(node.obj)
-        if module_of(kind).partition(".")[0] != "numpy" or issubclass(
-            kind, numpy.flexible
-        ):  # records are written to, texts lose the zeros at their end
+        # records are written to, texts lose the zeros at their end
+        if module_of(kind).partition(".")[0] != "numpy" or issubclass(kind, numpy.flexible):
             raise Interrupt("result-object", type_name(kind))
         return Recipe((walk.constant(numpy.asarray(node.obj), name_of(kind)), "[()]"))

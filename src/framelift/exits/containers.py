@@ -52,9 +52,8 @@ def _tuple(walk: Walk, node: Node) -> Recipe:
         and all(is_plain(walk, item) for item in node.obj)
         and walk.spelled.setdefault((*map(type, node.obj), node.obj), node.obj) is not node.obj
     ):
-        return Recipe(
-            (walk.constant(node.obj, "values"),)
-        )  # spelled out again, it would be the same object as the other
+        # spelled out again, it would be the same object as the other
+        return Recipe((walk.constant(node.obj, "values"),))
     return Recipe(display(walk, node.obj))
 
 

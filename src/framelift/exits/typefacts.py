@@ -112,9 +112,8 @@ def layout_of(cls: type, bases: Any) -> Layout | None:
     if basicsize_of(cls) != _explained(cls, base, len(slots)) or itemsize_of(cls) != itemsize_of(base):
         return None
     try:
-        trial = base.__new__(
-            cls, *_TRIAL.get(base, ())
-        )  # CPython's own opinion: abstract classes and unsafe bases raise
+        # CPython's own opinion: abstract classes and unsafe bases raise
+        trial = base.__new__(cls, *_TRIAL.get(base, ()))
     except TypeError:
         return None
     return Layout(base, dictionary, dictionary is not None and _replaceable(dictionary, trial), tuple(slots))

@@ -305,9 +305,8 @@ def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
 def _counter(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     """A counter from outside gave some numbers."""
     start, step = shadow.before
-    held = (
-        () if type(start) is int else [part for part in gc.get_referents(shadow.copy) if not is_a(part, type)]
-    )  # its class is among them, since 3.12
+    # its class is among them, since 3.12
+    held = () if type(start) is int else [part for part in gc.get_referents(shadow.copy) if not is_a(part, type)]
     now = count_of(shadow.copy) if type(start) is int else next((part for part in held if part is not step), step)
     given = (now - start) // step if step else 0
     if type(given) is not int:

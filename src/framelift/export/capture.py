@@ -166,11 +166,8 @@ class _Builder:
         for name, tensor in self.attributes.items():
             put(root, name, tensor)
         made = torch.fx.GraphModule(root, self.graph)
-        for table in (
-            made._modules,
-            made._parameters,
-            made._buffers,
-        ):  # copied in the graph's order, tensors as buffers
+        # copied in the graph's order, tensors as buffers
+        for table in (made._modules, made._parameters, made._buffers):
             table.clear()
         put_state(made, self.call.root)
         known = {id(tensor) for tensor in (*made.parameters(), *made.buffers())}

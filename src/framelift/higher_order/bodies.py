@@ -45,9 +45,8 @@ __all__ = [
 ]
 
 
-_SIMPLE = frozenset(
-    {*LEAF_TYPES, *NUMBERS, NumpyNumber, torch.SymInt, torch.SymFloat, torch.SymBool}
-)  # nothing in them can be changed
+# nothing in them can be changed
+_SIMPLE = frozenset({*LEAF_TYPES, *NUMBERS, NumpyNumber, torch.SymInt, torch.SymFloat, torch.SymBool})
 
 
 @dataclass
@@ -175,9 +174,8 @@ class Surroundings:
             effect = world.effects[self._effects]
             return f"{effect.kind} {effect.key}" if effect.key is not None else effect.kind
         for obj, before in self._before:
-            if contents_of(obj) != before and not _core.is_external(
-                obj
-            ):  # one that was let in meanwhile has its changes in the overlay
+            # one that was let in meanwhile has its changes in the overlay
+            if contents_of(obj) != before and not _core.is_external(obj):
                 return f"a {type(obj).__name__} outside of it"
         for shadow in world.shadows[self._shadows :]:
             if contents_of(shadow.copy) != contents_of(shadow.before):

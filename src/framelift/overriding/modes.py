@@ -236,9 +236,8 @@ def shown_by_torch(session: Session, callable_: Any, args: tuple[Any, ...], kwar
     refuse_opaque((*args, *kwargs.values()))
     spy = _Spy(session)
     with torch.overrides._enable_torch_function(), spy:
-        result = (
-            callable_(*args, **kwargs) if kwargs else callable_(*args)
-        )  # torch hands an empty table on, where it was given one
+        # torch hands an empty table on, where it was given one
+        result = callable_(*args, **kwargs) if kwargs else callable_(*args)
     if not spy.asked:
         raise Interrupt(
             "torch-operation", f"{getattr(callable_, '__name__', callable_)}, which torch shows to no mode,"

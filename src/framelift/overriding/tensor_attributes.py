@@ -119,9 +119,8 @@ def _slot(session: Session, tensor: torch.Tensor, name: str, found: Any) -> Any:
             return entry
     if record is None or pending is DELETED:
         raise AttributeError(f"{name_of(type(tensor))!r} object has no attribute {name!r}", name=name, obj=tensor)
-    return let_in(
-        world, found.__get__(record.original), record.origin.to("slot", name)
-    )  # an empty one raises, as it does outside
+    # an empty one raises, as it does outside
+    return let_in(world, found.__get__(record.original), record.origin.to("slot", name))
 
 
 def _own_entry(session: Session, tensor: torch.Tensor, name: str) -> Any:

@@ -50,9 +50,8 @@ def switch(session: Session, tensor: torch.Tensor, wanted: Any) -> None:
         first = recorder.input_value(value.external)
         names = recorder.gradients.flagged.setdefault(id(value.external), {first.facts.requires_grad: first})
         known = names.values()
-        if value not in known or not all(
-            other in known or is_free(other) for other in value.storage.values
-        ):  # it has other memory by now, or views
+        # it has other memory by now, or views
+        if value not in known or not all(other in known or is_free(other) for other in value.storage.values):
             raise Interrupt("torch-operation", _WHAT)
         if wanted not in names:
             names[wanted] = _other_name(recorder, value, wanted)

@@ -130,13 +130,11 @@ def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any]
         fates = _fates(recorder, outputs, [root for root in roots if root.facts.requires_grad])
         if any(out.facts.requires_grad for _, out in leaves) and any(fate != "spent" for fate in fates.values()):
             raise _rather_plain(recorder, _LEAF)
-        if (
-            recorder.gradients.differentiable and not recorder.options.is_plain and "" in fates.values()
-        ):  # compilers do not differentiate a backward
+        # compilers do not differentiate a backward
+        if recorder.gradients.differentiable and not recorder.options.is_plain and "" in fates.values():
             raise Interrupt("torch-operation", "a result of a backward that can be differentiated itself")
-        if recorder.gradients.has_module_hooks and any(
-            fates.values()
-        ):  # gradients must come by each result of such a module
+        # gradients must come by each result of such a module
+        if recorder.gradients.has_module_hooks and any(fates.values()):
             raise Interrupt(
                 "torch-operation", "a full backward hook of a module, beside a result without a history outside,"
             )
@@ -167,9 +165,8 @@ def _fates(recorder: Recorder, outputs: Sequence[Any], roots: list[Value]) -> di
         except RuntimeError as error:
             if says_second_time(error):
                 return "spent"
-            if (
-                roots
-            ):  # it cannot be differentiated, and says why when somebody tries; which leaves it leads to is not known
+            # it cannot be differentiated, and says why when somebody tries; which leaves it leads to is not known
+            if roots:
                 raise _rather_plain(recorder, _LEAF) from None
             return ""
         if any(grad is not None and root.external is not None for grad, root in zip(grads[len(leaves) :], roots)):

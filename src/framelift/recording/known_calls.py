@@ -101,9 +101,8 @@ def _indexed(recorder: Recorder, target: Target, args: tuple[Any, ...]) -> Any:
     replaced: list[Any] = []
     given = index if type(index) is tuple else (index,)
     size = recorder.value_of(tensor).facts.size
-    takes = [
-        _dimensions(recorder, part) for part in given
-    ]  # of the tensor, from the left; of an ellipsis what is left over
+    # of the tensor, from the left; of an ellipsis what is left over
+    takes = [_dimensions(recorder, part) for part in given]
     rest, place = len(size) - sum(takes), 0
     for part, dims in zip(given, takes):
         start = place

@@ -249,9 +249,8 @@ class KnownValues:
             return None
         if program is not None:
             made = results[id(value.step)]
-            if (
-                type(made) is torch.Tensor and made.numel() <= _MOST_GUARDED
-            ):  # what lies between is not guarded, so it is not kept
+            # what lies between is not guarded, so it is not kept
+            if type(made) is torch.Tensor and made.numel() <= _MOST_GUARDED:
                 sources: list[Any] = [one.external for one in inputs]
                 check = SameResult(sources, program, made.clone())
                 return made if self.guard_result is not None and self.guard_result(sources, check) else None

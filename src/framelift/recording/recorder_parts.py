@@ -26,9 +26,8 @@ class Callbacks:
     dispatch: Callable[..., Any] | None = None  # calls the innermost of the program's torch-function modes
     answer: Callable[[dict[int, Value], Any], bool | None] | None = None  # a relation, by what tensors hold
     stop_assuming: Callable[[], None] | None = None  # called before another rehearsal, which assumes nothing
-    assume_otherwise: Callable[[torch.Tensor, bool], bool] | None = (
-        None  # in place of assuming; set where graphs have no checks (export)
-    )
+    # in place of assuming; set where graphs have no checks (export)
+    assume_otherwise: Callable[[torch.Tensor, bool], bool] | None = None
 
 
 @dataclass(slots=True)

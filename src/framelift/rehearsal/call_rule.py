@@ -110,9 +110,8 @@ def _bound_substitute(callable_: Any) -> Any:
     if is_a(callable_, types.BuiltinMethodType):
         function, held = lookup.resolve(callable_)
         if held and id(function) in SUBSTITUTES:
-            own = lookup.member(
-                type(callable_.__self__), callable_.__name__
-            )  # another one where its module was loaded twice
+            # another one where its module was loaded twice
+            own = lookup.member(type(callable_.__self__), callable_.__name__)
             return SUBSTITUTES[id(function)][1], own if type(own) is type(function) else function
     return None
 
@@ -250,14 +249,11 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     """A text must not show where an object lies in memory: that would be another text at the next call."""
     if any(_core.is_external(x) and not _has_python_text(x) for x in (*args, *kwargs.values())):
         raise Interrupt("callable-on-handle", describe(callable_))
-    if getattr(callable_, "__objclass__", None) in (
-        int,
-        float,
-    ):  # their own text of a number, which they know by its memory
+    # their own text of a number, which they know by its memory
+    if getattr(callable_, "__objclass__", None) in (int, float):
         args = tuple([arg.value() if type(arg) in NUMBERS else arg for arg in args])
-    if any(
-        type(x) is types.MethodType and issubclass(type(x.__self__), View) for x in (*args, *kwargs.values())
-    ):  # of C code, outside
+    # of C code, outside
+    if any(type(x) is types.MethodType and issubclass(type(x.__self__), View) for x in (*args, *kwargs.values())):
         raise Interrupt("callable-on-handle", describe(callable_))
     result = _core.natively(callable_, args, kwargs)
     if _core.shows_address(result) and not (is_a(result, str) and is_known_text(session, result)):

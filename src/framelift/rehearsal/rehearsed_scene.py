@@ -37,9 +37,8 @@ class RehearsedScene:
         if is_a(obj, types.CellType):
             return self.world.cell_origin(obj) if self.world.is_external_cell(obj) else None
         if is_constant(obj) and not _core.is_internal(obj) and not _is_bound(obj):
-            made = is_a(obj, types.ModuleType) and not any(
-                one is obj for one in tuple(sys.modules.values())
-            )  # C code makes them, unseen
+            # C code makes them, unseen
+            made = is_a(obj, types.ModuleType) and not any(one is obj for one in tuple(sys.modules.values()))
             return None if made else const(obj)
         if is_a(obj, call_rule.OPERATIONS):
             return const(obj)

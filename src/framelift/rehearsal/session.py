@@ -84,9 +84,8 @@ class Session(RehearsedScene):
         self.plan: Any = None  # an exits.EntryPlan; of an export, an Exit
         self.exporting = False
         self.keep_functions = False  # autograd functions are nodes, whoever asks for gradients
-        self.example: Callable[[Any], Any] | None = (
-            None  # the value of a stand-in in this call, where that may be a constant of the capture
-        )
+        # the value of a stand-in in this call, where that may be a constant of the capture
+        self.example: Callable[[Any], Any] | None = None
         self.guesses = True  # what small external tensors hold may be guarded, and so be known
         self.has_texts = False  # there are texts that nobody has read
         self.fullgraph = False  # an interrupt is an error of the caller's: what can be captured at a price should be
@@ -169,9 +168,8 @@ class Session(RehearsedScene):
             return self.world.handed_on(value, arg(index, name))
         self.world.line = (code, ~index)  # its first use, found when somebody asks
         if name.startswith(".") and _core.type_lookup(type(value), "__next__", None) is not None:
-            return let_in_opaque(
-                self.world, value, arg(index, name)
-            )  # a loop that is resumed: its position is not a fact to guard
+            # a loop that is resumed: its position is not a fact to guard
+            return let_in_opaque(self.world, value, arg(index, name))
         seen = let_in(self.world, value, arg(index, name))
         if (
             name.startswith(".")
@@ -179,12 +177,10 @@ class Session(RehearsedScene):
             and type(seen) is not type(value)
             and _BUILDING.intersection(code.co_code[::2])
         ):
-            raise Interrupt(
-                "too-large", f"a {name_of(type(value))} of {len(value)} entries that is being built"
-            )  # its opcodes ask nobody
-        if index >= spread and self.world.shadow_ids.get(
-            id(seen)
-        ):  # **kwargs: the dictionary itself is the frame's own
+            # its opcodes ask nobody
+            raise Interrupt("too-large", f"a {name_of(type(value))} of {len(value)} entries that is being built")
+        # **kwargs: the dictionary itself is the frame's own
+        if index >= spread and self.world.shadow_ids.get(id(seen)):
             self._forget_shadow(seen)
         return seen
 
@@ -467,9 +463,8 @@ class Session(RehearsedScene):
         cls = type(subject)
         if cls is Opaque:
             raise Interrupt("opaque-object", f"{subject.__class__.__module__}.{subject.__class__.__qualname__}")
-        if (
-            issubclass(cls, Array) and flags_of(subject.__class__) & _PATTERNS != flags_of(cls) & _PATTERNS
-        ):  # numpy's of late are sequences
+        # numpy's of late are sequences
+        if issubclass(cls, Array) and flags_of(subject.__class__) & _PATTERNS != flags_of(cls) & _PATTERNS:
             raise Interrupt("unknown-callable", "a sequence pattern over an array of numpy's")
         if not _core.is_internal(cls):
             reference, flags = weakref.ref(cls), flags_of(cls) & _PATTERNS

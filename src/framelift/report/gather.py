@@ -137,9 +137,8 @@ class _Gathering:
         self.causes = Causes(events)
 
     def report(self, name: str, calls: int, refusals: tuple[Refusal, ...]) -> Report:
-        distinct = list(
-            {id(note.capture() or note): note for note in self.notes}.values()
-        )  # of a shared capture there are several notes
+        # of a shared capture there are several notes
+        distinct = list({id(note.capture() or note): note for note in self.notes}.values())
         phases: dict[str, float] = collections.defaultdict(float)
         for note in self.notes:
             for phase in note.phases:

@@ -40,9 +40,8 @@ def wanted() -> bool:
     """Whether somebody is there to see a line."""
     if os.environ.get("FRAMELIFT_PROGRESS", "1").lower() in ("0", "false", "no", "") or os.environ.get("CI"):
         return False
-    return (
-        issubclass(type(sys.stderr), io.TextIOBase) and sys.stderr.isatty()
-    )  # anything else is the program's own, which counts its calls
+    # anything else is the program's own, which counts its calls
+    return issubclass(type(sys.stderr), io.TextIOBase) and sys.stderr.isatty()
 
 
 def sentence(capture: Capture, phase: str, waited: float) -> str:

@@ -91,9 +91,8 @@ def from_outside(error: BaseException) -> int:
     if trace is None:
         return NOT_OUTSIDE
     codes = _handlers() if threading.get_ident() == threading.main_thread().ident else ()
-    places = {
-        (code.co_filename, code.co_firstlineno, code.co_qualname) for code in codes
-    }  # a twin of a handler has its place
+    # a twin of a handler has its place
+    places = {(code.co_filename, code.co_firstlineno, code.co_qualname) for code in codes}
     while True:
         code = trace.tb_frame.f_code
         if places and (code.co_filename, code.co_firstlineno, code.co_qualname) in places:

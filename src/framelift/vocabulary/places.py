@@ -98,9 +98,8 @@ def _located(code: types.CodeType, offset: int) -> Place:
     line, end_line, column, end_column = _core.location(code, offset)
     line = line if line is not None else code.co_firstlineno
     end_line = end_line if end_line is not None else line
-    if (
-        column is None or end_column is None or line == end_line and column >= end_column
-    ):  # no text, or none of the program's
+    # no text, or none of the program's
+    if column is None or end_column is None or line == end_line and column >= end_column:
         return Place(code.co_filename, line, line, -1, -1, code.co_qualname)
     return Place(
         code.co_filename,

@@ -115,9 +115,8 @@ def read_class(world: World, cls: type, name: str) -> Any:
     world.note_kind(cls)
     meta = type(cls)
     getter = world.lookup(meta, "__getattribute__")
-    if (
-        type(found := _own(cls).get(name, ABSENT)) is cls and _core.is_plain_class(cls) and cls in LEAF_TYPES
-    ):  # a member of an enumeration of torch's
+    # a member of an enumeration of torch's
+    if type(found := _own(cls).get(name, ABSENT)) is cls and _core.is_plain_class(cls) and cls in LEAF_TYPES:
         value = let_in(world, found, const(cls).to("attr", name))
         _core.know(cls, name, VALUE, value)
         return value
@@ -260,9 +259,8 @@ def _own_entry(world: World, cls: type, name: str) -> Any:
     if (id(cls), name) in world.overlay:
         raise Interrupt("opaque-object", f"{qualname_of(cls)}.{name}")
     try:
-        value = type.__getattribute__(
-            cls, name
-        )  # annotations that are not there yet are made now, as by any first read
+        # annotations that are not there yet are made now, as by any first read
+        value = type.__getattribute__(cls, name)
     except AttributeError:
         world.guard(const(cls), "CHECK", (functools.partial(_has_no, name), f"has no {name}"), name)
         raise

@@ -22,9 +22,8 @@ __all__ = ["delete_function", "read_function", "read_method", "write_function"]
 _NAMES = frozenset({"__name__", "__module__"})
 _TEXTS = frozenset({"__name__", "__qualname__"})
 _READ_ONLY = frozenset({"__globals__", "__closure__", "__builtins__"})
-_GENERATING = (
-    0x20 | 0x80 | 0x200
-)  # the flags of code that makes a generator or the like, which takes the function's name from C
+# the flags of code that makes a generator or the like, which takes the function's name from C
+_GENERATING = 0x20 | 0x80 | 0x200
 _FUNCTION_LEAVES = frozenset(
     {"__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__"}
 )
@@ -105,9 +104,8 @@ def read_method(world: World, method: types.MethodType, name: str) -> Any:
     """`m.name` for a bound method: what methods have themselves, else the function's."""
     if issubclass(type(method.__self__), View):
         return _read_view_method(method, name)
-    if (
-        name != "__doc__" and _core.type_lookup(types.MethodType, name, None) is not None
-    ):  # not what the class itself has, as its name
+    # not what the class itself has, as its name
+    if name != "__doc__" and _core.type_lookup(types.MethodType, name, None) is not None:
         return getattr(method, name)
     return _core.read(method.__func__, name)
 

@@ -83,9 +83,8 @@ def _inner(stepper: Any) -> tuple[Any, ...]:
     reduced = _reduced(stepper)
     if type(stepper) is itertools.chain:
         return reduced[2] if len(reduced) > 2 else ()
-    return (
-        () if type(stepper) is itertools.islice and len(reduced[1]) == 2 else reduced[1][:1]
-    )  # one that ended gives an iterator made for this question
+    # one that ended gives an iterator made for this question
+    return () if type(stepper) is itertools.islice and len(reduced[1]) == 2 else reduced[1][:1]
 
 
 def _counts(stepper: Any) -> tuple[Any, ...]:

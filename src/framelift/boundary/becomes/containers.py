@@ -140,9 +140,8 @@ def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn
     # Sets iterate in an order of their own history, so that order is part of the guard.
     order = tuple(set.__iter__(value))
     world.scalars[origin.to("len")] = len(order)
-    said = ", ".join(
-        repr(key) if is_leaf(key) else f"a {qualname_of(type(key))}" for key in order
-    )  # nobody's own __repr__ runs
+    # nobody's own __repr__ runs
+    said = ", ".join(repr(key) if is_leaf(key) else f"a {qualname_of(type(key))}" for key in order)
     world.guard(origin, "CHECK", (functools.partial(_same_order, order), f"iterates as ({said})"))
     _keys_are_themselves(world, order, let_in)
     _core.copy_set(copy, value)  # where each lies, too: what is added, and what `pop` gives, goes by that
@@ -260,9 +259,8 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     if view is not None and (
         cls is list and size > config.large_container or not unsafe and world.dynamism.by_length(size, origin)
     ):
-        if cls is set and not all(
-            map(_is_plain_element, set.__iter__(value))
-        ):  # which objects a set that grows has is asked one capture each
+        # which objects a set that grows has is asked one capture each
+        if cls is set and not all(map(_is_plain_element, set.__iter__(value))):
             return world.register(value, opaque_for(value, "opaque-object", "set keyed by objects that grows"), origin)
         return world.register(
             value,
@@ -278,9 +276,8 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         and _core.own_dict(value) is not None
         or any(map(_has_slots, _mro(cls)[: _mro(cls).index(builtin_type)]))
     ):
-        if issubclass(
-            cls, BaseException
-        ):  # a placeholder could be raised natively, and that would be another exception
+        # a placeholder could be raised natively, and that would be another exception
+        if issubclass(cls, BaseException):
             raise Interrupt("opaque-object", f"{module_of(cls)}.{qualname_of(cls)}, an exception with slots")
         return world.register(
             value,
@@ -361,9 +358,8 @@ def _is_object_key(key: Any) -> bool:
     """A key that is found by its identity, which the guard on the keys checks: so it is its own origin."""
     if not _core.is_plain_class(type(key)):
         return False
-    hashing, comparing = (
-        _core.type_lookup(type(key), name, None) for name in ("__hash__", "__eq__")
-    )  # past a metaclass
+    # past a metaclass
+    hashing, comparing = (_core.type_lookup(type(key), name, None) for name in ("__hash__", "__eq__"))
     if is_a(key, torch.Tensor):
         return hashing is torch.Tensor.__hash__ and comparing is torch.Tensor.__eq__
     if is_a(key, enum.Enum):  # exists once; its hash is its name's

@@ -253,9 +253,8 @@ class UnwatchedReads:
     def _refuse_pending(self) -> None:
         world = self._world
         modules = (sys.modules.get(owner.get("__name__", "")) for owner, _ in self._owners if type(owner) is dict)
-        owners = {id(owner) for owner, _ in self._owners} | set(
-            map(id, modules)
-        )  # writes to globals are their module's
+        # writes to globals are their module's
+        owners = {id(owner) for owner, _ in self._owners} | set(map(id, modules))
         cells = {id(owner) for owner, _ in self._kept if type(owner) is types.CellType}
         written = any(owner in cells or owner in owners and name in self._names for owner, name in world.overlay)
         if written or any(id(shadow.original) in self._met and _is_changed(shadow) for shadow in world.shadows):

@@ -74,9 +74,8 @@ def place_of(error: BaseException) -> str:
 
 def left_words(error: BaseException, place: str) -> str:
     """What left the frame in the rehearsal, in words."""
-    shown = [
-        str(one) for one in error.args if type(one) in (str, int)
-    ]  # not str(error), which may be code of the program
+    # not str(error), which may be code of the program
+    shown = [str(one) for one in error.args if type(one) in (str, int)]
     return f"{': '.join([type(error).__name__, *shown])} ({place})"
 
 
@@ -295,9 +294,10 @@ def _taken_back(
     changed = [tensor for tensor, old, new in zip(tensors, versions, now) if not counted or old != new or old < 0]
     if not changed:
         return True
+    # their history is another one by now
     if kept is None or any(
         _core.of_tensor(one, "requires_grad") and not _core.of_tensor(one, "is_leaf") for one in changed
-    ):  # their history is another one by now
+    ):
         return False
     for tensor, copy in zip(tensors, kept):  # of memory, however tensors lie in it; autograd does not count this
         if copy is not None and _memory(tensor).nbytes() != copy.nbytes:

@@ -149,9 +149,8 @@ def put_state(generator: Any, state: Any) -> None:
 def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
     """What the graph is given in the call it is captured for: tensors as `Input`, symbols as their numbers."""
     symbols = session.recorder.with_symbols()
-    name = (
-        "backed_var_to_val" if hasattr(symbols.env, "backed_var_to_val") else "var_to_val"
-    )  # renamed between versions of torch
+    # renamed between versions of torch
+    name = "backed_var_to_val" if hasattr(symbols.env, "backed_var_to_val") else "var_to_val"
     known = getattr(symbols.env, name)
     hints = {str(symbol): int(value) for symbol, value in known.items() if value.is_Integer}
 

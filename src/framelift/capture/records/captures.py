@@ -334,9 +334,8 @@ class Record:
 
     def __init__(self) -> None:
         self.notes: collections.deque[Note] = collections.deque(maxlen=_MOST_NOTES)
-        self.causes: collections.Counter[tuple[Any, ...]] = (
-            collections.Counter()
-        )  # how often each cause of breaks was met
+        # how often each cause of breaks was met
+        self.causes: collections.Counter[tuple[Any, ...]] = collections.Counter()
         self.refused: dict[tuple[str, str, str, int], Refused] = {}
 
     def add(self, capture: Capture) -> Note:

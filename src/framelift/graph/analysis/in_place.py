@@ -51,9 +51,8 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
         elif facts.requires_grad != value.facts.requires_grad or facts.is_leaf != value.facts.is_leaf:
             _gain_history(target, value, index in outcome.written)
         if facts.size != value.facts.size or facts.stride != value.facts.stride:
-            if target.fx_target not in RESHAPES_IN_PLACE and not _fills(
-                value, out, facts, found
-            ):  # fakes resize where torch itself refuses
+            # fakes resize where torch itself refuses
+            if target.fx_target not in RESHAPES_IN_PLACE and not _fills(value, out, facts, found):
                 raise Interrupt("torch-operation", f"{target.name}, which changes the size of a tensor")
             with torch.no_grad():
                 value.stand_in.set_(new_stand_in(facts))

@@ -131,9 +131,8 @@ def _fake(mode: FakeTensorMode, tensor: torch.Tensor, facts: Any) -> torch.Tenso
     if type(facts) is not SymbolicFacts:
         read = _core.of_tensor
         grad = read(tensor, "grad") if read(tensor, "is_leaf") else None
-        if (
-            is_overriding(type(tensor)) or grad is not None and read(grad, "size") != read(tensor, "size")
-        ):  # its memory was exchanged since
+        # its memory was exchanged since
+        if is_overriding(type(tensor)) or grad is not None and read(grad, "size") != read(tensor, "size"):
             with torch.no_grad():
                 bare = read(read(tensor, "detach"), "as_subclass", torch.Tensor).requires_grad_(
                     read(tensor, "requires_grad")

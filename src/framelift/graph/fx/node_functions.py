@@ -129,9 +129,8 @@ def hook_gradient(tensor: torch.Tensor, hook: GraphModule, around: tuple[torch.T
     tensor.register_hook(lambda grad: hook(grad, *around))
 
 
-Recorded = tuple[
-    tuple[GraphModule, tuple[torch.Tensor, ...]], ...
-]  # hooks: the graph of each, and what it takes from around it
+# hooks: the graph of each, and what it takes from around it
+Recorded = tuple[tuple[GraphModule, tuple[torch.Tensor, ...]], ...]
 
 
 class _HookedArgument(torch.autograd.Function):

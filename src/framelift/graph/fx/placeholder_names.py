@@ -32,9 +32,8 @@ def source_name(origin: Origin, root: types.CodeType | None = None) -> str:
     'L_self_modules_fc_'
     """
     parts: list[str] = []
-    end = (
-        "" if origin.step == "item" and origin.base is not None and origin.base.step == "dict" else "_"
-    )  # an attribute, or an item
+    # an attribute, or an item
+    end = "" if origin.step == "item" and origin.base is not None and origin.base.step == "dict" else "_"
     while origin.base is not None:
         variable = closed_over(origin, root)
         if variable is not None:

@@ -69,9 +69,8 @@ class SavedHooks(torch.nn.Module):
             return kept if pair is None else pair.unpack(*kept, *[around[i] for i in pair.for_unpack])
 
         _push(pack, unpack)
-        self._open.setdefault(threading.get_ident(), []).append(
-            _set_tracing(False)
-        )  # compilers switch hooks off while they trace
+        # compilers switch hooks off while they trace
+        self._open.setdefault(threading.get_ident(), []).append(_set_tracing(False))
 
     def leave(self, failed: bool = False) -> bool:
         """The region ends, if this thread is in it.  Where it `failed`, compilers have seen to their own switch."""
@@ -87,9 +86,8 @@ class SavedHooks(torch.nn.Module):
     def _pair(self, tensor: torch.Tensor) -> Pair:
         assert self.pairs is not None
         found = self.pairs.get(kind_of(tensor))
-        if (
-            found is None and len(self.pairs) > 1 and len({pair.words for pair in self.pairs.values()}) == 1
-        ):  # they do the same to any tensor
+        # they do the same to any tensor
+        if found is None and len(self.pairs) > 1 and len({pair.words for pair in self.pairs.values()}) == 1:
             found = next(iter(self.pairs.values()))
         if found is None:
             self.missed = True

@@ -248,9 +248,8 @@ class _Builder:
         if step.modules is not None:
             node.meta["nn_module_stack"] = step.modules
         if step.custom:
-            node.meta["custom"] = {
-                key: value for key, value in step.custom.items() if not is_a(value, torch.Tensor)
-            }  # a stand-in belongs to its rehearsal
+            # a stand-in belongs to its rehearsal
+            node.meta["custom"] = {key: value for key, value in step.custom.items() if not is_a(value, torch.Tensor)}
 
     def _argument(self, kept: Any) -> Any:
         if type(kept) is not torch.Generator:
@@ -283,10 +282,8 @@ class _Builder:
             return node
         if node is None:
             node = self._nodes[id(value)] = self._part(value.step, value.path)
-        node.meta["tensor_facts"] = (
-            value.facts,
-            id(value.storage),
-        )  # for the compilers' own copy of the graph (backends/)
+        # for the compilers' own copy of the graph (backends/)
+        node.meta["tensor_facts"] = (value.facts, id(value.storage))
         return node
 
     def _part(self, step: Any, path: tuple[int | str, ...]) -> Node:

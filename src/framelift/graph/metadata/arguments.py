@@ -121,9 +121,8 @@ def _as_plain(arg: Any, kind: type) -> Any:
         return _DTYPES[arg]
     if kind in PLACEHOLDERS:
         arg.value  # any use of it says why that cannot be
-    if is_a(
-        _core.type_lookup(kind, "__getattribute__", None), types.FunctionType
-    ):  # torch looks for its own attributes in each argument
+    # torch looks for its own attributes in each argument
+    if is_a(_core.type_lookup(kind, "__getattribute__", None), types.FunctionType):
         raise Interrupt(
             "torch-operation",
             f"with an argument of type {module_of(kind)}.{qualname_of(kind)}, which answers reads itself,",
@@ -135,13 +134,11 @@ def _as_plain(arg: Any, kind: type) -> Any:
         return int.__int__(arg)
     if is_a(arg, float):
         return float.__float__(arg)
-    if _NUMPY is not None and issubclass(
-        kind, (_NUMPY.integer, _NUMPY.floating)
-    ):  # torch takes these for plain numbers
+    # torch takes these for plain numbers
+    if _NUMPY is not None and issubclass(kind, (_NUMPY.integer, _NUMPY.floating)):
         return arg.item()
-    shown = (
-        kind if is_a(members_of(kind).get("__module__"), str) else arg.__class__
-    )  # what stands for an array says that it is one
+    # what stands for an array says that it is one
+    shown = kind if is_a(members_of(kind).get("__module__"), str) else arg.__class__
     raise Interrupt("torch-operation", f"with an argument of type {module_of(shown)}.{qualname_of(shown)}")
 
 

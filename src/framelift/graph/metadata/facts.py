@@ -137,13 +137,10 @@ class Facts:
         """A meta tensor of this layout, from which stand-ins are made."""
         made = self._template
         if made is None:
-            unwarned = (
-                _unwarned() if self.dtype is torch.complex32 else contextlib.nullcontext()
-            )  # torch warns of this dtype
-            with (
-                torch.inference_mode(False),
-                unwarned,
-            ):  # an inference template would refuse to be detached in grad mode
+            # torch warns of this dtype
+            unwarned = _unwarned() if self.dtype is torch.complex32 else contextlib.nullcontext()
+            # an inference template would refuse to be detached in grad mode
+            with torch.inference_mode(False), unwarned:
                 made = _empty_strided(self.size, self.stride, dtype=self.dtype, device=_META)
             if self.is_conj:
                 torch._C._set_conj(made, True)

@@ -69,9 +69,8 @@ def check_writes(target: Target, kept: list[Any], named: dict[str, Any], found: 
     )
     if all(_kind(found[i].facts.dtype) >= given for i in outcome.written):
         return
-    sizes = {
-        id(value): value.facts.template().shape for value in found
-    }  # whatever is symbolic: which numbers are taken depends on no size
+    # whatever is symbolic: which numbers are taken depends on no size
+    sizes = {id(value): value.facts.template().shape for value in found}
     if any(value.facts.device.type != "cpu" or sizes[id(value)].numel() > _MOST_ELEMENTS for value in found):
         raise Interrupt("torch-operation-failed", f"{target.name} of numbers that what it writes cannot hold")
     zeros = {id(value): torch.zeros(sizes[id(value)], dtype=value.facts.dtype, device="cpu") for value in found}

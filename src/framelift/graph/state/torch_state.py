@@ -356,9 +356,8 @@ class StateNodes:
         # They nest as the program's do, because the cache lives as long as the outermost one.
         if wanted.region is not self.now.region:
             self._leave_autocasts(0)
-            if (
-                self.now.region is not None and self.base.region is not None and wanted.region is not self.base.region
-            ):  # or torch does it now; not at the end
+            # or torch does it now; not at the end
+            if self.now.region is not None and self.base.region is not None and wanted.region is not self.base.region:
                 self._emit(torch.clear_autocast_cache, ())
         levels = [self.base, *(inside for inside, _ in self._autocasts)]
         for level, state in enumerate(levels):

@@ -430,9 +430,8 @@ class Symbols:
         hint = self._in_this_call(func, args)
         if type(hint) is not float:
             return func(*(arg.value() if type(arg) in NUMBERS else arg for arg in args))
-        if any(
-            type(arg) is Float and arg.name in self._drawn for arg in args
-        ):  # compilers cannot take it for a constant, as some would arithmetic
+        # compilers cannot take it for a constant, as some would arithmetic
+        if any(type(arg) is Float and arg.name in self._drawn for arg in args):
             made = self._new_float(hint, Outside(func, args), None, ())
             self._drawn.add(made.name)
             return made

@@ -498,9 +498,8 @@ for _cls in (Int, Float):
 for _name, _word in (("and", "and_"), ("or", "or_"), ("xor", "xor"), ("lshift", "lshift"), ("rshift", "rshift")):
     for _swap in (False, True):
         setattr(Int, f"__{'r' * _swap}{_name}__", _method(_bitwise, getattr(operator, _word), _swap))
-        setattr(
-            Float, f"__{'r' * _swap}{_name}__", _method(_on_hints, getattr(operator, _word), _swap)
-        )  # torch's symbol knows some of them
+        # torch's symbol knows some of them
+        setattr(Float, f"__{'r' * _swap}{_name}__", _method(_on_hints, getattr(operator, _word), _swap))
 for _cls, _kind in ((Int, int), (Float, float)):
     _cls.__name__ = _kind.__name__  # as CPython's own errors call it
     for _name in dir(_kind):

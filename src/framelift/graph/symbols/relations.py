@@ -298,9 +298,8 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     for tensor, dim, stride in symbols.strides:
         stride_rows.append((tensor, dim, stride))
         names |= {str(symbol) for symbol in stride.node._expr.free_symbols}
-    drawn = {
-        name for name, meaning in symbols.meanings.items() if type(meaning) is Drawn
-    }  # whether or not somebody needs the number
+    # whether or not somebody needs the number
+    drawn = {name for name, meaning in symbols.meanings.items() if type(meaning) is Drawn}
     needed = _closure(symbols, names | drawn | _may_raise(symbols))
     places: list[Any] = []
     generators: dict[Any, str] = {}

@@ -113,8 +113,7 @@ def _retains_grad(recorder: Recorder, value: Value) -> bool:
 
 def assign(_recorder: Recorder, value: Value, name: str, new: Any) -> None:
     """Assignment to an attribute that torch defines: only what changes nothing is done."""
-    if (
-        name == "requires_grad" and new is value.facts.requires_grad and value.facts.is_leaf
-    ):  # of others it must not be set at all
+    # of others it must not be set at all
+    if name == "requires_grad" and new is value.facts.requires_grad and value.facts.is_leaf:
         return
     raise Interrupt("torch-operation", f"assignment to Tensor.{name}")

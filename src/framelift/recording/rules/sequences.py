@@ -308,11 +308,12 @@ def _network(func: Any, cell: Any, parts: int) -> Any:
                 return packed(recorder, *args)
             data, hx, params, biased, layers, dropout, train, bidirectional, batch_first = args
             size = recorder.value_of(data).facts.size
+            # else one kernel
             if (
                 func is not _OWNER.lstm
                 or _wants_gradients(recorder, args)
                 or recorder.value_of(data).facts.device.type != "cpu"
-            ):  # else one kernel
+            ):
                 _check_steps(recorder, func, size[1 if batch_first and len(size) == 3 else 0])
             if dropout and train and layers > 1:
                 hidden = tuple(hx) if parts == 2 else (hx,)

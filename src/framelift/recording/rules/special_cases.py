@@ -186,6 +186,7 @@ for _draws in (torch.rand, torch.randn, torch.randint, torch.randperm):
 
 # ---- answered from metadata ------------------------------------------------------------------------------------------
 
+# as exported graphs ask
 GIVES_VALUES.update(
     (id(func), func)
     for func in [
@@ -204,7 +205,7 @@ GIVES_VALUES.update(
         torch.ops.aten.sym_stride.int,
         torch.ops.aten.sym_stride.default,
     ]
-)  # as exported graphs ask
+)
 
 
 @rule(*_named("size", *_TENSOR))
@@ -388,9 +389,8 @@ def _from_data(func: Any, position: int) -> Handler:
                 raise Interrupt("tensor-item", f"torch.{func.__name__} of a list of tensors")
             return data
         if func is torch.tensor and recorder.symbols is not None and numbers_in(data):
-            return recorder.record(
-                target_of(torch._refs.tensor), args, kwargs
-            )  # the C function takes the numbers' values
+            # the C function takes the numbers' values
+            return recorder.record(target_of(torch._refs.tensor), args, kwargs)
         if (
             func is torch.Tensor.new_tensor
             and recorder.symbols is not None

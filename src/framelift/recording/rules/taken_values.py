@@ -19,9 +19,8 @@ __all__: list[str] = []
 
 def _item(recorder: Recorder, tensor: Any) -> Any:
     recorder.with_symbols()
-    if (
-        recorder.value_of(tensor).facts.dtype is torch.bool
-    ):  # a comparison of a number: symbols know no truth values of the graph
+    # a comparison of a number: symbols know no truth values of the graph
+    if recorder.value_of(tensor).facts.dtype is torch.bool:
         return (
             recorder.record(
                 target_of(torch.Tensor.item),

@@ -49,9 +49,8 @@ def _keys(table: Any) -> list[Any] | None:
         if table.builtin_type not in (dict, set, frozenset):
             return None
         table = table.plain()
-    walk = next(
-        (cls.__iter__ for cls in (dict, set, frozenset) if issubclass(type(table), cls)), iter
-    )  # as C code would, whatever a class made of it says
+    # as C code would, whatever a class made of it says
+    walk = next((cls.__iter__ for cls in (dict, set, frozenset) if issubclass(type(table), cls)), iter)
     keys = list(walk(table))
     if not set(map(type, keys)).issubset((*_NUMBERS, *_OTHERS)):
         return None

@@ -69,13 +69,14 @@ _ALIKE.update(
         types.CellType,
     )
 )
+# those look at what they are given
 _ERRORS = [
     cls
     for cls in vars(builtins).values()
     if is_a(cls, type)
     and issubclass(cls, BaseException)
     and not issubclass(cls, (OSError, UnicodeError, SyntaxError, BaseExceptionGroup))
-]  # those look at what they are given
+]
 _ALIKE.update((id(cls), cls) for cls in _ERRORS)
 
 #: what makes and fills instances without a look at what it is given, but for the built-in types' own rules
@@ -248,9 +249,8 @@ def _isinstance(_session: Session, args: tuple[Any, ...]) -> Any:
         if type(args[0]) in _SYMBOLIC and all(type(cls) in (type, abc.ABCMeta) for cls in classes)
         else args[0]
     )
-    return _core.natively(
-        isinstance, (number, tuple(cls for cls in classes if cls not in _SYMBOLS)), None
-    )  # a number's class decides
+    # a number's class decides
+    return _core.natively(isinstance, (number, tuple(cls for cls in classes if cls not in _SYMBOLS)), None)
 
 
 _TENSOR_TYPE: type = type(torch.FloatTensor)

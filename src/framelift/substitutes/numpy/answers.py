@@ -51,9 +51,8 @@ def _alike(value: Any) -> Any:
             raise Differs("an array of that size is not made to ask numpy")
         if dtype.kind not in "fc":
             return numpy.zeros(size, dtype)
-        return (numpy.random.Generator(numpy.random.PCG64(0)).random(size) + 0.5).astype(
-            dtype
-        )  # no matrix of these is singular
+        # no matrix of these is singular
+        return (numpy.random.Generator(numpy.random.PCG64(0)).random(size) + 0.5).astype(dtype)
     return value
 
 

@@ -107,9 +107,8 @@ def _interned(name: Any) -> str:
         raise TypeError(f"attribute name must be string, not {name_of(type(name))!r}")
     if type(name) is not str:
         if any(_core.type_lookup(type(name), asked, None) is not vars(str)[asked] for asked in ("__hash__", "__eq__")):
-            raise Interrupt(
-                "callable-on-handle", "an attribute whose name hashes itself"
-            )  # tables of attributes ask it
+            # tables of attributes ask it
+            raise Interrupt("callable-on-handle", "an attribute whose name hashes itself")
         name = str.__str__(name)
     return sys.intern(name)
 
@@ -143,9 +142,8 @@ def _known(obj: Any, name: str) -> None:
     """Interrupt where a stand-in's own attributes are not those of the object it stands for."""
     if type(obj) is Opaque:
         raise refused(obj)
-    if type(obj) in (Array, Scalar, NumpyNumber) or is_a(
-        obj, _thread._local
-    ):  # whose attributes `object` does not know
+    # whose attributes `object` does not know
+    if type(obj) in (Array, Scalar, NumpyNumber) or is_a(obj, _thread._local):
         raise Interrupt("callable-on-handle", name)
 
 
@@ -235,9 +233,8 @@ def _type(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if len(args) == 1 and not kwargs:
         if issubclass(type(args[0]), View):
             return args[0].builtin_type
-        if type(args[0]) is types.MethodType and issubclass(
-            type(args[0].__self__), (View, Array)
-        ):  # outside, a method of C code
+        # outside, a method of C code
+        if type(args[0]) is types.MethodType and issubclass(type(args[0].__self__), (View, Array)):
             return types.BuiltinFunctionType
         if is_a(args[0], (type, types.ModuleType)):
             session.world.note_kind(args[0])

@@ -147,9 +147,8 @@ def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], numbers:
 
 def _key_part(value: Any, numbers: list[Any], typed: bool) -> Any:
     """The value, with numbers taken out: those may be symbolic."""
-    if _is_plain(value) and (
-        type(value) in NUMBERS or is_a(value, (int, float, complex))
-    ):  # those of different types may be equal
+    # those of different types may be equal
+    if _is_plain(value) and (type(value) in NUMBERS or is_a(value, (int, float, complex))):
         numbers.append(value)
         return _key_part, value.__class__ if typed else None
     if type(value) in (tuple, torch.Size) and _is_plain(value):

@@ -77,9 +77,8 @@ def _check_reads(session: Session, obj: Any) -> None:
         torch.nn.Module.__getattr__,
     ):
         raise Interrupt("callable-on-handle", "a copy of an object that answers reads itself")
-    if (
-        session.world.lookup(type(type(obj)), "__getattribute__") is not type.__getattribute__
-    ):  # copyreg asks the class for its slots
+    # copyreg asks the class for its slots
+    if session.world.lookup(type(type(obj)), "__getattribute__") is not type.__getattribute__:
         raise Interrupt("callable-on-handle", "a copy of an object whose class answers reads itself")
 
 

@@ -38,9 +38,8 @@ def _print(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         raise Interrupt("unknown-callable", "print (reads or writes the terminal)")
     separator, end = (kwargs.get(name) for name in ("sep", "end"))
     if not all(part is None or type(part) is str for part in (separator, end)) or kwargs.keys() - _NAMES:
-        return callable_(
-            file=io.StringIO(), **{name: value for name, value in kwargs.items() if name != "file"}
-        )  # raises
+        # raises
+        return callable_(file=io.StringIO(), **{name: value for name, value in kwargs.items() if name != "file"})
     write = _core.read(file, "write")
     for place, value in enumerate(args):
         if place:

@@ -53,9 +53,8 @@ def _depend(session: Session, generator: Any) -> None:
     if _is_known(session, generator):
         return
     known = knowledge_of(session.function.__code__)
-    if (
-        known.guards_generator and not session.fullgraph
-    ):  # the state changes with every draw: one more capture would be as short-lived
+    # the state changes with every draw: one more capture would be as short-lived
+    if known.guards_generator and not session.fullgraph:
         raise Interrupt("random-state", qualname_of(type(generator)))
     known.guards_generator = True
     _known(session)[id(generator)] = generator
@@ -159,9 +158,8 @@ def _getstate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 @substitute(_random.Random.seed)
 def _seed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if (
-        kwargs or len(args) != 2 or type(args[1]) not in (int, float)
-    ):  # other seeds are hashed, by their address perhaps
+    # other seeds are hashed, by their address perhaps
+    if kwargs or len(args) != 2 or type(args[1]) not in (int, float):
         raise Interrupt("random-state", "a generator seeded by the system")
     result = _core.natively(callable_, args, None)
     _given(session, args[0])

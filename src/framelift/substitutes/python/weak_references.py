@@ -192,9 +192,10 @@ def _keep_alive(session: Session, reference: Any) -> None:
     if "dead" not in session.notes:
         session.notes["dead"] = []
         session.world.finishing.append(lambda: _check_alive(session, held))
+    # the recorder holds those
     if any(getattr(reference.__callback__, "__globals__", None) is space for space in _CONTAINERS) and not is_a(
         target, torch.Tensor
-    ):  # the recorder holds those
+    ):
         session.notes.setdefault("watched", []).append(_watched(target, session.notes["dead"]))
     else:
         held.append(target)

@@ -47,8 +47,7 @@ def _step(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     devices = {
         session.recorder.value_of(tensor).facts.device for row in args for tensor in row if is_a(tensor, torch.Tensor)
     }
-    if (
-        kwargs.get("capturable") is False and len(devices) == 1
-    ):  # with steps elsewhere than the parameters it is not meant for this
+    # with steps elsewhere than the parameters it is not meant for this
+    if kwargs.get("capturable") is False and len(devices) == 1:
         kwargs = {**kwargs, "capturable": True}
     return _core.captured(_OWN[callable_], args, kwargs)

@@ -112,12 +112,13 @@ def _detect_is_causal(session: Session, callable_: Any, args: tuple[Any, ...], k
     return _core.captured(_detect, args, kwargs)
 
 
+# its own code is this substitute's
 _detect = types.FunctionType(
     torch.nn.modules.transformer._detect_is_causal_mask.__code__.replace(co_name="_detect_is_causal_mask "),
     vars(torch.nn.modules.transformer),
     "_detect_is_causal_mask",
     (None, None),
-)  # its own code is this substitute's
+)
 
 
 @substitute(torch._ops.OpOverloadPacket.__getattr__)
