@@ -142,3 +142,16 @@ def test_transforms_are_compiled_as_after_a_rehearsal() -> None:
         compiled = framelift.compile(TRANSFORMS["vmap of grad"], backend="aot_eager")
         assert compiled(x).equal(TRANSFORMS["vmap of grad"](x))
         assert framelift.stats()["loaded"] - before == loaded, framelift.stats()["not_kept"]
+
+
+def made_arrays(x: torch.Tensor) -> Any:
+    array = numpy.arange(3) * SCALE
+    return x + torch.from_numpy(array), array.sum()
+
+
+def test_arrays_that_a_program_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for scale, expected in ((2, (1, 0)), (2, (0, 1)), (3, (1, 0)), (3, (0, 1))):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        result, *found = counted(made_arrays, torch.ones(3))
+        assert repr(result) == repr(made_arrays(torch.ones(3)))
+        assert tuple(found) == expected, framelift.stats()["not_kept"]

@@ -15,6 +15,7 @@ import torch
 
 from .. import _core
 from .._core import is_a
+from ..boundary.becomes.arrays import Array, as_tensor
 from ..vocabulary.class_reads import members_of, module_of, qualname_of
 
 __all__ = ["find", "module_name", "name_for", "space_name"]
@@ -41,6 +42,8 @@ _GLOBALS = "*"  # the path of a module's globals
 #: Python's classes that `types` names otherwise than they do themselves, and those that no module names
 _IN_TYPES = {cls: name for name, cls in vars(types).items() if is_a(cls, type) and module_of(cls) == "builtins"}
 _UNNAMED = "classes without a name"
+#: framelift's class that passes for numpy's: it hides its module
+_OWN = {Array: (as_tensor.__module__, "Array")}
 _CLASSES = {
     qualname_of(type(one)): type(one)
     for one in (
@@ -123,6 +126,7 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
         yield ("sys", "modules") if obj is sys.modules else (space_name(obj), _GLOBALS)
     elif is_a(obj, type):
         yield module_of(obj), qualname_of(obj)
+        yield _OWN.get(obj, (None, None))
         yield "types", _IN_TYPES.get(obj)
         yield _UNNAMED, qualname_of(obj)
     elif type(obj) is types.FunctionType:

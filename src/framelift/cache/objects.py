@@ -94,7 +94,10 @@ def _function(obj: types.FunctionType) -> Facts:
 def _class(cls: type) -> Facts:
     name = [module_of(cls), qualname_of(cls)]
     if type(name[0]) is not str:
-        raise NotKept("a class does not know its module", qualname_of(cls))
+        found = name_for(cls)
+        if found is None:
+            raise NotKept("a class does not know its module", qualname_of(cls))
+        name = found
     if not _core.is_python_class(cls):
         return Facts("C class", name, (type(cls),) if type(cls) is not type else ())
     layout = [basicsize_of(cls), itemsize_of(cls), dictoffset_of(cls), weakrefoffset_of(cls)]

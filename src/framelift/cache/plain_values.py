@@ -12,9 +12,10 @@ import torch
 
 from .refusals import NotKept, NotMine
 
-__all__ = ["is_singleton", "leaf_data", "leaf_of"]
+__all__ = ["AS_THEY_ARE", "is_singleton", "leaf_data", "leaf_of"]
 
-_SELF = (type(None), bool, int, str)
+#: values of these classes are JSON
+AS_THEY_ARE = (type(None), bool, int, str)
 _TORCH = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "format"}
 #: the objects that torch's reprs name
 _NAMED = {
@@ -40,7 +41,7 @@ def is_singleton(value: Any) -> bool:
 def leaf_data(value: Any) -> Any:
     """The data of a value; raises `NotKept` for what is no plain value."""
     kind = type(value)
-    if kind in _SELF:
+    if kind in AS_THEY_ARE:
         return value
     if kind is float:
         return ["float", value.hex() if value == value else "nan"]
@@ -94,7 +95,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 def leaf_of(data: Any) -> Any:
     """The inverse of `leaf_data`."""
-    if type(data) in _SELF:
+    if type(data) in AS_THEY_ARE:
         return data
     read = _READ.get(data[0])
     if read is None:

@@ -18,7 +18,7 @@ from ..vocabulary.own_code import own_file
 from .code_hash import code_hash, nested
 from .importable_names import name_for
 from .objects import facts_of
-from .plain_values import is_singleton, leaf_data
+from .plain_values import AS_THEY_ARE, is_singleton, leaf_data
 from .refusals import NotKept
 from .value_checks import value_check_data
 
@@ -73,6 +73,8 @@ class Writer:
 
     def value(self, value: Any) -> Any:
         """A plain value, an object by its number, or a tuple of both."""
+        if type(value) in AS_THEY_ARE:
+            return value
         if type(value) is types.CodeType:
             self.codes.update(map(id, nested(value)))
             return ["code", code_hash(value)]

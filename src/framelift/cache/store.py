@@ -32,10 +32,12 @@ __all__ = [
     "place_of",
     "read_note",
     "records",
+    "text_of",
     "used",
     "user_key",
     "write",
     "write_note",
+    "write_text",
 ]
 
 #: how records are written; to be raised when that changes
@@ -205,7 +207,17 @@ def forget(path: str) -> None:
 
 def write(key: str, data: dict[str, Any]) -> str | None:
     """Keep a record: its path, or None where that is not possible."""
-    payload = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
+    return write_text(key, text_of(data))
+
+
+def text_of(data: dict[str, Any]) -> str:
+    """A record as it is written."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+
+def write_text(key: str, text: str) -> str | None:
+    """As `write`."""
+    payload = text.encode()
     try:
         secret = _secret(make=True)
         if secret is None or len(payload) > _MOST_BYTES:

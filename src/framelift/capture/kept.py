@@ -213,10 +213,11 @@ class Keeper:
                 record = record_of(
                     session, plan, finished, session.world.guards, origins, externals, rest, made.first, lines, bodies
                 )
-                _check(record, session, finished, self.locals)
+                text = store.text_of(record)
+                _check(json.loads(text), session, finished, self.locals)
                 if self.recorded:
                     info.record = record
-                elif (path := store.write(self.key, record)) is not None:
+                elif (path := store.write_text(self.key, text)) is not None:
                     artifacts.note(path)
                 else:
                     raise NotKept("the folder cannot be written to", store.folder())
@@ -235,7 +236,6 @@ class Keeper:
 
 def _check(record: dict[str, Any], session: Session, finished: Finished | None, locals_: tuple[Any, ...]) -> None:
     """A record that is read back, here and now, leads to the same guards and inputs; raises `NotKept`."""
-    record = json.loads(json.dumps(record, allow_nan=False))
     reader = Reader(record["objects"], record["origins"], session.function, locals_)
     try:
         guards_of(record, reader, session.state)
