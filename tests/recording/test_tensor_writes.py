@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
@@ -431,3 +432,31 @@ def test_data_is_added_to_what_has_a_history() -> None:
         return data, row
 
     check(kept, _momentum(), torch.rand(4, 3), graphs=None, breaks=None, captures=None, fullgraph=False)
+
+
+def test_modules_are_converted_inside() -> None:
+    class Converting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+            self.register_buffer("shift", torch.ones(1))
+
+        def forward(self, x):
+            self.to(x.device)
+            self.to(x)
+            return self.linear(x) + self.shift
+
+    class Widening(Converting):
+        def forward(self, x):
+            self.double()
+            return self.linear(x.double()) + self.shift
+
+    for cls, breaks in ((Converting, 0), (Widening, None)):
+        torch.manual_seed(0)
+        plain = cls()
+        captured = copy.deepcopy(plain)
+        run = framelift.compile(captured, backend="eager", fullgraph=breaks == 0)
+        for _ in range(2):
+            want, got = plain(torch.ones(3)), run(torch.ones(3))
+            assert torch.equal(want, got) and want.dtype is got.dtype
+        assert [one.dtype for one in captured.parameters()] == [one.dtype for one in plain.parameters()]

@@ -588,3 +588,25 @@ def test_integers_are_divided_as_doubles() -> None:
     compare(lambda a: (a / 2, 1 / (a + 1), a / a.sum(), np.sqrt(a), np.true_divide(a, a + 1)), np.arange(4))
     with pytest.raises(framelift.exc.Unsupported, match="numpy gives float16"):
         framelift.compile(lambda a: np.sqrt(a), backend="eager", fullgraph=True)(np.arange(4, dtype=np.int8))
+
+
+def test_plain_numbers_give_scalars() -> None:
+    def f(x):
+        made = (np.prod([2, 3]), np.max([1.5, 2]), np.mean((1, 2)), np.clip(5, 0, 3), np.sum([True, False]))
+        return x * made[0] + made[2], made
+
+    check(f, torch.ones(3))
+    check(lambda x, n: x * np.sum([n, 2]), torch.ones(3), 4)
+
+
+def test_arrays_with_plain_numbers_and_lists() -> None:
+    def f(x):
+        a = x.numpy()
+        return np.clip(a, 0.5, 1), np.where(a > 1, a, 0.25), np.maximum([0.1, 0.2, 0.3], a), np.append(a, [1.5])
+
+    check(f, torch.arange(3.0))
+    torch.set_default_dtype(torch.float64)
+    try:
+        check(f, torch.arange(3.0))
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -83,6 +83,8 @@ def _data(session: Session, tensor: torch.Tensor, new: Any) -> None:
     """
     recorder = session.recorder
     value: Value = recorder.value_of(tensor)
+    if new is tensor:  # what it has already
+        return
     if not recorder.is_stand_in(new) or value.external is None:
         raise Interrupt("torch-operation", "assignment to Tensor.data")
     other = recorder.value_of(new).facts

@@ -12,7 +12,7 @@ from ..calls.pure import lookup
 from ..higher_order import attention, control_flow, operators, regions, triton_kernels
 from ..overriding import modes, subclasses, transforms
 from ..recording import wrapper_results
-from ..recording.rules import special_cases
+from ..recording.rules import conversions, special_cases
 from ..substitutes import marks
 from ..substitutes.numbers import in_containers, pure_calls
 from ..substitutes.numpy import functions, numpy_random

@@ -25,6 +25,7 @@ from ...vocabulary.reasons import Interrupt
 from ..assumptions import assume
 from ..histories import may_make_leaf
 from ..known_calls import with_numbers
+from .plain_data import record_data
 
 if TYPE_CHECKING:
     from ..recorder import Recorder
@@ -402,6 +403,8 @@ def _from_data(func: Any, position: int) -> Handler:
             return recorder.record(
                 target_of(torch._refs.tensor), (data,), {"dtype": facts.dtype, "device": facts.device}
             )
+        if len(args) == 1 and not kwargs and not position and not recorder.is_stand_in(data) and not numbers_in(data):
+            return record_data(recorder, target_of(func), data)
         return recorder.record(target_of(func), args, kwargs)
 
     return handler

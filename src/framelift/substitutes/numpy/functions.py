@@ -27,7 +27,9 @@ from ...overriding.modes import is_overridden, torch_call
 from ...recording.rules.special_cases import RULES
 from ...vocabulary.class_reads import module_of, name_of
 from ...vocabulary.origins import const
+from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.own_code import captured_functions
+from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
 from .answers import Differs, ask, shown
 
@@ -119,6 +121,10 @@ def _run_unseen(
         raise _refuse(name)
     if name in _ASKED:
         return ask(theirs, args, kwargs)
+    if all(map(_is_known, (*args, *kwargs.values()))):
+        known = _scalar_of(theirs, args, kwargs)
+        if known is not None:
+            return known
     if name not in _TAKE_TENSORS and _has_tensor((*args, *kwargs.values())):
         raise _refuse(name, "of an array and a tensor, which gives a tensor")
     if name in _SUBTRACT and any(is_a(arg, _BASE) and tensor_of(arg).dtype is torch.bool for arg in args):
@@ -147,6 +153,28 @@ def _run_unseen(
         return shown(_without_views(session, result, expected), expected, set(_tensors((*args, *kwargs.values()))))
     except Differs as error:
         raise _refuse(name, str(error)) from None
+
+
+#: values of which numpy's results are values
+_KNOWN = (int, float, complex, bool, type(None), str, type)
+
+
+def _is_known(value: Any) -> bool:
+    kind = type(value)
+    if kind in (list, tuple):
+        return all(map(_is_known, value))
+    return kind in _KNOWN or issubclass(kind, numpy.generic) and kind is not Scalar
+
+
+def _scalar_of(theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The scalar that numpy gives for plain numbers; None where it gives something else, or has something to say."""
+    try:
+        with numpy.errstate(all="raise"), quietly(raising=True):
+            found = theirs(*args, **kwargs)
+    except Exception as error:
+        raise_outside(error)
+        return None
+    return found if is_a(found, numpy.generic) else None
 
 
 def _is_double(expected: Any) -> bool:
