@@ -22,6 +22,7 @@ from torch.fx.graph_module import GraphModule
 
 from .. import config
 from ..capture.equal_graphs import Unequal, key_of
+from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from .elsewhere import compile_state
 
 __all__ = ["disk_key"]
@@ -29,20 +30,7 @@ __all__ = ["disk_key"]
 #: how entries are written; to be raised when that changes
 _FORMAT = "framelift 2"
 #: values whose repr says all
-_PLAIN = (
-    type(None),
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    type(...),
-    torch.dtype,
-    torch.device,
-    torch.layout,
-    torch.memory_format,
-)
+_PLAIN = (*PYTHON_CONSTANTS, type(...), *TORCH_CONSTANTS)
 #: variables of the environment that compilers read, but for those that say where the caches are
 _VARIABLES = ("TORCH", "TRITON", "CUDA", "CXX", "CC", "CFLAGS", "CXXFLAGS", "OMP_")
 _PLACES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHELASTIC")

@@ -1,4 +1,4 @@
-"""Effects: one small function per kind of change, its docstring the Python statement it stands for."""
+"""Effects: for each kind of change the Python statement it stands for, as a text or a small function."""
 
 from __future__ import annotations
 
@@ -35,6 +35,32 @@ def effect(kind: str) -> Callable[[Writer], Writer]:
         return writer
 
     return register
+
+
+def _written(text: str) -> Writer:
+    """The writer of a statement that is a text with holes."""
+    before, value, after = text.partition("{value}")
+
+    def writer(walk: Walk, change: Effect, owner: str) -> Text:
+        head = before.format(owner=owner, key=change.key)
+        return (head, walk.part(change.value), after) if value else (head,)
+
+    return writer
+
+
+#: kinds whose statement is a text with holes
+_TEXTS = {
+    "add": "{owner}.add({value})",
+    "append": "{owner}.append({value})",
+    "decimal": "{owner}(*{value})",
+    "delcell": "del {owner}.cell_contents",
+    "delglobal": "{owner}.pop({key!r}, None)",
+    "deltensorattr": "{owner}.__dict__.pop({key!r}, None)",
+    "setcell": "{owner}.cell_contents = {value}",
+    "setglobal": "{owner}[{key!r}] = {value}",
+    "setvar": "{owner}.set({value})",
+}
+EFFECTS.update({kind: _written(text) for kind, text in _TEXTS.items()})
 
 
 def effect_statement(walk: Walk, change: Effect) -> Text:
@@ -112,12 +138,6 @@ def _tensorattr(walk: Walk, change: Effect, owner: str) -> Text:
     return (walk.constant(setattr, "setattr"), f"({owner}, {change.key!r}, ", walk.part(change.value), ")")
 
 
-@effect("deltensorattr")
-def _deltensorattr(walk: Walk, change: Effect, owner: str) -> Text:
-    """owner.__dict__.pop(key, None), as with any object's attributes"""
-    return (f"{owner}.__dict__.pop({change.key!r}, None)",)
-
-
 @effect("settype")
 def _settype(walk: Walk, change: Effect, owner: str) -> Text:
     """type.__setattr__(owner, key, value)"""
@@ -143,18 +163,6 @@ def _delmodule(walk: Walk, change: Effect, owner: str) -> Text:
     return _deldict(walk, change, owner)
 
 
-@effect("setglobal")
-def _setglobal(walk: Walk, change: Effect, owner: str) -> Text:
-    """owner[key] = value"""
-    return (f"{owner}[{change.key!r}] = ", walk.part(change.value))
-
-
-@effect("delglobal")
-def _delglobal(_walk: Walk, change: Effect, owner: str) -> Text:
-    """owner.pop(key, None)"""
-    return (f"{owner}.pop({change.key!r}, None)",)
-
-
 @effect("setitem")
 def _setitem(walk: Walk, change: Effect, owner: str) -> Text:
     """dict.__setitem__(owner, key, value)"""
@@ -168,42 +176,6 @@ def _delitem(walk: Walk, change: Effect, owner: str) -> Text:
     """dict.__delitem__(owner, key)"""
     check_keys(walk, iter((change.key,)), type(change.owner), "effect-object")
     return (walk.constant(dict, "dict"), f".__delitem__({owner}, ", walk.part(change.key), ")")
-
-
-@effect("append")
-def _append(walk: Walk, change: Effect, owner: str) -> Text:
-    """owner.append(value)"""
-    return (f"{owner}.append(", walk.part(change.value), ")")
-
-
-@effect("add")
-def _add(walk: Walk, change: Effect, owner: str) -> Text:
-    """owner.add(value)"""
-    return (f"{owner}.add(", walk.part(change.value), ")")
-
-
-@effect("setcell")
-def _setcell(walk: Walk, change: Effect, owner: str) -> Text:
-    """owner.cell_contents = value"""
-    return (f"{owner}.cell_contents = ", walk.part(change.value))
-
-
-@effect("delcell")
-def _delcell(_walk: Walk, _change: Effect, owner: str) -> Text:
-    """del owner.cell_contents"""
-    return (f"del {owner}.cell_contents",)
-
-
-@effect("setvar")
-def _setvar(walk: Walk, change: Effect, owner: str) -> Text:
-    """owner.set(value)"""
-    return (f"{owner}.set(", walk.part(change.value), ")")
-
-
-@effect("decimal")
-def _decimal(walk: Walk, change: Effect, owner: str) -> Text:
-    """set_decimal_context(*value)"""
-    return (f"{owner}(*", walk.part(change.value), ")")
 
 
 @effect("call")

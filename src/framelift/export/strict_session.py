@@ -30,6 +30,7 @@ from ..graph.symbols.numbers import NUMBERS
 from ..overriding.modes import at_rest
 from ..rehearsal.session import Session
 from ..vocabulary.own_code import is_own_code
+from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -196,20 +197,7 @@ def _exit(session: Session, value: Any) -> Exit:
 
 
 #: what may be the result of an exported call, besides tensors and symbolic numbers
-_PLAIN = (
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    type(None),
-    type(...),
-    torch.dtype,
-    torch.device,
-    torch.layout,
-    torch.memory_format,
-    slice,
-)
+_PLAIN = (*PYTHON_CONSTANTS, *TORCH_CONSTANTS, type(...), slice)
 
 
 def not_flattenable(which: str, leaf: Any) -> Exception:

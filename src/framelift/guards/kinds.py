@@ -20,6 +20,7 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..vocabulary.origins import Origin
+from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from .special_names import behaviour_of
 
 __all__ = [
@@ -102,25 +103,7 @@ def same_leaf(a: Any, b: Any) -> bool:
     return a is b or bool(a == b)
 
 
-_SIMPLE = frozenset(
-    {
-        type(None),
-        bool,
-        int,
-        float,
-        complex,
-        str,
-        bytes,
-        type(...),
-        type(NotImplemented),
-        range,
-        types.CodeType,
-        torch.dtype,
-        torch.device,
-        torch.layout,
-        torch.memory_format,
-    }
-)
+_SIMPLE = frozenset((*PYTHON_CONSTANTS, *TORCH_CONSTANTS, type(...), type(NotImplemented), range, types.CodeType))
 
 
 def immutable_leaf(value: Any) -> bool:

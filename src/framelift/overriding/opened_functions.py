@@ -25,7 +25,7 @@ from ..vocabulary.torch_code import is_torch_function
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["opened", "opened_by_attributes", "opened_by_class", "opened_by_patches"]
+__all__ = ["opened", "opened_by_attributes", "opened_by_class", "opened_by_patches", "with_own_code"]
 
 _own = type.__dict__["__dict__"].__get__
 
@@ -148,8 +148,11 @@ def _is_opened(function: Any) -> TypeGuard[types.FunctionType]:
 @functools.cache
 def opened(function: types.FunctionType) -> types.FunctionType | None:
     """A Python function of torch's that is an operation, as captured code: a copy with code of its own."""
-    if not _is_opened(function):
-        return None
+    return with_own_code(function) if _is_opened(function) else None
+
+
+def with_own_code(function: types.FunctionType) -> types.FunctionType:
+    """The function with a copy of its code, which no table knows: captured code."""
     code = function.__code__
     made = types.FunctionType(
         code.replace(co_name=f"{code.co_name} "),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["Asked", "ask", "ask_symbolic", "gives_a_size"]
+__all__ = ["Asked", "ask", "ask_symbolic", "gives_a_size", "over_fakes"]
 
 _MOST_KEY_PARTS = 512  # literal data beyond this (torch.tensor of a long list) is not worth a cache entry
 
@@ -77,8 +78,10 @@ def ask_symbolic(recorder: Recorder, asked: Asked) -> Outcome:
     return outcome
 
 
-def _observed(recorder: Recorder, asked: Asked, meta_kernels: bool = True) -> Outcome:
-    target, kept, kept_named, found = asked.target, asked.kept, asked.kept_named, asked.found
+def over_fakes(
+    recorder: Recorder, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value]
+) -> Callable[[list[Any]], Any]:
+    """The call of an operation with fakes in place of the values `found`."""
 
     def call(fakes: list[Any]) -> Any:
         fake_of = {id(value): fake for value, fake in zip(found, fakes)}
@@ -88,10 +91,15 @@ def _observed(recorder: Recorder, asked: Asked, meta_kernels: bool = True) -> Ou
 
         args = [rebuild(arg, given) for arg in kept]
         named = {name: rebuild(arg, given) for name, arg in kept_named.items()}
-        if type(target) is Getter:
-            return getattr(args[0], target.name)
-        return target.func(*args, **named)
+        return getattr(args[0], target.name) if type(target) is Getter else target.func(*args, **named)
 
+    return call
+
+
+def _observed(recorder: Recorder, asked: Asked, meta_kernels: bool = True) -> Outcome:
+    target, kept, kept_named, found = asked.target, asked.kept, asked.kept_named, asked.found
+
+    call = over_fakes(recorder, target, kept, kept_named, found)
     recorder.cache.misses += 1
     facts = [value.facts for value in found]
     check_arguments(target, kept, kept_named, found)

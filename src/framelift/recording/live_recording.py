@@ -9,18 +9,17 @@ import torch
 
 from .._core import is_a
 from ..graph.fx.tape import Step
-from ..graph.fx.targets import Getter, Target
+from ..graph.fx.targets import Target
 from ..graph.fx.values import Value
-from ..graph.metadata.arguments import rebuild
 from ..graph.metadata.cache import VALUES
 from ..graph.metadata.facts import SymbolicFacts, facts_of, new_stand_in
 from ..graph.metadata.live_fakes import Live, LiveOutcome
 from ..graph.metadata.trusted_strides import are_believed
 from ..graph.metadata.wrappers import WrapperFacts
 from ..graph.state.torch_state import State
-from ..graph.symbols.numbers import NUMBERS
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.reasons import Interrupt
+from .asking import over_fakes
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -48,17 +47,7 @@ def record_live(
     live = recorder.live if live is None else live
     found = list(dict.fromkeys(found))
 
-    def call(fakes: list[Any]) -> Any:
-        fake_of = {id(value): fake for value, fake in zip(found, fakes)}
-
-        def given(value: Any) -> Any:
-            return recorder.with_symbols().raw(value) if type(value) in NUMBERS else fake_of[id(value)]
-
-        args = [rebuild(arg, given) for arg in kept]
-        named = {name: rebuild(arg, given) for name, arg in kept_named.items()}
-        return getattr(args[0], target.name) if type(target) is Getter else target.func(*args, **named)
-
-    outcome = live.run(target.name, found, call)
+    outcome = live.run(target.name, found, over_fakes(recorder, target, kept, kept_named, found))
     _take_writes(recorder, target, outcome, found)
     if outcome.stays or outcome.written:
         recorder._note_effect(target, outcome, found)

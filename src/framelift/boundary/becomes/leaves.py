@@ -8,25 +8,17 @@ from typing import Any
 import torch
 
 from ..._core import is_a
+from ...vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 
 __all__ = ["CONSTANT_TYPES", "LEAF_TYPES", "holds_nan", "is_constant", "is_leaf"]
 
 LEAF_TYPES = frozenset(
     {
-        type(None),
-        bool,
-        int,
-        float,
-        complex,
-        str,
-        bytes,
+        *PYTHON_CONSTANTS,
+        *TORCH_CONSTANTS,
         type(Ellipsis),
         type(NotImplemented),
         range,
-        torch.dtype,
-        torch.device,
-        torch.layout,
-        torch.memory_format,
         torch.Size,
         torch.qscheme,
         torch.finfo,

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..._core import is_a
+from ...vocabulary.plain_types import PYTHON_CONSTANTS
 from .wrappers import described, followed_by, inner_tensors, taken_apart, wrapper_facts
 
 __all__ = ["sizes_hold"]
@@ -17,21 +18,7 @@ __all__ = ["sizes_hold"]
 _keys = torch._C._dispatch_keys
 #: what an attribute may hold so that the same object is the same value; the tensors among them are guarded where they
 #: matter
-_SETTLED = (
-    torch.Tensor,
-    type(None),
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    torch.dtype,
-    torch.device,
-    torch.layout,
-    torch.Size,
-    enum.Enum,
-)
+_SETTLED = (torch.Tensor, *PYTHON_CONSTANTS, torch.dtype, torch.device, torch.layout, torch.Size, enum.Enum)
 
 
 def sizes_hold(

@@ -17,6 +17,7 @@ import torch
 
 from ..._core import is_a
 from ...vocabulary.class_reads import module_of, name_of, qualname_of
+from ...vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_class
 from .facts import Facts, held_by
@@ -39,21 +40,7 @@ __all__ = [
 ]
 
 _no_dispatch = torch.Tensor.__torch_dispatch__
-_PLAIN = (
-    type(None),
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    torch.dtype,
-    torch.device,
-    torch.layout,
-    torch.memory_format,
-    type,
-    torch.Size,
-)
+_PLAIN = (*PYTHON_CONSTANTS, *TORCH_CONSTANTS, type, torch.Size)
 
 
 def is_wrapper(kind: type) -> bool:

@@ -19,7 +19,7 @@ from .basics import exactly
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
+__all__ = ["slots_of"]
 
 _MAKERS: Any = copyreg  # its functions that make objects are private in typeshed
 
@@ -31,7 +31,7 @@ def _is_handle(obj: Any) -> bool:
     return _core.is_external(obj) and is_handle_class(type(obj))
 
 
-def _slots(cls: type) -> list[str]:
+def slots_of(cls: type) -> list[str]:
     """The names of a class's slots as copyreg lists them, without the note it leaves on the class."""
     names: list[str] = []
     for base in mro_of(cls):
@@ -50,7 +50,7 @@ def _default_state(obj: Any) -> Any:
     if dictoffset_of(type(obj)):
         state = dict(_core.read(obj, "__dict__").copy()) or None
     slots = {}
-    for name in _slots(type(obj)):
+    for name in slots_of(type(obj)):
         try:
             slots[name] = _core.read(obj, name)
         except AttributeError:

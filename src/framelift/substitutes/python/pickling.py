@@ -23,11 +23,12 @@ from ...boundary.lazy.lazy_list import LazyList
 from ...boundary.lazy.view import View
 from ...calls.call_tables import substitute
 from ...calls.pure import lookup
-from ...vocabulary.class_reads import members_of, name_of, qualname_of
+from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from .called_back import watched
 from .code_objects import as_called
+from .copying import slots_of
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -107,15 +108,7 @@ def _dumps(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 @substitute(copyreg._slotnames)  # type: ignore[attr-defined]  # private in typeshed
 def _slotnames(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     """The slots of a class, without the note that the standard library leaves on the class."""
-    names: list[str] = []
-    for base in args[0].__mro__:
-        slots = members_of(base).get("__slots__", ())
-        for name in (slots,) if is_a(slots, str) else slots:
-            if name in ("__dict__", "__weakref__"):
-                continue
-            private = name.startswith("__") and not name.endswith("__") and name_of(base).lstrip("_")
-            names.append(f"_{private}{name}" if private else name)
-    return names
+    return slots_of(args[0])
 
 
 class _Unpickler(pickle.Unpickler):

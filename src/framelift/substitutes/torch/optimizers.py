@@ -7,7 +7,6 @@ step.  RAdam's does so in single precision, which is not enough for it: its step
 
 from __future__ import annotations
 
-import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +15,7 @@ from torch.optim.asgd import _multi_tensor_asgd, _single_tensor_asgd
 from ... import _core
 from ..._core import is_a
 from ...calls.call_tables import substitute
+from ...overriding.opened_functions import with_own_code
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -25,21 +25,7 @@ __all__: list[str] = []
 _STEPS: tuple[Any, ...] = (_single_tensor_asgd, _multi_tensor_asgd)
 
 
-def _own(function: types.FunctionType) -> types.FunctionType:
-    """The function as captured code; its own code is a substitute's."""
-    code = function.__code__
-    made = types.FunctionType(
-        code.replace(co_name=f"{code.co_name} "),
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
-
-
-_OWN = {step: _own(step) for step in _STEPS}
+_OWN = {step: with_own_code(step) for step in _STEPS}
 
 
 @substitute(*_STEPS)
