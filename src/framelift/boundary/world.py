@@ -347,9 +347,7 @@ class World:
         return seen
 
     def test_empty(self, table: Any, origin: Origin) -> None:
-        """An OrderedDict is empty, and nothing but its truth was looked at.  It may be imported later; until then
-        nothing changes it.
-        """
+        """An OrderedDict is empty, and only its truth was read.  It may be imported later, unchanged until then."""
         known = self.tested.get(id(table))
         if known is None:
             self.tested[id(table)] = (table, origin)
@@ -360,9 +358,7 @@ class World:
             self.guard(origin, "SAME", known[1])
 
     def handed_on(self, original: Any, origin: Origin) -> Any:
-        """What captured code holds of an object that it only hands on: nothing is known of it, also not whether another
-        path leads there.
-        """
+        """An object that captured code only hands on: nothing is known of it, nor whether another path leads there."""
         seen = opaque_for(original)
         self.by_seen[id(seen)] = self.handed[id(seen)] = External(original, seen, origin)
         return seen

@@ -399,9 +399,7 @@ def _raise(place: int, start: Op, handler: tuple[Op, int] | None) -> list[Op]:
 
 
 def _with_bound_method(ops: list[Op], start: Op) -> list[Op]:
-    """A method load at `start` gives the bound method and a NULL: of a method and its receiver the call would go past
-    the probes.
-    """
+    """A method load at `start` gives the bound method and a NULL: with a receiver, the call would miss the probes."""
     dialect, place = current(), ops.index(start)
     methods = (
         start.name == "LOAD_METHOD" or dialect.version >= (3, 12) and start.name in _METHOD_LOADS and start.arg & 1

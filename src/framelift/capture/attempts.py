@@ -343,9 +343,7 @@ _ONLY_DATA_TELLS = (
 
 
 def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
-    """Whether the compiler cannot do this graph, while eager mode can; what the program itself declared to be one node
-    is its own affair.
-    """
+    """Whether the compiler fails on this graph while eager does not; nodes that the program declared are its affair."""
     cause = error.inner_exception
     if not is_a(cause, _ONLY_DATA_TELLS) and not (type(cause) is RuntimeError and _in_backward(cause)):
         return False

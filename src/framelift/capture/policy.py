@@ -65,9 +65,7 @@ def may_capture(asked: Asked) -> bool:
 
 
 def may_exchange(asked: Asked) -> bool:
-    """Whether an entry whose graph runs uncompiled may be captured again for the compiled one: that is no recompile,
-    whatever the stance.
-    """
+    """Whether an uncompiled entry may be captured again for its compiled graph: that is no recompile."""
     return _surroundings(asked)
 
 
@@ -115,9 +113,7 @@ def _surroundings(asked: Asked) -> bool:
 
 
 def _fx_tracing() -> bool:
-    """A symbolic trace is running, and it is not make_fx's: there the tensors are real, and a dispatch mode says what
-    is going on.
-    """
+    """A symbolic trace other than make_fx's is running: with that, tensors are real and a dispatch mode says so."""
     flag = getattr(torch.fx._symbolic_trace, "_is_fx_tracing_flag", None)
     if flag is None:
         flag = torch.fx._symbolic_trace.is_fx_tracing()
@@ -203,9 +199,7 @@ def owner_of(locals_: tuple[Any, ...]) -> weakref.ref[Any] | None:
 
 
 def cause_of(miss: Miss | None) -> tuple[str, str] | None:
-    """What counts for itself against the limit: one value, and what is asked of it; a number is the same cause as a
-    constant and as a symbol.
-    """
+    """A cause that counts against the limit: one value and what is asked of it, as a constant or as a symbol."""
     return None if miss is None else (miss.origin, "EQ" if miss.kind in ("RELATION", "CHECK", "JOINT") else miss.kind)
 
 

@@ -176,9 +176,7 @@ def _lower(
 
 
 def _holds_traced(call: Call, lowered: Lowered) -> bool:
-    """Whether a tensor of the tracing was taken for a constant, in a call whose own tensors are real ones: a fake, or a
-    wrapper of a transform.
-    """
+    """Whether a fake or a transform's wrapper was taken for a constant in a call whose own tensors are real."""
     held = [
         value
         for module in lowered.artifact.gm.modules()

@@ -1,6 +1,4 @@
-"""`export_graph`: one call as a graph of torch's functions, or of ATen's, that is called like the program.  The work of
-`torch._dynamo.export`.
-"""
+"""`export_graph`, the work of `torch._dynamo.export`: one call as a graph of torch's functions, or of ATen's."""
 
 from __future__ import annotations
 

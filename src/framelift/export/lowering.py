@@ -193,9 +193,7 @@ def _function_met(preserved: bool, tracked: bool) -> None:
 
 @scope
 def _dynamo_options() -> Iterator[None]:
-    """Sub-graphs of higher-order operators are captured while lowering, by whatever stands behind torch.compile; these
-    are export's options for that.
-    """
+    """Options of export for sub-graphs of higher-order operators, captured by whatever stands behind torch.compile."""
     from torch.export import _trace
 
     options = {**asdict(_trace.DEFAULT_EXPORT_DYNAMO_CONFIG), "do_not_emit_runtime_asserts": False}

@@ -122,9 +122,7 @@ def _saved_hooks_off() -> Iterator[None]:
 
 @scope
 def at_rest() -> Iterator[Moment]:
-    """Torch without modes, without overriding subclasses, without function transforms and without hooks on saved
-    tensors, for a capture.
-    """
+    """Torch without modes, overriding subclasses, function transforms and saved-tensor hooks, for a capture."""
     notice_patches()
     with (
         uncounted_hooks(),

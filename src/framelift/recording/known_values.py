@@ -292,9 +292,7 @@ class KnownValues:
         )
 
     def _is_fact(self, one: Value) -> bool:
-        """Whether what an input holds may be taken for known: few integers, or few numbers that the program declares to
-        be constant.
-        """
+        """Whether what an input holds may be known: few integers, or few numbers that are declared constant."""
         tensor: Any = one.external
         if tensor is None or one.storage.written or plain_kind(tensor) is not type(tensor):
             return False

@@ -1,6 +1,4 @@
-"""Whether a graph break is an error, which a program can switch for its thread.  Captured code changes a copy; the
-difference is an effect.
-"""
+"""Whether a graph break is an error: a switch of the thread.  Captured code changes a copy, by an effect."""
 
 from __future__ import annotations
 

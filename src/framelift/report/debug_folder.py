@@ -1,6 +1,4 @@
-"""TORCH_COMPILE_DEBUG=1: graph, guards and entry of each capture as files, in the folder where Inductor writes its own
-(TORCH_COMPILE_DEBUG_DIR).
-"""
+"""TORCH_COMPILE_DEBUG=1: graph, guards and entry of each capture as files, beside those of Inductor."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Captures in torch's logs: what TORCH_LOGS and torch._logging.set_logs ask for is shown by their own loggers and
-handlers, with compile ids.
-"""
+"""Captures in torch's logs: what TORCH_LOGS and set_logs ask for, by their own loggers, with compile ids."""
 
 from __future__ import annotations
 

@@ -84,9 +84,7 @@ def _handles_signals(function: Any) -> bool:
 
 
 def from_outside(error: BaseException) -> int:
-    """Whether an exception came from outside: `OUTSIDE`, `NOT_OUTSIDE`, or `MAYBE_OUTSIDE` where a C function may have
-    raised it.
-    """
+    """Whether an exception came from outside: OUTSIDE, NOT_OUTSIDE, or MAYBE_OUTSIDE if C code may have raised it."""
     trace = _TRACEBACK(error)
     if trace is None:
         return NOT_OUTSIDE
@@ -121,9 +119,7 @@ def outside_cause(error: BaseException) -> BaseException | None:
 
 
 def without_own_context(error: BaseException) -> None:
-    """An exception from outside that leaves a compiled call: what framelift or torch handled when it struck is no
-    business of the program's.
-    """
+    """An exception from outside leaves a compiled call without the context of what framelift or torch handled."""
     frames = _frames(error)
     at, seen = error, {id(error)}
     while (context := _CONTEXT(at)) is not None and id(context) not in seen:

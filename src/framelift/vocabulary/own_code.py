@@ -37,9 +37,7 @@ _GIVEN: dict[int, types.CodeType] = {}
 
 
 def captured_functions(source: str, file: str) -> dict[str, Any]:
-    """Functions of framelift's that are captured code, by name: under a file name of their own, since frames of
-    framelift's files are none.
-    """
+    """Functions of framelift's that are captured code, by name, under a file name of their own."""
     code = compile(source, file, "exec", dont_inherit=True)
     pending = [code]
     while pending:

@@ -159,9 +159,7 @@ _texts: dict[int, tuple[tuple[Any, ...], str]] = {}
 
 
 def stack_text(flat: tuple[Any, ...]) -> str:
-    """What `_core.places()` gives, as the stack trace that FX nodes carry.  Cached by identity: the core gives one
-    tuple for equal places.
-    """
+    """What `_core.places()` gives, as the stack trace of FX nodes; cached by identity, one tuple for equal places."""
     found = _texts.get(id(flat))
     if found is None:
         if len(_texts) >= _MOST_KNOWN:

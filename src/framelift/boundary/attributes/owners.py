@@ -55,9 +55,7 @@ class Owners:
         return found
 
     def places(self, written: Callable[[Any], bool], all_written: bool) -> Iterable[Origin]:
-        """Where the dictionaries of objects are that must not be among the others; `all_written`: one of the others was
-        written.
-        """
+        """Where objects keep dictionaries that must not be among others'; `all_written`: one of those was written."""
         if not self._nobodys:
             return ()
         return [

@@ -69,9 +69,7 @@ def is_exhausted(iterator: Any) -> bool:
 
 
 def is_within(iterator: Any) -> bool:
-    """Whether another one over its sequence can be set to its place: a place beyond the end, of a sequence that became
-    shorter, is cut to the length.
-    """
+    """Whether another iterator over its sequence can be set to its place: places beyond the end are cut."""
     function, arguments, *state = iterator.__reduce__()
     if not state or state[0] is None:
         return True

@@ -93,9 +93,7 @@ class LargeDict(LazyLookup, dict):
 
 
 def add_methods(cls: type, builtin_type: type, names: str) -> None:
-    """Give a class of views the name of the container it stands for, as CPython's errors say it, and its methods that
-    need the whole of it.
-    """
+    """Give a class of views the container's name, for errors, and the methods that need all of it."""
     cls.__name__ = (
         builtin_type.__name__
         if builtin_type.__module__ == "builtins"

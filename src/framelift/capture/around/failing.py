@@ -313,9 +313,7 @@ def _taken_back(
 
 
 def report_failure(info: Capture, error: BaseException) -> None:
-    """A graph or a rehearsal failed, and the same call in eager mode did not.  Reported once per capture; with
-    `config.strict` it is an error.
-    """
+    """A graph or rehearsal failed where eager does not: reported once per capture, an error with `config.strict`."""
     if info is None or is_a(error, AssumptionFailed):
         return
     place = f"{info.name} ({info.file}:{info.line})"

@@ -1,6 +1,4 @@
-"""Entries whose effects somebody may see: torch's global state that the program leaves changed, and hooks on saved
-tensors around the call.
-"""
+"""Entries whose effects may be seen: torch's state that the program changes, and hooks on saved tensors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A defect of framelift itself never breaks the user's program: it is written to a file, reported once, and the
-function runs eagerly.
-"""
+"""Defects of framelift never break the program: written to a file, reported once, and the function runs eagerly."""
 
 from __future__ import annotations
 

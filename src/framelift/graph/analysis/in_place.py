@@ -101,9 +101,7 @@ def _loses_history(target: Target, value: Value, facts: Facts) -> bool:
 
 
 def _gain_history_outside(target: Target, value: Value, facts: Facts, written: bool) -> None:
-    """An in-place operation gave an input a history: the graph does the same to the real one, if nothing else shares
-    its memory.
-    """
+    """An in-place operation gave an input a history: the graph does so too, if nothing else shares its memory."""
     plain = value.facts.but(requires_grad=True, is_leaf=False) is facts and not value.facts.requires_grad
     if not plain or not written or len(value.storage.values) > 1 or _core.of_tensor(value.external, "_is_view"):
         raise Interrupt("torch-operation", f"{target.name}, which changes the metadata of an input")

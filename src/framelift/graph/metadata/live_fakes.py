@@ -181,9 +181,7 @@ class Live:
         self._dual += by
 
     def check_dual(self, name: str, least: int) -> None:
-        """Interrupt where fewer levels of forward-mode differentiation than these were opened inside, or where some
-        stay open (-1).
-        """
+        """Interrupt where fewer levels of forward-mode AD were opened inside, or where some stay open (-1)."""
         if self._dual < least or least < 0 < self._dual:
             raise Interrupt("torch-state", name)
 

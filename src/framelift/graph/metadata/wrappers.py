@@ -193,9 +193,7 @@ def assembled_like(
 
 
 def _ragged(entry: Any, inner: dict[str, torch.Tensor], parts: dict[str, Any]) -> Any:
-    """A size that stands for the lengths of rows belongs to the tensor that holds these: among fakes it is a symbol of
-    that one's fake.
-    """
+    """A size for the lengths of rows belongs to the tensor of these lengths: a symbol of that one's fake."""
     if type(entry) is int or not entry.node.is_nested_int():
         return entry
     from torch.nested._internal.nested_tensor import _tensor_symint_registry as known

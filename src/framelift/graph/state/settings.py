@@ -207,9 +207,7 @@ class Settings:
 
 
 def asks_default_dtype(dtypes: list[torch.dtype], named: dict[str, Any]) -> bool:
-    """Whether what an operation gives may depend on the default dtype: not if it computes with floating-point tensors,
-    or makes one of a given dtype.
-    """
+    """Whether a result may depend on the default dtype: not with floating-point arguments or a given dtype."""
     if not dtypes:
         return not is_a(named.get("dtype"), torch.dtype)
     return not all(dtype.is_floating_point or dtype.is_complex for dtype in dtypes)

@@ -108,9 +108,7 @@ def nest_autocast(by: int) -> int:
 
 
 def asked_of_nesting(saved: SavedState) -> tuple[Callable[[Any], bool], str] | None:
-    """What the program's `autocast`s take for granted of how many there are around them: which of them is the
-    outermost, where casts end.
-    """
+    """How many autocasts surround the program's: they ask which one is the outermost, where casts end."""
     before = saved.nesting
     if _lowest is None or before == 0:
         return None

@@ -218,9 +218,7 @@ _OF_DATA = frozenset("tensor as_tensor asarray new_tensor scalar_tensor from_num
 
 
 def given_to_torch(func: Any, value: Any) -> Any:
-    """What an operation gets for an argument: the plain number where torch takes the scalar for one, otherwise the
-    scalar of this call.
-    """
+    """What an operation gets for an argument: a plain number where torch takes one, else the scalar of this call."""
     kind = type(value)
     if kind is NumpyNumber:
         return value.value() if getattr(func, "__name__", "tensor") in _OF_DATA else value.item()

@@ -145,9 +145,7 @@ def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 def _passes_on(callable_: Any) -> bool:
-    """Whether this is a class of Python's, made by Python code or by what does not look at its arguments, or fills a
-    dictionary with one value.
-    """
+    """Whether this is a class of Python's whose making looks at no argument, or fills a dictionary with one value."""
     if is_a(callable_, type):
         made = [
             found.__func__ if type(found) is staticmethod else found
@@ -161,9 +159,7 @@ def _passes_on(callable_: Any) -> bool:
 
 
 def _wants_plain(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether C code behind a callable that passes numbers on asks for one of them with `PyLong_Check`, or asks only
-    the first for its method.
-    """
+    """Whether C code that passes numbers on asks one with `PyLong_Check`, or only the first for its method."""
     return (
         callable_ is collections.deque
         or callable_ is pow
@@ -213,9 +209,7 @@ def _taken(session: Session, value: Any) -> Any:
 
 
 def _as_double(session: Session, value: Any) -> Any:
-    """A tensor of integers whose item will be a float: as a tensor of floats, since symbols know no calculation from
-    one to the other.
-    """
+    """A tensor of integers whose item will be a float, as floats: symbols cannot calculate one from the other."""
     if (
         not session.recorder.is_stand_in(value)
         or not config.capture_scalar_outputs
@@ -319,9 +313,7 @@ def _len(session: Session, args: tuple[Any, ...]) -> Any:
 
 
 def _extreme(builtin: Any, symbolic: Any) -> None:
-    """The greater or lesser of two ints is one more symbolic int, that of two floats which only the graph knows one
-    more such float.
-    """
+    """The greater or lesser of two symbolic ints is another; of two floats of the graph, another such float."""
     otherwise = calling_back(None, "key")
 
     @substitute(builtin)

@@ -182,9 +182,7 @@ def _is_double(expected: Any) -> bool:
 
 
 def _as_double(value: Any) -> Any:
-    """An array of integers as numpy gives it to an operation whose result is of doubles; torch would calculate in its
-    default kind.
-    """
+    """An array of integers as numpy gives it to an operation of doubles; torch would use its default dtype."""
     if not issubclass(type(value), _BASE) or tensor_of(value).dtype.is_floating_point or tensor_of(value).is_complex():
         return value
     return _core.unwatched(tnp.ndarray.astype, (value, tnp.float64), None)

@@ -42,9 +42,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _copy(session: Session, generator: Any) -> Any:
-    """The private copy that this rehearsal draws from; copies share their source as the real ones do.  None where it
-    cannot be copied.
-    """
+    """The private copy that this rehearsal draws from, sharing its source; None where it cannot be copied."""
     source, copies = generator._bit_generator, session.notes.setdefault("numpy.random", {})
     legacy = type(generator) is numpy.random.RandomState
     if type(source) not in ((numpy.random.MT19937,) if legacy else _SOURCES):

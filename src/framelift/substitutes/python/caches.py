@@ -43,9 +43,7 @@ def is_own_cache(wrapper: Any) -> bool:
 
 
 def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An external cache: what it wraps is captured, in case its answer is not kept; but what that changes, it changes
-    once, not at each call.
-    """
+    """An external cache: what it wraps is captured, but what that changes is changed once, not at each call."""
     answers: dict[Any, list[tuple[list[Any], Any]]] = session.notes.setdefault(call_through, {})
     _check_hashable((*args, *kwargs.values()))
     numbers: list[Any] = []
@@ -97,9 +95,7 @@ def _is_of_typing(function: Any) -> bool:
 
 
 def _is_asked_natively(value: Any) -> bool:
-    """Whether a cache of the typing module may be asked for the value: it is no object of this rehearsal, and looking
-    it up runs no code of the program.
-    """
+    """Whether a cache of the typing module may be asked: the value is external, and its lookup runs no user code."""
     if type(value) is tuple:
         return all(map(_is_asked_natively, value))
     for name in _ASKED:
@@ -114,9 +110,7 @@ def _globals_of(function: types.FunctionType) -> Any:
 
 
 def _is_value(result: Any) -> bool:
-    """Whether it does not matter which object a result is: values, functions and external classes, and tensors, which
-    are calculated again.
-    """
+    """Whether a result's identity does not matter: values, functions, external classes, and tensors."""
     if type(result) in (tuple, torch.Size):
         return all(map(_is_value, result))
     if is_leaf(result) or type(result) in NUMBERS or is_a(result, torch.Tensor):

@@ -228,9 +228,7 @@ def _eval(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 def _value_of(session: Session, code: types.CodeType, globals_: Any, locals_: Any) -> Any:
-    """A code object that runs in one namespace is a function's without parameters; with locals beside it, it leaves its
-    value there.
-    """
+    """Code for one namespace is a function without parameters; with locals beside it, it leaves its value there."""
     where, names = _namespaces(session, "eval", globals_, None if locals_ is globals_ else locals_, _binds(code))
     if code.co_flags & _WITH_LOCALS or code.co_argcount or code.co_kwonlyargcount:
         raise Interrupt("unsupported-code", "eval() of code with locals of its own")

@@ -144,9 +144,7 @@ def _is_empty(ask: Callable[[], Any]) -> bool:
 
 
 def _check_handled_inside(session: Session, error: BaseException | None) -> None:
-    """The exception must be one that captured code handles: a frame of the rehearsal caught it.  None: nor does the
-    caller handle one.
-    """
+    """Captured code must handle the exception: a frame of the rehearsal caught it.  None: nor does the caller."""
     if error is None:
         session.world.guard(const(sys.exc_info), "CHECK", (_is_empty, "() is empty"))
         return

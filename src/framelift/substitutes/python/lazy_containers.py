@@ -48,9 +48,7 @@ _DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
 def own_method(callable_: Any, args: tuple[Any, ...]) -> Any:
-    """What `dict.name(view, ...)` and a bound `view.name` mean: the view's own method with its arguments, as a call to
-    be made; or None.
-    """
+    """What `dict.name(view, ...)` and a bound `view.name` mean: the view's own method, as a call; or None."""
     receiver = getattr(callable_, "__self__", None)
     if is_a(receiver, VIEWS):
         args = (receiver, *args)
@@ -113,9 +111,7 @@ def _asks_itself(classes: Any) -> bool:
 
 
 def _given_unknown(unknown: Opaque, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A native call that is given a placeholder: it may keep it; what it says of it, or that it does not want it, is
-    true of the placeholder alone.
-    """
+    """A native call with a placeholder, which it may keep: what it says is true of the placeholder alone."""
     if callable_ is callable or callable_ is isinstance and len(args) == 2 and _asks_itself(args[1]):
         raise refused(unknown)
     parts = (*args, *kwargs.values())

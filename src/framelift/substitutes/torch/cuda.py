@@ -1,6 +1,4 @@
-"""Substitutes for questions about CUDA devices.  What a device can do is a constant of the process; which one is
-current is a guard.
-"""
+"""Substitutes for questions about CUDA devices: what one can do is a constant, which is current is guarded."""
 
 from __future__ import annotations
 
