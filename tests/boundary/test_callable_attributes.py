@@ -72,15 +72,15 @@ def test_attributes(make):
         kept.tag, kept.rows = 1, [0]
 
         def program(x):
-            told = [kept.tag, hasattr(kept, "later"), getattr(kept, "later", None)]
-            kept.new = x + told[0]
+            reported = [kept.tag, hasattr(kept, "later"), getattr(kept, "later", None)]
+            kept.new = x + reported[0]
             kept.rows.append(len(kept.rows))
-            return x * told[0], told
+            return x * reported[0], reported
 
         call = framelift.compile(program, backend="eager") if compile_it else program
         for step in range(4):
-            result, told = call(torch.full((2,), float(step)))
-            seen.append((result.tolist(), told, kept.new.tolist(), hasattr(kept, "later"), list(kept.rows)))
+            result, reported = call(torch.full((2,), float(step)))
+            seen.append((result.tolist(), reported, kept.new.tolist(), hasattr(kept, "later"), list(kept.rows)))
             kept.tag = step * 3
             if step == 1:
                 kept.later = 5
@@ -179,13 +179,13 @@ def test_a_cache_from_outside_asks_for_hashes_first():
     cached = functools.lru_cache(lambda value: 1)
 
     def program(x):
-        told = []
+        reported = []
         for value in ([1], (1, [2]), {}, (1, 2)):
             try:
-                told.append(cached(value))
+                reported.append(cached(value))
             except TypeError as error:
-                told.append(str(error))
-        return x + 1, told
+                reported.append(str(error))
+        return x + 1, reported
 
     assert framelift.compile(program, backend="eager")(torch.ones(2))[1] == program(torch.ones(2))[1]
 
@@ -242,7 +242,7 @@ def test_a_descriptor_that_writes_to_itself():
 
 
 def test_the_keywords_of_a_partial_are_its_own():
-    """The dictionary that a partial tells of is the one it calls with, inside as outside, also when its keys change."""
+    """The dictionary that a partial shows is the one it calls with, inside as outside, also when its keys change."""
     made = functools.partial(dict, a=1)
     outer = functools.partial(made, b=2)
     holding = functools.partial(list, [torch.ones(1)])

@@ -97,26 +97,33 @@ def _run(make, compiled):
     kept.a = 1
 
     def program(x):
-        told = [kept.a]
-        kept.a = told[0] + 1
+        reported = [kept.a]
+        kept.a = reported[0] + 1
         for name in ("new", "gone"):
             try:
                 setattr(kept, name, x + 1)
             except AttributeError as error:
-                told.append(type(error))
+                reported.append(type(error))
         for _ in range(2):
             try:
                 del kept.gone
             except AttributeError as error:
-                told.append(str(error))
-        return x * kept.a, told, kept
+                reported.append(str(error))
+        return x * kept.a, reported, kept
 
     run, seen = framelift.compile(program, backend="eager") if compiled else program, []
     for step in range(4):
-        result, told, same = run(torch.full((2,), float(step)))
+        result, reported, same = run(torch.full((2,), float(step)))
         new = getattr(kept, "new", None)
         seen.append(
-            (result.tolist(), told, same is kept, kept.a, new if new is None else new.tolist(), hasattr(kept, "gone"))
+            (
+                result.tolist(),
+                reported,
+                same is kept,
+                kept.a,
+                new if new is None else new.tolist(),
+                hasattr(kept, "gone"),
+            )
         )
         kept.a = step * 10
     return seen
@@ -149,11 +156,11 @@ def test_a_tensor_s_attribute_is_gone_once_deleted():
     tensor.tag = 5
 
     def program(x):
-        told = [hasattr(tensor, "tag")]
+        reported = [hasattr(tensor, "tag")]
         del tensor.tag
-        told.append(hasattr(tensor, "tag"))
+        reported.append(hasattr(tensor, "tag"))
         tensor.tag = 6
-        return x + tensor, [*told, tensor.tag]
+        return x + tensor, [*reported, tensor.tag]
 
     compiled = framelift.compile(program, backend="eager")
     for _ in range(3):

@@ -299,7 +299,7 @@ def exhausted_ones(x: Any, one: Any, other: Any) -> Any:
 
 
 def test_exhausted_iterators_are_told_from_those_of_empty_lists() -> None:
-    """An exhausted one tells of an empty list that is made when it is asked.
+    """An exhausted one shows an empty list that is made when it is asked.
 
     Two such lists may even lie at one address.
     """

@@ -1,4 +1,4 @@
-"""Sets from outside whose elements are objects told apart by identity.
+"""Sets from outside whose elements are objects compared by identity.
 
 Asked, gone through, written, changed between calls.
 """

@@ -348,11 +348,11 @@ def test_one_cause_met_by_many_callers_is_told_once(caplog) -> None:
     compiled = framelift.compile(_made(_callers(4)), backend="eager")
     with caplog.at_level("INFO", "framelift.breaks"):
         compiled(torch.ones(2))
-    told = [row.getMessage() for row in caplog.records]
-    assert [text for text in told if "fix: " in text] == told[:1]
-    assert told[-1].endswith(f"({len(told)} times so far)") and len(told) > 4
+    reported = [row.getMessage() for row in caplog.records]
+    assert [text for text in reported if "fix: " in text] == reported[:1]
+    assert reported[-1].endswith(f"({len(reported)} times so far)") and len(reported) > 4
     (cause,) = compiled.report().breaks
-    assert cause.times == len(told) and len(cause.functions) == 6
+    assert cause.times == len(reported) and len(cause.functions) == 6
 
 
 def _local(x):

@@ -152,11 +152,11 @@ def test_a_coroutine_that_nobody_awaits_says_so_once() -> None:
     check(f, X)
     compiled = framelift.compile(forgetful, backend="eager")
     for _ in range(2):
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as reported:
             warnings.simplefilter("always")
             assert torch.equal(compiled(X), X + 1)
             gc.collect()
-        assert [str(w.message) for w in told if "never awaited" in str(w.message)] == [
+        assert [str(w.message) for w in reported if "never awaited" in str(w.message)] == [
             "coroutine '_scaled' was never awaited"
         ]
 

@@ -160,8 +160,8 @@ def test_each_cause_has_a_limit_of_its_own() -> None:
         for n in range(6):
             assert compiled(torch.zeros(1), "", "o" * n).item() == n
     assert len(graphs) == 5
-    told = [str(one.message) for one in caught if "recompile_limit" in str(one.message)]
-    assert len(told) == 2 and "because of kind" in told[0] and "because of other" in told[1]
+    reported = [str(one.message) for one in caught if "recompile_limit" in str(one.message)]
+    assert len(reported) == 2 and "because of kind" in reported[0] and "because of other" in reported[1]
     assert [(one.origin, one.old, one.new) for one in compiled.recompiles()[:2]] == [
         ("kind", "''", "'k'"),
         ("kind", "'k'", "'kk'"),

@@ -433,8 +433,12 @@ def test_a_parameter_that_is_not_given_is_named() -> None:
         function(X, targets=X)
         function(idx=X)
     assert framelift.stats()["captures"] == 4
-    told = [(one.origin, one.kind, one.new) for one in function.recompiles()]
-    assert told == [("targets", "CALL", "not given"), ("targets", "CALL", "given"), ("targets", "CALL", "not given")]
+    reported = [(one.origin, one.kind, one.new) for one in function.recompiles()]
+    assert reported == [
+        ("targets", "CALL", "not given"),
+        ("targets", "CALL", "given"),
+        ("targets", "CALL", "not given"),
+    ]
     assert all(one.reader is not None and one.reader.function == "WithTargets.forward" for one in function.recompiles())
     assert "args" not in str(function.recompiles()[0])
 

@@ -1,6 +1,6 @@
 """Optimizers.
 
-A captured step equals a plain one, step by step, and the state it makes does not make it be captured again.
+A captured step equals a plain one, step by step, and the state it makes causes no recompile.
 """
 
 from __future__ import annotations

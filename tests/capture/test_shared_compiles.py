@@ -434,7 +434,7 @@ def test_threads_that_ask_for_the_same_at_once() -> None:
     assert not wrong and backend.compiles <= 3
 
 
-# ---- what is told ----------------------------------------------------------------------------------------------------
+# ---- what is reported ------------------------------------------------------------------------------------------------
 
 
 def test_reports_and_counts_say_so() -> None:

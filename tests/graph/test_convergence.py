@@ -225,9 +225,9 @@ def test_what_a_backend_fixes_is_told_as_its_doing():
     for n in (0.5, 1.5, 2.5):
         captured(X, n)
     assert (
-        "n == 1.5" in (told := str(captured.recompiles()[-1]))
-        and "the backend relies on it" in told
-        and "recompiled for" in told
+        "n == 1.5" in (reported := str(captured.recompiles()[-1]))
+        and "the backend relies on it" in reported
+        and "recompiled for" in reported
     )
 
 

@@ -1,6 +1,6 @@
 """Numbers that change, given to what keeps them.
 
-The same object comes back, and no value of them is held for constant.
+The same object comes back, and none of their values is specialized on.
 """
 
 import collections

@@ -84,7 +84,7 @@ def test_one_capture_for_all_that_raises_alike():
 
 
 def test_functions_of_one_name():
-    """numpy's floor and Python's: which is meant is told by the function, not by its name."""
+    """numpy's floor and Python's: the function decides which is meant, not its name."""
 
     def f(x, v, w):
         return x + 1, math.floor(v), np.floor(w), math.floor(v + 1)

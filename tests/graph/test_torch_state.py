@@ -27,13 +27,13 @@ def test_kernels_of_attention(backend: str) -> None:
                 b = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return a, b, F.scaled_dot_product_attention(k, q, v)
 
-    def told(graph, examples):
+    def reported(graph, examples):
         seen.extend(node.target.__name__ for node in graph.graph.nodes if node.op == "call_function")
         return graph.forward
 
     q, k, v = torch.rand(3, 2, 2, 5, 8)
     torch.testing.assert_close(framelift.compile(f, backend=backend, fullgraph=True)(q, k, v), f(q, k, v))
-    framelift.compile(f, backend=told, fullgraph=True)(q, k, v)
+    framelift.compile(f, backend=reported, fullgraph=True)(q, k, v)
     chosen = [name for name in seen if name in ("choose_kernels", "scaled_dot_product_attention")]
     assert chosen == [
         "choose_kernels",

@@ -1,4 +1,4 @@
-"""Settled tensors are told by words of memory.
+"""Settled tensors are recognized by words of memory.
 
 Whatever changes in a tensor, in place or not, is seen as plain Python sees it.
 """

@@ -40,7 +40,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "root": (),
 }
 
-#: what a program that only reads must not hold.  A program that changes what it reads is captured anew by every call,
+#: what a program that only reads must not hold.  A program that changes what it reads is recompiled by every call,
 #: and then no stale entry can ever be used; so about half of the programs only read.
 WRITES = ("DD[", ".add_(", ".bump(", "COUNT +=", "OUT.", "CTX", "torch.rand", "dropout", "NET(")
 READING = tuple(t for t in STATEMENTS if t.startswith(("<new:", "<old:")))

@@ -103,13 +103,13 @@ def test_what_is_read_inside_is_guarded() -> None:
 
 
 def test_an_interrupt_inside_a_context_manager_is_not_told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Any] = []
-    monkeypatch.setattr("sys.unraisablehook", told.append)
+    reported: list[Any] = []
+    monkeypatch.setattr("sys.unraisablehook", reported.append)
     with pytest.raises(framelift.exc.Unsupported):
         framelift.compile(lambda x: vmap(lambda row: row + row.sum().item())(x), backend="eager", fullgraph=True)(
             torch.ones(2, 3)
         )
-    assert told == []
+    assert reported == []
 
 
 def test_a_break_inside_leaves_no_transform_open() -> None:

@@ -29,10 +29,12 @@ def test_a_recompile_is_told_in_the_users_names(caplog) -> None:
         net.scale = 3
         compiled(torch.ones(2, 4))
         compiled(torch.ones(2, 4, requires_grad=True))
-    told = [record.getMessage() for record in caplog.records]
+    reported = [record.getMessage() for record in caplog.records]
     line = Net.forward.__code__.co_firstlineno
-    assert len(told) == 3 and all(text.startswith(f"[Net.forward test_logs.py:{line}] recompiled: ") for text in told)
-    assert "targets is given, was not given" in told[0]
-    assert "self.scale is now 3, was 2" in told[1]
-    assert "idx has requires_grad True, had False" in told[2]
-    assert not any("args[" in text or "__dict__" in text or "module.py" in text for text in told)
+    assert len(reported) == 3 and all(
+        text.startswith(f"[Net.forward test_logs.py:{line}] recompiled: ") for text in reported
+    )
+    assert "targets is given, was not given" in reported[0]
+    assert "self.scale is now 3, was 2" in reported[1]
+    assert "idx has requires_grad True, had False" in reported[2]
+    assert not any("args[" in text or "__dict__" in text or "module.py" in text for text in reported)

@@ -188,14 +188,14 @@ def test_values_on_the_stack_are_called_by_their_expressions() -> None:
 
 
 def test_printing_has_a_fix_of_its_own() -> None:
-    def told(x):
+    def printing(x):
         print("here")
         return x + 1
 
-    (one,) = framelift.dry_run(told, X).breaks
+    (one,) = framelift.dry_run(printing, X).breaks
     assert "reorderable_logging_functions.add(print)" in one.fix
     with framelift.config.patch(reorderable_logging_functions={print}):
-        assert not framelift.dry_run(told, X).breaks
+        assert not framelift.dry_run(printing, X).breaks
 
 
 def test_calls_beyond_the_limit_are_told() -> None:

@@ -151,9 +151,9 @@ def test_errors_are_those_of_plain_python() -> None:
 
     for container in (1, object(), [1], "a"):
         assert framelift.compile(f, backend="eager")(torch.ones(1), container)[1] == f(torch.ones(1), container)[1]
-    with pytest.raises(TypeError, match="is not iterable") as told:
+    with pytest.raises(TypeError, match="is not iterable") as reported:
         framelift.compile(raises, backend="eager")(torch.ones(1), 3)
-    assert told.traceback[-1].lineno == raises.__code__.co_firstlineno
+    assert reported.traceback[-1].lineno == raises.__code__.co_firstlineno
 
 
 def test_a_break_behind_it() -> None:

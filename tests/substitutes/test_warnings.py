@@ -1,4 +1,4 @@
-"""warnings.warn inside captured code: ignored, recorded and raised ones are followed, all others are told outside."""
+"""warnings.warn inside captured code: ignored, recorded and raised ones are followed, all others are given outside."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ def entry(run: Any, *guards: Guard, inputs: Any = (), externals: Any = ()) -> An
 
 
 def seen_locals(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """What a miss is told: the bound locals, or the text of CPython's own TypeError."""
-    told: list[Any] = []
+    """What a miss is given: the bound locals, or the text of CPython's own TypeError."""
+    reported: list[Any] = []
 
     def miss(compiled: Any, locals_: tuple[Any, ...]) -> bool:
-        told.append(locals_)
+        reported.append(locals_)
         compiled.entries.insert(0, entry(lambda inputs, externals: None))
         return True
 
@@ -43,9 +43,9 @@ def seen_locals(function: Any, *args: Any, **kwargs: Any) -> Any:
     try:
         compiled(*args, **kwargs)
     except TypeError as error:
-        assert not told
+        assert not reported
         return str(error)
-    return told[0]
+    return reported[0]
 
 
 # ---- binding --------------------------------------------------------------------------------------------------------
@@ -162,15 +162,15 @@ def test_binding_of_random_signatures(
 def test_defaults_are_read_at_every_call() -> None:
     def function(a: Any = 1, *, k: Any = 2) -> None: ...
 
-    told: list[Any] = []
-    compiled = _core.Compiled(function, lambda c, locals_: told.append(locals_))
+    reported: list[Any] = []
+    compiled = _core.Compiled(function, lambda c, locals_: reported.append(locals_))
     compiled()
     function.__defaults__, function.__kwdefaults__ = (3,), {"k": 4}
     compiled()
     function.__defaults__ = None
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'a'"):
         compiled()
-    assert told == [(1, 2, function), (3, 4, function)]  # a nested function is handed over with them
+    assert reported == [(1, 2, function), (3, 4, function)]  # a nested function is handed over with them
 
 
 def test_many_parameters_and_keyword_names_that_are_not_interned() -> None:

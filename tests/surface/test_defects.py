@@ -1,4 +1,4 @@
-"""A defect of framelift itself: told once with a file, plain Python afterwards; an error with config.strict."""
+"""A defect of framelift itself: reported once with a file, eager afterwards; an error with config.strict."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_rehearsal_that_raises_alone_is_told_of(monkeypatch, fullgraph) -> Non
         ):
             assert torch.equal(compiled(X), X + 2)
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # told once
+            warnings.simplefilter("error")  # reported once
             assert torch.equal(compiled(X), X + 2)
     with framelift.config.patch(strict=True), pytest.raises(framelift.exc.InternalError, match="pop from empty list"):
         compiled(X)

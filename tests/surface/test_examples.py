@@ -15,7 +15,7 @@ import pytest
 import framelift
 
 _FLAGS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL | doctest.NORMALIZE_WHITESPACE
-#: names whose meaning is a value, told in the documentation of what holds them
+#: names whose meaning is a value, documented with what holds them
 _VALUES = {"counters"}
 
 

@@ -448,11 +448,11 @@ def test_hooks_on_saved_tensors_forbidden_inside():
             return x.exp() * x
 
     fast = compiled(f, fullgraph=True)
-    told = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
+    reported = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
     for around in (None, "outer"):
         if around:
             torch._C._autograd._saved_tensors_hooks_disable(around)
         try:
-            assert torch.equal(fast(torch.ones(2)), f(torch.ones(2))) and told() == around
+            assert torch.equal(fast(torch.ones(2)), f(torch.ones(2))) and reported() == around
         finally:
             torch._C._autograd._saved_tensors_hooks_enable()

@@ -273,8 +273,11 @@ def test_export_names_the_line_that_forced_a_constant(module, text, strict):
         framelift.export(
             module, (torch.ones(4, 3),), dynamic_shapes={"rows": {0: torch.export.Dim("rows")}}, strict=strict
         )
-    told = str(caught.value)
-    assert "rows.size()[0]" in told and f"{__file__}:{_line(module, text)} in {type(module).__name__}.forward" in told
+    reported = str(caught.value)
+    assert (
+        "rows.size()[0]" in reported
+        and f"{__file__}:{_line(module, text)} in {type(module).__name__}.forward" in reported
+    )
 
 
 def test_a_modules_parameters_are_told_by_their_names():

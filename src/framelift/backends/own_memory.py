@@ -53,7 +53,9 @@ class OwnMemory(_Pass):
         output.args = (type(output.args[0])(returned),)
 
     def uuid(self) -> str:
-        """A part of Inductor's key of compiled graphs: without framelift kernels differ (raising_kernels.py)."""
+        """A part of the key under which Inductor keeps compiled graphs: those compiled without framelift have other
+        kernels (raising_kernels.py).
+        """
         return "framelift own memory 2, raising kernels 1"
 
 

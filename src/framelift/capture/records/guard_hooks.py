@@ -61,7 +61,7 @@ class Hooks:
         return guards
 
     def failed(self, why: str, code: Any) -> None:
-        """Tell of a guard failure.  What the hook raises is logged: it must not end the program."""
+        """Report a guard failure.  What the hook raises is logged: it must not end the program."""
         if self.guard_fail_fn is not None and why:
             try:
                 self.guard_fail_fn(GuardFail(why, code))

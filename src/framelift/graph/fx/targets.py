@@ -204,7 +204,7 @@ _pinned_targets: dict[int, Target] = {}
 def _pinned(func: Any, target: Target) -> Target:
     """A target that is the callable itself, whatever is there under its name.
 
-    To a mode it would tell of itself by its name, so it tells none.
+    A mode would see it by its name, so it has none.
     """
     found = _pinned_targets.get(id(func))
     if found is None:

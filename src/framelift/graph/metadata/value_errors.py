@@ -1,5 +1,5 @@
 """A fact of torch (seen in 2.11 to 2.13): what asks a tensor without data for its value gets a RuntimeError of no class
-of its own, told apart from others by its text.
+of its own, known by its text alone.
 """
 
 from __future__ import annotations
