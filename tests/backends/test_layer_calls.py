@@ -13,6 +13,8 @@ import framelift
 from framelift import config
 from framelift.backends import builtin, layer_calls
 
+boxed = builtin.boxed
+
 
 class Block(nn.Module):
     """A layer whose backward needs its result."""
@@ -115,6 +117,27 @@ def test_a_layer_returns_each_tensor_once(run, dynamic, monkeypatch):
     if run is masked:  # what all layers share is kept once
         kept = [one for one in graphs[0][1].graph.output_node().args[0] if one.op != "placeholder"]
         assert [tuple(one.meta["val"].shape) for one in kept].count((8, 8)) == 1
+
+
+def test_what_all_layers_materialize_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = graphs_for_inductor(monkeypatch)
+    monkeypatch.setattr(builtin, "boxed", lambda module, _: post_grad(module))
+    model = Layers(masked)
+
+    def post_grad(module: torch.fx.GraphModule) -> Any:
+        layer_calls.separate_results(module.graph)
+        return boxed(module, None)
+
+    with config.patch(repeated_layers="auto"), torch.no_grad():
+        x = torch.randn(16, 8)
+        torch.testing.assert_close(framelift.compile(model)(x), model(x))
+    ((_, graph_module),) = graphs
+    (layer,) = layers_of(graph_module)
+    assert all(one.users for one in layer.graph.find_nodes(op="placeholder"))
+    inside = {str(node.target) for node in layer.graph.nodes}
+    assert "aten.where.self" not in inside and graph_module.graph.find_nodes(
+        op="call_function", target=torch.ops.aten.where.self
+    )
 
 
 def test_layers_stay_as_they_are_beside_passes_of_a_user(monkeypatch):

@@ -4,7 +4,8 @@ To run a layer backward, torch's partitioner lets its forward return what the ba
 results a second time, and views of both.  Inductor takes each of them for a tensor of its own, and overwrites one of
 them where nobody reads *that* one any more.  Gradients were wrong.  So here a layer returns each tensor once, and
 nothing that it was given; the graph around it makes the views.  What is computed from inputs that all calls share, and
-is kept for the backward, moves out of the layer: it is computed and kept once, as in a graph without folded layers.
+is kept for the backward or needs memory of its own in any case, moves out of the layer: it is computed and kept once,
+as in a graph without folded layers.
 
 Inductor also takes the places of inputs that the backward may overwrite for those of each layer's backward:
 `functorch_settings` turns that off.
@@ -13,6 +14,7 @@ Inductor also takes the places of inputs that the backward may overwrite for tho
 from __future__ import annotations
 
 import collections
+import itertools
 import operator
 from collections.abc import Iterable
 from typing import Any
@@ -35,13 +37,13 @@ class SeparateResults(custom_graph_pass.CustomGraphPass):
     """For the joint graph of forward and backward, before it is partitioned."""
 
     def __call__(self, graph: Graph) -> None:
-        separate_results(graph, moves_out=True)
+        separate_results(graph, is_joint=True)
 
     def uuid(self) -> str:
-        return "framelift separate results 1"
+        return "framelift separate results 2"
 
 
-def separate_results(graph: Graph, moves_out: bool = False) -> None:
+def separate_results(graph: Graph, is_joint: bool = False) -> None:
     """Let the layers of a graph return each tensor once, and nothing that they are given."""
     module = graph.owning_module
     calls: dict[str, list[Node]] = collections.defaultdict(list)
@@ -49,10 +51,12 @@ def separate_results(graph: Graph, moves_out: bool = False) -> None:
         calls[node.args[0].target].append(node)
     for name, found in calls.items():
         layer = module.get_submodule(name)
-        changed = moves_out and _move_out(graph, layer, found)
+        changed = len(found) > 1 and _move_out(graph, layer, found)
         if _return_once(graph, layer, found) or changed:
             layer.graph.eliminate_dead_code()
             layer.recompile()
+        if not is_joint:  # the partitioner knows which inputs the layer has
+            _drop_unread(layer, found)
     if calls:
         graph.lint()
         module.recompile()
@@ -157,15 +161,16 @@ def _rebuilt(graph: Graph, node: Node, known: dict[Node, Node], meta: dict[str, 
 
 
 def _move_out(graph: Graph, layer: GraphModule, calls: list[Node]) -> bool:
-    """Compute what a layer returns of inputs that all calls share before the first call."""
+    """Compute what a layer returns, or materializes, of inputs that all calls share before the first call."""
     given = layer.graph.find_nodes(op="placeholder")
     shared = {
         one: operands[0] for one, *operands in zip(given, *(call.args[2:] for call in calls)) if len({*operands}) == 1
     }
     moved = False
-    for result in _roots(layer.graph.output_node().args[0]):
+    wanted = dict.fromkeys((*_roots(layer.graph.output_node().args[0]), *_roots(_read_by_kernels(layer.graph, shared))))
+    for result in wanted:
         behind = _all_behind(result)
-        if len(calls) < 2 or not behind & shared.keys() or not all(_may_move(one, shared) for one in behind):
+        if not behind & shared.keys() or not all(_may_move(one, shared) for one in behind):
             continue
         with graph.inserting_before(calls[0]):
             outside = _rebuilt(graph, result, dict(shared), _meta_of_forward(calls[0]))
@@ -180,6 +185,42 @@ def _move_out(graph: Graph, layer: GraphModule, calls: list[Node]) -> bool:
                 call.meta["eager_input_vals"] = ((*args, outside.meta["val"]), kwargs)
         moved = True
     return moved
+
+
+def _read_by_kernels(graph: Graph, shared: dict[Node, Any]) -> list[Node]:
+    """Values that may move and are read by an operation that no compiler fuses with them (matrix products, attention):
+    they have memory of their own in any case.
+    """
+    movable: set[Node] = set()
+    found = []
+    for node in graph.nodes:
+        if _may_move(node, shared) and movable.issuperset(node.all_input_nodes):
+            movable.add(node)
+        elif node.op == "call_function" and not _is_fused(node):
+            found += [one for one in node.all_input_nodes if one in movable]
+    return found
+
+
+def _is_fused(node: Node) -> bool:
+    target = node.target
+    return not isinstance(target, torch._ops.OpOverload) or torch.Tag.pointwise in target.tags or target.is_view
+
+
+def _drop_unread(layer: GraphModule, calls: list[Node]) -> None:
+    """Give the layer only what it reads."""
+    given = layer.graph.find_nodes(op="placeholder")
+    read = [bool(one.users) for one in given]
+    if all(read):
+        return
+    for call in calls:
+        call.args = (*call.args[:2], *itertools.compress(call.args[2:], read))
+        if "eager_input_vals" in call.meta:
+            args, kwargs = call.meta["eager_input_vals"]
+            call.meta["eager_input_vals"] = ((*args[:2], *itertools.compress(args[2:], read)), kwargs)
+    for one, is_read in zip(given, read):
+        if not is_read:
+            layer.graph.erase_node(one)
+    layer.recompile()
 
 
 def _roots(returned: Iterable[Any]) -> list[Node]:
