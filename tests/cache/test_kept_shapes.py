@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,18 @@ def eagerly(x: torch.Tensor) -> torch.Tensor:
     return x * x.shape[0]
 
 
+def scaled(x: torch.Tensor, f: float) -> Any:
+    return x * f + x.shape[0], f * 2
+
+
+def calculated(x: torch.Tensor, f: float) -> torch.Tensor:
+    return x * (f * 2 + 1) + math.sqrt(f)
+
+
+def compared(x: torch.Tensor, f: float) -> torch.Tensor:
+    return x * f if f > 0.5 else x.add(x, alpha=f)
+
+
 def sized(*sizes: int) -> torch.Tensor:
     return torch.arange(float(torch.Size(sizes).numel())).reshape(sizes)
 
@@ -71,6 +84,9 @@ CALLS: dict[Callable[..., Any], list[Any]] = {
     equal_sizes: [(sized(3), sized(3)), (sized(4), sized(4)), (sized(5), sized(6)), (sized(6), sized(5))],
     strided: [(sized(3, 4),), (sized(5, 4),), (sized(5, 6),), (sized(6, 5).t(),)],
     eagerly: [(sized(3),), (sized(4),), (sized(7),), (sized(8),)],
+    scaled: [(sized(3), 0.5), (sized(3), 0.25), (sized(3), 0.75), (sized(4), 0.5), (sized(5), -0.0)],
+    calculated: [(sized(3), 0.5), (sized(3), 0.25), (sized(3), 0.75)],
+    compared: [(sized(3), 0.75), (sized(3), 0.25), (sized(3), 0.875), (sized(3), 0.125)],
 }
 
 
@@ -115,6 +131,21 @@ def test_a_number_that_is_none_any_more() -> None:
     run(branching, CALLS[branching][:2])
     assert run(branching, [(sized(2), 9)]) == (0, 1)
     assert run(branching, [(sized(2), 9.0)]) == (1, 0)
+
+
+def test_other_floats_than_those_of_the_first_process() -> None:
+    run(compared, CALLS[compared])
+    assert run(compared, [(sized(3), 0.5625)]) == (0, 1)
+    assert run(compared, [(sized(3), 0.0625)]) == (0, 1)
+    for odd in (math.inf, -math.inf, math.nan, 0.0, -0.0, 1e308, 5e-324):
+        run(compared, [(sized(3), odd)])  # equal to eager mode
+    assert run(compared, [(sized(3), 2)])[1] == 0
+
+
+def test_what_changed_in_the_first_process_is_symbolic_in_the_second() -> None:
+    run(scaled, [(sized(3), 0.5), (sized(3), 0.25)])
+    doubled = [(sized(3).double(), 0.5), (sized(3).double(), 0.25)]
+    assert run(scaled, [(sized(3), 0.75), *doubled]) == (1, 1)  # one more capture, for all floats
 
 
 def test_expressions() -> None:

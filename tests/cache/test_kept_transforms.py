@@ -81,7 +81,37 @@ def kinds(x: torch.Tensor) -> Any:
     return x * SCALE if type([]) in KINDS else x
 
 
-OBJECTS = {function.__name__: function for function in (lists, fields, arrays, handled, called_back, kinds)}
+class noted(property):
+    """A property with something more."""
+
+    note = 1
+
+
+class Holder:
+    @noted
+    def value(self) -> int:
+        return SCALE
+
+
+HOLDER = Holder()
+
+
+def properties(x: torch.Tensor) -> Any:
+    return x * HOLDER.value
+
+
+def distributed(x: torch.Tensor) -> Any:
+    return torch.distributions.LogNormal(x, SCALE).log_prob(x.exp())
+
+
+def detected(x: torch.Tensor) -> Any:
+    return torch.nn.modules.transformer._detect_is_causal_mask(None, None, 3), x * SCALE
+
+
+OBJECTS = {
+    function.__name__: function
+    for function in (lists, fields, arrays, handled, called_back, kinds, properties, distributed, detected)
+}
 
 
 @pytest.mark.parametrize("name", [*TRANSFORMS, *OBJECTS])

@@ -43,7 +43,7 @@ _GLOBALS = "*"  # the path of a module's globals
 _IN_TYPES = {cls: name for name, cls in vars(types).items() if is_a(cls, type) and module_of(cls) == "builtins"}
 _UNNAMED = "classes without a name"
 #: framelift's class that passes for numpy's: it hides its module
-_OWN = {Array: (as_tensor.__module__, "Array")}
+_OWN: dict[type, tuple[str, str]] = {Array: (as_tensor.__module__, "Array")}
 _CLASSES = {
     qualname_of(type(one)): type(one)
     for one in (
@@ -126,7 +126,7 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
         yield ("sys", "modules") if obj is sys.modules else (space_name(obj), _GLOBALS)
     elif is_a(obj, type):
         yield module_of(obj), qualname_of(obj)
-        yield _OWN.get(obj, (None, None))
+        yield _OWN.get(obj, ("", ""))
         yield "types", _IN_TYPES.get(obj)
         yield _UNNAMED, qualname_of(obj)
     elif type(obj) is types.FunctionType:

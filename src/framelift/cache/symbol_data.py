@@ -8,6 +8,7 @@ one knew, and the backend is given the graph with it.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,7 +17,8 @@ from .. import _core
 from .._core import is_a
 from ..graph.metadata.facts import Facts, SymbolicFacts, intern_facts, symbolic_facts
 from ..graph.symbols.environment import Symbols
-from ..graph.symbols.meanings import Created, FromNumber, FromSize
+from ..graph.symbols.meanings import Calculation, Created, FromNumber, FromSize
+from ..graph.symbols.numbers import Float
 from ..graph.symbols.relations import Preamble
 from ..vocabulary.origins import Origin
 from ..vocabulary.outside_exceptions import raise_outside
@@ -72,8 +74,8 @@ def symbols_data(
     """The symbols of a capture with a graph; raises `NotKept`.  `tensors` are those that the lines before the graph
     take, `facts` those of the tensors outside, by id.
     """
-    if symbols.floats or symbols.scalars or symbols.drawn_tensors:
-        raise NotKept("floats, or numbers of numpy's, are symbolic")
+    if symbols.scalars or symbols.drawn_tensors:
+        raise NotKept("numbers of numpy's are symbolic")
     created = []
     for row in symbols.created:
         meaning = symbols.meanings.get(row.name)
@@ -87,18 +89,47 @@ def symbols_data(
     if symbols.env.deferred_runtime_asserts:
         raise NotKept("the graph checks what it computes")
     known = {row.name for row in symbols.created}
-    if not all(str(symbol) in known for symbol in symbols.env.var_to_range):
-        raise NotKept("a number is symbolic that only the graph knows")
-    arguments = finished.arguments or []
-    if not all(is_a(one, torch.Tensor) or type(one) is str for one in arguments):
-        raise NotKept("a calculated number is an input of the graph")
+    for symbol in symbols.env.var_to_range:
+        if str(symbol) not in known and not _is_of_float(symbols, str(symbol)):
+            raise NotKept("a number is symbolic that only the graph knows")
+    if not all(str(symbol) in known for guard in symbols.env.guards for symbol in guard.expr.free_symbols):
+        raise NotKept("torch relies on the value of a float")
     return {
         "created": created,
+        "floats": _floats_data(writer, symbols),
         "relations": [expression_data(guard.expr) for guard in symbols.env.guards],
-        "arguments": [one if type(one) is str else _index(tensors, one) for one in arguments],
+        "arguments": [_argument_data(tensors, one) for one in finished.arguments or ()],
         "inputs": [_index(tensors, one) for one in finished.inputs],
         "facts": [facts_data(facts[id(one)]) for one in tensors],
     }
+
+
+def _is_of_float(symbols: Symbols, name: str) -> bool:
+    """Whether a symbol is torch's for one of our floats: it is made again where the graph is compiled."""
+    meaning = symbols.meanings.get(name)
+    return type(meaning) is Calculation and meaning.is_alias and type(meaning.args[0]) is Float
+
+
+def _floats_data(writer: Writer, symbols: Symbols) -> list[Any]:
+    """[name, origin] of the floats outside.  Those that are calculated from them are so in the graph, and in the lines
+    before it.
+    """
+    rows = []
+    for name, number in symbols.floats.items():
+        meaning = symbols.meanings[name]
+        if type(meaning) is FromNumber and is_a(meaning.place, Origin):
+            rows.append([name, writer.origin(meaning.place)])
+        elif type(meaning) is not Calculation or number.hint is None:
+            raise NotKept("a number is symbolic that is calculated or drawn", name)
+    return rows
+
+
+def _argument_data(tensors: list[Any], argument: Any) -> Any:
+    if type(argument) is Float:
+        return ["float", argument.name]
+    if type(argument) is not str and not is_a(argument, torch.Tensor):
+        raise NotKept("a calculated number is an input of the graph")
+    return argument if type(argument) is str else _index(tensors, argument)
 
 
 def _index(tensors: list[Any], tensor: Any) -> int:
@@ -121,7 +152,9 @@ class Numbers:
         if self._by_name.keys() != {row[0] for row in data["created"]}:
             raise NotMine("a size is 0 or 1, or symbols have other names")
         self._ask(data["relations"])
-        self.arguments = [one if type(one) is str else tensors[one] for one in data["arguments"]]
+        for name, place in data["floats"]:
+            self._float(reader, name, place)
+        self.arguments = [self._argument(one) for one in data["arguments"]]
         self.inputs = [tensors[one] for one in data["inputs"]]
         self._facts = {id(one): facts_from(row, self) for one, row in zip(tensors, data["facts"], strict=True)}
         self.asked = len(env.guards)
@@ -136,6 +169,17 @@ class Numbers:
         tensor = self.tensors[index]
         read = _core.tensor_size if what == "size" else _core.tensor_stride
         return int(read(tensor, dim)), FromSize(tensor, dim, what)
+
+    def _float(self, reader: Reader, name: str, place: int) -> None:
+        value = reader.fetch(place)
+        if type(value) is not float or not math.isfinite(value):
+            raise NotMine(f"{reader.origin(place)} is no finite float")
+        self.symbols.create_float(name, value, FromNumber(reader.origin(place)))
+
+    def _argument(self, data: Any) -> Any:
+        if type(data) is list:
+            return self.symbols.floats[data[1]]
+        return data if type(data) is str else self.tensors[data]
 
     def _ask(self, relations: list[Any]) -> None:
         env = self.symbols.env

@@ -313,12 +313,12 @@ class Driver:
         if keeper is not None:
             found = keeper.load(function, moment.state, info, backend)
             if found is not None:
-                seen.learn_guards(found[1])
+                seen.learn_loaded(found.guards, found.numbers)
                 if info.interim is not None:
                     info.interim.seen = seen.copy()
                 if info.stop is not None:
                     self._log_break(info)
-                return found[0], info
+                return found.entry, info
         if is_kept:
             return None, info
         made = attempt(

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .attempts import Attempted
     from .records.guard_hooks import Hooks
 
-__all__ = ["Bound", "DoesNotHold", "Keeper", "bound_to", "entry_of", "keeper_for"]
+__all__ = ["Bound", "DoesNotHold", "Keeper", "Loaded", "bound_to", "entry_of", "keeper_for"]
 
 
 #: reasons why a frame runs eagerly that are about a backend, or about this moment
@@ -79,6 +79,14 @@ def keeper_for(
     if options is not None and options.freezing:  # the graph holds tensors
         return None
     return Keeper(key_of(function.__code__, backend.name, *asked), locals_, _core.set_walks())
+
+
+class Loaded(NamedTuple):
+    """An entry that was made of a record, its guards, and the places of the numbers that are symbolic in it."""
+
+    entry: Any
+    guards: list[Guard]
+    numbers: list[Origin]
 
 
 class Bound(NamedTuple):
@@ -121,8 +129,8 @@ def entry_of(
     info: Capture,
     backend: Backend,
     checked: bool = True,
-) -> tuple[Any, list[Guard]]:
-    """The entry of a record for one call of `function`, and its guards; raises `NotMine`.  `checked`: if all hold."""
+) -> Loaded:
+    """The entry of a record, for one call of `function`; raises `NotMine`.  `checked`: only where all guards hold."""
     with info.phase("load"), no_collections():
         bound = bound_to(record, function, locals_, state, checked)
         kept = rest_of(record, bound.reader)
@@ -135,7 +143,8 @@ def entry_of(
     info.in_handler = kept.rest["in_handler"]
     put_break(info, kept.rest["stop"])
     info.places = bound.guards.inputs, bound.guards.externals
-    return _core.Entry(bound.program, run, info, replayable=info.replayable), bound.guards.guards
+    numbers = kept.lines.places if kept.lines is not None else []
+    return Loaded(_core.Entry(bound.program, run, info, replayable=info.replayable), bound.guards.guards, numbers)
 
 
 class Keeper:
@@ -146,16 +155,12 @@ class Keeper:
     def __init__(self, key: str, locals_: tuple[Any, ...], walks: int, recorded: bool = False) -> None:
         self.key, self.locals, self.walks, self.recorded = key, locals_, walks, recorded
 
-    def load(
-        self, function: types.FunctionType, state: Any, info: Capture, backend: Backend
-    ) -> tuple[Any, list[Guard]] | None:
-        """The entry of a kept capture that is for this call, and its guards."""
+    def load(self, function: types.FunctionType, state: Any, info: Capture, backend: Backend) -> Loaded | None:
+        """The entry of a kept capture that is for this call."""
         with no_collections():  # of what is read, nothing is garbage
             return self._load(function, state, info, backend)
 
-    def _load(
-        self, function: types.FunctionType, state: Any, info: Capture, backend: Backend
-    ) -> tuple[Any, list[Guard]] | None:
+    def _load(self, function: types.FunctionType, state: Any, info: Capture, backend: Backend) -> Loaded | None:
         for path, record in store.records(self.key) if not self.recorded else ():
             try:
                 if is_for_other_sizes(record, self.locals):

@@ -63,9 +63,11 @@ class Learned:
                 self.values[place] = KeysSeen("", True)
         self._learn_guards(world.guards)
 
-    def learn_guards(self, guards: Iterable[Guard]) -> None:
-        """The same for a capture that was kept on disk."""
+    def learn_loaded(self, guards: Iterable[Guard], numbers: Iterable[Origin]) -> None:
+        """The same for a capture that was kept on disk; `numbers` are symbolic in it."""
         self.captures += 1
+        for origin in numbers:
+            self.changing[str(origin)] = True
         self._learn_guards(guards)
 
     def _learn_guards(self, guards: Iterable[Guard]) -> None:

@@ -106,7 +106,7 @@ class Loader(Driver):
             info.backend, info.resumed = self.backend.name, resumed_from(self.breaks, code)
             backend = self._backend(captured)
             try:
-                entry, _ = entry_of(captured.record, function, locals_, moment.state, info, backend, self.is_checked)
+                made = entry_of(captured.record, function, locals_, moment.state, info, backend, self.is_checked)
             except NotMine as miss:
                 misses.append(miss)
                 continue
@@ -116,7 +116,7 @@ class Loader(Driver):
                     f"a capture of {code.co_qualname} cannot be read: {type(error).__name__}: {error}"
                 ) from error
             info.record = captured.record
-            return entry, info
+            return made.entry, info
         sentence = _nearest(misses, self._asked, function, locals_)
         if root:
             raise self.refusal(sentence)

@@ -206,6 +206,12 @@ class Symbols:
         self.meanings[str(symbol)] = meaning
         self.created.append(row)
 
+    def create_float(self, name: str, value: float, meaning: Any) -> Float:
+        """A float as it was made in another rehearsal."""
+        self.meanings[name] = meaning
+        made = self.floats[name] = Float(self, name, value, None, ())
+        return made
+
     def number(self, value: Any, place: Any, words: str) -> Any:
         """A symbolic number for the plain `value` found at `place`."""
         if type(value) is float:

@@ -109,16 +109,17 @@ def _detect_is_causal(session: Session, callable_: Any, args: tuple[Any, ...], k
         ):
             with torch._C.DisableTorchFunction():
                 return callable_(value.external, None, size)
-    return _core.captured(_detect, args, kwargs)
+    return _core.captured(_detect_is_causal_mask, args, kwargs)
 
 
 # its own code is this substitute's
-_detect = types.FunctionType(
+_detect_is_causal_mask = types.FunctionType(
     torch.nn.modules.transformer._detect_is_causal_mask.__code__.replace(co_name="_detect_is_causal_mask "),
     vars(torch.nn.modules.transformer),
     "_detect_is_causal_mask",
     (None, None),
 )
+_detect_is_causal_mask.__module__ = __name__  # where it is found by its name
 
 
 @substitute(torch._ops.OpOverloadPacket.__getattr__)
