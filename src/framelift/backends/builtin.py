@@ -15,7 +15,7 @@ from torch.fx.graph_module import GraphModule
 
 from .. import _core, config
 from ..graph.state.torch_state import SavedState
-from ..graph.symbols.environment import source_called
+from ..graph.symbols.symbol_sources import source_called
 from ..vocabulary.log import topic
 from . import warm_start
 from .disk_caches import accepted_by_caches

@@ -111,26 +111,20 @@ def _add(self: torch.Tensor, other: Any, alpha: Any = 1) -> Any:
             return NotImplemented
         # AOTAutograd would forget what it is multiplied by
         return _computed(lambda a: a + _scalar(other, a, a.dtype) * alpha, self)
-    return (
-        _computed(lambda a, b: a + b * _factor(alpha, self, other), self, other)
-        if _of_floats(self, other)
-        else NotImplemented
-    )
+    if _of_floats(self, other):
+        return _computed(lambda a, b: a + b * _factor(alpha, self, other), self, other)
+    return NotImplemented
 
 
 @_row(aten.sub.Tensor, aten.sub.Scalar)
 def _sub(self: torch.Tensor, other: Any, alpha: Any = 1) -> Any:
     if not isinstance(other, torch.Tensor):
-        return (
-            NotImplemented
-            if _is_one(alpha) or not _of_floats(self)
-            else _computed(lambda a: a - _scalar(other, a, a.dtype) * alpha, self)
-        )
-    return (
-        _computed(lambda a, b: a - b * _factor(alpha, self, other), self, other)
-        if _of_floats(self, other)
-        else NotImplemented
-    )
+        if _is_one(alpha) or not _of_floats(self):
+            return NotImplemented
+        return _computed(lambda a: a - _scalar(other, a, a.dtype) * alpha, self)
+    if _of_floats(self, other):
+        return _computed(lambda a, b: a - b * _factor(alpha, self, other), self, other)
+    return NotImplemented
 
 
 @_row(aten.rsub.Tensor, aten.rsub.Scalar)
@@ -159,20 +153,16 @@ def _div_mode(self: torch.Tensor, other: Any, *, rounding_mode: str | None) -> t
 
 @_row(aten.addcmul.default)
 def _addcmul(self: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: Any = 1) -> Any:
-    return (
-        _computed(lambda a, b, c: a + b * value * c, self, first, second)
-        if _of_floats(self, first, second)
-        else NotImplemented
-    )
+    if _of_floats(self, first, second):
+        return _computed(lambda a, b, c: a + b * value * c, self, first, second)
+    return NotImplemented
 
 
 @_row(aten.addcdiv.default)
 def _addcdiv(self: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: Any = 1) -> Any:
-    return (
-        _computed(lambda a, b, c: a + b * value / c, self, first, second)
-        if _of_floats(self, first, second)
-        else NotImplemented
-    )
+    if _of_floats(self, first, second):
+        return _computed(lambda a, b, c: a + b * value / c, self, first, second)
+    return NotImplemented
 
 
 @_row(aten.lerp.Scalar)

@@ -383,11 +383,9 @@ def _slice(world: World, value: slice, origin: Origin) -> Any:
 
 @rule(frozenset)
 def _frozenset(world: World, value: frozenset[Any], origin: Origin) -> Any:
-    return (
-        frozen(world, value, origin)
-        if is_leaf(value) and not holds_nan(value)
-        else import_container(world, value, origin, let_in)
-    )
+    if is_leaf(value) and not holds_nan(value):
+        return frozen(world, value, origin)
+    return import_container(world, value, origin, let_in)
 
 
 @rule(types.MethodType)

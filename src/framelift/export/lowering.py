@@ -58,11 +58,9 @@ class Lowered:
 def _lowering(pre_dispatch: bool) -> Callable[..., Any]:
     from torch.export import _trace
 
-    return (
-        _trace._export_to_aten_ir_make_fx
-        if pre_dispatch
-        else functools.partial(_trace._export_to_aten_ir, pre_dispatch=False)
-    )
+    if pre_dispatch:
+        return _trace._export_to_aten_ir_make_fx
+    return functools.partial(_trace._export_to_aten_ir, pre_dispatch=False)
 
 
 def lower_captured(captured: Captured, call: Call, fakes: Fakes, pre_dispatch: bool) -> Lowered:

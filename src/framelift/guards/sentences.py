@@ -80,11 +80,9 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _check(old: tuple[Any, str], now: Any) -> str:
-    return (
-        f"is now {_show(now)}, was {old[1].removeprefix('is ')}"
-        if _is_scalar(now)
-        else f"no longer satisfies: {old[1]}"
-    )
+    if _is_scalar(now):
+        return f"is now {_show(now)}, was {old[1].removeprefix('is ')}"
+    return f"no longer satisfies: {old[1]}"
 
 
 def _type(old: Any, now: Any) -> str:
@@ -152,11 +150,9 @@ def _dunders(old: tuple[int, list[str]], now: Any) -> str:
     changed = sorted({n for n, _ in pairs} ^ set(old[1]))
     if changed:
         return f"gained or lost special methods: {', '.join(changed)}"
-    return (
-        "has other base classes than before"
-        if len(mro) != old[0]
-        else "has other special methods or base classes than before"
-    )
+    if len(mro) != old[0]:
+        return "has other base classes than before"
+    return "has other special methods or base classes than before"
 
 
 #: kind -> what happened, from what was remembered and the value now

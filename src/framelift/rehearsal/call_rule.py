@@ -193,11 +193,9 @@ def _calls_its_class_attribute(callable_: Any) -> Any:
         and not lookup.is_c_callable(method)
         and type(method) not in (types.FunctionType, classmethod, staticmethod)
     )
-    return (
-        True
-        if not_a_function and (type(method) is property or _core.type_lookup(type(method), "__get__", None) is None)
-        else None
-    )
+    if not_a_function and (type(method) is property or _core.type_lookup(type(method), "__get__", None) is None):
+        return True
+    return None
 
 
 def _metaclass(callable_: Any) -> Any:

@@ -107,11 +107,9 @@ def _breaks(report: Report) -> Iterator[Line]:
 def cost(one: Break) -> str:
     """What a break costs, in words."""
     text = f"splits {_count(one.graphs, 'graph')} in {_count(len(one.functions), 'function')}"
-    return (
-        f"{text}; {_count(one.extra, 'further capture')} because of it, {one.seconds * 1e3:.1f} ms"
-        if one.extra
-        else text
-    )
+    if one.extra:
+        return f"{text}; {_count(one.extra, 'further capture')} because of it, {one.seconds * 1e3:.1f} ms"
+    return text
 
 
 def _recompiles(report: Report) -> Iterator[Line]:

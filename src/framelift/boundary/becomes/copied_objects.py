@@ -70,11 +70,9 @@ CHAIN: dict[str, Any] = {"__cause__": BaseException.__cause__, "__context__": Ba
 def exception_fields(kind: type) -> dict[str, Any] | None:
     """The descriptors of a built-in exception's own fields; None where it holds more than is known."""
     known = next(k for k in mro_of(kind) if k in EXCEPTION_FIELDS)
-    return (
-        {name: vars(known)[name] for name in EXCEPTION_FIELDS[known]}
-        if basicsize_of(kind) == known.__basicsize__
-        else None
-    )
+    if basicsize_of(kind) == known.__basicsize__:
+        return {name: vars(known)[name] for name in EXCEPTION_FIELDS[known]}
+    return None
 
 
 def was_raised_inside(error: BaseException) -> bool:

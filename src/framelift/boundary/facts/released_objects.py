@@ -95,13 +95,11 @@ def _at(owner: Any, key: Any) -> Iterable[Any]:
         return [type.__dict__["__dict__"].__get__(owner).get(key)]
     table = owner if type(owner) is dict else own_dict(owner) if is_a(key, str) else None
     if table is not None and (is_leaf(key) or is_constant(key)):
-        return (
-            [table[key]]
-            if key in table
-            else []
-            if table is owner or not hasattr(type(owner), str(key))
-            else gc.get_referents(owner)
-        )
+        if key in table:
+            return [table[key]]
+        if table is owner or not hasattr(type(owner), str(key)):
+            return []
+        return gc.get_referents(owner)
     return gc.get_referents(owner)
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._guards import Source
 from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import (
     DimDynamic,
@@ -38,43 +37,14 @@ from ..metadata.facts import Facts, symbolic_facts
 from . import torch_sums  # noqa: F401  (torch adds by what is a sum now)
 from .declared_sizes import check_declared, constraint, relies_on_one, span
 from .meanings import Calculation, Created, Drawn, FromGraph, FromNumber, FromSize, Marks, Outside, Relation, itself
+from .noted_relations import opposite, raising, same_float, same_text
 from .numbers import NUMBERS, Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber, quiet
+from .symbol_sources import source_called
 
-__all__ = ["Symbols", "forget", "source_called"]
+__all__ = ["Symbols", "forget"]
 
 _off = torch._C.DisableTorchFunction
-
-
-class _Text(str):
-    """A source's name is a property in newer versions of torch and a method in older ones."""
-
-    def __call__(self) -> str:
-        return self
-
-
-class _Place(Source):
-    """Where a symbol comes from, as torch's shape environment wants it."""
-
-    def __init__(self, text: str) -> None:
-        object.__setattr__(self, "text", _Text(text))
-
-    name = property(lambda self: self.text)
-    _name_template = property(lambda self: str(self.text))
-
-    def __reduce__(self) -> Any:
-        return _Place, (str(self.text),)
-
-    def __hash__(self) -> int:
-        return hash(str(self.text))
-
-    def __eq__(self, other: object) -> bool:
-        return is_a(other, _Place) and str(self.text) == str(other.text)
-
-
-def source_called(text: str) -> Source:
-    """What torch's compilers take for the source of an input or attribute: nothing but its name."""
-    return _Place(text)
 
 
 _log = logging.getLogger(symbolic_shapes.__name__)
@@ -144,7 +114,7 @@ class Symbols:
         )
 
     def _size(self, tensor: torch.Tensor, dim: int, length: int, marks: Marks, words: str) -> torch.SymInt | None:
-        place = _Place(f"{words}#{len(self.meanings)}")
+        place = source_called(f"{words}#{len(self.meanings)}")
         low, high = marks.dynamic.get(dim, (None, None))
         if low is not None and length < low or high is not None and length > high:
             self.refused.append(f"{words} is {length}, but was marked dynamic {span(low, high)}")
@@ -181,7 +151,7 @@ class Symbols:
             step = facts.stride[dim]
             made = reached.get(step, step)
             if type(made) is int and dim in changing and step > 1:
-                place = _Place(f"{words}.stride({dim})#{len(self.meanings)}")
+                place = source_called(f"{words}.stride({dim})#{len(self.meanings)}")
                 symbol = self.env.create_symbol(step, place, DimDynamic.DYNAMIC)
                 made = self.env.create_symintnode(symbol, hint=step, source=place)
                 self.meanings[str(symbol)] = FromSize(tensor, dim, "stride")
@@ -195,7 +165,7 @@ class Symbols:
 
     def create(self, row: Created, value: int, meaning: Any) -> None:
         """A symbol as it was made in another rehearsal; `value` is its value in this call."""
-        place = _Place(row.source)
+        place = source_called(row.source)
         if row.how == "unbacked":
             symbol = self.env.create_unbacked_symint(source=place).node.expr
             self.env._constrain_range_for_size(symbol)
@@ -243,7 +213,7 @@ class Symbols:
         self.drawn_tensors[id(tensor)] = (name, tensor)
 
     def _new_int(self, value: int, meaning: Any, words: str) -> Any:
-        source = _Place(f"{words}#{len(self.meanings)}")
+        source = source_called(f"{words}#{len(self.meanings)}")
         symbol = self.env.create_unspecified_symbol(value, source, DimDynamic.DYNAMIC)
         self.meanings[str(symbol)] = meaning
         self.created.append(Created(str(symbol), "number", str(source.text)))
@@ -293,7 +263,7 @@ class Symbols:
             if number.hint is None:
                 number.raw = number.func(*(self.raw(arg) if type(arg) in NUMBERS else arg for arg in number.args))
                 return number.raw
-            source = _Place(f"{number.name}#{len(self.meanings)}")
+            source = source_called(f"{number.name}#{len(self.meanings)}")
             symbol = self.env.create_unspecified_symbol(number.hint, source, DimDynamic.DYNAMIC)
             number.raw = self.env.create_symfloatnode(symbol, hint=number.hint, source=source)
             self.meanings[str(symbol)] = Calculation(itself, (number,))
@@ -362,7 +332,7 @@ class Symbols:
     def fix_float(self, number: Float) -> float:
         """The float as a constant."""
         hint = _hint(number)
-        self.relations.append(Relation(_same_float, (number, hint), True, _user_line()))
+        self.relations.append(Relation(same_float, (number, hint), True, _user_line()))
         return hint
 
     def decide(self, func: Callable[..., Any], left: Any, right: Any) -> bool:
@@ -454,7 +424,7 @@ class Symbols:
         try:
             return func(*numbers)
         except Exception as error:
-            self.relations.append(Relation(_raising(func, error), args, True, _user_line()))
+            self.relations.append(Relation(raising(func, error), args, True, _user_line()))
             raise
 
     def int_of(self, func: Callable[..., Any], number: Float) -> Any:
@@ -491,12 +461,12 @@ class Symbols:
         """A truth value, answered for this call and noted."""
         with quiet():
             result = self._in_this_call(func, args)
-        self.relations.append(Relation(func if result else _opposite(func), args, True, _user_line()))
+        self.relations.append(Relation(func if result else opposite(func), args, True, _user_line()))
         return result
 
     def fix_scalar(self, number: NumpyNumber) -> Any:
         """The scalar as a constant."""
-        self.relations.append(Relation(_same_text, (number, repr(number.hint)), True, _user_line()))
+        self.relations.append(Relation(same_text, (number, repr(number.hint)), True, _user_line()))
         return number.hint
 
 
@@ -524,37 +494,6 @@ def _hint(value: Any) -> Any:
     if type(value) is Float and value.hint is None:
         raise Interrupt("tensor-item", "the value of a number that only the graph knows")
     return value.hint if type(value) in (Float, NumpyNumber) else value
-
-
-def _same_float(value: float, constant: float) -> bool:
-    return value == constant and math.copysign(1.0, value) == math.copysign(1.0, constant)
-
-
-def _same_text(value: Any, text: str) -> bool:
-    return repr(value) == text
-
-
-def _opposite(func: Callable[..., Any]) -> Callable[..., bool]:
-    def opposite(*args: Any) -> bool:
-        return not func(*args)
-
-    opposite.__name__ = f"not_{func.__name__}"
-    return opposite
-
-
-def _raising(func: Callable[..., Any], error: Exception) -> Callable[..., bool]:
-    """Whether a calculation raises the same."""
-    kind, text = type(error), str(error)
-
-    def raising(*args: Any) -> bool:
-        try:
-            func(*args)
-        except Exception as now:  # noqa: BLE001  whatever it is, it is compared
-            return type(now) is kind and str(now) == text
-        return False
-
-    raising.__name__ = f"{func.__name__}_raises"
-    return raising
 
 
 def _user_line() -> Any:

@@ -238,18 +238,14 @@ class Float(torch.SymFloat):
         return self.home.int_of(round, self) if digits is None else self.home.float_op(round, (self, digits))
 
     def __pow__(self, other: Any, modulo: Any = None) -> Any:
-        return (
-            pow(self.value(), other, modulo)
-            if modulo is not None
-            else _float_pow(self, _operand(self, other, "__rpow__"))
-        )
+        if modulo is not None:
+            return pow(self.value(), other, modulo)
+        return _float_pow(self, _operand(self, other, "__rpow__"))
 
     def __rpow__(self, other: Any, modulo: Any = None) -> Any:
-        return (
-            pow(other, self.value(), modulo)
-            if modulo is not None
-            else _float_pow(_operand(self, other, "__pow__", True), self)
-        )
+        if modulo is not None:
+            return pow(other, self.value(), modulo)
+        return _float_pow(_operand(self, other, "__pow__", True), self)
 
     def as_float(self) -> Float:
         """float(self)"""

@@ -65,11 +65,9 @@ def _indexed(func: Any, otherwise: Handler | None) -> Handler:
             return selected
         if selected is not None and len(args) == 3:
             args = (selected, Ellipsis, args[2])
-        return (
-            otherwise(recorder, args, kwargs)
-            if otherwise is not None
-            else recorder.record(target_of(func), args, kwargs)
-        )
+        if otherwise is not None:
+            return otherwise(recorder, args, kwargs)
+        return recorder.record(target_of(func), args, kwargs)
 
     return handler
 

@@ -76,11 +76,9 @@ def _masked(otherwise: Handler | None, func: Any) -> Handler:
             )
         ):
             raise Interrupt("data-dependent-shape", "the gradient of an assignment through a mask")
-        return (
-            otherwise(recorder, args, kwargs)
-            if otherwise is not None
-            else recorder.record(target_of(func), args, kwargs)
-        )
+        if otherwise is not None:
+            return otherwise(recorder, args, kwargs)
+        return recorder.record(target_of(func), args, kwargs)
 
     return handler
 

@@ -217,11 +217,9 @@ def _as_double(session: Session, value: Any) -> Any:
     ):
         return value
     dtype = session.recorder.value_of(value).facts.dtype
-    return (
-        value
-        if dtype.is_floating_point or dtype.is_complex
-        else session.recorder.call(torch.Tensor.to, (value, torch.float64), {})
-    )
+    if dtype.is_floating_point or dtype.is_complex:
+        return value
+    return session.recorder.call(torch.Tensor.to, (value, torch.float64), {})
 
 
 @_own(float)

@@ -238,11 +238,9 @@ def _type(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
             return types.BuiltinFunctionType
         if is_a(args[0], (type, types.ModuleType)):
             session.world.note_kind(args[0])
-        return (
-            args[0].__class__
-            if type(args[0]) in (Opaque, Array, Scalar, NumpyNumber) or type(args[0]) in NUMBERS
-            else type(args[0])
-        )
+        if type(args[0]) in (Opaque, Array, Scalar, NumpyNumber) or type(args[0]) in NUMBERS:
+            return args[0].__class__
+        return type(args[0])
     return made_class(session, callable_, args, kwargs)
 
 

@@ -1,0 +1,44 @@
+"""Relations that a capture relies on and that are checked by calling them: entries name them `call_...`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["opposite", "raising", "same_float", "same_text"]
+
+
+def same_float(value: float, constant: float) -> bool:
+    """Whether a float is this one, zeros with their sign."""
+    return value == constant and math.copysign(1.0, value) == math.copysign(1.0, constant)
+
+
+def same_text(value: Any, text: str) -> bool:
+    """Whether a scalar of numpy's prints as this one does."""
+    return repr(value) == text
+
+
+def opposite(func: Callable[..., Any]) -> Callable[..., bool]:
+    """Whether a comparison does not hold."""
+
+    def negated(*args: Any) -> bool:
+        return not func(*args)
+
+    negated.__name__ = f"not_{func.__name__}"
+    return negated
+
+
+def raising(func: Callable[..., Any], error: Exception) -> Callable[..., bool]:
+    """Whether a calculation raises the same."""
+    kind, text = type(error), str(error)
+
+    def raises(*args: Any) -> bool:
+        try:
+            func(*args)
+        except Exception as now:  # noqa: BLE001  whatever it is, it is compared
+            return type(now) is kind and str(now) == text
+        return False
+
+    raises.__name__ = f"{func.__name__}_raises"
+    return raises

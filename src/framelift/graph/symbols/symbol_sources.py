@@ -1,0 +1,42 @@
+"""Sources, as torch's shape environment and compilers want them: where a symbol or an attribute comes from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._guards import Source
+
+from ..._core import is_a
+
+__all__ = ["source_called"]
+
+
+class _Text(str):
+    """A source's name is a property in newer versions of torch and a method in older ones."""
+
+    def __call__(self) -> str:
+        return self
+
+
+class _Place(Source):
+    """Where a symbol comes from, as torch's shape environment wants it."""
+
+    def __init__(self, text: str) -> None:
+        object.__setattr__(self, "text", _Text(text))
+
+    name = property(lambda self: self.text)
+    _name_template = property(lambda self: str(self.text))
+
+    def __reduce__(self) -> Any:
+        return _Place, (str(self.text),)
+
+    def __hash__(self) -> int:
+        return hash(str(self.text))
+
+    def __eq__(self, other: object) -> bool:
+        return is_a(other, _Place) and str(self.text) == str(other.text)
+
+
+def source_called(text: str) -> Source:
+    """What torch's compilers take for the source of an input or attribute: nothing but its name."""
+    return _Place(text)
