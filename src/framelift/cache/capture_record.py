@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .._core import is_a, of_tensor
+from .._core import hooked, is_a, of_tensor
 from ..boundary.facts.identities import Identities
 from ..bytecode.maker import original_of
 from ..bytecode.resume import Point
@@ -60,6 +60,7 @@ class Kept:
     point: Point | None
     rest: dict[str, Any]
     overrides: bool  # the graph has taken over what tensor subclasses do
+    reached: tuple[Any, ...]  # tensors to whose gradients the graph adds
     given: tuple[Any, ...]  # the entry's inputs in this call
     lines: Preamble | None  # that run before the graph
     numbers: Numbers | None  # that are symbolic in the graph
@@ -102,6 +103,7 @@ def record_of(
         "left_state": _calls(writer, finished.left_state if finished is not None else ()),
         "point": _point(session.point),
         "overrides": bool(session.recorder.overrides),
+        "reached": _reached(session, inputs),
         "rest": rest,
     }
     _check_code(session, writer)
@@ -123,7 +125,6 @@ def _check_session(session: Session, plan: EntryPlan | None, finished: Finished 
     for there, what in (
         (session.active_modes or session.leaves_modes, "torch function modes are active"),
         (recorder.drawing.used, "a generator of random numbers is an input"),
-        (recorder.gradients.reached, "the graph adds to gradients"),
         (any(is_wrapper(type(one)) for one in tensors), "a tensor holds others"),
     ):
         if there:
@@ -162,6 +163,17 @@ def _calls(writer: Writer, calls: Any) -> list[Any]:
 def _symbols(writer: Writer, session: Session, lines: Preamble, finished: Finished) -> dict[str, Any]:
     recorder = session.recorder
     return symbols_data(writer, recorder.with_symbols(), lines.tensors, finished, recorder.input_facts())
+
+
+def _reached(session: Session, inputs: Sequence[Origin]) -> list[int]:
+    """The inputs to whose gradients the graph adds."""
+    found = []
+    for tensor in session.recorder.gradients.reached:
+        origin = session.world.memo[id(tensor)].origin
+        if origin not in inputs:
+            raise NotKept("the graph adds to the gradient of a tensor that is no input", str(origin))
+        found.append(inputs.index(origin))
+    return found
 
 
 def _point(point: Point | None) -> Any:
@@ -212,7 +224,7 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     values = tuple([reader.fetch(one) for one in record["inputs"]])
     lines = None if record["lines"] is None else preamble_from(reader, record["lines"], record["inputs"])
     if record["plan"] is None:
-        return Kept(None, None, at, record["rest"], record["overrides"], values, lines, None)
+        return Kept(None, None, at, record["rest"], record["overrides"], (), values, lines, None)
     numbers = None if record["symbols"] is None or lines is None else Numbers(reader, record["symbols"], lines.tensors)
     source, constants, outputs, acts, classes = record["plan"]
     plan = EntryPlan(
@@ -233,4 +245,7 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     given = finished.inputs if finished.arguments is None else finished.arguments
     if len(finished.graph_module.graph.find_nodes(op="placeholder")) != len(given):
         raise NotMine("its graph has other inputs")
-    return Kept(plan, finished, at, record["rest"], record["overrides"], values, lines, numbers)
+    reached = tuple([values[one] for one in record["reached"]])
+    if hooked(reached):
+        raise NotMine("a tensor whose gradient it adds to has hooks")
+    return Kept(plan, finished, at, record["rest"], record["overrides"], reached, values, lines, numbers)

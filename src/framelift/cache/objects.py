@@ -77,6 +77,8 @@ def facts_of(obj: Any) -> Facts:
         return Facts("ufunc", [obj.__name__])
     if is_a(obj, torch._ops.HigherOrderOperator) and is_torch_class(type(obj)):
         return Facts("higher-order operator", [obj.name()])
+    if is_a(obj, torch.Tensor):  # its facts are guarded where they are read
+        return Facts("tensor", [], (type(obj),))
     if is_a(obj, property):
         return Facts("property of a class", [], (type(obj), obj.fget, obj.fset, obj.fdel))
     if is_handle_class(type(obj)):

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 #: how records are written; to be raised when that changes
-FORMAT = "framelift capture 7"
+FORMAT = "framelift capture 8"
 _HEAD = FORMAT.encode() + b"\n"
 _DIGITS = 64  # of the HMAC
 _SECRET = 32  # bytes of the user's key

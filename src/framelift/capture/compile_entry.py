@@ -182,7 +182,8 @@ class _Over:
     def __init__(self, kept: Kept) -> None:
         numbers = kept.numbers
         self.point, self.overrides = kept.point, kept.overrides
-        self.active_modes = self.leaves_modes = self.reached = ()
+        self.active_modes = self.leaves_modes = ()
+        self.reached = kept.reached
         self.symbols, self.used = None if numbers is None else numbers.symbols, False
         self.input_facts = dict if numbers is None else numbers.input_facts
         self.recorder = self.drawing = self.gradients = self
