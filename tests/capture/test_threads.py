@@ -167,3 +167,23 @@ def test_another_thread_changes_what_was_read(times: int, captures: int) -> None
         changes.put(False)
         end.set()
         other.join()
+
+
+def test_another_thread_traces_with_fx() -> None:
+    tracing, end = threading.Event(), threading.Event()
+
+    def traced(x: torch.Tensor) -> torch.Tensor:
+        tracing.set()
+        end.wait(30)
+        return x + 1
+
+    other = threading.Thread(target=torch.fx.symbolic_trace, args=(traced,))
+    other.start()
+    try:
+        assert tracing.wait(30)
+        compiled = framelift.compile(lambda x: x * 2, backend="eager")
+        assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
+        assert len(compiled.entries) == 1
+    finally:
+        end.set()
+        other.join()

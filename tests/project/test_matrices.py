@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+import framelift
 from matrices import read
+from matrices.fault import points
 from matrices.read.reads import READS
 from matrices.read.worlds import ENDS
 
@@ -58,3 +62,11 @@ def test_cells_are_found_by_their_names() -> None:
     names = [cell.name for cell in read.cells()]
     assert len(names) == len(set(names)) > 100_000
     assert read.find(names[7]).name == names[7]
+
+
+def test_faults_strike_functions_that_exist() -> None:
+    assert framelift.compile  # loads them
+    for owner, names in points._FUNCTIONS:
+        module, _, cls = owner.partition(":")
+        home = sys.modules[f"framelift.{module}"]
+        assert set(names) <= set(vars(getattr(home, cls) if cls else home)), owner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import types
 import weakref
@@ -113,11 +114,21 @@ def _surroundings(asked: Asked) -> bool:
 
 
 def _fx_tracing() -> bool:
-    """A symbolic trace other than make_fx's is running: with that, tensors are real and a dispatch mode says so."""
+    """A symbolic trace other than make_fx's is running: with that, tensors are real and a dispatch mode says so.
+
+    torch's flag is one for all threads, and stays set in a child that was forked meanwhile.
+    """
     flag = getattr(torch.fx._symbolic_trace, "_is_fx_tracing_flag", None)
     if flag is None:
         flag = torch.fx._symbolic_trace.is_fx_tracing()
-    return bool(flag) and not torch._C._len_torch_dispatch_stack()
+    return bool(flag) and not torch._C._len_torch_dispatch_stack() and _traces_in_this_thread()
+
+
+def _traces_in_this_thread() -> bool:
+    frame: types.FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code is not torch.fx.Tracer.trace.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def forbids_recompiles() -> bool:
