@@ -98,7 +98,9 @@ class BackendCompilerFailed(FrameliftError):
     first_useful_frame = None
 
     def __init__(self, backend: str, cause: BaseException) -> None:
-        super().__init__(f"backend={backend!r} raised:\n{type(cause).__name__}: {cause}")
+        path = getattr(cause, "minifier_path", None)  # torch's minifier was asked for
+        minified = f"\nMinifier script written to {path}. Run it to find the smallest graph that fails." if path else ""
+        super().__init__(f"backend={backend!r} raised:\n{type(cause).__name__}: {cause}{minified}")
         self.backend = self.backend_name = backend
         self.inner_exception = cause
 

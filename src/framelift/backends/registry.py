@@ -7,21 +7,25 @@ import difflib
 import functools
 import importlib
 import importlib.metadata
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._guards import TracingContext, tracing
+from torch._guards import Guard, GuardsContext, TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.graph_module import GraphModule
 
 from .. import config
 from ..capture.compile_entry import Backend as UsedBackend
+from ..capture.compile_entry import code_now, guards_now
+from ..capture.records.guard_hooks import GUARD_TYPES
 from ..exc import BackendCompilerFailed, InvalidBackend, SkipFrame
 from ..graph.fx.node_metadata import fill_examples
 from ..graph.metadata.device_guard import keep_device_guard
+from ..graph.symbols.symbol_sources import source_called
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.scopes import insist
@@ -31,6 +35,7 @@ from .correctness import checked, reference
 from .elsewhere import Job, NotPacked, submit
 from .overrides import backend_for_now, inductor_options_now
 from .registrations import BACKENDS, TAGS, Backend, register, register_backend
+from .subgraph_calls import arrange_subgraphs
 from .surroundings import Surroundings
 
 __all__ = [
@@ -214,6 +219,17 @@ def _has_a_fake(tensor: torch.Tensor) -> bool:
     return not tensor.is_leaf or tensor.grad is None or tensor.grad.shape == tensor.shape
 
 
+@functools.cache
+def _creating(kind: str) -> Callable[..., Any]:
+    """What torch's guards name their kind by."""
+
+    def create(*_args: Any) -> None:
+        pass
+
+    create.__name__ = GUARD_TYPES.get(kind, kind)
+    return create
+
+
 class _Context(TracingContext):
     """What torch's compilers ask for while they work; the fake mode is made when one does.  Shapes are static there.
 
@@ -225,6 +241,7 @@ class _Context(TracingContext):
         self._fake_mode: FakeTensorMode | None
         super().__init__(fake_mode)  # sets it, by the property
         self._examples, self._bodies = examples, bodies
+        self.traced_code = code_now()
         self._closed = False
 
     def close(self) -> None:
@@ -237,6 +254,18 @@ class _Context(TracingContext):
         describer = getattr(describer, "describer", None)
         if describer is not None:  # its weak references keep torch.utils.swap_tensors from working
             describer.lookup_tensor.clear()
+
+    @property
+    def guards_context(self) -> GuardsContext:
+        """The guards of the capture so far, for backends that look at them."""
+        if not self._guards.dynamo_guards:
+            for name, kind in guards_now():
+                self._guards.dynamo_guards.add(Guard(source_called(name), _creating(kind)))
+        return self._guards
+
+    @guards_context.setter
+    def guards_context(self, guards: GuardsContext) -> None:
+        self._guards = guards
 
     @property
     def fake_mode(self) -> FakeTensorMode | None:
@@ -279,8 +308,12 @@ def compile_graph(
     chosen = backend_for_now() or backend
     compiler = lookup(chosen) if isinstance(chosen, str) else chosen
     inner = _inner(compiler)
-    if inner is builtin.eager:  # compiles nothing, so it needs no context and changes nothing
+    if _is_to_be_minified():
+        compiler = importlib.import_module(_REPRO).wrap_backend_debug(compiler, name_of(compiler))
+    elif inner is builtin.eager:  # compiles nothing, so it needs no context and changes nothing
         return builtin.eager(graph_module, example_inputs)
+    needs_grad = torch._C.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
+    arrange_subgraphs(graph_module, is_trained=needs_grad and inner is BACKENDS["inductor"])
     surroundings = Surroundings()
     context = _context(graph_module, example_inputs, fake_mode)
     overridden = inductor_options_now()
@@ -308,6 +341,16 @@ def compile_graph(
     if callable(getattr(inner, "reset", None)) and not isinstance(inner, type):
         _used[id(inner)] = inner
     return _in_context(compiled, getattr(inner, "backend_ctx_ctor", None))
+
+
+_REPRO = "torch._dynamo.repro.after_dynamo"
+
+
+def _is_to_be_minified() -> bool:
+    """Whether torch's minifier is asked for: a failure writes a script that makes the graph smaller, by its level."""
+    options = sys.modules.get("torch._dynamo.config")
+    after = os.environ.get("TORCHDYNAMO_REPRO_AFTER") if options is None else options.repro_after
+    return after == "dynamo"
 
 
 def used_by_drivers(found: Backend, background: Any = None, shared: Any = None) -> UsedBackend:

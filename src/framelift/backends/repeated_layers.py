@@ -28,7 +28,7 @@ from torch.fx.node import Node, map_arg
 
 from ..graph.metadata.facts import Facts, SymbolicFacts
 
-__all__ = ["fold_repeated_layers", "one_schema_per_layer"]
+__all__ = ["are_alike", "facts_of", "fold_repeated_layers", "one_schema_per_layer"]
 
 _NAME = "repeated_layer_"
 _WARNING = "warn_and_trace_duplicate_backward"
@@ -61,9 +61,11 @@ class Layer:
     outputs: frozenset[int]
 
 
-def fold_repeated_layers(graph_module: GraphModule, fewest: int, for_memory: bool = False) -> int:
+def fold_repeated_layers(
+    graph_module: GraphModule, fewest: int, for_memory: bool = False, smallest: int = FEWEST_NODES
+) -> int:
     """Fold the layers that occur at least `fewest` times in a row.  Changes the graph; returns how many layers were
-    folded away.  `for_memory`: least is to be handed from layer to layer.
+    folded away.  `for_memory`: least is to be handed from layer to layer.  A layer has `smallest` nodes at least.
     """
     nodes = list(graph_module.graph.nodes)
     words = _words(nodes)
@@ -72,7 +74,7 @@ def fold_repeated_layers(graph_module: GraphModule, fewest: int, for_memory: boo
         found = next(
             (
                 (stack, layers)
-                for stack in _stacks(words, fewest)
+                for stack in _stacks(words, fewest, smallest)
                 if (layers := _equal_layers(nodes, stack, fewest, for_memory))
             ),
             None,
@@ -142,7 +144,9 @@ def _words(nodes: Sequence[Node]) -> list[int]:
             words.append(-1 - place)
         else:
             words.append(
-                numbers.setdefault((node.op, node.target, _text((node.args, node.kwargs)), _facts(node)), len(numbers))
+                numbers.setdefault(
+                    (node.op, node.target, _text((node.args, node.kwargs)), facts_of(node)), len(numbers)
+                )
             )
     return words
 
@@ -173,13 +177,13 @@ def _text(argument: Any) -> Any:
     return (type(argument), id(argument))
 
 
-def _facts(node: Node) -> Any:
+def facts_of(node: Node) -> Any:
     """The metadata of a node's tensor: one object for all tensors of equal metadata."""
     tensor = node.meta.get("tensor_facts")
     return tensor[0] if tensor is not None else None
 
 
-def _stacks(words: Sequence[int], fewest: int) -> Iterator[Stack]:
+def _stacks(words: Sequence[int], fewest: int, smallest: int) -> Iterator[Stack]:
     """Runs that occur several times in a row, those that cover most nodes first."""
     places = collections.defaultdict(list)
     for place, word in enumerate(words):
@@ -189,7 +193,7 @@ def _stacks(words: Sequence[int], fewest: int) -> Iterator[Stack]:
     for found in places.values():
         if len(found) >= fewest:
             distances.update(later - earlier for earlier, later in zip(found, found[1:]))
-    lengths = [length for length, _ in distances.most_common(4 * MOST_PERIODS) if length >= FEWEST_NODES][:MOST_PERIODS]
+    lengths = [length for length, _ in distances.most_common(4 * MOST_PERIODS) if length >= smallest][:MOST_PERIODS]
     stacks = []
     for length in lengths:
         start = 0
@@ -310,10 +314,10 @@ def _longest_equal(layers: list[Layer]) -> list[Layer]:
 def _can_be_one(first: Layer, other: Layer) -> bool:
     if first.shape != other.shape or len(first.inputs) != len(other.inputs):
         return False
-    return all(a is b or _are_alike(_facts(a), _facts(b)) for a, b in zip(first.inputs, other.inputs))
+    return all(a is b or are_alike(facts_of(a), facts_of(b)) for a, b in zip(first.inputs, other.inputs))
 
 
-def _are_alike(facts: Any, other: Any) -> bool:
+def are_alike(facts: Any, other: Any) -> bool:
     """Whether both are of plain tensors with equal metadata; a number that only the graph knows has none."""
     return type(facts) in (Facts, SymbolicFacts) and type(other) is type(facts) and facts.agrees(other)
 

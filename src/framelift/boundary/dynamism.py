@@ -293,6 +293,8 @@ class Dynamism:
 
     def _unknown(self, tensor: torch.Tensor, dims: frozenset[int]) -> frozenset[int]:
         """Of the dimensions that change, those of size 0 and 1, where they are to have no capture of their own."""
+        if dims and config.automatic_dynamic_shapes_mark_as == "unbacked":
+            return dims
         if dims and shape_options.backed_size_oblivious:  # no size is known by its value
             lone = dims
         else:

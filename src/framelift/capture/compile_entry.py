@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -18,11 +19,13 @@ from ..graph.fx.examples import examples_for, without_alpha
 from ..graph.fx.node_metadata import carry_over, describe, fill_examples
 from ..graph.fx.placeholder_names import name_placeholders
 from ..graph.fx.saved_tensor_nodes import compiling_hooks
+from ..graph.fx.source_names import source_text
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.relations import relation_text
 from ..overriding.subclasses import plain_examples
 from ..substitutes.python.python_random import note_decided
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.scopes import scope
 from . import background
 from .around.failing import Undo, undo_of
 from .around.ranges import Parts as Ranges
@@ -58,7 +61,7 @@ if TYPE_CHECKING:
     from ..recording.finished import Finished
     from ..rehearsal.session import Session
 
-__all__ = ["Backend", "Parts", "compile_entry", "compile_kept", "plain_entry"]
+__all__ = ["Backend", "Parts", "code_now", "compile_entry", "compile_kept", "guards_now", "plain_entry"]
 
 CompileGraph = Callable[..., Any]  # as backends.registry.compile_graph, the backend bound
 
@@ -214,13 +217,43 @@ def _compiled_graph(
             torch._C._EnableTorchFunction(),
         ):
             hits = cache_hits()
-            compiled = compile_graph(module, plain_examples(finished.inputs))
+            with _shown(session):
+                compiled = compile_graph(module, plain_examples(finished.inputs))
             info.from_cache = cache_hits() > hits
         graph = wrapped(AROUND_RUN, compiled, run)
     info.examples = ()
     is_compiled = compiled is not module and compiled != module.forward
     made: Callable[..., Any] = wrapped(AROUND_GRAPH, graph, Graph(session, plan, finished, run, is_compiled))
     return made
+
+
+class _Shown(threading.local):
+    session: Session | None = None
+
+
+_now = _Shown()
+
+
+@scope
+def _shown(session: Session) -> Iterator[None]:
+    """While a backend works on the graph of this session."""
+    before = _now.session
+    try:
+        _now.session = session if type(session) is not _Over else None
+        yield
+    finally:
+        _now.session = before
+
+
+def guards_now() -> list[tuple[str, str]]:
+    """What the capture whose graph is being compiled relies on so far: the source and the kind of each guard."""
+    guards = _now.session.world.guards if _now.session is not None else ()
+    return [(source_text(guard.origin), guard.kind) for guard in guards]
+
+
+def code_now() -> list[Any]:
+    """The code that was rehearsed for the graph that is being compiled: its root."""
+    return [_now.session.function.__code__] if _now.session is not None else []
 
 
 def _say_more(session: Session, finished: Finished, info: Capture, backend: Backend) -> None:

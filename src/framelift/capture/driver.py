@@ -181,7 +181,7 @@ class Driver:
                 return False
             self._learned(function.__code__).entered = True
             # asked last: compilers know more of a size that is 2 at least
-            entries.insert(len(entries) if info.general else 0, entry)
+            entries.insert(len(entries) if info.general or _is_asked_last(info) else 0, entry)
             self._offer(pool, entry, function.__code__, kept)
             entry_made(function.__code__, info)
             return entry
@@ -472,6 +472,11 @@ def _holds(entry: Entry, info: Capture, locals_: tuple[Any, ...]) -> bool:
         raise InternalError(text)
     warn(f"{text}; it runs eagerly. Please report this.")
     return False
+
+
+def _is_asked_last(info: Capture) -> bool:
+    """Whether captures for fixed sizes go before this one, where both hold."""
+    return bool(config.automatic_dynamic_exclusion_guard and info.relations is not None)
 
 
 def _closure(function: types.FunctionType) -> list[Any]:

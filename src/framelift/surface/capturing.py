@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._guards import TracingContext
 
 from ..exc import FrameliftError
+from ..vocabulary.torch_code import TORCH
 from .compiling import compile
 
-__all__ = ["GraphCapture", "fullgraph_capture"]
+__all__ = ["BackendInput", "GraphCapture", "THEIRS", "captured_for_torch", "fullgraph_capture"]
+
+
+@dataclass(frozen=True, slots=True)
+class BackendInput:
+    """What a capture has for a backend, under torch's names."""
+
+    backend_id: str
+    graph_module: torch.fx.GraphModule
+    example_inputs: list[Any]
+    fake_mode: Any
+    tensor_to_context: Any
 
 
 class _Captured(BaseException):
@@ -24,9 +39,12 @@ class _Slot:
         self.graph_module: torch.fx.GraphModule | None = None
         self.example_inputs: list[Any] = []
         self.compiled: Callable[..., Any] | None = None
+        self.fake_mode: Any = None
 
     def backend(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         self.graph_module, self.example_inputs, self.compiled = graph_module, list(example_inputs), graph_module.forward
+        context = TracingContext.try_get()
+        self.fake_mode = context.fake_mode if context is not None else None
         return lambda *inputs: self.compiled(*inputs)  # type: ignore[misc]  # given by then
 
 
@@ -57,6 +75,19 @@ class GraphCapture:
     def source(self) -> str:
         return self.info.source
 
+    @property
+    def graph_capture_output(self) -> GraphCapture:
+        """The part for front ends: guards and source."""
+        return self
+
+    @property
+    def backend_input(self) -> BackendInput | None:
+        """The part for backends; None where the call has no tensor operation."""
+        if self.graph_module is None:
+            return None
+        number = f"__compiled_fn_{self.info.compile_id}"
+        return BackendInput(number, self.graph_module, self.example_inputs, self._slot.fake_mode, {})
+
     def forward_callable(self, compiled_fn: Callable[..., Any] | None = None) -> Callable[..., Any]:
         """A callable with the signature of what was captured, that runs `compiled_fn` (the graph itself by default) for
         the graph.
@@ -78,6 +109,21 @@ class GraphCapture:
 
         self._compiled.miss = refuse
         return self._compiled
+
+
+#: torch's own function of that name, while another stands in its place
+THEIRS: list[Callable[..., Any]] = []
+
+
+def captured_for_torch(
+    mod: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, constraints: Any = None, **rest: Any
+) -> Any:
+    """torch._dynamo.convert_frame.fullgraph_capture for programs; torch's own tools get torch's own."""
+    if sys._getframe(1).f_code.co_filename.startswith(TORCH):
+        return THEIRS[-1](mod, args, kwargs, constraints=constraints, **rest)
+    if constraints:
+        raise NotImplementedError("constraints are not supported by framelift: mark sizes with mark_dynamic")
+    return fullgraph_capture(mod, args, kwargs)
 
 
 def fullgraph_capture(

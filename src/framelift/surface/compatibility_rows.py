@@ -12,9 +12,15 @@ _CACHES = "packages/test_torch_names.py::test_the_off_switch_and_the_tag"
 _BUNDLE = "cache/test_artifacts.py::test_a_bundle_carries_captures_to_another_folder"
 
 _STEERING, _FRAMES = "surface/test_steering.py::", "surface/test_frame_settings.py::"
+_TOOLS = "surface/test_for_tools.py::"
 _ONE_NODE, _MARKED = "surface/test_one_node_functions.py::", "surface/test_marked_sizes.py::"
 #: option -> the test that shows that it works
 SHOWN_BY: dict[str, str] = {
+    "inline_single_use_invoke_subgraph": f"{_TOOLS}test_equal_regions_are_one_subgraph",
+    "inline_invoke_subgraph": f"{_TOOLS}test_equal_regions_are_one_subgraph",
+    "use_graph_deduplication": f"{_TOOLS}test_equal_operations_are_one_subgraph",
+    "automatic_dynamic_shapes_mark_as": f"{_TOOLS}test_sizes_that_change_may_be_unbacked",
+    "automatic_dynamic_exclusion_guard": f"{_TOOLS}test_fixed_sizes_keep_their_capture",
     "install_free_tensors": f"{_STEERING}test_free_tensors_are_attributes",
     "error_on_dynamo_callback_in_fullgraph_compiled_code": f"{_STEERING}test_nothing_is_compiled_inside_compiled_code",
     "record_compile_time_instruction_count": f"{_FRAMES}test_instructions_are_counted",
@@ -71,7 +77,11 @@ ENVIRONMENT: dict[str, tuple[str, str, str]] = {
     "TORCHDYNAMO_NO_DATA_DEPENDENT_GRAPH_BREAK": ("warns", "a branch on data is a graph break", ""),
     "TORCHDYNAMO_PREPARE_FREEZING": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCHDYNAMO_PRINT_MISSING": ("warns", "framelift.explain and the report show what was not captured", ""),
-    "TORCHDYNAMO_REPRO_AFTER": ("torch", "after AOTAutograd by torch; framelift writes one for each failure", ""),
+    "TORCHDYNAMO_REPRO_AFTER": (
+        "torch",
+        "read by torch's minifier, which framelift calls; without it framelift writes a repro file",
+        "",
+    ),
     "TORCHDYNAMO_REPRO_FORWARD_ONLY": ("torch", "read by torch's minifier", ""),
     "TORCHDYNAMO_REPRO_IGNORE_NON_FP": ("torch", "read by torch's minifier", ""),
     "TORCHDYNAMO_REPRO_LEVEL": ("torch", "read by torch's minifier", ""),
@@ -155,8 +165,8 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
     "torch.compiler.load_cache_artifacts": ("works", "torch's own; with captures", _BUNDLE),
     "torch.compiler.nested_compile_region": (
         "works",
-        "each call has a graph of its own; equal ones are not shared",
-        "",
+        "equal regions share one subgraph; written out where Inductor trains",
+        f"{_TOOLS}test_equal_regions_are_one_subgraph",
     ),
     "torch.compiler.save_cache_artifacts": ("works", "torch's own; with captures", _BUNDLE),
     "torch.compiler.set_enable_guard_collectives": ("refused", "ranks do not agree on hits and misses", ""),

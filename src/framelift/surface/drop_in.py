@@ -23,6 +23,7 @@ from ..capture.module_wrapper import OptimizedModule
 from ..export import lowering
 from ..packages.aot import load_compiled_function
 from . import decorators, dynamic_shapes
+from .capturing import THEIRS, captured_for_torch
 from .compatibility import Verdict, function_rows, warn_environment
 from .compiling import compile
 from .compiling import reset as reset_all
@@ -156,6 +157,15 @@ class _Optimize:
         pass
 
 
+def _refused(name: str, note: str) -> Callable[..., Any]:
+    """Stands for a function of torch's that has no meaning here."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{name} is not supported by framelift: {note}")
+
+    return refuse
+
+
 #: module -> name -> what stands there while framelift is installed
 REDIRECTS: dict[str, dict[str, Any]] = {
     "torch": {"compile": compile},
@@ -197,10 +207,15 @@ REDIRECTS: dict[str, dict[str, Any]] = {
         "innermost_fn": decorators.innermost,
         "remove_from_cache": entries.remove_from_cache,
         "reset_code": entries.reset_code,
+        "set_guard_complete_hook": _refused(
+            f"{_DYNAMO}.eval_frame.set_guard_complete_hook", "guards are checked natively, and report to nobody"
+        ),
+        "set_guard_error_hook": entries.set_guard_error_hook,
         "skip_code": entries.skip_code,
     },
     f"{_DYNAMO}.convert_frame": {
         "compiled_code_has_side_effects": records.has_side_effects,
+        "fullgraph_capture": captured_for_torch,
         "get_compiled_code_side_effects": records.side_effects,
     },
     f"{_DYNAMO}.callback": {"on_compile_start": callbacks.on_compile_start, "on_compile_end": callbacks.on_compile_end},
@@ -299,15 +314,6 @@ def _redirect(*names: str) -> None:
 _OWN_NAMES = (_DYNAMO + ".", "framelift")
 
 
-def _refused(name: str, note: str) -> Callable[..., Any]:
-    """Stands for a function of torch's that has no meaning here."""
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"{name} is not supported by framelift: {note}")
-
-    return refuse
-
-
 def _rebind(module: Any, new: dict[int, tuple[Any, Any]]) -> None:
     bound = getattr(module, "__dict__", None)
     if type(bound) is not dict:
@@ -321,6 +327,9 @@ def _rebind(module: Any, new: dict[int, tuple[Any, Any]]) -> None:
 
 def _redirect_dynamo() -> None:
     """TorchDynamo was imported: its public names, and what a program sets in its configuration."""
+    theirs = getattr(sys.modules.get(f"{_DYNAMO}.convert_frame"), "fullgraph_capture", None)
+    if theirs is not None and theirs is not captured_for_torch:
+        THEIRS[:] = [theirs]
     _redirect(*(name for name in REDIRECTS if name.startswith(_DYNAMO)))
     settings = sys.modules.get(f"{_DYNAMO}.config")
     if settings is not None:

@@ -94,6 +94,11 @@ OPTIONS: dict[str, Option] = {
         "auto",
         'equal layers in a row are compiled once by Inductor: "auto" (three and more), "always" (two and more), "off"',
     ),
+    "use_graph_deduplication": Option(
+        False, "equal runs of operations in a row are subgraphs that are called several times, for all backends"
+    ),
+    "inline_invoke_subgraph": Option(False, "calls of subgraphs are written out, for backends that cannot take them"),
+    "inline_single_use_invoke_subgraph": Option(True, "a subgraph that is called once is written out"),
     "background": Option(
         "off",
         (
@@ -127,6 +132,12 @@ OPTIONS: dict[str, Option] = {
         True,
         "a size that changed is symbolic in the next capture",
         torch_variable="TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES",
+    ),
+    "automatic_dynamic_exclusion_guard": Option(
+        False, "inputs that a capture for fixed sizes was made for keep using it when there is one for all sizes"
+    ),
+    "automatic_dynamic_shapes_mark_as": Option(
+        "dynamic", 'sizes that changed are "dynamic", or "unbacked": nothing is known of them, 0 and 1 included'
     ),
     "capture_scalar_outputs": Option(
         False,
@@ -182,6 +193,7 @@ OPTIONS: dict[str, Option] = {
         name: Option(default, "read by torch's own code", by_torch=True)
         for name, default in (
             ("repro_after", None),
+            ("repro_level", 2),
             ("repro_forward_only", False),
             ("repro_tolerance", 1e-3),
             ("repro_ignore_non_fp", False),

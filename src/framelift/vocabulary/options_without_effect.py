@@ -28,7 +28,6 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
         "_unsafe_skip_fsdp_module_guards": False,
         "allow_complex_guards_as_runtime_asserts": False,
         "prefer_deferred_runtime_asserts_over_guards": False,
-        "automatic_dynamic_exclusion_guard": False,
         "invalidate_compile_context_weakrefs": True,
     },
     "framelift captures this without being asked": {
@@ -97,11 +96,8 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
         "install_free_tensors_for_export": True
     },
     "framelift folds repeated layers by itself (framelift.config.repeated_layers)": {
-        "use_graph_deduplication": False,
         "track_nodes_for_deduplication": False,
         "graph_deduplication_lint": False,
-        "inline_invoke_subgraph": False,
-        "inline_single_use_invoke_subgraph": True,
     },
     "a break in a called function is one of its callers, too": {"nested_graph_breaks": False},
     "integers and sizes of modules become symbolic when they change": {
@@ -121,11 +117,9 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
         "automatic_dynamic_local_pgo": True,
         "automatic_dynamic_remote_pgo": None,
     },
-    "sizes that change become symbols with a first value": {"automatic_dynamic_shapes_mark_as": "dynamic"},
     "backward passes are captured by torch._dynamo.compiled_autograd, which a program enables around them": {
         "compiled_autograd": False,
         "compiled_autograd_kwargs_override": None,
     },
     "use framelift.install() around the program, or compile the function": {"raise_on_ctx_manager_usage": True},
-    "repro files are written for every failure of a backend, whatever its level": {"repro_level": 2},
 }

@@ -13,7 +13,7 @@ from ..._core import is_a
 from ...vocabulary.class_reads import module_of
 from ...vocabulary.outside_exceptions import raise_outside
 
-__all__ = ["GuardEntry", "GuardFail", "Hooks"]
+__all__ = ["GUARD_TYPES", "GuardEntry", "GuardFail", "Hooks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class FilterGuard:
 
 
 #: kinds of guards under the names that TorchDynamo's filters know
-_TYPES = {
+GUARD_TYPES = {
     "TENSOR": "TENSOR_MATCH",
     "TYPE": "TYPE_MATCH",
     "EQ": "EQUALS_MATCH",
@@ -119,7 +119,7 @@ def _entry(guard: Any, modules: Mapping[Any, Any]) -> GuardEntry:
     source = GuardSource(str(guard.origin), owners)
     return GuardEntry(
         str(guard.origin),
-        _TYPES.get(guard.kind, guard.kind),
+        GUARD_TYPES.get(guard.kind, guard.kind),
         guard.value,
         is_global=root.step == "const",
         derived_guard_types=(guard.kind,),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
-from torch._guards import Source
+from torch._guards import GuardSource, Source
 
 from ..._core import is_a
 
@@ -25,6 +26,12 @@ class _Place(Source):
         object.__setattr__(self, "text", _Text(text))
 
     name = property(lambda self: self.text)
+    guard_source: Any = property(lambda self: GuardSource.LOCAL)
+    if is_a(vars(Source).get("guard_source"), types.FunctionType):  # a method in older versions of torch
+
+        def guard_source(self) -> GuardSource:
+            return GuardSource.LOCAL
+
     _name_template = property(lambda self: str(self.text))
 
     def __reduce__(self) -> Any:

@@ -21,6 +21,7 @@ __all__ = [
     "reset_code",
     "reset_code_caches",
     "skip_code",
+    "set_guard_error_hook",
     "skip_module",
 ]
 
@@ -84,6 +85,10 @@ def skip_module(import_name: Any) -> None:
     found = importlib.util.find_spec(import_name)
     if found is not None and found.origin is not None:
         skip_files(found.origin.removesuffix("__init__.py"))
+
+
+def set_guard_error_hook(hook: Any) -> None:
+    """A hook for guards that raise.  framelift's run no code of the program and raise nothing: it is never called."""
 
 
 def cache_entries(code: Any) -> list[CacheEntry]:

@@ -1,0 +1,135 @@
+"""Calls of subgraphs in a graph, before a backend gets it: equal ones are shared, equal runs of nodes become such calls
+(`config.use_graph_deduplication`), and calls are written out where backends cannot take them
+(`config.inline_invoke_subgraph`, `config.inline_single_use_invoke_subgraph`).
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx.graph_module import GraphModule
+from torch.fx.node import Node
+
+from .. import config
+from ..graph.fx.node_functions import compile_region
+from .repeated_layers import are_alike, facts_of, fold_repeated_layers
+
+__all__ = ["arrange_subgraphs"]
+
+_SMALLEST = 2  # nodes of a run that is worth a subgraph, where the program asks for that
+_CALLS = (compile_region, torch.ops.higher_order.invoke_subgraph)
+
+
+class _Call(NamedTuple):
+    node: Node
+    body: GraphModule
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        return tuple(self.node.args[2:])
+
+
+def arrange_subgraphs(graph_module: GraphModule, is_trained: bool) -> None:
+    """Share, fold and write out, as the options say.  Changes the graph.
+
+    `is_trained`: Inductor compiles it with a backward.  Regions of the program are written out then: gradients of
+    regions that share an input were seen to be wrong there.
+    """
+    calls = _calls(graph_module)
+    changed = _share(calls) if len(calls) > 1 else False
+    if config.use_graph_deduplication:
+        changed = bool(fold_repeated_layers(graph_module, 2, smallest=_SMALLEST)) or changed
+        calls = _calls(graph_module)
+    uses = collections.Counter(id(call.body) for call in calls)
+    for call in calls:
+        is_region = call.node.target is compile_region
+        once = config.inline_single_use_invoke_subgraph and uses[id(call.body)] == 1 and not is_region
+        if config.inline_invoke_subgraph or once or is_region and is_trained:
+            _write_out(graph_module, call)
+            changed = True
+    if changed:
+        graph_module.graph.eliminate_dead_code()
+        graph_module.delete_all_unused_submodules()
+        graph_module.graph.lint()
+        graph_module.recompile()
+
+
+def _calls(graph_module: GraphModule) -> list[_Call]:
+    found = []
+    for node in graph_module.graph.nodes:
+        if node.target in _CALLS:
+            body = getattr(graph_module, node.args[0].target, None)
+            if isinstance(body, GraphModule):
+                found.append(_Call(node, body))
+    return found
+
+
+def _text(body: GraphModule) -> tuple[Any, ...]:
+    """What two equal subgraphs have in common: nodes, targets, constants, and the same tensors and modules inside."""
+    places = {node: number for number, node in enumerate(body.graph.nodes)}
+
+    def shown(argument: Any) -> Any:
+        return repr(torch.fx.node.map_arg(argument, lambda node: f"%{places[node]}"))
+
+    return tuple(
+        (
+            node.op,
+            node.target if node.op in ("call_method", "placeholder", "output") else _target(body, node),
+            shown(node.args),
+            shown(node.kwargs),
+        )
+        for node in body.graph.nodes
+    )
+
+
+def _target(body: GraphModule, node: Node) -> Any:
+    return id(operator.attrgetter(node.target)(body)) if isinstance(node.target, str) else id(node.target)
+
+
+def _share(calls: list[_Call]) -> bool:
+    """Calls of equal subgraphs call the first of them: compilers compile it once."""
+    firsts: dict[tuple[Any, ...], list[_Call]] = {}
+    changed = False
+    for call in calls:
+        known = firsts.setdefault(_text(call.body), [])
+        first = next((one for one in known if _are_alike(one, call)), None)
+        if first is None:
+            known.append(call)
+        elif first.body is not call.body:
+            call.node.args = (*first.node.args[:2], *call.inputs)
+            changed = True
+    return changed
+
+
+def _are_alike(one: _Call, other: _Call) -> bool:
+    """Whether two calls are given tensors of equal metadata; a node with several results has none of its own."""
+    return len(one.inputs) == len(other.inputs) and all(
+        a is b or isinstance(a, Node) and isinstance(b, Node) and are_alike(facts_of(a), facts_of(b))
+        for a, b in zip(one.inputs, other.inputs)
+    )
+
+
+def _write_out(graph_module: GraphModule, call: _Call) -> None:
+    """The nodes of the subgraph in place of its call."""
+    graph, given = graph_module.graph, iter(call.inputs)
+    known: dict[Node, Any] = {}
+    with graph.inserting_before(call.node):
+        for node in call.body.graph.nodes:
+            if node.op == "placeholder":
+                known[node] = next(given)
+            elif node.op == "get_attr":
+                name = f"{call.node.args[0].target}_{node.target}".replace(".", "_")
+                setattr(graph_module, name, operator.attrgetter(node.target)(call.body))
+                known[node] = graph.get_attr(name)
+            elif node.op == "output":
+                results = torch.fx.node.map_arg(node.args[0], lambda inner: known[inner])
+            else:
+                known[node] = graph.node_copy(node, lambda inner: known[inner])
+    for user in list(call.node.users):
+        assert user.target is operator.getitem
+        user.replace_all_uses_with(results[user.args[1]])
+        graph.erase_node(user)
+    graph.erase_node(call.node)
