@@ -16,7 +16,7 @@ from .. import _core
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.checks import check
 from ..guards.kinds import Guard, dunders
-from ..vocabulary.class_reads import module_of, qualname_of
+from ..vocabulary.class_reads import flags_of, members_of, module_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
 from .attributes.owners import Owners
@@ -29,9 +29,6 @@ from .records import DELETED, Effect, External, Shadow
 __all__ = ["ABSENT", "World", "type_lookup"]
 
 ABSENT = object()
-_mro = type.__dict__["__mro__"].__get__
-_own = type.__dict__["__dict__"].__get__
-_flags = type.__dict__["__flags__"].__get__
 _HEAP_TYPE = 1 << 9  # the others are made by C code and stay as they are, and so do their bases
 
 
@@ -45,7 +42,7 @@ _OF_ATTRIBUTES = frozenset(("setattr", "delattr", "setdict", "deldict"))
 
 @check
 def _is_holder(name: str, has: bool, now: type) -> bool:
-    return (name in _own(now)) is has
+    return (name in members_of(now)) is has
 
 
 class World:
@@ -190,16 +187,16 @@ class World:
 
     def _lookup(self, cls: type, name: str) -> Any:
         deleted = False  # outside it is still there: guarded is the class that has the next
-        if any((id(base), name) in self.overlay for base in _mro(cls)):
+        if any((id(base), name) in self.overlay for base in mro_of(cls)):
             self._guard_holders(cls, name)
-        for base in _mro(cls):
+        for base in mro_of(cls):
             pending = self.overlay.get((id(base), name), ABSENT)
             if pending is not ABSENT:
                 if pending is DELETED:
                     deleted = True
                     continue
                 return pending
-            own = _own(base)
+            own = members_of(base)
             if name in own:
                 found = own[name]
                 if _core.is_internal(cls) and not deleted:
@@ -211,21 +208,21 @@ class World:
             return ABSENT  # the classes were looked at one by one
         if _core.is_internal(cls):
             self._guard_inherited(cls, name, None)
-        elif _flags(cls) & _HEAP_TYPE:
+        elif flags_of(cls) & _HEAP_TYPE:
             self.guard(const(cls), "NO_LOOKUP", name, name)
         return ABSENT
 
     def _guard_inherited(self, cls: type, name: str, holder: type | None) -> None:
         """A class made inside was asked: `holder` is the first base outside that has the name; None: no base has it."""
-        mro = _mro(cls)
+        mro = mro_of(cls)
         outside: list[type] = [
             base for base in mro[: mro.index(holder) + 1 if holder is not None else None] if not _core.is_internal(base)
         ]
         first = outside[0] if outside else object
-        if _mro(first) == mro[mro.index(first) :]:  # what it finds is what the class made inside finds
+        if mro_of(first) == mro[mro.index(first) :]:  # what it finds is what the class made inside finds
             outside = [first]
         for base in outside:
-            if not _flags(base) & _HEAP_TYPE:
+            if not flags_of(base) & _HEAP_TYPE:
                 continue
             if (
                 base is holder
@@ -234,39 +231,39 @@ class World:
                 and not _core.is_internal(holder)
                 and len(outside) == 1
             ):
-                self.guard_lookup(base, name, _own(holder)[name])
-            elif not any(name in _own(one) for one in _mro(base)):
+                self.guard_lookup(base, name, members_of(holder)[name])
+            elif not any(name in members_of(one) for one in mro_of(base)):
                 self.guard(const(base), "NO_LOOKUP", name, name)
             else:
                 self._guard_holder(base, name)
 
     def _guard_holders(self, cls: type, name: str) -> None:
         """A class of the order was written to: now it matters where each value is, not the values alone."""
-        for base in _mro(cls):
+        for base in mro_of(cls):
             if (id(base), name) in self.overlay:
                 if self.overlay[(id(base), name)] is DELETED:
                     continue
                 return
             if not _core.is_internal(base):
                 self._guard_holder(base, name)
-            if name in _own(base):
+            if name in members_of(base):
                 return
 
     def _guard_holder(self, base: type, name: str) -> None:
-        has = name in _own(base)
+        has = name in members_of(base)
         said = f"has {'a' if has else 'no'} {name!r} of its own"
         self.guard(const(base), "CHECK", (functools.partial(_is_holder, name, has), said), ("holder", name))
 
     def place_of(self, cls: type, name: str) -> tuple[bool, type]:
         """Whether what a lookup finds was made inside, and otherwise the class at which to look for it outside."""
         place: type | None = cls
-        for base in _mro(cls):
+        for base in mro_of(cls):
             pending = self.overlay.get((id(base), name), ABSENT)
             if pending is DELETED:
                 place = None  # outside it is still there: the lookup begins at the class that has the next
             elif pending is not ABSENT:
                 return True, cls
-            elif name in _own(base):
+            elif name in members_of(base):
                 if _core.is_internal(base):
                     return True, cls
                 return False, base if place is None or _core.is_internal(
@@ -276,7 +273,7 @@ class World:
 
     def guard_lookup(self, cls: type, name: str, found: Any) -> None:
         """The class attribute is this object.  Leaves are guarded by equality when they are let in."""
-        if not _flags(cls) & _HEAP_TYPE:
+        if not flags_of(cls) & _HEAP_TYPE:
             return
         if type(found) in LEAF_TYPES:
             place = const(cls).to("lookup", name)
@@ -306,7 +303,7 @@ class World:
 
     def note_order(self, cls: type) -> None:
         """The place of `cls` among classes was asked: its bases are guarded; of a class made inside, theirs."""
-        for one in _mro(cls) if _core.is_internal(cls) else (cls,):
+        for one in mro_of(cls) if _core.is_internal(cls) else (cls,):
             if _core.is_python_class(one) and not _core.is_internal(one) and id(one) not in self._noted:
                 self.guard(const(one), "DUNDERS", dunders(one))
 

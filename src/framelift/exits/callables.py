@@ -14,11 +14,11 @@ from typing import Any
 
 from ..boundary.becomes.arrays import Array
 from ..boundary.lazy.view import View
-from ..vocabulary.class_reads import name_of
+from ..vocabulary.class_reads import members_of, mro_of, name_of
 from ..vocabulary.reasons import Interrupt
 from .containers import display
 from .recipe import Node, Recipe, Text, Walk, exact, type_name
-from .typefacts import is_shared, lookup, mro_of, namespace
+from .typefacts import is_shared, lookup
 
 __all__: list[str] = []
 
@@ -113,7 +113,7 @@ def _builtin(walk: Walk, node: Node) -> Recipe:
     if owner is None or types.ModuleType in mro_of(type(owner)):
         return Recipe((walk.constant(of, of.__name__),))
     # By way of `super()` it may be of any class of the owner's.
-    held = (namespace(cls).get(of.__name__) for cls in mro_of(type(owner)))
+    held = (members_of(cls).get(of.__name__) for cls in mro_of(type(owner)))
     found = next((one for one in held if type(one) is types.MethodDescriptorType and one.__get__(owner) == of), None)
     if found is None:
         raise Interrupt("result-object", f"{type_name(type(owner))}.{of.__name__}")

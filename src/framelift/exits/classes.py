@@ -11,11 +11,11 @@ import collections
 import types
 from typing import Any
 
-from ..vocabulary.class_reads import bases_of, mro_of, name_of
+from ..vocabulary.class_reads import bases_of, members_of, mro_of, name_of, qualname_of
 from ..vocabulary.reasons import Interrupt
 from .containers import display
 from .recipe import Node, Recipe, Text, Walk, exact, type_name
-from .typefacts import MISSING, lookup, namespace
+from .typefacts import MISSING, lookup
 
 __all__: list[str] = []
 
@@ -26,12 +26,12 @@ _AT_ONCE = ("__module__", "__qualname__", "__doc__", "__slots__")
 @exact(type)
 def _class(walk: Walk, node: Node) -> Recipe:
     cls = node.obj
-    own = dict(namespace(cls))
+    own = dict(members_of(cls))
     _check(cls, own)
     if any(cls is one for one in walk.scene.registered_classes):
         raise Interrupt("result-object", f"{type_name(cls)} (a class created inside, registered at an abstract class)")
     start: dict[str, Any] = {name: own.pop(name) for name in _AT_ONCE if name in own}
-    start.setdefault("__qualname__", type.__dict__["__qualname__"].__get__(cls))
+    start.setdefault("__qualname__", qualname_of(cls))
     kind = walk.constant(type, "type")
     shell: Text = (kind, ".__new__(", kind, ", ", walk.part(name_of(cls)), ", ", *display(walk, bases_of(cls)), ", {")
     for name, value in start.items():

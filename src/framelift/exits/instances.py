@@ -19,13 +19,13 @@ from typing import Any
 from .. import _core
 from .._core import is_a
 from ..boundary.becomes.copied_objects import CHAIN, TRACE, exception_fields
-from ..vocabulary.class_reads import bases_of, name_of
+from ..vocabulary.class_reads import bases_of, members_of, name_of
 from ..vocabulary.own_code import FRAMELIFT
 from ..vocabulary.reasons import Interrupt
 from .containers import display, pairs
 from .hashing import check_keys, insertion_order
 from .recipe import Node, Recipe, Text, Walk, base, exact, type_name
-from .typefacts import Layout, is_attribute_name, is_shared, layout_of, lookup, namespace, sets_plainly
+from .typefacts import Layout, is_attribute_name, is_shared, layout_of, lookup, sets_plainly
 
 __all__ = ["PLAIN_READS", "instance", "is_of_outside", "set_raw"]
 
@@ -209,7 +209,7 @@ def instance(walk: Walk, node: Node) -> Recipe:
     """The recipe of an instance of a Python class, of an exception, or of a Python subclass of a built-in type."""
     obj, cls = node.obj, type(node.obj)
     name = walk.cls(cls)
-    if "n_sequence_fields" in namespace(cls):
+    if "n_sequence_fields" in members_of(cls):
         return _struct_sequence(name, walk, obj)
     layout = walk.layouts.get(cls) or layout_of(cls, _BASES)
     if layout is None or _is_own(cls):
@@ -286,7 +286,7 @@ def _written(statement: Text) -> str | Node:
 
 def _is_own(cls: type) -> bool:
     """Whether a class is framelift's: its instances belong to the rehearsal and must not outlive it."""
-    module = sys.modules.get(str(namespace(cls).get("__module__")))
+    module = sys.modules.get(str(members_of(cls).get("__module__")))
     return str(getattr(module, "__file__", None)).startswith(FRAMELIFT)
 
 

@@ -19,6 +19,7 @@ from typing import Any, final
 from .._core import is_a
 from ..guards.kinds import class_name
 from ..guards.sentences import name_of
+from ..vocabulary.class_reads import members_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin
 from ..vocabulary.reasons import Interrupt
 from .scene import Scene
@@ -112,8 +113,8 @@ def base(*types: type) -> Callable[[Callable[[Walk, Node], Recipe]], Callable[[W
 
 def type_name(cls: type) -> str:
     """A class's name as reasons give it."""
-    name = type.__dict__["__qualname__"].__get__(cls)
-    module = type.__dict__["__dict__"].__get__(cls).get("__module__")
+    name = qualname_of(cls)
+    module = members_of(cls).get("__module__")
     return name if module in (None, "builtins") or not is_a(module, str) else f"{module}.{name}"
 
 
@@ -182,7 +183,7 @@ class Walk:
         if origin is not None:
             return self.external(origin)
         cls = type(obj)
-        mro = type.__dict__["__mro__"].__get__(cls)
+        mro = mro_of(cls)
         if type in mro and not scene.is_internal_class(obj):
             return self.constant(obj, obj.__name__)
         if enum.Enum in mro:
@@ -252,10 +253,10 @@ class Walk:
     def _recipe(self, node: Node) -> Recipe:
         cls = type(node.obj)
         rule = EXACT.get(cls)
-        if rule is None and type in type.__dict__["__mro__"].__get__(cls):
+        if rule is None and type in mro_of(cls):
             raise Interrupt("result-object", f"{type_name(node.obj)} (a class created inside)")
         if rule is None:
-            for parent in type.__dict__["__mro__"].__get__(cls):
+            for parent in mro_of(cls):
                 rule = BASE.get(parent)
                 if rule is not None:
                     break

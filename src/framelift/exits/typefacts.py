@@ -30,7 +30,6 @@ __all__ = [
     "layout_of",
     "lookup",
     "mro_of",
-    "namespace",
     "read_raw",
     "sets_plainly",
 ]
@@ -40,11 +39,6 @@ MISSING: Any = type("MISSING", (), {"__slots__": (), "__repr__": lambda self: "M
 _MANAGED_DICT = 1 << 4  # the dictionary lies before the object
 _HEAP_TYPE = 1 << 9
 _WORD = object.__basicsize__ // 2
-
-
-def namespace(cls: type) -> Any:
-    """The class's own attributes."""
-    return members_of(cls)
 
 
 def lookup(cls: type, name: str) -> Any:

@@ -31,14 +31,13 @@ from ..boundary.becomes.iterators import (
     source_of,
     steps_between,
 )
-from ..vocabulary.class_reads import members_of, module_of, name_of
+from ..vocabulary.class_reads import members_of, module_of, mro_of, name_of
 from ..vocabulary.reasons import Interrupt
 from .containers import display
 from .hashing import check_keys, has_fixed_order
 from .instances import is_of_outside
 from .recipe import Text, Walk, type_name
 from .scene import Shadow
-from .typefacts import mro_of
 
 __all__ = ["difference"]
 

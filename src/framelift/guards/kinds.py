@@ -19,6 +19,7 @@ import torch
 
 from .. import _core
 from .._core import is_a
+from ..vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin
 from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from .special_names import behaviour_of
@@ -215,21 +216,18 @@ def _absent(value: Any, key: Any) -> bool:
 
 # ---- classes --------------------------------------------------------------------------------------------------------
 
-_mro = type.__dict__["__mro__"].__get__
-_own = type.__dict__["__dict__"].__get__
 #: the name of a class, read without its metaclass
-class_name = type.__dict__["__qualname__"].__get__
-_module = type.__dict__["__module__"].__get__
+class_name = qualname_of
 
 
 def full_name(cls: type) -> str:
     """Module and name of a class, read without its metaclass."""
-    return f"{_module(cls)}.{class_name(cls)}"
+    return f"{module_of(cls)}.{class_name(cls)}"
 
 
 def dunders(cls: type) -> tuple[tuple[type, ...], tuple[tuple[str, Any], ...]]:
     """The class's MRO, and the behaviour (special_names) that its Python-made classes define."""
-    return _mro(cls), behaviour_of(cls)
+    return mro_of(cls), behaviour_of(cls)
 
 
 def _dunders(value: Any, expected: tuple[tuple[type, ...], tuple[tuple[str, Any], ...]]) -> bool:
@@ -245,7 +243,7 @@ def _dunders(value: Any, expected: tuple[tuple[type, ...], tuple[tuple[str, Any]
 
 
 def _no_lookup(value: Any, name: str) -> bool:
-    return is_a(value, type) and not any(name in _own(base) for base in _mro(value))
+    return is_a(value, type) and not any(name in members_of(base) for base in mro_of(value))
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------

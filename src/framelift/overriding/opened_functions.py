@@ -19,6 +19,7 @@ from .._core import is_a
 from ..boundary.world import ABSENT
 from ..graph.metadata.facts import is_overriding
 from ..graph.state.patched import replaced_names
+from ..vocabulary.class_reads import members_of
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.torch_code import is_torch_function
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
 __all__ = ["opened", "opened_by_attributes", "opened_by_class", "opened_by_patches", "with_own_code"]
-
-_own = type.__dict__["__dict__"].__get__
 
 
 def opened_by_class(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -131,7 +130,7 @@ def _called(function: types.FunctionType) -> Iterator[types.FunctionType]:
     """Functions of torch's that a function mentions: as globals, in its closure, and as methods of Tensor."""
     held = [function.__globals__.get(name) for name in function.__code__.co_names]
     held += [cell.cell_contents for cell in function.__closure__ or ()]
-    spaces = [_own(torch.Tensor), vars(torch), vars(torch.nn.functional), vars(torch.functional)]
+    spaces = [members_of(torch.Tensor), vars(torch), vars(torch.nn.functional), vars(torch.functional)]
     held += [space.get(name) for space in spaces for name in function.__code__.co_names]
     for one in held:
         if _is_opened(one):

@@ -14,12 +14,11 @@ from .._core import is_a
 from ..boundary.attributes.classes import text_of_class
 from ..boundary.lazy.instance_dict import instance_entry
 from ..boundary.world import World
+from ..vocabulary.class_reads import flags_of, mro_of
 from ..vocabulary.origins import Origin
 
 __all__ = ["Names"]
 
-_mro = type.__dict__["__mro__"].__get__
-_flags = type.__dict__["__flags__"].__get__
 _TEXTS = ("__name__", "__qualname__")
 _NAMES = [type.__dict__[name].__get__ for name in _TEXTS]
 _args = BaseException.__dict__["args"].__get__  # past properties of the program's own errors
@@ -69,11 +68,11 @@ class Names:
     def _meet(self, cls: type) -> None:
         if id(cls) in self.known:
             return
-        for one in (*_mro(cls), type(cls)):
+        for one in (*mro_of(cls), type(cls)):
             if id(one) not in self.known:
                 self.known.add(id(one))
                 self.world.keep.append(one)
-                if not _flags(one) & _IMMUTABLE and not _core.is_internal(one):
+                if not flags_of(one) & _IMMUTABLE and not _core.is_internal(one):
                     self.classes.append((one, tuple(read(one) for read in _NAMES)))
 
     def _meet_object(self, obj: Any) -> None:

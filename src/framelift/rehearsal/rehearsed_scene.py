@@ -14,7 +14,7 @@ from .._core import is_a
 from ..boundary.becomes.leaves import is_constant
 from ..boundary.records import Effect, Shadow
 from ..boundary.world import World
-from ..vocabulary.class_reads import has_member
+from ..vocabulary.class_reads import has_member, members_of, mro_of
 from ..vocabulary.origins import Origin, const
 from . import call_rule
 
@@ -88,8 +88,6 @@ def _is_bound(obj: Any) -> bool:
     if not is_a(obj, types.BuiltinMethodType) or is_a(obj.__self__, (types.ModuleType, type)):
         return False
     # In any of its classes: the first that has the name may have a method of its own, past which `super()` reads.
-    return any(is_a(_own(base).get(obj.__name__), types.MethodDescriptorType) for base in _mro(type(obj.__self__)))
-
-
-_own = type.__dict__["__dict__"].__get__
-_mro = type.__dict__["__mro__"].__get__
+    return any(
+        is_a(members_of(base).get(obj.__name__), types.MethodDescriptorType) for base in mro_of(type(obj.__self__))
+    )

@@ -27,7 +27,7 @@ from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES, Handler
 from ..exc import ForbiddenCallable
 from ..graph.fx.targets import OneNode
 from ..guards.checks import check
-from ..vocabulary.class_reads import qualname_of
+from ..vocabulary.class_reads import members_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
@@ -57,7 +57,6 @@ __all__ = [
     "unmark",
 ]
 
-_mro, _table = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: id -> (the callable or a weak reference to it, its handler)
@@ -166,8 +165,8 @@ class _Static:
     """Attributes read without running descriptors or `__getattr__`."""
 
     def __init__(self, obj: Any) -> None:
-        own = [_table(base) for base in _mro(obj)] if is_a(obj, type) else [own_dict(obj) or {}]
-        self.tables = [*own, *(_table(base) for base in _mro(type(obj)))]
+        own = [members_of(base) for base in mro_of(obj)] if is_a(obj, type) else [own_dict(obj) or {}]
+        self.tables = [*own, *(members_of(base) for base in mro_of(type(obj)))]
 
     def get(self, name: str) -> Any:
         for table in self.tables:

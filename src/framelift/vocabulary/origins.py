@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import _core
 from .._core import is_a
-from .class_reads import module_of, name_of, qualname_of
+from .class_reads import members_of, module_of, mro_of, name_of, qualname_of
 
 __all__ = ["STEPS", "Missing", "Origin", "Step", "arg", "const", "fetch", "step_text"]
 
@@ -168,8 +168,8 @@ def _dict(base: Any, _key: Any) -> Any:
 
 
 def _lookup(base: type, name: str) -> Any:
-    for cls in type.__dict__["__mro__"].__get__(base):
-        found = type.__dict__["__dict__"].__get__(cls)
+    for cls in mro_of(base):
+        found = members_of(cls)
         if name in found:
             return found[name]
     raise Missing(name)

@@ -13,7 +13,7 @@ import torch
 from ... import _core
 from ..._core import is_a
 from ...guards.checks import check
-from ...vocabulary.class_reads import has_member, members_of, module_of, qualname_of
+from ...vocabulary.class_reads import flags_of, has_member, members_of, module_of, mro_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ..becomes.arrays import Array, numpy
@@ -49,9 +49,6 @@ __all__ = [
     "generic_delete_class",
 ]
 
-_mro = type.__dict__["__mro__"].__get__
-_own = type.__dict__["__dict__"].__get__
-_flags = type.__dict__["__flags__"].__get__
 _HEAP_TYPE = 1 << 9
 _NATIVE_ON_TYPES = frozenset(
     {
@@ -116,7 +113,7 @@ def read_class(world: World, cls: type, name: str) -> Any:
     meta = type(cls)
     getter = world.lookup(meta, "__getattribute__")
     # a member of an enumeration of torch's
-    if type(found := _own(cls).get(name, ABSENT)) is cls and _core.is_plain_class(cls) and cls in LEAF_TYPES:
+    if type(found := members_of(cls).get(name, ABSENT)) is cls and _core.is_plain_class(cls) and cls in LEAF_TYPES:
         value = let_in(world, found, const(cls).to("attr", name))
         _core.know(cls, name, VALUE, value)
         return value
@@ -138,9 +135,9 @@ def read_class(world: World, cls: type, name: str) -> Any:
 
 def _is_inherited(world: World, cls: type, name: str) -> bool:
     """Whether a class made inside has this attribute from a class outside, or by a pending write to one."""
-    for base in _mro(cls):
+    for base in mro_of(cls):
         pending = world.overlay.get((id(base), name), ABSENT)
-        if pending is not DELETED and (pending is not ABSENT or name in _own(base)):
+        if pending is not DELETED and (pending is not ABSENT or name in members_of(base)):
             return not _core.is_internal(base)
     return False
 
@@ -183,7 +180,7 @@ def _generic_read(world: World, cls: type, name: str) -> Any:
     """What `type.__getattribute__` finds, or ABSENT."""
     meta = type(cls)
     if issubclass(meta, enum.EnumMeta):
-        member = _own(cls).get("_member_map_", {}).get(name, ABSENT)
+        member = members_of(cls).get("_member_map_", {}).get(name, ABSENT)
         if member is not ABSENT:
             value = let_in(world, member, const(cls).to("attr", name))
             _core.know(cls, name, VALUE, value)
@@ -206,7 +203,7 @@ def _generic_read(world: World, cls: type, name: str) -> Any:
 
 
 def _is_pending(world: World, cls: type, name: str) -> bool:
-    return any((id(base), name) in world.overlay for base in _mro(cls))
+    return any((id(base), name) in world.overlay for base in mro_of(cls))
 
 
 def read_of_type(world: World, cls: type, name: str) -> Any:
@@ -230,7 +227,7 @@ def read_of_type(world: World, cls: type, name: str) -> Any:
 
 def text_of_class(world: World, cls: type, name: str) -> Any:
     """A text that `type` keeps for a class.  What the class holds in its place is read as any entry."""
-    entry = _own(cls).get(name) if name in ("__doc__", "__module__") and _flags(cls) & _HEAP_TYPE else None
+    entry = members_of(cls).get(name) if name in ("__doc__", "__module__") and flags_of(cls) & _HEAP_TYPE else None
     if not is_leaf(entry):
         return _from_class(world, cls, cls, name, world.lookup(cls, name), None)
     value = _TEXT_OF_TYPE[name](cls)
@@ -244,14 +241,14 @@ def _on_meta(world: World, meta: type, name: str) -> Any:
     found = ABSENT if meta is type else world.lookup(meta, name)
     if not is_a(found, _OF_TYPES):
         return found
-    if not hasattr(type, name) and name not in _own(type):
+    if not hasattr(type, name) and name not in members_of(type):
         raise Interrupt("opaque-object", f"{qualname_of(meta)}.{name}")
     return ABSENT
 
 
 @check
 def _has_no(name: str, now: type) -> bool:
-    return type(_own(now).get(name)) is not _OWN_ENTRIES[name]
+    return type(members_of(now).get(name)) is not _OWN_ENTRIES[name]
 
 
 def _own_entry(world: World, cls: type, name: str) -> Any:
@@ -264,7 +261,7 @@ def _own_entry(world: World, cls: type, name: str) -> Any:
     except AttributeError:
         world.guard(const(cls), "CHECK", (functools.partial(_has_no, name), f"has no {name}"), name)
         raise
-    if type(value) is not _OWN_ENTRIES[name] or value is not _own(cls).get(name):
+    if type(value) is not _OWN_ENTRIES[name] or value is not members_of(cls).get(name):
         raise Interrupt("opaque-object", f"{qualname_of(cls)}.{name}")
     return let_in(world, value, const(cls).to("attr", name))
 
@@ -322,11 +319,11 @@ def read_super(world: World, obj: Any, name: str) -> Any:
     if type(receiver) is Opaque:
         raise refused(receiver)
     world.note_order(start)
-    mro = _mro(start)
+    mro = mro_of(start)
     for base in mro[mro.index(this) + 1 :]:
         pending = world.overlay.get((id(base), name), ABSENT)
         found = world.lookup(base, name)
-        if pending is DELETED or (pending is ABSENT and name not in _own(base)):
+        if pending is DELETED or (pending is ABSENT and name not in members_of(base)):
             continue
         if pending is ABSENT and _core.is_internal(base):
             return _core.natively(super.__getattribute__, (obj, name), None)
@@ -389,8 +386,8 @@ def class_entry(world: World, cls: type, name: str) -> tuple[int, Any]:
         return NATIVE, None
     holder = next(
         base
-        for base in _mro(cls)
-        if ((id(base), name) in world.overlay or name in _own(base))
+        for base in mro_of(cls)
+        if ((id(base), name) in world.overlay or name in members_of(base))
         and world.overlay.get((id(base), name)) is not DELETED
     )
     if (id(holder), name) in world.overlay:
@@ -447,7 +444,7 @@ def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
     if _core.is_internal(cls):
         _written_inside(world, name, type.__setattr__, (cls, name, value))
         return
-    if _flags(cls) & _IMMUTABLE:
+    if flags_of(cls) & _IMMUTABLE:
         type.__setattr__(cls, name, value)  # raises, in CPython's own words
     _check_writable(cls, name)
     if not (
@@ -497,7 +494,7 @@ def generic_delete_class(world: World, cls: type, name: str) -> None:
     if _core.is_internal(cls):
         _written_inside(world, name, type.__delattr__, (cls, name))
         return
-    if _flags(cls) & _IMMUTABLE:
+    if flags_of(cls) & _IMMUTABLE:
         type.__delattr__(cls, name)  # raises, in CPython's own words
     _check_writable(cls, name)
     pending = world.overlay.get((id(cls), name), ABSENT)

@@ -21,7 +21,7 @@ from ... import _core, config
 from ..._core import is_a
 from ...guards.checks import check
 from ...guards.kinds import same_leaf
-from ...vocabulary.class_reads import module_of, name_of, qualname_of
+from ...vocabulary.class_reads import members_of, module_of, mro_of, name_of, qualname_of
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
 from ..lazy.lazy_deque_set import LazyDeque, LazySet
@@ -46,7 +46,6 @@ __all__ = [
 ]
 
 LetIn = Callable[[World, Any, Origin], Any]
-_mro, _own = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +208,7 @@ def _sub_deque(value: Any) -> Any:
 
 def builtin_container(cls: type) -> type | None:
     """The built-in container type that `cls` is, or is a Python subclass of; None otherwise."""
-    for base in _mro(cls):
+    for base in mro_of(cls):
         if base in KINDS or base is tuple or base is frozenset:
             return base
         if not _core.is_python_class(base):
@@ -274,7 +273,7 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     if cls is not builtin_type and (
         builtin_type is frozenset
         and _core.own_dict(value) is not None
-        or any(map(_has_slots, _mro(cls)[: _mro(cls).index(builtin_type)]))
+        or any(map(_has_slots, mro_of(cls)[: mro_of(cls).index(builtin_type)]))
     ):
         # a placeholder could be raised natively, and that would be another exception
         if issubclass(cls, BaseException):
@@ -344,7 +343,7 @@ def _is_plain_constant(key: Any) -> bool:
 
 def _is_handle_key(key: Any) -> bool:
     """An object found by its identity that is itself inside: where it lies in a set is the same there."""
-    return all(base is object or _core.is_python_class(base) for base in _mro(type(key))) and _is_object_key(key)
+    return all(base is object or _core.is_python_class(base) for base in mro_of(type(key))) and _is_object_key(key)
 
 
 def _is_plain_key(key: Any) -> bool:
@@ -385,7 +384,7 @@ def _keys_are_themselves(world: World, keys: Iterable[Any], let_in: LetIn) -> No
 
 
 def _has_slots(cls: type) -> bool:
-    return any(type(entry) is types.MemberDescriptorType for entry in _own(cls).values())
+    return any(type(entry) is types.MemberDescriptorType for entry in members_of(cls).values())
 
 
 def _import_tuple(world: World, value: Any, origin: Origin, let_in: LetIn) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...guards.checks import check
 from ...guards.kinds import same_leaf
+from ...vocabulary.class_reads import mro_of
 from ...vocabulary.origins import Origin
 from ..world import World
 
@@ -71,7 +72,7 @@ _PLAIN: dict[type, Callable[[Any], Any]] = {
 
 def value_kind(cls: type) -> type | None:
     """The built-in type of values that a Python class is made over, if it is."""
-    return next((base for base in type.__dict__["__mro__"].__get__(cls) if base in _PLAIN), None)
+    return next((base for base in mro_of(cls) if base in _PLAIN), None)
 
 
 @check

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from ... import _core
 from ..._core import is_a
+from ...vocabulary.class_reads import mro_of
 
 __all__ = ["derives", "for_life", "known_kind"]
 
@@ -48,4 +49,4 @@ def _other_kind(cls: type) -> type | None:
 
 def derives(cls: type, kind: type) -> bool:
     """Whether `cls` is `kind`, loaded a second time perhaps, or a subclass of it."""
-    return any(known_kind(base) is kind for base in type.__dict__["__mro__"].__get__(cls))
+    return any(known_kind(base) is kind for base in mro_of(cls))

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from ..._core import is_a
+from ...vocabulary.class_reads import members_of
 from ..attributes.owners import own_dict
 from ..becomes.leaves import is_constant, is_leaf
 from ..world import World
@@ -92,7 +93,7 @@ def _let_go(world: World) -> Iterator[Any]:
 def _at(owner: Any, key: Any) -> Iterable[Any]:
     """What is outside at the place of a pending write; all that its owner holds, where more is not known."""
     if is_a(owner, type):
-        return [type.__dict__["__dict__"].__get__(owner).get(key)]
+        return [members_of(owner).get(key)]
     table = owner if type(owner) is dict else own_dict(owner) if is_a(key, str) else None
     if table is not None and (is_leaf(key) or is_constant(key)):
         if key in table:

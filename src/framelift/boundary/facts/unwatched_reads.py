@@ -23,7 +23,7 @@ from ... import _core
 from ..._core import is_a
 from ...guards.checks import check
 from ...guards.kinds import same_leaf
-from ...vocabulary.class_reads import members_of, module_of, qualname_of
+from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ...vocabulary.origins import Missing, Origin, const, fetch
 from ...vocabulary.own_code import FRAMELIFT
 from ...vocabulary.reasons import Interrupt
@@ -64,10 +64,6 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield inner
         elif is_a(inner, types.CodeType):
             yield from _names(inner)
-
-
-def _mro(cls: type) -> tuple[type, ...]:
-    return type.__dict__["__mro__"].__get__(cls)
 
 
 @check
@@ -155,7 +151,7 @@ class UnwatchedReads:
         if type(owner) is dict:  # a module's
             self._entry(owner, name, const(owner))
         elif is_a(owner, type):
-            base = next((base for base in _mro(owner) if name in members_of(base)), None)
+            base = next((base for base in mro_of(owner) if name in members_of(base)), None)
             if base is not None and _is_own(module_of(base)):
                 self._looked_up.append((owner, name, members_of(base)[name]))
                 if not is_leaf(members_of(base)[name]):
@@ -163,7 +159,7 @@ class UnwatchedReads:
         elif name in vars(owner):
             self._entry(vars(owner), name, const(owner).to("dict"))
         elif any(
-            name in members_of(base) for base in _mro(type(owner)) if base is not object
+            name in members_of(base) for base in mro_of(type(owner)) if base is not object
         ):  # one of the instance's own would hide it
             self._absent.append((owner, name))
 
@@ -247,7 +243,7 @@ class UnwatchedReads:
             if name not in vars(owner):
                 self._world.guard(const(owner).to("dict"), "ABSENT", name, name)
         for cls, name, value in self._looked_up:
-            if next((members_of(base)[name] for base in _mro(cls) if name in members_of(base)), self) is value:
+            if next((members_of(base)[name] for base in mro_of(cls) if name in members_of(base)), self) is value:
                 self._world.lookup(cls, name)
 
     def _refuse_pending(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from ... import _core
 from ..._core import is_a
 from ...guards.checks import check
-from ...vocabulary.class_reads import name_of
+from ...vocabulary.class_reads import flags_of, members_of, mro_of, name_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ..gateway import let_in
@@ -23,9 +23,6 @@ from .view import LazyLookup
 
 __all__ = ["ClassDict", "class_dict", "class_entry_is_there"]
 
-_own = type.__dict__["__dict__"].__get__
-_mro = type.__dict__["__mro__"].__get__
-_flags = type.__dict__["__flags__"].__get__
 _HEAP_TYPE = 1 << 9
 
 
@@ -40,12 +37,12 @@ def class_dict(world: World, cls: type) -> types.MappingProxyType[str, Any]:
 
 def class_entry_is_there(world: World, cls: type, name: str) -> bool:
     """Whether an external class itself defines a name, guarded."""
-    there = name in _own(cls)
-    if not _flags(cls) & _HEAP_TYPE:
+    there = name in members_of(cls)
+    if not flags_of(cls) & _HEAP_TYPE:
         return there
     if there:  # a lookup would go on to the bases
         world.guard(const(cls), "CHECK", (functools.partial(_defines, name, True), f"defines {name}"), name)
-    elif any(name in _own(base) for base in _mro(cls)):
+    elif any(name in members_of(base) for base in mro_of(cls)):
         asked = functools.partial(_defines, name, False)
         world.guard(const(cls), "CHECK", (asked, f"does not define {name}"), name)
     else:
@@ -55,12 +52,12 @@ def class_entry_is_there(world: World, cls: type, name: str) -> bool:
 
 @check
 def _defines(name: str, there: bool, now: type) -> bool:
-    return (name in _own(now)) is there
+    return (name in members_of(now)) is there
 
 
 @check
 def _defines_all(names: tuple[str, ...], now: type) -> bool:
-    return tuple(_own(now)) == names
+    return tuple(members_of(now)) == names
 
 
 class ClassDict(LazyLookup, Mapping[str, Any]):
@@ -72,8 +69,8 @@ class ClassDict(LazyLookup, Mapping[str, Any]):
 
     def _names(self) -> list[str]:
         world, cls = self._world, self._cls
-        own = tuple(_own(cls))
-        if _flags(cls) & _HEAP_TYPE and not _core.is_internal(cls):
+        own = tuple(members_of(cls))
+        if flags_of(cls) & _HEAP_TYPE and not _core.is_internal(cls):
             asked = functools.partial(_defines_all, own)
             world.guard(const(cls), "CHECK", (asked, f"defines {len(own)} names"), "names")
         pending = {name: value for (owner, name), value in world.overlay.items() if owner == id(cls)}
@@ -89,10 +86,10 @@ class ClassDict(LazyLookup, Mapping[str, Any]):
         if pending is not ABSENT:
             return ABSENT if pending is DELETED else pending
         if _core.is_internal(cls):
-            return _own(cls).get(name, ABSENT)
+            return members_of(cls).get(name, ABSENT)
         if not is_a(name, str) or not class_entry_is_there(world, cls, name):
             return ABSENT
-        return let_in(world, _own(cls)[name], const(cls).to("lookup", name))
+        return let_in(world, members_of(cls)[name], const(cls).to("lookup", name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..._core import is_a
 from ...boundary.becomes.reloaded_types import known_kind
+from ...vocabulary.class_reads import members_of, module_of, mro_of
 from ..call_tables import HIGHER_ORDER, pure, pure_on_internals
 from . import built_in_functions, stdlib_functions, stdlib_types, torch_helpers
 from .judges import JUDGES
@@ -89,7 +90,7 @@ def resolve(callable_: Any) -> tuple[Any, tuple[Any, ...]]:
         function, held = resolve(callable_.__func__)
         return function, (*held, callable_.__self__)
     if kind is types.MethodWrapperType:
-        return _dict(callable_.__objclass__)[callable_.__name__], (callable_.__self__,)
+        return members_of(callable_.__objclass__)[callable_.__name__], (callable_.__self__,)
     if issubclass(kind, types.BuiltinFunctionType):  # C methods that know their class have a type of their own
         known = loaded_again(callable_)
         return _descriptor(callable_) or (callable_ if id(known) in HIGHER_ORDER else known, ())
@@ -104,7 +105,7 @@ def _of_known_kind(part: Any) -> Any:
     owner: Any = getattr(part, "__objclass__", None) or getattr(part, "__self__", None)
     if not issubclass(type(owner), type) or id(part) in WORDS:
         return part
-    return _dict(known_kind(owner)).get(part.__name__, part)
+    return members_of(known_kind(owner)).get(part.__name__, part)
 
 
 def loaded_again(function: types.BuiltinFunctionType) -> types.BuiltinFunctionType:
@@ -124,12 +125,12 @@ def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]]
     if owner is None or is_a(owner, types.ModuleType):
         return None
     if issubclass(type(owner), type):
-        for cls in _order(owner):
-            member = _dict(cls).get(name)
+        for cls in mro_of(owner):
+            member = members_of(cls).get(name)
             if type(member) is types.ClassMethodDescriptorType and member.__get__(None, owner) == bound:
                 return _of_known_kind(member), (owner,)
-    for cls in _order(type(owner)):
-        member = _dict(cls).get(name)
+    for cls in mro_of(type(owner)):
+        member = members_of(cls).get(name)
         # `super().append` and `append` have one name: only the C function itself distinguishes them.  The class is
         # passed along because CPython 3.11 crashes without it where a C method knows its class.
         if type(member) is types.MethodDescriptorType and member.__get__(owner, type(owner)) == bound:
@@ -166,7 +167,7 @@ def _word(key: Any, args: tuple[Any, ...] | None, kwargs: dict[str, Any] | None)
 
 def _class_word(cls: type, args: tuple[Any, ...] | None, kwargs: dict[str, Any] | None) -> str:
     """The word for constructing a class that no table names: that of the C parts of its construction."""
-    module = _MODULE(cls)
+    module = module_of(cls)
     if is_a(module, str) and module in stdlib_functions.DENIED_MODULES:
         return stdlib_functions.DENIED_MODULES[module]
     maker = member(type(cls), "__call__")
@@ -185,25 +186,22 @@ def _class_word(cls: type, args: tuple[Any, ...] | None, kwargs: dict[str, Any] 
 
 
 # Classes are asked past their metaclasses, whose Python code must not run here.
-_order = type.__dict__["__mro__"].__get__
-_dict = type.__dict__["__dict__"].__get__
-_MODULE = type.__dict__["__module__"].__get__
 _TYPE_CALL = type.__dict__["__call__"]
 
 
 def member(cls: type, name: str) -> Any:
     """What the order of bases holds under a name, unbound; None when nothing."""
-    for base in _order(cls):
-        if name in _dict(base):
-            return _dict(base)[name]
+    for base in mro_of(cls):
+        if name in members_of(base):
+            return members_of(base)[name]
     return None
 
 
 def _word_of_module(callable_: Any) -> str:
     """The word of the module that a C callable, or the type it belongs to, comes from."""
-    owner = getattr(callable_, "__objclass__", None) or getattr(callable_, "__self__", None)
+    owner: Any = getattr(callable_, "__objclass__", None) or getattr(callable_, "__self__", None)
     module = callable_.__module__ if is_a(owner, types.ModuleType) else None
-    names = [module, *(_MODULE(base) for base in _order(owner if issubclass(type(owner), type) else type(owner)))]
+    names = [module, *(module_of(base) for base in mro_of(owner if issubclass(type(owner), type) else type(owner)))]
     return next(
         (
             stdlib_functions.DENIED_MODULES[name]

@@ -8,20 +8,12 @@ import types
 from dataclasses import dataclass
 
 from ...vocabulary.origins import Origin, step_text
+from ..symbols.symbol_sources import SourceName
 from .placeholder_names import closed_over
 
 __all__ = ["Source", "SourceName", "module_path", "source_text", "state_name"]
 
 _TABLES = ("_modules", "_parameters", "_buffers")
-
-
-class SourceName(str):
-    """The name of a source.  It can be called, too: versions of torch differ in whether `name` is a method."""
-
-    __slots__ = ()
-
-    def __call__(self) -> str:
-        return str(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from ... import _core
-from ...vocabulary.class_reads import members_of, module_of
+from ...vocabulary.class_reads import members_of, module_of, mro_of
 from ...vocabulary.own_code import own_file
 from .unread_text import text_or
 
@@ -354,9 +354,6 @@ def _is_integral(value: Any) -> bool:
     return type(value) is Int or type(value) is int or type(value) is bool
 
 
-_mro = type.__dict__["__mro__"].__get__
-
-
 def _operand(number: Any, other: Any, name: str, first: bool = False) -> Any:
     """The plain number that an operand of a class made from int or float is, where Python leaves the operation to int
     and float.
@@ -373,7 +370,8 @@ def _operand(number: Any, other: Any, name: str, first: bool = False) -> Any:
     )
     if base is None or name not in members_of(base):
         return other
-    inherits = next(members_of(kind)[name] for kind in _mro(cls) if name in members_of(kind)) is members_of(base)[name]
+    found = next(members_of(kind)[name] for kind in mro_of(cls) if name in members_of(kind))
+    inherits = found is members_of(base)[name]
     if inherits or (first or base is int if type(number) is Float else first and base is int):
         return int.__int__(other) if base is int else float.__float__(other)
     return other

@@ -9,21 +9,23 @@ from torch._guards import GuardSource, Source
 
 from ..._core import is_a
 
-__all__ = ["source_called"]
+__all__ = ["SourceName", "source_called"]
 
 
-class _Text(str):
-    """A source's name is a property in newer versions of torch and a method in older ones."""
+class SourceName(str):
+    """The name of a source.  It can be called, too: versions of torch differ in whether `name` is a method."""
+
+    __slots__ = ()
 
     def __call__(self) -> str:
-        return self
+        return str(self)
 
 
 class _Place(Source):
     """Where a symbol comes from, as torch's shape environment wants it."""
 
     def __init__(self, text: str) -> None:
-        object.__setattr__(self, "text", _Text(text))
+        object.__setattr__(self, "text", SourceName(text))
 
     name = property(lambda self: self.text)
     guard_source: Any = property(lambda self: GuardSource.LOCAL)

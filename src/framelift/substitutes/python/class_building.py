@@ -12,7 +12,7 @@ from ..._core import is_a
 from ...boundary.attributes.classes import generic_delete_class
 from ...boundary.attributes.instances import bound_to_class
 from ...calls.call_tables import substitute
-from ...vocabulary.class_reads import name_of, qualname_of
+from ...vocabulary.class_reads import members_of, mro_of, name_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from .basics import exactly
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
 __all__: list[str] = []
-
-_order = type.__dict__["__mro__"].__get__
-_own = type.__dict__["__dict__"].__get__
 
 
 @substitute(type.__init__)
@@ -39,7 +36,7 @@ def _type_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     if not is_a(cls, type) or cls is type:
         return _core.natively(callable_, args, kwargs)
     if not _core.is_plain_class(cls):  # an instance could be looked for in no table
-        raise Interrupt("unknown-callable", type.__dict__["__qualname__"].__get__(cls))
+        raise Interrupt("unknown-callable", qualname_of(cls))
     found = session.world.lookup(cls, "__new__")  # read off the class, it could be the metaclass's own
     made = _core.captured(found.__func__ if type(found) is staticmethod else found, args, kwargs)
     if is_a(made, cls):
@@ -150,7 +147,9 @@ def _abc_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
     (cls,) = args
     if not _core.is_internal(cls):
         raise Interrupt("effect-object", f"the abstract methods of {qualname_of(cls)}")
-    for base in _order(cls)[1:]:
-        if not _core.is_internal(base) and "__abstractmethods__" in _own(base):
-            session.world.guard(const(base).to("attr", "__abstractmethods__"), "EQ", base.__abstractmethods__)
+    for base in mro_of(cls)[1:]:
+        if not _core.is_internal(base) and "__abstractmethods__" in members_of(base):
+            session.world.guard(
+                const(base).to("attr", "__abstractmethods__"), "EQ", members_of(base)["__abstractmethods__"]
+            )
     return _core.natively(callable_, args, None)
