@@ -6,6 +6,7 @@ What changes the meaning of a program is a miss.
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 import types
@@ -316,3 +317,14 @@ def test_the_environment_turns_it_off_and_on(monkeypatch: pytest.MonkeyPatch) ->
         assert _environment("cache", OPTIONS["cache"]) is value or text == "auto" == value
     monkeypatch.delenv("FRAMELIFT_CACHE")
     assert _environment("cache", OPTIONS["cache"]) == "auto"
+
+
+def test_captures_are_kept_beside_what_inductor_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    with config.patch(cache_dir=""):
+        assert store.folder() == str(tmp_path / "inductor" / "framelift")
+        assert store.user_key(make=True) is not None
+        assert os.listdir(tmp_path / "user" / "framelift") == ["key"] and not (tmp_path / "inductor").exists()
+    with config.patch(cache_dir=str(tmp_path / "own")):
+        assert store.folder() == str(tmp_path / "own")

@@ -53,7 +53,14 @@ _READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK"
 
 
 def folder() -> str:
-    """Where captures are kept."""
+    """Where captures are kept: by default beside what Inductor keeps, where the user or a test has moved that."""
+    beside = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if beside and not config.cache_dir:
+        return os.path.join(os.path.abspath(beside), "framelift")
+    return _folder_of_key()
+
+
+def _folder_of_key() -> str:
     chosen = config.cache_dir
     if chosen:
         return os.path.abspath(os.path.expanduser(chosen))
@@ -78,12 +85,12 @@ def user_key(make: bool) -> bytes | None:
 
 def _secret(make: bool) -> bytes | None:
     """The key of the HMAC; None where there is none that can be trusted."""
-    path = os.path.join(folder(), "key")
+    path = os.path.join(_folder_of_key(), "key")
     found = _read_secret(path)
     if found is not None or not make:
         return found
-    os.makedirs(folder(), mode=0o700, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=folder())  # mode 0600
+    os.makedirs(_folder_of_key(), mode=0o700, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=_folder_of_key())  # mode 0600
     try:
         with open(descriptor, "wb") as file:
             file.write(secrets.token_bytes(_SECRET))
@@ -251,7 +258,7 @@ def _write_at_once(path: str, content: bytes) -> None:
 
 def _note(name: str) -> tuple[str, str]:
     """The file of a note, and what stands for a key where it is authenticated."""
-    return os.path.join(folder(), f"{name}.note"), f"note {name}"
+    return os.path.join(_folder_of_key(), f"{name}.note"), f"note {name}"
 
 
 def read_note(name: str) -> Any:
