@@ -238,21 +238,39 @@ PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_s
   return result ? result : failed_call(r, callable, args, total(nargs, kwnames));
 }
 
+static PyObject* call_c_code(PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  ReadingCode code;
+  return PyObject_Vectorcall(callable, args, nargs, kwnames);
+}
+
+// Whether C code other than object's makes the instances of a class: it may read what it is given.
+static bool is_made_by_c_code(PyObject* callable) {
+  if (!PyType_Check(callable)) return false;
+  PyTypeObject* type = (PyTypeObject*)callable;
+  while (type && PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) type = type->tp_base;
+  return type != &PyBaseObject_Type;
+}
+
 static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   if (PyFunction_Check(callable)) return PyObject_Vectorcall(callable, args, nargs, kwnames);
   if (PyMethod_Check(callable)) {
     if (PyFunction_Check(PyMethod_GET_FUNCTION(callable))) return PyObject_Vectorcall(callable, args, nargs, kwnames);
     return prepend(r, PyMethod_GET_FUNCTION(callable), PyMethod_GET_SELF(callable), args, nargs, kwnames);
   }
-  if (r->texts && holds_unread_text(args, total(nargs, kwnames))) {
-    Ref result = Ref::steal(call_handler(r, unread_text_handler(), callable, nullptr, args, nargs, kwnames));
-    if (result.get() != Py_NotImplemented) return result.release();
+  if (r->texts) {  // with what the callable holds itself: the receiver of a method, what an object that is called keeps
+    PyObject* held_by_it = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : callable;
+    if (held_by_it && identity(held_by_it)) held_by_it = nullptr;
+    if (reaches_unread_text(held_by_it, args, total(nargs, kwnames))) {
+      Ref result = Ref::steal(call_handler(r, unread_text_handler(), callable, nullptr, args, nargs, kwnames));
+      if (result.get() != Py_NotImplemented) return result.release();
+    }
   }
   if (!unordered.count(callable) && note_orders(r, callable, args, nargs) < 0) return nullptr;
   if (PyCFunction_Check(callable)) {
     PyObject* receiver = PyCFunction_GET_SELF(callable);
     if (receiver && safe_receivers.count(Py_TYPE(receiver)) &&
         !special_methods.count(((PyCFunctionObject*)callable)->m_ml)) {
+      ReadingCode code;
       return PyObject_Vectorcall(callable, args, nargs, kwnames);
     }
   }
@@ -278,14 +296,15 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
     case CallKind::Pure:
       if (meets_number(callable, args, all))
         return call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames);
-      [[fallthrough]];
+      return call_c_code(callable, args, nargs, kwnames);
     case CallKind::Native:
+      if (is_made_by_c_code(callable)) return call_c_code(callable, args, nargs, kwnames);
       return PyObject_Vectorcall(callable, args, nargs, kwnames);
     case CallKind::Higher:
       if (!callbacks_declared(r, args, all)) return nullptr;
       if (meets_number(callable, args, all))
         return call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames);
-      return PyObject_Vectorcall(callable, args, nargs, kwnames);
+      return call_c_code(callable, args, nargs, kwnames);
     case CallKind::Handler:
       return call_handler(r, v.payload.get(), callable, nullptr, args, nargs, kwnames);
     case CallKind::Bound:

@@ -14,7 +14,7 @@ namespace framelift {
 
 static PyObject *mark_address, *mark_star, *name_check_with, *name_contains, *name_dunder_contains, *name_import_from,
     *name_import_name, *name_is_new, *name_match_class, *name_match_kind, *name_same_object, *name_shows_address,
-    *name_spread, *name_unread_text;
+    *name_spread, *name_text_is_read;
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
 
 void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths) {
@@ -103,7 +103,7 @@ bool shows_address(PyObject* text) {
 // The text that an f-string or `%` made of a value: it must not show where an object made inside lies in memory.
 static PyObject* check_text(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
-  if (r && r->texts && contains_unread_text(a[0])) return ask_session(r, name_unread_text, nullptr, 0);
+  if (r && r->texts && contains_unread_text(a[0])) return new_unread_text(r);
   if (!r || !shows_address(a[0])) return Py_NewRef(a[0]);
   return ask_session(r, name_shows_address, a, 1);
 }
@@ -162,6 +162,7 @@ static PyObject* contains(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
   if (r && is_number_type(Py_TYPE(a[0])) && is_table(a[1]) && !is_new_number(a[0]))
     return ask_session(r, name_contains, a, 2);
+  if (r && r->texts && is_unread_text(a[0])) return ask_session(r, name_text_is_read, nullptr, 0);
   int found = PySequence_Contains(a[1], a[0]);
   return found < 0 ? nullptr : PyBool_FromLong(found);
 }
@@ -290,7 +291,7 @@ bool init_probes(PyObject* module) {
                                    {&name_same_object, "same_object"},
                                    {&name_shows_address, "shows_address"},
                                    {&name_spread, "spread"},
-                                   {&name_unread_text, "unread_text"}};
+                                   {&name_text_is_read, "text_is_read"}};
   return init_variable_probes() && init_attribute_probes() && intern(names);
 }
 

@@ -1,75 +1,130 @@
 // Texts that nobody has read yet: what an f-string makes of a tensor.  Only a run of the graph knows their letters.
 //
 // Such a text is an instance of a subclass of str, whose letters are one mark.  Its methods refuse to answer.  C code
-// reads letters without asking, so a call of C code that is given one is a matter for the session; and a text that C
-// code has made with the mark in it is such a text again.
+// reads letters without asking.  So while such a text is alive, a call of C code is a matter for the session unless all
+// that it is given is known to hold none; while C code runs that may read what frames give it, none is made; and a text
+// that C code has made with the mark in it is such a text again.
 #include "barrier.h"
 #include "calls.h"
+#include "probes.h"
 
 namespace framelift {
 
 static PyTypeObject* text_type = nullptr;
-static PyObject *text_mark = nullptr, *text_handler = nullptr;
+static PyObject *text_mark = nullptr, *text_escaped = nullptr, *text_handler = nullptr;
+static std::unordered_set<PyTypeObject*> leaf_types;  // whose instances hold nothing
+static thread_local std::vector<PyObject*> made;      // texts of this rehearsal that may still be alive, held
+static thread_local int reading = 0;                  // calls of C code in progress that may read what they are given
+
+ReadingCode::ReadingCode() { ++reading; }
+ReadingCode::~ReadingCode() { --reading; }
 
 PyObject* unread_text_handler() { return text_handler; }
 
+bool is_unread_text(PyObject* value) { return Py_IS_TYPE(value, text_type); }
+
 static const int deepest = 32;  // containers in containers; what lies deeper counts as one that holds a text
 
-static bool holds(PyObject* value, int depth) {
-  if (Py_IS_TYPE(value, text_type)) return true;
-  if (depth == deepest) return true;
-  if (PyTuple_Check(value)) {
+// Whether C code that goes through `value` might find a text: whatever is not known to hold none may.
+static bool may_hold(PyObject* value, int depth) {
+  PyTypeObject* type = Py_TYPE(value);
+  if (type == text_type || depth == deepest) return true;
+  if (leaf_types.count(type) || PyType_Check(value) || is_symbolic_number(value) || is_tensor(value)) return false;
+  if (PyTuple_CheckExact(value)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++)
-      if (holds(PyTuple_GET_ITEM(value, i), depth + 1)) return true;
-  } else if (PyList_Check(value)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); i++)
-      if (holds(PyList_GET_ITEM(value, i), depth + 1)) return true;
-  } else if (PyDict_Check(value)) {
-    PyObject* item;
-    for (Py_ssize_t at = 0; PyDict_Next(value, &at, nullptr, &item);)
-      if (holds(item, depth + 1)) return true;
+      if (may_hold(PyTuple_GET_ITEM(value, i), depth + 1)) return true;
+    return false;
   }
-  return false;
+  if (PyList_CheckExact(value)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); i++)
+      if (may_hold(PyList_GET_ITEM(value, i), depth + 1)) return true;
+    return false;
+  }
+  if (PyDict_CheckExact(value)) {
+    PyObject *key, *item;
+    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);)
+      if (may_hold(key, depth + 1) || may_hold(item, depth + 1)) return true;
+    return false;
+  }
+  return true;
 }
 
-bool holds_unread_text(PyObject* const* args, Py_ssize_t n) {
+static bool any_alive() {
+  std::vector<PyObject*> alive;
+  for (PyObject* text : made) {
+    if (Py_REFCNT(text) > 1)
+      alive.push_back(text);
+    else
+      Py_DECREF(text);
+  }
+  made.swap(alive);
+  return !made.empty();
+}
+
+bool reaches_unread_text(PyObject* receiver, PyObject* const* args, Py_ssize_t n) {
+  if (!any_alive()) return false;
+  if (receiver && may_hold(receiver, 0)) return true;
   for (Py_ssize_t i = 0; i < n; i++)
-    if (holds(args[i], 0)) return true;
+    if (may_hold(args[i], 0)) return true;
   return false;
 }
 
 bool contains_unread_text(PyObject* text) {
-  return PyUnicode_CheckExact(text) && PyUnicode_Find(text, text_mark, 0, PyUnicode_GET_LENGTH(text), 1) >= 0;
+  if (!PyUnicode_Check(text) || !text_mark || PyUnicode_READY(text) < 0) return false;
+  Py_ssize_t size = PyUnicode_GET_LENGTH(text);
+  if (PyUnicode_KIND(text) == PyUnicode_4BYTE_KIND) {  // any part of the mark: `%.1s` cuts it
+    for (Py_ssize_t i = 0; i < PyUnicode_GET_LENGTH(text_mark); i++)
+      if (PyUnicode_FindChar(text, PyUnicode_READ_CHAR(text_mark, i), 0, size, 1) >= 0) return true;
+  }
+  return size >= PyUnicode_GET_LENGTH(text_escaped) && PyUnicode_Find(text, text_escaped, 0, size, 1) >= 0;
 }
 
 static PyObject* set_texts(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  if (n != 3 || !PyType_Check(a[0]) || !PyUnicode_Check(a[1]))
-    return PyErr_Format(PyExc_TypeError, "set_unread_texts(class, mark, handler)");
+  if (n != 4 || !PyType_Check(a[0]) || !PyUnicode_Check(a[1]) || !PyTuple_Check(a[3]))
+    return PyErr_Format(PyExc_TypeError, "set_unread_texts(class, mark, handler, leaf types)");
+  Ref escaped = Ref::steal(PyObject_ASCII(a[1]));  // in quotes: one letter of it is enough
+  Ref inner = escaped ? Ref::steal(PyUnicode_Substring(escaped.get(), 1, 9)) : Ref();
+  if (!inner) return nullptr;
+  Py_XSETREF(text_escaped, inner.release());
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a[3]); i++)
+    leaf_types.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(a[3], i)));
   Py_XSETREF(text_type, (PyTypeObject*)Py_NewRef(a[0]));
   Py_XSETREF(text_mark, Py_NewRef(a[1]));
   Py_XSETREF(text_handler, Py_NewRef(a[2]));
   Py_RETURN_NONE;
 }
 
+static PyObject* read_now(Rehearsal* r) {
+  static PyObject* const name = PyUnicode_InternFromString("text_is_read");
+  return ask_session(r, name, nullptr, 0);
+}
+
+PyObject* new_unread_text(Rehearsal* r) {
+  if (reading) return read_now(r);
+  static PyObject* const name = PyUnicode_InternFromString("unread_text");
+  PyObject* text = ask_session(r, name, nullptr, 0);
+  if (text && text != Py_None) {
+    r->texts = true;
+    made.push_back(Py_NewRef(text));
+  }
+  return text;
+}
+
 // The text for a value whose text is not known, or None where the session wants no such texts.
 static PyObject* unread_text(PyObject*, PyObject*) {
   Rehearsal* r = current_rehearsal();
-  if (!r || !text_type) Py_RETURN_NONE;
-  static PyObject* const name = PyUnicode_InternFromString("unread_text");
-  Ref text = Ref::steal(ask_session(r, name, nullptr, 0));
-  if (text && text.get() != Py_None) r->texts = true;
-  return text.release();
+  if (!r || !text_type || reading) Py_RETURN_NONE;
+  return new_unread_text(r);
 }
 
 static PyObject* text_is_read(PyObject*, PyObject*) {
   Rehearsal* r = current_rehearsal();
   if (!r) return PyErr_Format(PyExc_RuntimeError, "a text of framelift's that stands for another was read");
-  static PyObject* const name = PyUnicode_InternFromString("text_is_read");
-  return ask_session(r, name, nullptr, 0);
+  return read_now(r);
 }
 
 static MethodTable methods({
-    method<set_texts>("set_unread_texts", "(class, its letters, handler of calls of C code that are given one)"),
+    method<set_texts>("set_unread_texts", "(class, its letters, handler of calls that may find one, leaf types)"),
     method<text_is_read, METH_NOARGS>("text_is_read", "the letters of such a text are asked for"),
     method<unread_text, METH_NOARGS>("unread_text", "a text for a value whose text is not known, or None"),
 });

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import torch
 
 from .. import _core
-from ..graph.symbols.unread_text import UnreadText
+from ..graph.symbols.unread_text import MARK, UnreadText
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.shown_addresses import shown_addresses
@@ -68,6 +68,8 @@ def _float(walk: Walk, obj: float) -> str:
 def _str(walk: Walk, obj: str) -> str:
     if not _is_known_text(walk, obj):  # the default text of an object: another one at the next call
         raise Interrupt("result-object", "str that shows an address")
+    if any(letter in obj for letter in MARK):
+        _core.text_is_read()
     return repr(obj) if len(obj) <= _LONG else walk.value(obj, "text")
 
 

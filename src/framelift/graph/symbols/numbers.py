@@ -24,7 +24,6 @@ import torch
 from ... import _core
 from ...vocabulary.class_reads import members_of, module_of, mro_of
 from ...vocabulary.own_code import own_file
-from .unread_text import text_or
 
 __all__ = ["Bool", "Float", "Int", "NUMBERS", "concrete"]
 
@@ -97,12 +96,12 @@ class Int(torch.SymInt):
         return hash(self.value())
 
     def __repr__(self) -> str:
-        return text_or(lambda: repr(self.value()))
+        return repr(self.value())
 
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return text_or(lambda: format(self.value(), spec))
+        return format(self.value(), spec)
 
     real = property(lambda self: self)
     numerator = property(lambda self: self.value())  # C code that asks for it wants a plain number
@@ -195,12 +194,12 @@ class Float(torch.SymFloat):
         return hash(self.value())
 
     def __repr__(self) -> str:
-        return text_or(lambda: repr(self.value()))
+        return repr(self.value())
 
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return text_or(lambda: format(self.value(), spec))
+        return format(self.value(), spec)
 
     real = property(lambda self: self)
     imag = property(lambda self: 0.0)

@@ -1,4 +1,4 @@
-"""Texts of values that only a run of the graph knows: what an f-string makes of a tensor, or of a symbolic number.
+"""Texts of values that only a run of the graph knows: what an f-string makes of a tensor.
 
 Programs make many of them that nobody reads: messages of checks that do not fail.  Captured code gets an `UnreadText`
 then.  Whoever reads its letters ends the rehearsal, and the next one breaks where the text is made
@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _core
+from ..._core import is_a
 
-__all__ = ["MARK", "TAKES_TEXTS", "UnreadText", "text_or"]
-
-#: whether such texts are made: not yet, since C code may still read one unseen (`", ".join(map(str, tensors))`)
-TAKES_TEXTS = False
+__all__ = ["MARK", "UnreadText", "text_or"]
 
 #: the letters of such a text, which no program writes
 MARK = "\U0010fffe\U0010fff6\U0010fffe"
@@ -41,13 +39,20 @@ class UnreadText(str):
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
+        str.__format__("", spec)  # raises as for any other text
+        if "." in spec:  # it may be cut to nothing
+            _core.text_is_read()
         return self
 
     def __add__(self, other: Any) -> Any:
-        return self if type(other) in (str, UnreadText) else NotImplemented
+        if type(other) in (str, UnreadText):
+            return self
+        return _core.text_is_read() if is_a(other, str) else NotImplemented
 
     def __radd__(self, other: Any) -> Any:
-        return self if type(other) is str else NotImplemented
+        if type(other) is str:
+            return self
+        return _core.text_is_read() if is_a(other, str) else NotImplemented
 
 
 def _refuses(name: str) -> Any:
@@ -66,9 +71,10 @@ for _name, _member in {**vars(object), **vars(str)}.items():
 for _name in ("__rmul__", "__rmod__"):
     setattr(UnreadText, _name, _refuses(_name))
 UnreadText.__name__ = "str"  # in messages of Python's
+UnreadText.__doc__ = str.__doc__
 
 
 def text_or(known: Any) -> str:
     """A text that is not known yet, or what `known()` gives where the session wants the text itself."""
-    text = _core.unread_text() if TAKES_TEXTS else None
+    text = _core.unread_text()
     return known() if text is None else text

@@ -119,8 +119,10 @@ for _reason, _funcs in _INTERRUPTS.items():
 
 
 @rule(*_named("__repr__ __str__ __format__", torch.Tensor))
-def _text(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> str:
-    return text_or(_text_is_needed)
+def _text(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # With a format, or with other contents, it may be an error.
+    plain = all(arg == "" for arg in args[1:]) and all(arg is None for arg in kwargs.values())
+    return text_or(_text_is_needed) if plain else _text_is_needed()
 
 
 def _text_is_needed() -> NoReturn:

@@ -10,8 +10,11 @@ import functools
 import types
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ... import _core
 from ..._core import is_a
+from ...boundary.becomes.leaves import LEAF_TYPES
 from ...calls.pure import lookup
 from ...graph.symbols.unread_text import MARK, UnreadText
 
@@ -49,19 +52,30 @@ _HAND_ON = frozenset(
 _MAKE_TEXTS = frozenset({str.format, str.join, str.format_map, str, repr, format})
 
 
+#: ask an object by its class or by a name, whatever it holds
+_ASK_BY_NAME = frozenset({getattr, hasattr, setattr, delattr})
+_ASK_NOTHING = frozenset({isinstance, issubclass, type, id, super})
+
+
 def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What becomes of the call; NotImplemented: what the call rule says."""
+    """What becomes of the call, which may find such a text among its arguments; NotImplemented: what the call rule
+    says.
+    """
     known, held = lookup.resolve(callable_)
-    if callable_ is type and len(args) == 1 and type(args[0]) is UnreadText:
+    directly = any(type(value) is UnreadText for value in (*held, *args, *kwargs.values()))
+    if callable_ is type and len(args) == 1 and directly:
         return str
     if _is_in(known, _MAKE_TEXTS):
-        return as_unread(session, _core.natively(callable_, args, kwargs))
-    directly = any(type(value) is UnreadText for value in (*held, *args, *kwargs.values()))
-    if known is isinstance:
+        return as_unread(session, _core.making_text(callable_, args, kwargs))
+    if known is isinstance and directly:
         return NotImplemented if all(type(kind) is type for kind in _classes(args[1])) else session.text_is_read()
+    if _is_in(known, _ASK_NOTHING):
+        return NotImplemented if not directly else session.text_is_read()
+    if _is_in(known, _ASK_BY_NAME):
+        return NotImplemented if not any(type(one) is UnreadText for one in args[:2]) else session.text_is_read()
     if _is_in(known, _HAND_ON) and not (known is len and directly):
         return NotImplemented
-    if _makes_instances(callable_) or _begins_exception(known):
+    if _makes_instances(callable_) or _begins_exception(known) or type(callable_) is functools.partial:
         return NotImplemented
     return session.text_is_read()
 
@@ -96,7 +110,16 @@ def _begins_exception(known: Any) -> bool:
 
 def as_unread(session: Session, text: Any) -> Any:
     """A text as captured code sees it: one with the mark of others in it is not known either."""
-    return session.unread_text() if type(text) is str and MARK in text else text
+    if not is_a(text, str) or type(text) is UnreadText or not session.has_texts or not _shows(text):
+        return text
+    made = _core.unread_text() if type(text) is str else None  # one of a subclass is the program's own
+    return session.text_is_read() if made is None else made
 
 
-_core.set_unread_texts(UnreadText, MARK, handle)
+def _shows(text: str) -> bool:
+    """Whether there is a letter of such a text in another, maybe as `ascii` writes it."""
+    letters = str.__str__(text)
+    return any(letter in letters for letter in MARK) or ascii(MARK)[1:9] in letters
+
+
+_core.set_unread_texts(UnreadText, MARK, handle, (*LEAF_TYPES, types.ModuleType, type(torch.default_generator)))
