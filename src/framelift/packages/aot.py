@@ -129,9 +129,6 @@ def aot_compile(native: _core.Compiled, example_inputs: Any) -> AOTCompiledFunct
     return AOTCompiledFunction(made, driver.backend, entry.info.codes)
 
 
-_core.set_aot_compile(aot_compile)
-
-
 def check_allowed(driver: Any) -> None:
     """Raise where nothing can be compiled ahead of time."""
     if not is_a(driver, Driver):

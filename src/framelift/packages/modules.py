@@ -101,11 +101,3 @@ def load_aot_module(wrapper: OptimizedModule, data: bytes, *, key: Any = None, t
     """`_load_aot_compiled_module`: the module runs what another process compiled ahead of time."""
     check_allowed(wrapper._compiled.miss)
     _use(wrapper, AOTCompiledModel.deserialize(wrapper._orig_mod, data, key=key, trust=trust))
-
-
-for _name, _function in {
-    "_aot_compile": aot_compile_module,
-    "_save_aot_compiled_module": save_aot_module,
-    "_load_aot_compiled_module": load_aot_module,
-}.items():
-    setattr(OptimizedModule, _name, _function)

@@ -28,6 +28,7 @@ from ..capture.records.captures import counts
 from ..capture.records.guard_hooks import Hooks
 from ..exc import NotCallable, UnsupportedPlatform
 from ..graph.symbols import environment
+from ..packages import methods  # noqa: F401  (gives callables theirs)
 from ..packages.recording import recording_driver
 from ..rehearsal.call_rule import is_in_graph
 from ..substitutes.marks import on_code

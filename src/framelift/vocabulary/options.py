@@ -120,7 +120,9 @@ OPTIONS: dict[str, Option] = {
     "strict_precompile": Option(
         False, "a capture that cannot be kept on disk is an error", torch_variable="TORCH_STRICT_PRECOMPILE"
     ),
-    "cache_dir": Option("", "the folder of kept captures; by default framelift in TORCHINDUCTOR_CACHE_DIR or the user's cache folder"),
+    "cache_dir": Option(
+        "", "the folder of kept captures; by default framelift in TORCHINDUCTOR_CACHE_DIR or the user's cache folder"
+    ),
     "record_captures": Option(False, "captures are recorded as data, so that save_package can write them"),
     "enable_aot_compile": Option(True, "functions and modules can be compiled ahead of time"),
     "cache_size": Option(1024, "so many megabytes of captures are kept; those not used for longest go first"),
