@@ -13,6 +13,7 @@ from torch._dynamo import convert_frame, eval_frame
 from torch._dynamo.testing import CompileCounter, EagerAndRecordGraphs
 
 import framelift
+from framelift.capture import kept_shapes
 from framelift.graph.fx.node_functions import compile_region
 
 X = torch.ones(3)
@@ -158,3 +159,27 @@ def test_the_minifier_of_torch(level, tmp_path):
             f(X)
     (script,) = tmp_path.glob("run_*/minifier/minifier_launcher.py")
     assert "relu" in script.read_text() and "run_repro" in script.read_text()
+
+
+def test_sizes_that_earlier_processes_saw(tmp_path):
+    def frames(sizes):
+        framelift.reset()
+        kept_shapes._read.clear()  # as in another process
+        counter = CompileCounter()
+        compiled = torch.compile(f, backend=counter)
+        for n in sizes:
+            assert torch.equal(compiled(torch.ones(n)), torch.ones(n) * 2)
+        return counter.frame_count
+
+    def f(x):
+        return x * 2
+
+    with framelift.config.patch(cache_dir=str(tmp_path)), torch.compiler.config.patch(job_id="a job/1"):
+        assert frames((3, 4, 5)) == 2
+        assert frames((3, 4, 5)) == 1
+        with framelift.config.patch(automatic_dynamic_local_pgo=False):
+            assert frames((3, 4, 5)) == 2
+        (file,) = (tmp_path / "sizes").iterdir()
+        file.write_text("nonsense")
+        assert frames((3, 4, 5)) == 2
+    assert frames((3, 4, 5)) == 2

@@ -43,6 +43,7 @@ from .breaks import Breaks
 from .compile_entry import Backend, compile_entry, plain_entry
 from .frames import is_left_out, muted, prepare, resolve_code, skipped
 from .kept import Keeper, keeper_for
+from .kept_shapes import expected_of, keep_shapes
 from .learned_shapes import Learned
 from .profiling import counting_instructions
 from .records.callbacks import capturing, entry_made
@@ -333,6 +334,7 @@ class Driver:
         world = session.world
         info.guard_count, info.general = len(world.guards), world.dynamism.general
         seen.learn(world)
+        keep_shapes(code, seen)
         if info.interim is not None:
             info.interim.seen = seen.copy()
         if pool is not None:
@@ -361,7 +363,7 @@ class Driver:
 
     def _begun(self, code: types.CodeType, info: Capture, pool: Pool | None) -> Learned:
         """What is known of a code before its first capture."""
-        expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}")
+        expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}") or expected_of(code)
         elsewhere = pool.seen_elsewhere(code, info.owner is not None) if pool is not None else None
         seen = self.seen[code] = expected.copy() if expected is not None else elsewhere or Learned()
         if code.co_flags & inspect.CO_VARKEYWORDS:  # these are handed on whole

@@ -16,6 +16,8 @@ _TOOLS = "surface/test_for_tools.py::"
 _ONE_NODE, _MARKED = "surface/test_one_node_functions.py::", "surface/test_marked_sizes.py::"
 #: option -> the test that shows that it works
 SHOWN_BY: dict[str, str] = {
+    "compiled_autograd": "surface/test_backward_capture.py::test_backward_passes_have_graphs",
+    "automatic_dynamic_local_pgo": f"{_TOOLS}test_sizes_that_earlier_processes_saw",
     "inline_single_use_invoke_subgraph": f"{_TOOLS}test_equal_regions_are_one_subgraph",
     "inline_invoke_subgraph": f"{_TOOLS}test_equal_regions_are_one_subgraph",
     "use_graph_deduplication": f"{_TOOLS}test_equal_operations_are_one_subgraph",
@@ -104,7 +106,7 @@ ENVIRONMENT: dict[str, tuple[str, str, str]] = {
     "TORCH_COMPILE_DYNAMIC_VALUES": ("works", "", f"{_SWITCHES}test_dynamic_from_the_first_call"),
     "TORCH_COMPILE_DYNAMO_PROFILER": ("warns", "FRAMELIFT_PROFILE and TORCH_COMPILE_CPROFILE profile rehearsals", ""),
     "TORCH_COMPILE_FORCE_DISABLE_CACHES": ("works", "", _CACHES),
-    "TORCH_COMPILE_JOB_ID": ("warns", _PROFILE, ""),
+    "TORCH_COMPILE_JOB_ID": ("works", "", f"{_TOOLS}test_sizes_that_earlier_processes_saw"),
     "TORCH_COMPILE_OVERRIDE_BACKENDS": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCH_COMPILE_OVERRIDE_DYNAMO_CONFIGS": ("works", "", "surface/test_compatibility.py::test_variables_set_options"),
     "TORCH_COMPILE_OVERRIDE_INDUCTOR_CONFIGS": (
@@ -120,7 +122,7 @@ ENVIRONMENT: dict[str, tuple[str, str, str]] = {
     "TORCH_COMPILE_USE_LAZY_GRAPH_MODULE": ("torch", "read by torch.fx", ""),
     "TORCH_CUDAGRAPH_GC": ("torch", "read by Inductor", ""),
     "TORCH_DTRACE": ("torch", "read by torch's logs", ""),
-    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO": ("warns", _PROFILE, ""),
+    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO": ("works", "", f"{_TOOLS}test_sizes_that_earlier_processes_saw"),
     "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO": ("warns", _PROFILE, ""),
     "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCH_DYNAMO_DO_NOT_EMIT_RUNTIME_ASSERTS": ("warns", "checks that a program asks for are part of its graph", ""),

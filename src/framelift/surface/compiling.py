@@ -34,6 +34,7 @@ from ..rehearsal.call_rule import is_in_graph
 from ..substitutes.marks import on_code
 from ..vocabulary import code_knowledge, places
 from ..vocabulary.reasons import Interrupt
+from .backward_capture import WithBackward
 from .decorators import innermost
 from .verify import Verified
 
@@ -164,6 +165,8 @@ def _as_asked(model: Any, compiled: Any, again: Callable[[Any], Any], waits: boo
         compiled.wait = functools.partial(_wait_weakly, weakref.ref(compiled))
     if verify:
         compiled = Verified(compiled, verify)
+    elif config.compiled_autograd:
+        compiled = WithBackward(compiled, again)
     if not isinstance(model, torch.nn.Module):
         return compiled
     wrapper: Any = OptimizedModule(model, compiled, again)

@@ -75,6 +75,9 @@ OPTIONS: dict[str, Option] = {
     "record_compile_time_instruction_count": Option(
         False, "count the processor's instructions of each capture (torch._dynamo.utils.CompileTimeInstructionCounter)"
     ),
+    "compiled_autograd": Option(
+        False, "backward passes that run inside of compiled calls are captured by torch's compiled autograd"
+    ),
     "run_gc_after_compile": Option(
         False, "collect young garbage after each capture", torch_variable="TORCH_DYNAMO_RUN_GC_AFTER_COMPILE"
     ),
@@ -134,6 +137,11 @@ OPTIONS: dict[str, Option] = {
         True,
         "a size that changed is symbolic in the next capture",
         torch_variable="TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES",
+    ),
+    "automatic_dynamic_local_pgo": Option(
+        True,
+        "sizes that change are kept for the next process of the job that TORCH_COMPILE_JOB_ID names",
+        torch_variable="TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO",
     ),
     "automatic_dynamic_exclusion_guard": Option(
         False, "inputs that a capture for fixed sizes was made for keep using it when there is one for all sizes"

@@ -113,13 +113,9 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
         "optimize_ddp_lazy_compile": False,
     },
     "ranks do not ask each other": {"enable_compiler_collectives": False, "enable_p2p_compilation": False},
-    "sizes that earlier runs saw are kept by framelift.shapes, or not at all": {
-        "automatic_dynamic_local_pgo": True,
-        "automatic_dynamic_remote_pgo": None,
+    "backward passes are compiled with the arguments of the call they run in": {
+        "compiled_autograd_kwargs_override": None
     },
-    "backward passes are captured by torch._dynamo.compiled_autograd, which a program enables around them": {
-        "compiled_autograd": False,
-        "compiled_autograd_kwargs_override": None,
-    },
+    "sizes that earlier runs saw are kept on this machine": {"automatic_dynamic_remote_pgo": None},
     "use framelift.install() around the program, or compile the function": {"raise_on_ctx_manager_usage": True},
 }

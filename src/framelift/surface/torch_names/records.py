@@ -59,6 +59,9 @@ def forget() -> None:
     callbacks = _module("callback")
     if callbacks is not None:
         callbacks.callback_handler.clear()
+    backward = _module("compiled_autograd")
+    if backward is not None:
+        backward.reset()
 
 
 def _module(name: str) -> Any:
