@@ -121,9 +121,10 @@ def test_what_is_refused_says_why():
     assert len(refused) == 2
 
 
-def test_the_page_is_current():
+def test_the_page_is_current(monkeypatch):
     import importlib.util
 
+    monkeypatch.syspath_prepend(str(TESTS.parent / "tools"))
     spec = importlib.util.spec_from_file_location("compatibility_page", TESTS.parent / "tools" / "compatibility.py")
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
