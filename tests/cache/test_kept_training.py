@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,8 @@ def run(function: Any, hooked: bool = False) -> tuple[int, int]:
 
 @pytest.mark.parametrize("function", [backward, step])
 def test_training_steps_are_loaded(function: Any) -> None:
+    if function is step and "torch._dynamo" in sys.modules:
+        pytest.skip("TorchDynamo, once imported, wraps methods of optimizers in functions that no name leads to")
     captures, loaded = run(function)
     assert captures and not loaded
     assert run(function) == (0, captures)
