@@ -12,9 +12,9 @@
 
 namespace framelift {
 
-static PyObject *mark_address, *mark_star, *name_check_with, *name_contains, *name_dunder_contains, *name_import_from,
-    *name_import_name, *name_is_new, *name_match_class, *name_match_kind, *name_same_object, *name_shows_address,
-    *name_spread, *name_text_is_read;
+static PyObject *mark_address, *mark_class, *mark_star, *name_check_with, *name_contains, *name_dunder_contains,
+    *name_import_from, *name_import_name, *name_is_new, *name_match_class, *name_match_kind, *name_same_object,
+    *name_shows_address, *name_spread, *name_text_is_read;
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
 
 void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths) {
@@ -100,11 +100,18 @@ bool shows_address(PyObject* text) {
   return data && memmem(data, size, mark, strlen(mark));
 }
 
-// The text that an f-string or `%` made of a value: it must not show where an object made inside lies in memory.
+// Texts of classes: "<class 'module.Name'>".
+static bool shows_class(PyObject* text) {
+  return PyUnicode_Check(text) && PyUnicode_GET_LENGTH(text) >= PyUnicode_GET_LENGTH(mark_class) &&
+         PyUnicode_Find(text, mark_class, 0, PyUnicode_GET_LENGTH(text), 1) >= 0;
+}
+
+// The text that an f-string or `%` made of a value: it must not show where an object made inside lies in memory, and
+// names of classes that it shows are guarded.
 static PyObject* check_text(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
   if (r && r->texts && contains_unread_text(a[0])) return new_unread_text(r);
-  if (!r || !shows_address(a[0])) return Py_NewRef(a[0]);
+  if (!r || !(shows_address(a[0]) || shows_class(a[0]))) return Py_NewRef(a[0]);
   return ask_session(r, name_shows_address, a, 1);
 }
 
@@ -279,6 +286,7 @@ bool init_probes(PyObject* module) {
   }
   if (PyModule_AddObjectRef(module, "PROBES", table.get()) < 0) return false;
   static const NameSlot names[] = {{&mark_address, " at 0x"},
+                                   {&mark_class, "<class '"},
                                    {&mark_star, "*"},
                                    {&name_check_with, "check_with"},
                                    {&name_contains, "contains"},

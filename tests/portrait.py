@@ -308,6 +308,14 @@ def _made(cls: type) -> bool:
     return found is not cls
 
 
+def _has_no_history(t: torch.Tensor) -> bool | str:
+    """Asking a view whose base was written in another mode raises."""
+    try:
+        return t.is_leaf
+    except RuntimeError as error:
+        return str(error)
+
+
 def _tensor(self: Portrait, t: torch.Tensor) -> tuple[Any, ...]:
     wraps = is_traceable_wrapper_subclass(t)  # its data is that of its attributes
     data: Any = None if wraps else t.detach().clone() if t.layout is torch.strided else t.detach().to_dense()
@@ -318,14 +326,14 @@ def _tensor(self: Portrait, t: torch.Tensor) -> tuple[Any, ...]:
         t.device,
         t.layout,
         t.requires_grad,
-        t.is_leaf,
+        _has_no_history(t),
         t.is_conj(),
         t.is_neg(),
         t.is_inference(),
     )
     if self.exact and t.layout is torch.strided and not wraps:
         facts += (t.stride(), self.storage(t))
-    grad = t.grad if t.is_leaf else None
+    grad = t.grad if _has_no_history(t) is True else None
     attributes = {
         name: value for name, value in (_attributes(t) or {}).items() if not name.startswith("_dynamo_")
     }  # AOTAutograd's own marks

@@ -12,6 +12,7 @@ from torch import nn
 import framelift
 from framelift import config
 from framelift.backends import builtin, layer_calls
+from framelift.backends.layer_inputs import inputs_checked_once
 
 boxed = builtin.boxed
 
@@ -164,3 +165,29 @@ def test_inductor_overwrites_nothing_that_is_read_again():
     model = Layers(side_by_side, Small)
     with config.patch(repeated_layers="auto"):
         compare(model, framelift.compile(model))
+
+
+def test_subgraphs_check_no_inputs_while_framelift_compiles() -> None:
+    from torch._inductor.codegen.wrapper import SubgraphPythonWrapperCodegen as Codegen
+
+    class Wrapper(Codegen):
+        partition_signatures = None
+
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def get_graph_inputs(self) -> dict[str, Any]:
+            self.asked += 1
+            return {}
+
+    def asked(part: bool) -> int:
+        wrapper = Wrapper()
+        wrapper.partition_signatures = object() if part else None
+        wrapper.codegen_input_size_asserts()
+        return wrapper.asked
+
+    with inputs_checked_once():
+        with inputs_checked_once():
+            assert (asked(part=False), asked(part=True)) == (0, 1)
+        assert asked(part=False) == 0
+    assert asked(part=False) == 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 
+import pytest
 import torch
 
 import framelift
@@ -83,3 +84,35 @@ def test_addresses_of_objects_made_inside_are_not_known() -> None:
         before = counts().total_breaks
         text = compiled(program)(torch.ones(2))[1]
         assert " at 0x" in text and counts().total_breaks > before
+
+
+class Renamed:
+    """What it is called changes."""
+
+
+TEXTS = {
+    "f-string": lambda x: (x + 1, f"{Renamed}"),
+    "repr": lambda x: (x + 1, repr(Renamed)),
+    "str": lambda x: (x + 1, str(Renamed)),
+    "format": lambda x: (x + 1, "{}".format(Renamed)),  # noqa: UP032
+    "percent": lambda x: (x + 1, "%s %r" % (Renamed, x.shape)),  # noqa: UP031
+    "in a list": lambda x: (x + 1, f"{[Renamed, int]}"),
+    "of an object": lambda x: (x + 1, f"{type(MADE)}"),
+    "both": lambda x: (x + 1, f"{Renamed} {first}"),
+}
+MADE = Renamed()
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_names_that_texts_of_classes_show_are_facts(kind: str) -> None:
+    f, x = TEXTS[kind], torch.ones(2)
+    f_compiled = framelift.compile(f, backend="eager")
+    names = Renamed.__module__, Renamed.__qualname__
+    try:
+        for now in (names, (names[0], "Other"), ("elsewhere", "Other")):
+            Renamed.__module__, Renamed.__qualname__ = now
+            assert f_compiled(x)[1] == f(x)[1]
+            assert f_compiled(x)[1] == f(x)[1]
+    finally:
+        Renamed.__module__, Renamed.__qualname__ = names
+    assert len(f_compiled.entries) == 3

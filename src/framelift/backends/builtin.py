@@ -21,6 +21,7 @@ from . import warm_start
 from .disk_caches import accepted_by_caches
 from .elsewhere import NotPacked, fakes_of, pack
 from .float_caches import caching_floats
+from .layer_inputs import inputs_checked_once
 from .registrations import register
 from .repeated_layers import fold_repeated_layers, one_schema_per_layer
 from .surroundings import settings_kept
@@ -265,7 +266,7 @@ def _compile_inner(note: str | None, has_floats: bool, *args: Any, **kwargs: Any
 
     if "get_decomp_fn" in kwargs:  # a part of the key, and kept with the result: a function that can be named
         kwargs["get_decomp_fn"] = _float_decompositions if has_floats else _inductor_decompositions
-    with settings_kept(), _core.SignalsRun(), launchers_beside_kernels(args[1]):
+    with settings_kept(), _core.SignalsRun(), launchers_beside_kernels(args[1]), inputs_checked_once():
         compiled = compile_fx_inner(*args, **kwargs)
     warm_start.note_compiled(note, compiled)
     return compiled

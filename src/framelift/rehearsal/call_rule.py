@@ -254,7 +254,7 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if any(type(x) is types.MethodType and issubclass(type(x.__self__), View) for x in (*args, *kwargs.values())):
         raise Interrupt("callable-on-handle", describe(callable_))
     result = _core.making_text(callable_, args, kwargs)
-    if _core.shows_address(result) and not (is_a(result, str) and is_known_text(session, result)):
+    if not (is_known_text(session, result) if is_a(result, str) else not _core.shows_address(result)):
         raise Interrupt("unknown-callable", f"{describe(callable_)} (the text shows an address)")
     return as_unread(session, result)
 

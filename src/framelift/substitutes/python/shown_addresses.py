@@ -1,16 +1,19 @@
-"""Texts that show where objects lie in memory: known where these are external objects, whose identity is guarded.
+"""Texts that show where objects lie in memory, or what classes are called: known where these are external objects,
+whose identity and names are guarded.
 
 An object made inside lies elsewhere at the next call, and so does a copy of an external one.
 """
 
 from __future__ import annotations
 
+import re
 import types
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
 from ...boundary.world import ABSENT
+from ...vocabulary.class_reads import module_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.shown_addresses import shown_addresses
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_known_text", "known_text"]
 
+_CLASS = re.compile("<class '([^']*)'>")
 #: their text shows the name of the object itself, others show that of their class
 _NAMED = (types.FunctionType,)
 
@@ -42,15 +46,29 @@ def known_text(session: Session, text: str) -> str:
 
 
 def is_known_text(session: Session, text: str) -> bool:
-    """Whether all addresses that a text shows are those of external objects; they and their names are guarded then."""
+    """Whether all addresses that a text shows are those of external objects; they and their names are guarded then, and
+    so are names of classes.
+    """
+    _guard_classes(session, text)
     for address in shown_addresses(text) - session.pinned_addresses:
         obj = ABSENT if address is None else _external_at(session, address)
         if obj is ABSENT:
             return False
-        _guard_name(obj)
+        _guard_name(session, obj)
         session.world.guard(const(obj), "CHECK", (LiesThere(id(obj)), "lies where it did"), LiesThere)
         session.pinned_addresses.add(id(obj))
     return True
+
+
+def _guard_classes(session: Session, text: str) -> None:
+    """A class is shown by two facts of it.  One that the program found elsewhere than by a name is guarded, too."""
+    shown = set(_CLASS.findall(text))
+    if not shown:
+        return
+    guards = [guard for guard in session.world.guards if guard.kind in ("IS", "TYPE") and is_a(guard.value, type)]
+    for cls in {id(guard.value): guard.value for guard in guards}.values():  # a metaclass may hash classes itself
+        if ".".join(shown_names(cls)) in shown:
+            _guard_names(session, cls)
 
 
 def _external_at(session: Session, address: int) -> Any:
@@ -69,10 +87,21 @@ def _external_at(session: Session, address: int) -> Any:
     return ABSENT
 
 
-def _guard_name(obj: Any) -> None:
+def _guard_name(session: Session, obj: Any) -> None:
     """Names are read by C code when it makes a text."""
     if is_a(obj, _NAMED):
         _core.read(obj, "__qualname__")
     else:
-        for name in ("__module__", "__qualname__"):
-            _core.read(type(obj), name)
+        _guard_names(session, type(obj))
+
+
+def _guard_names(session: Session, cls: type) -> None:
+    if type(cls) is type:
+        _core.read(cls, "__module__")
+        _core.read(cls, "__qualname__")
+    else:  # a read might run code of the metaclass, which making a text does not
+        session.world.guard(const(cls).to("ask", shown_names), "EQ", shown_names(cls))
+
+
+def shown_names(cls: type) -> tuple[str, str]:
+    return str(module_of(cls)), qualname_of(cls)
