@@ -340,8 +340,10 @@ def formatted(x: Any, thing: Any) -> Any:
 
 def test_f_strings() -> None:
     check(formatted, X, Named())
+    plain = Plain()
+    assert captured_result(formatted, X, plain)[1] == formatted(X, plain)[1]
     with pytest.raises(framelift.exc.Unsupported, match="address"):
-        captured_result(formatted, X, Plain())
+        captured_result(lambda x: formatted(x, Plain()), X)
 
 
 class Keyed:

@@ -38,9 +38,9 @@ class LiesThere:
         return id(obj) == self.address
 
 
-def known_text(session: Session, text: str) -> str:
+def known_text(session: Session, text: str | bytes) -> str:
     """The text that an f-string or `%` made, where its addresses are known."""
-    if not is_known_text(session, text):
+    if not is_a(text, str) or not is_known_text(session, text):
         raise Interrupt("unknown-callable", "a text (it shows an address)")
     return text
 
