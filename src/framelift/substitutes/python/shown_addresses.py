@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ... import _core
 from ..._core import is_a
 from ...boundary.world import ABSENT
-from ...vocabulary.class_reads import module_of, qualname_of
+from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.shown_addresses import shown_addresses
@@ -96,11 +96,17 @@ def _guard_name(session: Session, obj: Any) -> None:
 
 
 def _guard_names(session: Session, cls: type) -> None:
-    if type(cls) is type:
+    if not any(_has_say(one) for one in mro_of(type(cls)) if one is not type and one is not object):
         _core.read(cls, "__module__")
         _core.read(cls, "__qualname__")
     else:  # a read might run code of the metaclass, which making a text does not
         session.world.guard(const(cls).to("ask", shown_names), "EQ", shown_names(cls))
+
+
+def _has_say(metaclass: type) -> bool:
+    """Whether a read of the names of its classes may run its code."""
+    members = members_of(metaclass)
+    return "__getattribute__" in members or "__qualname__" in members or type(members.get("__module__")) is not str
 
 
 def shown_names(cls: type) -> tuple[str, str]:
