@@ -17,14 +17,7 @@ from framelift.capture import kept_shapes
 from framelift.graph.fx.node_functions import compile_region
 
 X = torch.ones(3)
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    with framelift.installed():
-        torch._dynamo.reset()
-        yield
-        torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("installed")
 
 
 @pytest.mark.skipif(not hasattr(convert_frame, "fullgraph_capture"), reason="this torch has no such function")

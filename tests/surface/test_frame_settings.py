@@ -16,14 +16,7 @@ from torch._dynamo.testing import CompileCounter
 import framelift
 
 X = torch.ones(3)
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    with framelift.installed():
-        torch._dynamo.reset()
-        yield
-        torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("installed")
 
 
 def _two_frames(sizes, backend):

@@ -15,13 +15,7 @@ from torch.fx.experimental import _config as shape_options
 
 import framelift
 
-
-@pytest.fixture(autouse=True)
-def installed():
-    with framelift.installed():
-        torch._dynamo.reset()
-        yield
-        torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("installed")
 
 
 def _specialized(sizes):

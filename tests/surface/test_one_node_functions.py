@@ -15,14 +15,7 @@ import framelift
 X = torch.ones(3)
 SCALE = torch.full((3,), 7.0)
 BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    with framelift.installed():
-        torch._dynamo.reset()
-        yield
-        torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("installed")
 
 
 @BACKENDS

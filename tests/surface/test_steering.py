@@ -18,14 +18,7 @@ from framelift.vocabulary.break_kinds import KINDS, SUPPORTABLE
 from framelift.vocabulary.reasons import REASONS
 
 X = torch.ones(3)
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    with framelift.installed():
-        torch._dynamo.reset()
-        yield
-        torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("installed")
 
 
 def test_modules_that_are_skipped(tmp_path, monkeypatch):
