@@ -273,6 +273,42 @@ static bool fixed_by_c(PyObject* base, PyObject* name) {
 
 PyObject* read_attribute_unseen(PyObject* base, PyObject* name);  // tensor_reads.cpp
 
+// Whether reads of this name of a class are left to `type`, or to what the class has under the name, by a metaclass that
+// Python code may change: its version says when they no longer are.
+static bool metaclass_leaves(Visit& v, PyObject* base, bool text_is_fine) {
+  PyTypeObject* metaclass = Py_TYPE(base);
+  if (!PyType_Check(base) || !is_heap_type((PyTypeObject*)base)) return false;
+  if (metaclass->tp_getattro != PyType_Type.tp_getattro) return false;
+  PyObject* there = _PyType_Lookup(metaclass, v.node.key);
+  bool types_own = there == _PyType_Lookup(&PyType_Type, v.node.key);
+  if (!types_own && !(text_is_fine && there && PyUnicode_CheckExact(there))) return false;
+  if (metaclass->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) return true;
+  unsigned version = type_version(metaclass);
+  if (!version) return false;
+  v.load(&base->ob_type, metaclass);
+  v.add(Op::TypeVersion, metaclass, version);
+  return true;
+}
+
+// The name of a class, or of its module, read without running code.  False: something else has a say.
+static bool take_shown_by_class(Visit& v, PyObject* base, Outcome* outcome) {
+  if (!PyType_Check(base)) return false;
+  PyObject** at = own_field(base, v.node.key);
+  if (at) {
+    if (!*at || !metaclass_leaves(v, base, false)) return false;
+    *outcome = field(v, at, false);
+    return true;
+  }
+  PyTypeObject* cls = (PyTypeObject*)base;
+  if (PyUnicode_CompareWithASCIIString(v.node.key, "__module__") || !metaclass_leaves(v, base, true)) return false;
+  unsigned version = ensure_type_version(cls, v.node.key);
+  PyObject* own = PyDict_GetItemWithError(cls->tp_dict, v.node.key);  // its keys are plain texts
+  if (!version || !own || !PyUnicode_CheckExact(own)) return false;
+  v.add(Op::TypeVersion, cls, version);
+  *outcome = found(v, own, true);
+  return true;
+}
+
 // Fields that C code keeps on a type nobody can change are read without running Python code.
 static Outcome take_attr(Visit& v, PyObject* base) {
   PyTypeObject* type = Py_TYPE(base);
@@ -281,6 +317,8 @@ static Outcome take_attr(Visit& v, PyObject* base) {
   PyObject* descriptor = fixed ? _PyType_Lookup(type, v.node.key) : nullptr;
   PyObject** at = member_at(descriptor, base);
   if (at && *at) return field(v, at, false);
+  Outcome shown;
+  if (take_shown_by_class(v, base, &shown)) return shown;
   at = fixed ? own_field(base, v.node.key) : nullptr;
   if (at && *at &&
       (*at == Py_None || !PyTuple_Check(*at) || PyUnicode_CompareWithASCIIString(v.node.key, "__defaults__") == 0))

@@ -116,3 +116,43 @@ def test_names_that_texts_of_classes_show_are_facts(kind: str) -> None:
     finally:
         Renamed.__module__, Renamed.__qualname__ = names
     assert len(f_compiled.entries) == 3
+
+
+class Meta(type):
+    """A metaclass that leaves names to `type`, at first."""
+
+
+@pytest.mark.parametrize("read", ["attributes", "text"])
+def test_names_of_a_class_whose_metaclass_changes(read: str) -> None:
+    """The names are read as fields while the metaclass leaves them to `type`; nothing is left to ask at a call."""
+
+    def attributes(x):
+        return x + 1, (Made.__module__, Made.__qualname__, Made.__name__)
+
+    def text(x):
+        return x + 1, f"{Made}"
+
+    class Made(metaclass=Meta):
+        pass
+
+    def rename():
+        Made.__qualname__ = "Other"
+
+    def move():
+        Made.__module__ = "elsewhere"
+
+    def answer():
+        Meta.__getattribute__ = lambda cls, name: (
+            "asked" if name == "__qualname__" else type.__getattribute__(cls, name)
+        )
+
+    def forget():
+        del Meta.__getattribute__
+
+    f, x = (attributes if read == "attributes" else text), torch.ones(2)
+    c = framelift.compile(f, backend="eager")
+    for change in (lambda: None, rename, move, answer, forget):
+        change()
+        for _ in range(3):
+            assert c(x)[1] == f(x)[1], change.__name__
+    assert not c.entries[0].program.unsettled()

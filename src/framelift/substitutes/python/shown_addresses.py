@@ -106,7 +106,7 @@ def _guard_names(session: Session, cls: type) -> None:
 def _has_say(metaclass: type) -> bool:
     """Whether a read of the names of its classes may run its code."""
     members = members_of(metaclass)
-    return "__getattribute__" in members or "__qualname__" in members or type(members.get("__module__")) is not str
+    return "__getattribute__" in members or "__qualname__" in members or type(members.get("__module__", "")) is not str
 
 
 def shown_names(cls: type) -> tuple[str, str]:
