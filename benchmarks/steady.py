@@ -51,26 +51,27 @@ def step_of(compiled: Any, ids: torch.Tensor, train: bool) -> Callable[[], None]
     return training if train else forward
 
 
-def seconds(step: Callable[[], None], wait: Callable[[], None]) -> float:
+def seconds(step: Callable[[], None], device: str) -> float:
+    """Of one step: wall time on a GPU, CPU time elsewhere, where other processes may be busy."""
+    clock, wait = (time.perf_counter, torch.cuda.synchronize) if device == "cuda" else (time.process_time, bool)
     wait()
-    start = time.perf_counter()
+    start = clock()
     for _ in range(STEPS):
         step()
     wait()
-    return (time.perf_counter() - start) / STEPS
+    return (clock() - start) / STEPS
 
 
 def measure(options: argparse.Namespace, train: bool, front_ends: dict[str, Callable[[Any], Any]]) -> None:
     model = model_of(options).train(train)
     ids = torch.randint(5, 900, (options.batch, options.length), device=options.device)
-    wait = torch.cuda.synchronize if options.device == "cuda" else lambda: None
     steps = {name: step_of(compile_(copy.deepcopy(model)), ids, train) for name, compile_ in front_ends.items()}
     for step in steps.values():
-        seconds(step, wait)
+        seconds(step, options.device)
     rounds: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(options.rounds):
         for name in list(steps) if turn % 2 else list(steps)[::-1]:
-            rounds[name].append(seconds(steps[name], wait) * 1e3)
+            rounds[name].append(seconds(steps[name], options.device) * 1e3)
     for summary in (min, statistics.median):
         times = {name: summary(found) for name, found in rounds.items()}
         base = times["torch.compile"]
