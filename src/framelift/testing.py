@@ -51,6 +51,7 @@ def assert_captured(
     >>> framelift.testing.assert_captured(lambda x: x + 1, torch.zeros(2))
     tensor([1., 1.])
     """
+    __tracebackhide__ = True
     compiled = compile(function, backend=backend, **options)
     result: Any = None
     for _ in range(calls):
@@ -71,6 +72,7 @@ def check_captured(
     >>> _ = compiled(torch.zeros(2))
     >>> framelift.testing.check_captured(compiled, graphs=1)
     """
+    __tracebackhide__ = True  # pytest shows the test's own line
     found = report(compiled)
     seen = {
         "graphs": found.graphs,

@@ -99,7 +99,7 @@ def test_sentences() -> None:
             lambda: setattr(box.nothing, "cell_contents", 1),
             "was an empty cell",
         ),
-        (own.to("item", "scale"), "TYPE", int, lambda: box.__dict__.update(scale="s"), "is now a str, was a int"),
+        (own.to("item", "scale"), "TYPE", int, lambda: box.__dict__.update(scale="s"), "is now a str, was an int"),
         (own.to("item", "table"), "IS", box.table, lambda: box.__dict__.update(table=1), "is now 1, was"),
         (own.to("item", "gone"), "EQ", 1, lambda: box.__dict__.pop("gone"), "no longer exists"),
     ]

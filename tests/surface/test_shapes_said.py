@@ -285,7 +285,8 @@ def test_a_modules_parameters_are_told_by_their_names():
     framelift.mark_dynamic(rows, 0)
     with pytest.raises(
         framelift.exc.ConstraintViolation,
-        match=r"^rows\.size\(0\) was marked dynamic, but the program fixes it to 4 at .* in FixesItsBatch\.forward$",
+        match=r"^rows\.size\(0\) was marked dynamic, but the program fixes it to 4 at .* in FixesItsBatch\.forward\n"
+        r"  fix: .*maybe_mark_dynamic",
     ):
         framelift.compile(FixesItsBatch())(rows)
     captured = framelift.compile(Reshapes().requires_grad_(False))

@@ -281,7 +281,6 @@ class Driver:
                 gc.collect(1)
         info.miss, info.sessions = miss, []
         if miss is not None:
-            info.names = names_below(function, locals_[0] if locals_ else None) if root else Names()
             info.recompile = info.names.sentence(miss, root)
         info.cpu_seconds = time.process_time() - start
         return entry, info
@@ -299,6 +298,7 @@ class Driver:
     ) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
+        info.names = names_below(function, locals_[0] if locals_ else None) if root else Names()
         info.compile_id, info.code_ref = CompileContext.current_compile_id(), weakref.ref(code)
         info.resumed = resumed_from(self.breaks, code)
         info.backend, info.sessions = self.backend.name, sessions
@@ -402,7 +402,7 @@ class Driver:
             if stop.error is not None:
                 raise stop.error
             if stop.operator or fatal:
-                raise error_of(stop, info.name, info.stop) from None
+                raise error_of(stop, info.shown_name, info.stop) from None
         else:
             info.reason, info.reason_id = f"{type(stop).__name__} leaves the frame", "raises"
 
@@ -410,13 +410,13 @@ class Driver:
         """A cause is logged in full once; whoever else meets it, callers above all, gets a line."""
         assert info.stop is not None
         level = logging.DEBUG if info.stop.follows_from(info.resumed) else logging.INFO
-        times = self.record.met(info.stop)
+        times, name = self.record.met(info.stop), info.shown_name
         if times == 1:
-            topic("breaks").log(level, "%s: %s\n%s\n  fix: %s", info.name, info.reason, info.where, fix_of(info.stop))
+            rows = [f"{name}: {info.reason}", info.where, f"  fix: {fix_of(info.stop)}"]
+            topic("breaks").log(level, "%s", "\n".join(filter(None, rows)))
         else:
-            topic("breaks").log(
-                level, "%s meets a break that was reported before: %s (%d times so far)", info.name, info.reason, times
-            )
+            said = "%s meets a break that was reported before: %s (%d times so far)"
+            topic("breaks").log(logging.DEBUG if info.torchs_own else level, said, name, info.reason, times)
 
     def _count(self, info: Capture) -> Note:
         kept = self.record.add(info)
@@ -428,7 +428,7 @@ class Driver:
         counts.frames.append(info.row())
         if info.reason_id and info.reason_id != "raises":
             counts.breaks[info.reason] += 1
-        if info.recompile:
+        if info.recompile and not info.torchs_own:
             counts.recompiles.append(info.recompile)
         return kept
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import gc
 import itertools
+import types
 from typing import Any
 
 from ..boundary.becomes.iterators import exhausted, is_within
@@ -31,6 +32,12 @@ def _view(walk: Walk, node: Node) -> Recipe:
     kind, name = _DICT_VIEWS[type(node.obj)]
     (of,) = gc.get_referents(node.obj)
     return Recipe((walk.constant(kind, name_of(kind)), f".{name}(", walk.part(of), ")"))
+
+
+@exact(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+def _suspended(walk: Walk, node: Node) -> Recipe:
+    """Their frames hold values of the rehearsal."""
+    raise Interrupt("generator", type_name(type(node.obj)))
 
 
 @exact(*{type(iter(sequence)) for sequence in _SEQUENCES}, type(reversed([])), reversed)

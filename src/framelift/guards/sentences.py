@@ -74,6 +74,10 @@ def _show(value: Any, limit: int = 80) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
+def _a(name: str) -> str:
+    return f"{'an' if name[:1] in tuple('aeioAEIO') else 'a'} {name}"
+
+
 def _is_scalar(value: Any) -> bool:
     """Whether it is a scalar of numpy's, whose text runs no code of the program."""
     return module_of(type(value)) == "numpy" and hasattr(value, "dtype") and getattr(value, "shape", None) == ()
@@ -86,7 +90,7 @@ def _check(old: tuple[Any, str], now: Any) -> str:
 
 
 def _type(old: Any, now: Any) -> str:
-    return f"is now a {class_name(type(now))}, was a {_show(old)}"
+    return f"is now {_a(class_name(type(now)))}, was {_a(_show(old))}"
 
 
 def _is(old: Any, now: Any) -> str:
@@ -95,7 +99,7 @@ def _is(old: Any, now: Any) -> str:
 
 def _keys(old: Any, now: Any) -> str:
     if not is_a(now, dict):
-        return f"is now a {class_name(type(now))}, was a dictionary"
+        return f"is now {_a(class_name(type(now)))}, was a dictionary"
     before = list(old)
     keys = list(dict_keys(now))
     gone = [k for k in before if not any(k is n or (immutable_leaf(k) and k == n) for n in keys)]
@@ -110,15 +114,15 @@ def _keys(old: Any, now: Any) -> str:
 
 def _tensor(old: TensorFacts | None, now: Any) -> str:
     if old is None:
-        return f"is now a {class_name(type(now))} of other properties than before"
+        return f"is now {_a(class_name(type(now)))} of other properties than before"
     try:
         facts = tensor_facts(now, ask_grad=old.has_grad is not None, ask_marks=old.marks is not None)
     except Exception as error:
         raise_outside(error)
-        return f"is now a {class_name(type(now))}, was a tensor"
+        return f"is now {_a(class_name(type(now)))}, was a tensor"
     rows = []
     if type(now) is not old.python_type:
-        rows.append(f"is now a {class_name(type(now))}, was a {class_name(old.python_type)}")
+        rows.append(f"is now {_a(class_name(type(now)))}, was {_a(class_name(old.python_type))}")
     for name in (
         "dtype",
         "device",
@@ -145,7 +149,7 @@ def _tensor(old: TensorFacts | None, now: Any) -> str:
 
 def _dunders(old: tuple[int, list[str]], now: Any) -> str:
     if not is_a(now, type):
-        return f"is now a {class_name(type(now))}, was a class"
+        return f"is now {_a(class_name(type(now)))}, was a class"
     mro, pairs = dunders(now)
     changed = sorted({n for n, _ in pairs} ^ set(old[1]))
     if changed:

@@ -13,6 +13,7 @@ from .. import _core
 from .._core import is_a
 from ..capture.driver import Driver
 from ..capture.module_wrapper import OptimizedModule
+from ..capture.records.captures import innermost_compiled
 from ..exc import PackageError
 from ..vocabulary.class_reads import module_of, qualname_of
 from ..vocabulary.log import topic
@@ -32,12 +33,10 @@ _WEIGHTS = "weights.safetensors"
 
 def native_in(compiled: Any) -> _core.Compiled:
     """The native callable inside of what `compile`, `aot_compile` or `load_package` returned."""
-    for name in ("_compiled", "compiled", "_native"):
-        if type(compiled) is not _core.Compiled and name in getattr(compiled, "__dict__", ()):
-            compiled = vars(compiled)[name]
-    if type(compiled) is not _core.Compiled:
+    found: _core.Compiled | None = innermost_compiled(compiled)
+    if found is None:
         raise TypeError(f"save_package takes what compile returned, not {type(compiled).__name__}")
-    return compiled
+    return found
 
 
 def save_package(

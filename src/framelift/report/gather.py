@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 
-from .. import _core
 from .._core import is_a
-from ..capture.records.captures import Input, Note, Refused, record_of
+from ..capture.records.captures import Input, Note, Refused, innermost_compiled, record_of
 from ..capture.records.user_names import names_of
 from ..vocabulary.places import Place, brief, expression, is_library
 from .causes import Causes
@@ -41,7 +40,7 @@ def report(compiled: Any) -> Report:
 
 def report_of_all(compiled: Iterable[Any], name: str) -> Report:
     """One report over several compiled callables."""
-    natives = [getattr(one, "_compiled", one) for one in compiled]
+    natives = [native_of(one) for one in compiled]
     hits: collections.Counter[int] = collections.Counter()
     for entry in [entry for one in natives for entry in entries_of(one)]:  # callables may share a capture
         hits[id(entry.info)] += entry.hits
@@ -67,15 +66,15 @@ def _events(natives: Iterable[Any]) -> list[Event]:
 
 def native_of(compiled: Any) -> Any:
     """The native callable of what `framelift.compile` returned."""
-    native = getattr(compiled, "_compiled", compiled)
-    if not is_a(native, _core.Compiled):
+    native = innermost_compiled(compiled)
+    if native is None:
         raise TypeError(f"this needs what framelift.compile returned, not a {type(compiled).__qualname__}")
     return native
 
 
 def name_of(compiled: Any) -> str:
     """What a compiled callable is called in reports."""
-    native = getattr(compiled, "_compiled", compiled)
+    native = native_of(compiled)
     return getattr(native.miss, "name", None) or native.function.__qualname__
 
 
@@ -92,7 +91,7 @@ def _notes(native: Any) -> Sequence[Note]:
 
 def summary(compiled: Any) -> str:
     """One paragraph: what `print(compiled)` shows."""
-    native = getattr(compiled, "_compiled", compiled)
+    native = native_of(compiled)
     notes = _notes(native)
     name = name_of(compiled)
     if not notes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..capture.records.captures import Note
+from ..capture.records.captures import Note, is_torchs_own
 from ..capture.records.user_names import Names
 from ..vocabulary.places import Place, brief, caret, expression
 from .model import Source
@@ -24,8 +24,7 @@ class Event:
         self.name = names.title if code is not None else note.name
         self.file, self.line = (code.co_filename, code.co_firstlineno) if code is not None else (note.file, note.line)
         self.function = f"{self.name}@{brief(self.file)}:{self.line}"
-        # torch's own functions run on many kinds of modules: that they are captured for each is nothing to be fixed
-        self.library = not note.root and brief(self.file).startswith("torch/")
+        self.library = is_torchs_own(note.root, self.file)
         self.stack = dict(note.resumed.names) if note.resumed is not None else {}
         full = note.capture()
         self.lines = lines_of(full.graph_module) if full is not None else ()  # of its operations

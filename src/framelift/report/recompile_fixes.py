@@ -57,6 +57,8 @@ def result_fix(origin: str) -> str:
 
 
 def _equal(origin: str, old: str, new: str) -> str:
+    if origin.endswith(".training") and {old, new} == {"True", "False"}:
+        return "Expected: one graph for training and one for evaluation."
     if _is_number(old) and _is_number(new):
         return (
             f"{origin} is a number that changes: keep it in a tensor (torch.tensor({new})) that the "

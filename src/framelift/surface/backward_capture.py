@@ -5,16 +5,16 @@ autograd, and compiled as the call is.
 from __future__ import annotations
 
 import importlib
-import types
 from collections.abc import Callable
 from typing import Any
 
 from .. import _core
+from .around_compiled import AroundCompiled
 
 __all__ = ["WithBackward"]
 
 
-class WithBackward:
+class WithBackward(AroundCompiled):
     """A compiled callable; `again` compiles the graph of a backward as it was compiled itself.
 
     >>> import torch, framelift
@@ -25,19 +25,12 @@ class WithBackward:
     """
 
     def __init__(self, compiled: Any, again: Callable[..., Any]) -> None:
-        self.compiled, self._again = compiled, again
-        self.__dict__.update(compiled.__dict__)
-        self.__wrapped__ = compiled.function
+        super().__init__(compiled)
+        self._again = again
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _core.get_mode() != 0:  # inside of another compiled call, whose backward it is
-            return self.compiled(*args, **kwargs)
+            return self._compiled(*args, **kwargs)
         engine = importlib.import_module("torch._dynamo.compiled_autograd")
         with engine._enable(self._again):
-            return self.compiled(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["compiled"], name)
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
+            return self._compiled(*args, **kwargs)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._guards import TracingContext
 
+from ..capture.records.captures import innermost_compiled
 from ..exc import FrameliftError
 from ..vocabulary.torch_code import TORCH
 from .compiling import compile
@@ -140,7 +141,7 @@ def fullgraph_capture(
     """
     slot = _Slot()
     compiled = compile(fn, backend=slot.backend, fullgraph=True, dynamic=dynamic)
-    native = getattr(compiled, "_compiled", compiled)
+    native = innermost_compiled(compiled)
     driver = native.miss
 
     def capture_only(one: Any, locals_: tuple[Any, ...]) -> bool:

@@ -24,7 +24,7 @@ from ..capture.driver import Driver
 from ..capture.inside_export import refuse_bodies
 from ..capture.module_wrapper import OptimizedModule
 from ..capture.records import callbacks, compile_ids
-from ..capture.records.captures import counts
+from ..capture.records.captures import counts, innermost_compiled
 from ..capture.records.guard_hooks import Hooks
 from ..exc import NotCallable, UnsupportedPlatform
 from ..graph.symbols import environment
@@ -404,9 +404,7 @@ def wait(compiled: Any = None, *, seconds: float | None = None) -> bool:
     >>> framelift.wait(f), f(torch.ones(1)), framelift.stats()["compiling"]
     (True, tensor([2.]), 0)
     """
-    return all(
-        [wait_for(_innermost_compiled(one), seconds) for one in (list(_compiled) if compiled is None else [compiled])]
-    )
+    return all([wait_for(_waited_for(one), seconds) for one in (list(_compiled) if compiled is None else [compiled])])
 
 
 def _wait_weakly(compiled: Any, seconds: float | None = None) -> bool:
@@ -414,14 +412,12 @@ def _wait_weakly(compiled: Any, seconds: float | None = None) -> bool:
     return wait(compiled(), seconds=seconds)
 
 
-def _innermost_compiled(compiled: Any) -> Any:
+def _waited_for(compiled: Any) -> Any:
     """The native callable inside of what `compile` returned."""
-    for name in ("_compiled", "compiled"):
-        if type(compiled) is not _core.Compiled and name in vars(compiled):
-            compiled = vars(compiled)[name]
-    if type(compiled) is not _core.Compiled:
+    found = innermost_compiled(compiled)
+    if found is None:
         raise TypeError(f"wait takes what compile returned, not {type(compiled).__name__}")
-    return compiled
+    return found
 
 
 def stats() -> dict[str, Any]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..capture.learned_shapes import Learned
+from ..capture.records.captures import innermost_compiled
 from ..substitutes.marks import forbidden, on_code
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ for _function in (mark_dynamic, maybe_mark_dynamic, mark_unbacked, mark_static_a
 
 
 def _table(compiled: Any) -> dict[Any, Learned]:
-    driver: Any = getattr(getattr(compiled, "_compiled", compiled), "miss", None)
+    driver: Any = getattr(innermost_compiled(compiled), "miss", None)
     if not isinstance(getattr(driver, "seen", None), dict):
         raise TypeError(f"not a compiled callable: {type(compiled).__name__}")
     return driver.seen
@@ -245,5 +246,5 @@ def load(compiled: Any, path: str | PathLike[str]) -> None:
         expected = {name: Learned.from_data(row) for name, row in data["frames"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} holds no sizes as framelift.shapes.save writes them: {error}") from error
-    getattr(compiled, "_compiled", compiled).miss.expected = expected
+    innermost_compiled(compiled).miss.expected = expected
     table.clear()

@@ -14,7 +14,7 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..report import Report, report
-from ..report.gather import entries_of
+from ..report.gather import entries_of, native_of
 from ..vocabulary.places import Place
 from .compiling import compile
 
@@ -87,7 +87,7 @@ def explain(function: Any, **options: Any) -> Callable[..., ExplainOutput]:
 def explanation(compiled: Any, result: Any = None) -> ExplainOutput:
     """What a compiled callable captured so far, in the form of `explain`."""
     found = report(compiled)
-    captures = [entry.info for entry in entries_of(getattr(compiled, "_compiled", compiled))]
+    captures = [entry.info for entry in entries_of(native_of(compiled))]
     graphs = [info.graph_module for info in captures if info.graph_module is not None]
     operations = [[node.target for node in graph.graph.nodes if node.op.startswith("call_")] for graph in graphs]
     reasons: dict[Any, BreakReason] = {}
@@ -123,7 +123,7 @@ def dry_run(function: Any, *args: Any, **kwargs: Any) -> Report:
     'tensor-item'
     """
     compiled = compile(_plain(function), backend=lambda graph_module, _examples: graph_module.forward)
-    native = getattr(compiled, "_compiled", compiled)
+    native = native_of(compiled)
     driver = native.miss
 
     def rehearse_only(one: Any, locals_: tuple[Any, ...]) -> bool:

@@ -22,11 +22,12 @@ from ..backends.correctness import difference
 from ..exc import VerificationFailed
 from ..graph.state.torch_state import SavedState
 from ..substitutes.marks import on_code
+from .around_compiled import AroundCompiled
 
 __all__ = ["Verified"]
 
 
-class Verified:
+class Verified(AroundCompiled):
     """A compiled callable whose first `calls` calls (True: all) are compared with eager mode.
 
     >>> import torch, framelift
@@ -38,26 +39,18 @@ class Verified:
     """
 
     def __init__(self, compiled: Any, calls: int | bool) -> None:
-        self.compiled = compiled
+        super().__init__(compiled)
         self.left = float("inf") if calls is True else calls
-        self.__dict__.update(compiled.__dict__)
-        self.__wrapped__ = compiled.function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.left <= 0 or _core.get_mode() != 0:
-            return self.compiled(*args, **kwargs)
+            return self._compiled(*args, **kwargs)
         self.left -= 1
         return self.compare(args, kwargs)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["compiled"], name)
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
-
     def compare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run both ways; what the captured way gives, or `VerificationFailed`."""
-        function, bound = _plain_call(self.compiled)
+        function, bound = _plain_call(self._compiled)
         try:
             twin_args, twin_kwargs = _copy(((*bound, *args), kwargs))
         except Exception as error:
@@ -68,7 +61,7 @@ class Verified:
                 ),
                 stacklevel=3,
             )
-            return self.compiled(*args, **kwargs)
+            return self._compiled(*args, **kwargs)
         before, plain_random, plain_numpy = SavedState(), random.getstate(), _numpy_state()
         want = _outcome(lambda: function(*twin_args, **twin_kwargs))
         wanted_random = torch.get_rng_state(), random.getstate(), _numpy_state()
@@ -76,7 +69,7 @@ class Verified:
         random.setstate(plain_random)
         if plain_numpy:
             sys.modules["numpy.random"].set_state(plain_numpy)
-        got = _outcome(lambda: self.compiled(*args, **kwargs))
+        got = _outcome(lambda: self._compiled(*args, **kwargs))
         found = self._difference(want, got)
         if not found:
             found = difference((twin_args, twin_kwargs), ((*bound, *args), kwargs), "the arguments afterwards")
@@ -137,4 +130,4 @@ def _copy(values: Any) -> Any:
 
 
 # In captured code it is the function that it compiles.
-on_code(lambda session, callable_, args, kwargs: _core.captured(args[0].compiled, args[1:], kwargs))(Verified.__call__)
+on_code(lambda session, callable_, args, kwargs: _core.captured(args[0]._compiled, args[1:], kwargs))(Verified.__call__)

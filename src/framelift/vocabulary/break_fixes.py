@@ -18,9 +18,9 @@ FIXES: dict[str, str] = {
     "tensor-repr": (
         "Move the text made by `{e}` outside the compiled function, or show the shape and dtype, which are known."
     ),
-    "unknown-callable": "Call `{e}` before the compiled function and pass its result in, as a tensor "
-    "where it is a number that changes; or do the "
-    "same with torch or in Python.",
+    "unknown-callable": "Call `{e}` before the compiled function and pass its result in, as a tensor where it is a "
+    "number that changes; or do the same with torch or in Python. A function of tensors can be part of the graph: "
+    "make it a torch.library.custom_op, or mark it with framelift.allow_in_graph.",
     "callable-on-handle": "Read the attributes that `{e}` needs in Python and pass those.",
     "opaque-object": (
         "Keep the object of `{e}` outside the compiled function; pass what you need of it as numbers and tensors."

@@ -17,7 +17,8 @@ _ROWS = {
     FUNDAMENTAL: "tensor-bool tensor-item tensor-data tensor-repr data-dependent-shape active-mode active-transform",
     USER_ERROR: "torch-operation-failed forbidden body-effect body-shape body-escape constant-argument",
     ASKED_FOR: "disabled disallowed graph-break skip-frame backend-skip",
-    DIFFICULT: "result-object effect-object caught symbolic-number random-state too-large lazy-module own-function",
+    DIFFICULT: "result-object generator effect-object caught symbolic-number random-state too-large lazy-module "
+    "own-function coroutine",
 }
 #: reason -> its kind
 KINDS: dict[str, str] = dict.fromkeys(REASONS, SUPPORTABLE) | {

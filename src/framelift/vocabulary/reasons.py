@@ -157,6 +157,16 @@ _declare(
     "Return its parts instead.",
 )
 _declare(
+    "generator",
+    "a {detail} that has not ended was created inside, and its frame cannot be rebuilt outside",
+    "Return a list of its values; or compile the function that loops over it, or the body of that loop.",
+)
+_declare(
+    "coroutine",
+    "the coroutine {detail} runs step by step, as its event loop says, and is not captured",
+    "Compile the functions without `async` that it calls.",
+)
+_declare(
     "effect-object",
     "the change made to {detail} cannot be carried over to the real object",
     "Make that change outside the compiled function.",

@@ -171,8 +171,14 @@ def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
 ConstraintViolation.__bases__ = (*ConstraintViolation.__bases__, ConstraintViolationError)
 
 
+_WAY_OUT = (
+    "Change the line that needs the size, or the range that was marked; or mark the size with "
+    "framelift.maybe_mark_dynamic, which lets a line fix it."
+)
+
+
 def check_promises(symbols: Symbols, module: torch.nn.Module | None) -> None:
     """Sizes that were marked dynamic must not have become constants.  `module` is the one that was called."""
     broken = broken_promises(symbols)
     if broken and not config.allow_ignore_mark_dynamic:
-        raise ConstraintViolation(names_in(module).text("; ".join(broken), True))
+        raise ConstraintViolation(f"{names_in(module).text('; '.join(broken), True)}\n  fix: {_WAY_OUT}")

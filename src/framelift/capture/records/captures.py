@@ -22,7 +22,7 @@ from ... import _core
 from ...graph.analysis.provenance import Link
 from ...guards.misses import Miss
 from ...guards.sentences import described, path
-from ...vocabulary.places import Place, places_of, summary
+from ...vocabulary.places import Place, brief, places_of, summary
 from ...vocabulary.scopes import scope
 from ..resumed import Resumed
 from .events import notify
@@ -45,6 +45,8 @@ __all__ = [
     "Spent",
     "counts",
     "ending",
+    "innermost_compiled",
+    "is_torchs_own",
     "record_of",
     "spent",
 ]
@@ -251,7 +253,7 @@ class Capture:
     where: str = ""  # the user's line where capturing ended
     stop: Break | None = None  # the same as data
     recompile: str = ""  # what failed before, in the user's names; "" for the first capture
-    names: Names = Names()  # the user's names, for a recompile
+    names: Names = Names()  # the user's names
     miss: Miss | None = None  # the same as data
     done: str = ""  # what the capture does about it
     cpu_seconds: float = 0.0
@@ -281,6 +283,16 @@ class Capture:
     def code(self) -> types.CodeType | None:
         """What was captured, while it lives."""
         return self.code_ref() if self.code_ref is not None else None
+
+    @property
+    def shown_name(self) -> str:
+        """The function as the user knows it: what was written, not torch's call of a module."""
+        return self.names.title or self.name
+
+    @property
+    def torchs_own(self) -> bool:
+        """A function of torch's that is captured on its own: that it is for each kind of module is nothing to fix."""
+        return is_torchs_own(self.root, self.file)
 
     @property
     def guards(self) -> list[str]:
@@ -314,16 +326,22 @@ class Capture:
 
     def row(self) -> dict[str, Any]:
         """What the process's counts keep: plain values only."""
+        code = self.names.code
         return {
-            "name": self.name,
-            "file": self.file,
-            "line": self.line,
+            "name": self.shown_name,
+            "file": code.co_filename if code is not None else self.file,
+            "line": code.co_firstlineno if code is not None else self.line,
             "graphs": int(self.graph_module is not None),
             "guards": self.guard_count,
             "ops": self.operations,
             "reason": self.reason,
             "cpu_s": self.cpu_seconds,
         }
+
+
+def is_torchs_own(root: bool, file: str) -> bool:
+    """Whether a captured function is torch's own, and not what was compiled."""
+    return not root and brief(file).startswith("torch/")
 
 
 _numbers = itertools.count()
@@ -409,7 +427,17 @@ class Record:
 
 def record_of(compiled: Any) -> Record | None:
     """The record of a compiled callable or module."""
-    return getattr(getattr(getattr(compiled, "_compiled", compiled), "miss", None), "record", None)
+    return getattr(getattr(innermost_compiled(compiled), "miss", None), "record", None)
+
+
+def innermost_compiled(compiled: Any) -> Any:
+    """The native callable inside of what `compile`, `aot_compile` or `load_package` returned; None for anything
+    else.
+    """
+    while compiled is not None and type(compiled) is not _core.Compiled:
+        fields = getattr(compiled, "__dict__", {})
+        compiled = fields.get("_compiled", fields.get("_native"))
+    return compiled
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ... import _core
 from ...guards.misses import Miss
 from ...vocabulary.places import Place
-from .captures import record_of
+from .captures import innermost_compiled, record_of
 from .user_names import Names, names_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def recompiles(compiled: Compiled) -> list[Recompile]:
     record = record_of(compiled)
     if record is None:
         raise TypeError(f"not a compiled callable: {type(compiled).__name__}")
-    native = getattr(compiled, "_compiled", compiled)
+    native = innermost_compiled(compiled)
     names = names_of(native)
     found = [_of(names, note.root, note.name, note.miss, note.done) for note in record.notes if note.miss is not None]
     left = [
