@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 import logging
 import runpy
 import subprocess
@@ -82,6 +83,11 @@ handler.setFormatter(torch._logging._internal.TorchLogsFormatter(trace=True))
 trace.addHandler(handler)
 trace.setLevel(logging.DEBUG)
 framelift.compile(lambda x: x.sin() + 1, backend="eager")(torch.ones(3))
+def broken(x):
+    y = x + 1
+    framelift.graph_break()
+    return y * 2
+framelift.compile(broken, backend="eager")(torch.ones(3))
 print(stream.getvalue())
 """
 
@@ -91,6 +97,10 @@ def test_structured_trace() -> None:
     text = subprocess.run([sys.executable, "-c", _TRACED], capture_output=True, text=True, check=True).stdout
     assert '"dynamo_output_graph"' in text and '"compilation_metrics"' in text and "framelift_entry" in text
     assert '"dynamo_start"' in text and '"frame_id": 0, "frame_compile_id": 0' in text
+    assert text.count("dynamo_graph_break_reason") == 1 and '"frame_id": 2, "frame_compile_id": 0' in text
+    begun = [json.loads(line[line.index("{") :]) for line in text.splitlines() if '"dynamo_start"' in line]
+    last = [one["dynamo_start"]["stack"][-1] for one in begun]
+    assert [(frame["line"], frame["name"]) for frame in last] == [(8, "<lambda>"), (9, "broken"), (11, "broken")]
 
 
 # ---- progress, listeners, profiles -----------------------------------------------------------------------------------

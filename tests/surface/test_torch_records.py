@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -82,6 +84,52 @@ def test_compile_ids_for_backends_and_callbacks():
     assert not torch.compiler.is_compiling() and CompileContext.try_get() is None
 
 
+def test_parts_behind_a_break_have_ids_of_their_own():
+    seen = []
+
+    def backend(graph_module, inputs):
+        seen.append(str(CompileContext.current_compile_id()))
+        return graph_module.forward
+
+    @torch.compile(backend=backend)
+    def f(x):
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * 2
+
+    f(X)
+    f(torch.ones(4))
+    assert seen == ["0/0", "1/0", "0/1", "1/1"]
+
+
+def test_hooks_find_the_frame_that_is_compiled():
+    """As depyf and vLLM look for it: by the names of the function and its file, up the stack."""
+    frames = []
+
+    def hook(old, new):
+        frame = sys._getframe()
+        while (frame.f_code.co_name, Path(frame.f_code.co_filename).name) != ("_compile", "convert_frame.py"):
+            frame = frame.f_back
+        found = frame.f_locals["frame"]
+        assert found.f_code is old and found.f_globals is globals()
+        frames.append(found.f_locals)
+
+    offset = torch.ones(3)
+
+    def f(x, *, scale=2):
+        return x * scale + offset
+
+    handle = torch._dynamo.convert_frame.register_bytecode_hook(hook)
+    compiled = torch.compile(f, backend="eager")
+    try:
+        compiled(X)
+    finally:
+        handle.remove()
+    ((x, scale, held),) = [(one["x"], one["scale"], one["offset"]) for one in frames]
+    assert x is X and scale == 2 and held is offset
+    assert compiled.entries[0].info.called is None  # nothing of the call is kept
+
+
 def test_fake_kernels_know_that_they_compile():
     seen = []
 
@@ -106,7 +154,9 @@ def test_lists_and_drops_entries():
     compiled = torch.compile(f, backend=counter)
     compiled(X)
     (entry,) = torch._dynamo.eval_frame._debug_get_cache_entry_list(f)
-    assert entry.code is f.__code__ and str(entry.compile_id) == "0/0" and entry.guard_manager is not None
+    assert entry.code is compiled.entries[0].run.__code__ and str(entry.compile_id) == "0/0"
+    guards = entry.guard_manager
+    assert any(part.startswith("x TENSOR") for part in guards.code_parts) and str(guards).count("\n") > 0
     torch._dynamo.reset_code(f.__code__)
     compiled(X)
     assert counter.frame_count == 2

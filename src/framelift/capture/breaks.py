@@ -150,6 +150,13 @@ class Breaks:
         """Whether the code resumes a frame after a break."""
         return id(code) in _made_of
 
+    def begins_at(self, code: types.CodeType) -> int:
+        """The unit of its original at which code that resumes begins; -1 for the program's own code."""
+        if not self.is_resumed(code):
+            return -1
+        frames, made = self.of(code)
+        return next(point.unit for (point, _), each in frames.made.items() if each is made)
+
     def ends_within(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
         """Whether code that goes on may end something of the program's before it ends itself, when the frame is the
         only holder.

@@ -251,7 +251,7 @@ class Driver:
         """
         start = time.process_time()
         sessions: list[Session] = []
-        compile_id = numbered(function.__code__)
+        compile_id = numbered(function.__code__, self.breaks.begins_at(function.__code__))
         try:
             with (
                 capturing(str(compile_id)),
@@ -279,7 +279,7 @@ class Driver:
                 session.close()
             if config.run_gc_after_compile:
                 gc.collect(1)
-        info.miss, info.sessions = miss, []
+        info.miss, info.sessions, info.called = miss, [], None
         if miss is not None:
             info.recompile = info.names.sentence(miss, root)
         info.cpu_seconds = time.process_time() - start
@@ -301,7 +301,7 @@ class Driver:
         info.names = names_below(function, locals_[0] if locals_ else None) if root else Names()
         info.compile_id, info.code_ref = CompileContext.current_compile_id(), weakref.ref(code)
         info.resumed = resumed_from(self.breaks, code)
-        info.backend, info.sessions = self.backend.name, sessions
+        info.backend, info.sessions, info.called = self.backend.name, sessions, (function, locals_)
         seen = known or self.seen.get(code) or self._begun(code, info, pool)
         once = functools.partial(
             taking_values if self.fullgraph and root else rehearse,

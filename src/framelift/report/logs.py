@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -68,32 +69,32 @@ def _trace(capture: Capture) -> None:
         _traced(capture, internal)
 
 
-def _stack() -> list[Any]:
-    """The program's calls that led here, outermost first."""
-    own = FRAMELIFT
-    return torch._logging.structured.from_traceback(
-        [frame for frame in traceback.extract_stack() if not frame.filename.startswith(own)]
-    )
+def _stack(capture: Capture) -> list[Any]:
+    """The program's calls that led here, outermost first, and the frame that was captured."""
+    calls = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(FRAMELIFT)]
+    line = capture.resumed.place.line if capture.resumed is not None else capture.line
+    return torch._logging.structured.from_traceback([*calls, traceback.FrameSummary(capture.file, line, capture.name)])
+
+
+def _artifact(internal: Any, name: str, text: str, encoding: str = "string") -> None:
+    if text:
+        internal.trace_structured("artifact", lambda: {"name": name, "encoding": encoding}, payload_fn=lambda: text)
 
 
 def _traced(capture: Capture, internal: Any) -> None:
-    internal.trace_structured("dynamo_start", lambda: {"stack": _stack()})
+    stack = _stack(capture)
+    internal.trace_structured("dynamo_start", lambda: {"stack": stack})
+    _artifact(internal, "recompile_reasons", json.dumps(capture.recompile) if capture.recompile else "", "json")
+    if capture.stop is not None:
+        _artifact(internal, "dynamo_graph_break_reason", f"{capture.reason}\n{capture.where}")
     if capture.graph_module is not None:
         internal.trace_structured(
             "dynamo_output_graph",
             lambda: {"sizes": {i.origin: list(i.size) for i in capture.inputs if hasattr(i, "origin")}},
             payload_fn=lambda: readable(capture.graph_module),
         )
-    if capture.explain is not None:
-        internal.trace_structured(
-            "artifact",
-            lambda: {"name": "framelift_guards", "encoding": "string"},
-            payload_fn=lambda: _guards(capture, True),
-        )
-    if capture.source:
-        internal.trace_structured(
-            "artifact", lambda: {"name": "framelift_entry", "encoding": "string"}, payload_fn=lambda: capture.source
-        )
+    _artifact(internal, "framelift_guards", _guards(capture, True))
+    _artifact(internal, "framelift_entry", capture.source)
     internal.trace_structured(
         "compilation_metrics",
         lambda: {

@@ -262,6 +262,7 @@ class Capture:
     resumed: Resumed | None = None  # for a capture that resumes after a break
     backend: str = ""  # its name
     sessions: list[Any] = field(default_factory=list)  # its rehearsals, while it is being made: for who looks on
+    called: tuple[types.FunctionType, tuple[Any, ...]] | None = None  # with which values, while it is being made
     examples: Any = ()  # the real inputs while the backend runs, for a repro should it fail
     given: tuple[Any, ...] = ()  # what a graph with symbolic numbers was given in its first call
     relations: Any = None  # between symbolic numbers (symbolic.Relations); None without

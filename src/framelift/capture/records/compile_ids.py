@@ -14,13 +14,14 @@ from ...vocabulary.scopes import insist, scope
 
 __all__ = ["compiling", "forget", "numbered"]
 
-#: by file, line and name of the code, which outlives the code: its number, and the number of its last capture
-_frames: dict[tuple[str, int, str], list[int]] = {}
+#: by file, line and name of the code, and where in it the capture begins, which outlives the code: its number, and the
+#: number of its last capture
+_frames: dict[tuple[str, int, str, int], list[int]] = {}
 
 
-def numbered(code: types.CodeType) -> CompileId:
-    """The id of a new capture of this code."""
-    row = _frames.setdefault((code.co_filename, code.co_firstlineno, code.co_qualname), [len(_frames), -1])
+def numbered(code: types.CodeType, begin: int = -1) -> CompileId:
+    """The id of a new capture of this code, which resumes there after a graph break (-1: it does not)."""
+    row = _frames.setdefault((code.co_filename, code.co_firstlineno, code.co_qualname, begin), [len(_frames), -1])
     row[1] += 1
     return CompileId(frame_id=row[0], frame_compile_id=row[1])
 

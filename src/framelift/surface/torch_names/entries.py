@@ -6,7 +6,7 @@ import importlib.util
 import logging
 import types
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ... import _core
 from ...capture import sharing
@@ -15,6 +15,7 @@ from ..compiling import compiled_callables, reset
 
 __all__ = [
     "CacheEntry",
+    "GuardManager",
     "cache_entries",
     "precompile_entries",
     "remove_from_cache",
@@ -24,6 +25,22 @@ __all__ = [
     "set_guard_error_hook",
     "skip_module",
 ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GuardManager:
+    """The guards of one entry, by the names that tools read from TorchDynamo's."""
+
+    program: Any
+    code_parts: list[str]
+
+    #: tools take what is none of TorchDynamo's managers for its older form: a function that closes over nothing
+    __code__ = (lambda: None).__code__
+    __closure__: ClassVar[tuple[Any, ...]] = ()
+    closure_vars: ClassVar[None] = None
+
+    def __str__(self) -> str:
+        return "\n".join(self.code_parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +57,8 @@ class CacheEntry:
     ['eager']
     """
 
-    code: types.CodeType
-    guard_manager: Any  # the guard program
+    code: types.CodeType  # what runs in place of the frame
+    guard_manager: GuardManager
     compile_id: Any
     backend: str
     trace_annotation: str
@@ -93,25 +110,25 @@ def set_guard_error_hook(hook: Any) -> None:
 
 def cache_entries(code: Any) -> list[CacheEntry]:
     """The entries of a code object or function, those first that are asked first."""
-    own, found = _entries(code)
-    return [_shown(own, entry) for entry in found]
+    return [_shown(entry) for entry in _entries(code)]
 
 
 def precompile_entries(code: Any) -> list[CacheEntry]:
     """Those of them that were captured in another process, and kept on disk."""
-    own, found = _entries(code)
-    return [_shown(own, entry) for entry in found if entry.info.loaded]
+    return [_shown(entry) for entry in _entries(code) if entry.info.loaded]
 
 
-def _entries(code: Any) -> tuple[types.CodeType, list[Any]]:
+def _entries(code: Any) -> list[Any]:
     own = _code_of(code)
     if own is None:
         raise ValueError(f"Can't find a code object for {code!r}")
-    return own, [entry for table in _tables(own) for entry in table]
+    return [entry for table in _tables(own) for entry in table]
 
 
-def _shown(code: types.CodeType, entry: Any) -> CacheEntry:
-    return CacheEntry(code, entry.program, entry.info.compile_id, entry.info.backend, entry.info.name)
+def _shown(entry: Any) -> CacheEntry:
+    info = entry.info
+    guards = GuardManager(entry.program, info.guards)
+    return CacheEntry(getattr(entry.run, "__code__", info.code), guards, info.compile_id, info.backend, info.name)
 
 
 def reset_code(code: types.CodeType) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...capture.records import counters, events
 from ...capture.records.side_effects import CODE_HOOKS, side_effects_of
 from ...vocabulary.places import summary
+from .convert_frame import show_code
 
 if TYPE_CHECKING:
     from ...capture.records.captures import Capture
@@ -36,14 +37,14 @@ def follow() -> Callable[[], None]:
     for listener in _DONE:
         events.LISTENERS["done"].append(listener)
     counters.MIRRORS.append(_counters)
-    CODE_HOOKS.append(_code_hooks)
+    CODE_HOOKS.append(show_code)
 
     def undo() -> None:
         for listener in _DONE:
             if listener in events.LISTENERS["done"]:
                 events.LISTENERS["done"].remove(listener)
         counters.MIRRORS.remove(_counters)
-        CODE_HOOKS.remove(_code_hooks)
+        CODE_HOOKS.remove(show_code)
 
     return undo
 
@@ -141,15 +142,6 @@ def _metrics(capture: Capture) -> None:
     known = {field.name for field in dataclasses.fields(utils.CompilationMetrics)}
     made = utils.CompilationMetrics(**{name: value for name, value in found.items() if name in known})
     utils._compilation_metrics.append(made)
-
-
-def _code_hooks(capture: Capture, entry: types.FunctionType) -> None:
-    """`register_bytecode_hook`: hooks see the code of the generated entry, and may return another one."""
-    hooks = getattr(_module("convert_frame"), "_bytecode_hooks", None)
-    for hook in list(hooks.values()) if hooks and capture.code is not None else ():
-        code = hook(capture.code, entry.__code__)
-        if code is not None:
-            entry.__code__ = code
 
 
 def side_effects(code: types.CodeType) -> tuple[str, ...] | None:
