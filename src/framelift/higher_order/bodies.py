@@ -23,6 +23,7 @@ from ..graph.fx.values import Storage, Value
 from ..graph.metadata.arguments import take
 from ..graph.metadata.facts import Facts, new_stand_in
 from ..graph.state.torch_state import State, read_state
+from ..graph.symbols.number_nodes import graph_values, numbers_in
 from ..graph.symbols.numbers import NUMBERS
 from ..graph.symbols.numpy_numbers import NumpyNumber
 from ..vocabulary.class_reads import name_of
@@ -68,6 +69,8 @@ class Rehearsed:
     ) -> tuple[GraphModule, list[Value]]:
         """Its graph: takes the operands, `also`, and the values returned here too; gives `outputs` (of stand-ins)."""
         kept, values = kept_of(recorder, outputs)
+        if recorder.symbols is not None:
+            values += graph_values(recorder.symbols, numbers_in(kept))
         with torch._C.DisableTorchFunction():
             return build_body(
                 self.tape,

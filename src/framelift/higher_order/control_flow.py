@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from .. import _core
 from .._core import is_a
-from ..graph.fx.values import Body, Value
-from ..graph.metadata.facts import Facts
+from ..graph.fx.tape import Step
+from ..graph.fx.values import Body, Storage, Value
+from ..graph.metadata.facts import Facts, symbolic_facts
 from ..graph.symbols.number_nodes import graph_values
-from ..graph.symbols.numbers import NUMBERS, Bool
+from ..graph.symbols.numbers import NUMBERS, Bool, Int
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, Surroundings, fresh, kept_of, values_in
@@ -32,14 +35,14 @@ __all__: list[str] = []
 
 
 class _Outputs:
-    """What a body returned, flat, and checked to be tensors of its own."""
+    """What a body returned, flat, and checked to be tensors of its own; numbers of some types where they may be."""
 
-    def __init__(self, recorder: Recorder, name: str, body: Rehearsed) -> None:
+    def __init__(self, recorder: Recorder, name: str, body: Rehearsed, numbers: tuple[type, ...] = ()) -> None:
         self.body = body
         self.leaves, self.spec = pytree.tree_flatten(body.result)
-        if not self.leaves or not all(recorder.is_stand_in(leaf) for leaf in self.leaves):
+        if not self.leaves or not all(recorder.is_stand_in(leaf) or type(leaf) in numbers for leaf in self.leaves):
             raise refuse(name, "a body must return tensors, or a structure of tensors")
-        self.values = [recorder.value_of(leaf) for leaf in self.leaves]
+        self.values = [recorder.value_of(leaf) for leaf in self.leaves if recorder.is_stand_in(leaf)]
         self.facts = [value.facts for value in self.values]
         inside = {id(step) for step in body.tape}
         storages = [value.storage for value in self.values]
@@ -62,7 +65,10 @@ def _agree(name: str, what: str, one: Sequence[Facts], other: Sequence[Facts]) -
 
 def _result_facts(facts: Sequence[Facts], inputs: Sequence[Value]) -> list[Facts]:
     """Of results that autograd tracks where any input is tracked."""
-    tracked = torch._C.is_grad_enabled() and any(value.facts.requires_grad for value in inputs)
+    tracked = torch._C.is_grad_enabled() and any(
+        value.facts is not None and value.facts.requires_grad
+        for value in inputs  # a number has none
+    )
     made = []
     for one in facts:
         grad = tracked and (one.dtype.is_floating_point or one.dtype.is_complex)
@@ -81,13 +87,13 @@ def _slice(recorder: Recorder, value: Value, name: str) -> Any:
     return fresh(recorder, facts.but(is_leaf=False) if facts.requires_grad else facts, name, exact=False)
 
 
-def _stacked(facts: Facts, count: int) -> Facts:
-    size = torch.Size((count, *facts.size))
+def _stacked(facts: Facts, count: int | torch.SymInt) -> Facts:
     stride, step = [], 1
-    for length in reversed(size):
+    for length in reversed(facts.size):
         stride.append(step)
         step *= max(length, 1)
-    return facts.but(size=size, stride=tuple(reversed(stride)))
+    dtype, device, size, _, *flags = facts.key()
+    return symbolic_facts(dtype, device, (count, *size), (step, *reversed(stride)), *flags)
 
 
 def _around(recorder: Recorder, *parts: tuple[Rehearsed, Sequence[Value], Any]) -> list[Value]:
@@ -168,39 +174,112 @@ def _both(session: Session, name: str, pred: Any, branches: tuple[Any, Any], ope
 @operator("while_loop")
 @never_plain("torch.while_loop")
 def _while_loop(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _loop(session, callable_, "torch.while_loop", args, kwargs)
+
+
+@operator("while_loop_stack_output")
+@never_plain("while_loop_stack_output")
+def _while_loop_stack_output(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _loop(session, callable_, "while_loop_stack_output", args, kwargs, stacked=True)
+
+
+def _loop(
+    session: Session, callable_: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], stacked: bool = False
+) -> Any:
+    """A loop that the graph runs.  `stacked`: its results are those of all steps."""
+
     def signature(cond_fn: Any, body_fn: Any, carried_inputs: Any, additional_inputs: Any = ()) -> None: ...
 
     cond_fn, body_fn, carried, additional = bound(signature, args, kwargs)
-    name, recorder = "torch.while_loop", session.recorder
-    if not carried or not all(recorder.is_stand_in(x) for x in (*carried, *additional)):
-        raise refuse(name, "only tensors can be carried from step to step")
-    start = [recorder.value_of(x) for x in carried]
-    operands = [[_operand(recorder, value, f"carried_{i}") for i, value in enumerate(start)] for _ in range(2)]
-    test = pure_body(session, name, cond_fn, (*operands[0], *additional))
-    if not recorder.is_stand_in(test.result) or recorder.value_of(test.result).facts.size.numel() != 1:
-        raise refuse(name, "cond_fn must return a boolean tensor of one element")
-    step_body = _Outputs(recorder, name, pure_body(session, name, body_fn, (*operands[1], *additional)))
-    if len(step_body.leaves) != len(start):
-        raise refuse(name, "body_fn must return as many tensors as it is given")
-    _agree(name, "what body_fn is given and what it returns", [v.facts for v in start], step_body.facts)
-    given = [values_in(recorder, row) for row in operands]
-    around = _around(recorder, (test, given[0], test.result), (step_body.body, given[1], tuple(step_body.leaves)))
+    recorder = session.recorder
+    numbers = () if stacked else (int, Int)
+    if (
+        not carried
+        or not all(recorder.is_stand_in(x) or type(x) in numbers for x in carried)
+        or not all(map(recorder.is_stand_in, additional))
+    ):
+        raise refuse(name, f"only tensors{' and ints' if numbers else ''} can be carried from step to step")
+    start = [recorder.value_of(x) if recorder.is_stand_in(x) else x for x in carried]
+    sides = [[_carried(recorder, value, f"carried_{i}") for i, value in enumerate(start)] for _ in range(2)]
+    test = pure_body(session, name, cond_fn, (*(shown for shown, _ in sides[0]), *additional))
+    if type(test.result) is not Bool and (
+        not recorder.is_stand_in(test.result) or recorder.value_of(test.result).facts.size.numel() != 1
+    ):
+        raise refuse(name, "cond_fn must return a truth value, or a boolean tensor of one element")
+    made = _Outputs(
+        recorder, name, pure_body(session, name, body_fn, (*(shown for shown, _ in sides[1]), *additional)), numbers
+    )
+    _check_not_relied_on(recorder, name, [shown for side in sides for shown, _ in side if type(shown) is Int])
+    if len(made.leaves) != len(start) or any(
+        recorder.is_stand_in(leaf) != (type(one) is Value) for leaf, one in zip(made.leaves, start)
+    ):
+        raise refuse(name, "body_fn must return as many tensors and ints as it is given, in the same places")
+    tensors = [one for one in start if type(one) is Value]
+    _agree(name, "what body_fn is given and what it returns", [value.facts for value in tensors], made.facts)
+    given = [list(dict.fromkeys(value for _, value in side)) for side in sides]
+    around = _around(recorder, (test, given[0], test.result), (made.body, given[1], tuple(made.leaves)))
     bodies = [
         test.close(recorder, given[0], test.result, around)[0],
-        step_body.body.close(recorder, given[1], tuple(step_body.leaves), around)[0],
+        made.body.close(recorder, given[1], tuple(made.leaves), around)[0],
     ]
+    read = graph_values(recorder.with_symbols(), [x for x in carried if type(x) is Int])
     step = record_step(
         recorder,
         callable_,
         [Body(bodies[0], "cond_fn"), Body(bodies[1], "body_fn"), tuple(start), tuple(around)],
         {},
-        [*start, *around],
-        test.has_effect or step_body.body.has_effect,
+        [*read, *tensors, *around],
+        test.has_effect or made.body.has_effect,
     )
-    facts = _result_facts(step_body.facts, [*start, *around])
-    return pytree.tree_unflatten(
-        fresh_results(recorder, step, facts, [v.exact for v in step_body.values]), step_body.spec
-    )
+    facts = _result_facts(made.facts, [*tensors, *around])
+    if stacked:
+        count = _unknown(recorder)
+        torch._check(count >= 1)  # without a step there is the row of the start
+        results = fresh_results(recorder, step, [_stacked(one, count) for one in facts], [False] * len(facts))
+    else:
+        results = _loop_results(recorder, step, made, facts)
+    return pytree.tree_unflatten(results, made.spec)
+
+
+def _carried(recorder: Recorder, one: Any, name: str) -> tuple[Any, Value]:
+    """What a body sees of one that is carried, and its operand.  Of an int it sees a number that changes."""
+    if type(one) is Value:
+        shown = _operand(recorder, one, name)
+        return shown, recorder.value_of(shown)
+    value = Value(None, None, Storage(external=False))  # type: ignore[arg-type]  # a number, which has neither
+    value.name = name
+    return recorder.with_symbols().unbacked(_unknown(recorder), value), value
+
+
+def _check_not_relied_on(recorder: Recorder, name: str, numbers: list[Int]) -> None:
+    """What a body checks of a number (`torch._check`) holds for one step; a graph has such checks outside of bodies."""
+    env = recorder.with_symbols().env
+    own = {symbol for number in numbers for symbol in number.raw.node.expr.free_symbols}
+    checked = {
+        symbol for rows in env.deferred_runtime_asserts.values() for row in rows for symbol in row.expr.free_symbols
+    }
+    if own & checked or any(env.var_to_range[symbol] != ValueRanges(-int_oo, int_oo) for symbol in own):
+        raise refuse(name, "a body checks a number that is carried from step to step")
+
+
+def _loop_results(recorder: Recorder, step: Step, made: _Outputs, facts: Sequence[Facts]) -> list[Any]:
+    """What a loop leaves: tensors, and ints that only the graph knows."""
+    rest, exact, results = iter(facts), iter([value.exact for value in made.values]), []
+    for i, leaf in enumerate(made.leaves):
+        if recorder.is_stand_in(leaf):
+            results += fresh_results(recorder, step, [next(rest)], [next(exact)], first=i)
+        else:
+            value = Value(None, None, Storage(external=False))  # type: ignore[arg-type]  # a number, which has neither
+            value.step, value.path = step, (i,)
+            results.append(recorder.with_symbols().unbacked(_unknown(recorder), value))
+    return results
+
+
+def _unknown(recorder: Recorder) -> torch.SymInt:
+    """A number that only the graph knows.  It is known by the step that makes it, so torch need not wait for it."""
+    env = recorder.with_symbols().env
+    with env.ignore_fresh_unbacked_symbols():
+        return env.create_unbacked_symint()
 
 
 @operator("map_impl")

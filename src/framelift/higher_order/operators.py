@@ -18,7 +18,7 @@ from .._core import is_a
 from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Storage, Value
-from ..graph.metadata.facts import Facts, new_stand_in
+from ..graph.metadata.facts import Facts, SymbolicFacts, new_stand_in
 from ..graph.state.torch_state import read_state
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
@@ -139,12 +139,16 @@ def record_step(
     return step
 
 
-def fresh_results(recorder: Recorder, step: Step, facts: Sequence[Facts], exact: Sequence[bool]) -> list[torch.Tensor]:
-    """Stand-ins for an operator's results, which share memory with nothing."""
+def fresh_results(
+    recorder: Recorder, step: Step, facts: Sequence[Facts], exact: Sequence[bool], first: int = 0
+) -> list[torch.Tensor]:
+    """Stand-ins for an operator's results from the `first` on, which share memory with nothing."""
     made = []
     with torch._C.DisableTorchFunction():
-        for i, (one, is_exact) in enumerate(zip(facts, exact)):
+        for i, (one, is_exact) in enumerate(zip(facts, exact), first):
             value = Value(new_stand_in(one), one, Storage(external=False))
             value.step, value.path, value.exact = step, (i,), is_exact
+            if type(one) is SymbolicFacts:
+                recorder.with_symbols().new_sizes(value)  # those that come with the result
             made.append(recorder.adopt(value))
     return made

@@ -155,6 +155,8 @@ def build_body(
     for value in values:
         if example_of is None:
             break
+        if value.facts is None:
+            continue  # a number
         node = builder.node_of(value)
         if type(node) is Node and "example_value" not in node.meta:
             node.meta["example_value"] = example_of(value.facts)
