@@ -273,6 +273,28 @@ def test_classes_of_parameters_that_change() -> None:
         delattr(Later, name)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_class_of_parameters_that_answers_reads_itself(backend: str, dynamic: bool) -> None:
+    """torch asks inputs of a compiler for `__tensor_flatten__`: code of the class would run."""
+    asked = []
+
+    class Answering(torch.nn.Parameter):
+        def __getattr__(self, name: str) -> int:
+            asked.append(name)
+            return 3
+
+    def f(x, w):
+        return (x * w.clone()).sum() + x.shape[0], w.twice
+
+    x, w = torch.ones(2, 3), Answering(torch.ones(3))
+    want = f(x, w)
+    asked.clear()
+    with framelift.config.patch(strict=True):
+        got = framelift.compile(f, backend=backend, dynamic=dynamic)(x, w)
+    assert torch.equal(got[0], want[0]) and got[1] == want[1] and asked == ["twice"]
+
+
 def test_a_module_with_such_parameters_trains() -> None:
     class Net(torch.nn.Module):
         def __init__(self) -> None:

@@ -337,11 +337,13 @@ def is_overriding(kind: type) -> bool:
 
 def is_plain_parameter(kind: type) -> bool:
     """Whether parameters of this class of the program's are plain ones to torch: neither its functions nor the methods
-    and operators of tensors, which a graph calls by name, are overridden.
+    and operators of tensors, which a graph calls by name, are overridden, and no code runs when compilers ask for
+    attributes that plain parameters do not have.
     """
     return (
         issubclass(kind, torch.nn.Parameter)
         and not is_torch_class(kind)
+        and held_by(kind, "__getattr__") is None
         and held_by(kind, "__torch_dispatch__") is _no_dispatch
         and held_by(kind, "__torch_function__") is _no_function
         and all(
