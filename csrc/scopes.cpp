@@ -8,6 +8,7 @@
 #include "barrier.h"
 #include "main_thread.h"
 #include "reference.h"
+#include "rehearsal.h"
 #include "state.h"
 #include "torch_state.h"
 
@@ -230,6 +231,54 @@ static MethodTable run_methods({
     method<run_exit>("__exit__"),
 });
 
+// ---- Capturing: frames that begin within a block are captured ----
+
+struct CapturingObject {
+  PyObject_HEAD PyObject* compiled;  // on whose behalf
+  std::unique_ptr<HookScope> hook;
+  ThreadState before;
+  unsigned long thread;
+};
+static PyTypeObject Capturing_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+static PyObject* capturing_create(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject* compiled;
+  if (!PyArg_ParseTuple(args, "O", &compiled)) return nullptr;
+  if (!is_compiled(compiled)) return PyErr_Format(PyExc_TypeError, "Capturing(compiled callable)");
+  CapturingObject* self = (CapturingObject*)type->tp_alloc(type, 0);
+  if (!self) return nullptr;
+  new (&self->hook) std::unique_ptr<HookScope>();
+  self->compiled = Py_NewRef(compiled);
+  return (PyObject*)self;
+}
+static void capturing_dealloc(PyObject* self) {
+  ((CapturingObject*)self)->hook.~unique_ptr();
+  Py_XDECREF(((CapturingObject*)self)->compiled);
+  Py_TYPE(self)->tp_free(self);
+}
+static PyObject* capturing_enter(PyObject* object, PyObject*) {
+  CapturingObject* self = (CapturingObject*)object;
+  if (self->hook) return PyErr_Format(PyExc_RuntimeError, "this block has begun already");
+  self->hook = std::make_unique<HookScope>();
+  self->before = thread_state();
+  self->thread = PyThread_get_thread_ident();
+  if (self->before.mode == Mode::Off || self->before.mode == Mode::Capture) {
+    thread_state().mode = Mode::Capture;
+    thread_state().context = self->compiled;
+  }
+  Py_RETURN_NONE;
+}
+static PyObject* capturing_exit(PyObject* object, PyObject* const*, Py_ssize_t) {
+  CapturingObject* self = (CapturingObject*)object;
+  if (self->hook && self->thread == PyThread_get_thread_ident()) thread_state() = self->before;
+  self->hook.reset();
+  Py_RETURN_FALSE;
+}
+static MethodTable capturing_methods({
+    method<capturing_enter, METH_NOARGS>("__enter__"),
+    method<capturing_exit>("__exit__"),
+});
+
 static MethodTable functions({
     method<insist, METH_O>("insist", "insist(function): call it until it ends well, then raise what struck it"),
 });
@@ -266,8 +315,16 @@ bool init_scopes(PyObject* module) {
   Run_Type.tp_doc = "SignalsRun(): a context manager within which handlers of signals run, also where they wait.";
   Run_Type.tp_new = PyType_GenericNew;
   Run_Type.tp_methods = run_methods.rows;
-  return PyType_Ready(&Scope_Type) == 0 && PyType_Ready(&Kept_Type) == 0 && PyType_Ready(&Wait_Type) == 0 &&
-         PyType_Ready(&Run_Type) == 0 && add_functions(module, functions) &&
+  Capturing_Type.tp_name = "framelift._core.Capturing";
+  Capturing_Type.tp_basicsize = sizeof(CapturingObject);
+  Capturing_Type.tp_flags = Py_TPFLAGS_DEFAULT;
+  Capturing_Type.tp_doc = "Capturing(compiled): a context manager; frames that begin within it are captured.";
+  Capturing_Type.tp_new = slot<capturing_create>;
+  Capturing_Type.tp_dealloc = slot<capturing_dealloc>;
+  Capturing_Type.tp_methods = capturing_methods.rows;
+  return PyType_Ready(&Scope_Type) == 0 && PyType_Ready(&Capturing_Type) == 0 && PyType_Ready(&Kept_Type) == 0 &&
+         PyType_Ready(&Wait_Type) == 0 && PyType_Ready(&Run_Type) == 0 && add_functions(module, functions) &&
+         PyModule_AddObjectRef(module, "Capturing", (PyObject*)&Capturing_Type) == 0 &&
          PyModule_AddObjectRef(module, "SignalsRun", (PyObject*)&Run_Type) == 0 &&
          PyModule_AddObjectRef(module, "SignalsWait", (PyObject*)&Wait_Type) == 0 &&
          PyModule_AddObjectRef(module, "Scope", (PyObject*)&Scope_Type) == 0 &&

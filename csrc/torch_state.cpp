@@ -15,6 +15,7 @@
 #include "barrier.h"
 #include "frames.h"
 #include "reference.h"
+#include "state.h"
 
 // Declared here because their header pulls in all of ATen.
 namespace at::autocast {
@@ -181,8 +182,28 @@ TorchState TorchState::now() {
   return state;
 }
 
+// Whether the class of every dispatch mode says that it does not want to see into what is compiled.  A class that
+// cannot be asked does not.
+static bool modes_ignore_compiled_code() {
+  UncapturedScope uncaptured;
+  for (int64_t i = 0, n = c10::impl::TorchDispatchModeTLS::stack_len(); i < n; i++) {
+    const auto mode = c10::impl::TorchDispatchModeTLS::get_stack_at(i);
+    Ref object = Ref::new_ref(mode->ptr(&mode->pyinterpreter()));
+    Ref answer = Ref::steal(PyObject_CallMethod(object.get(), "ignore_compile_internals", nullptr));
+    if (!answer) PyErr_Clear();
+    if (answer.get() != Py_True) return false;
+  }
+  return true;
+}
+
 bool TorchState::matches() const {
   TorchState present = now();
+  if (present.dispatch_modes && modes_ignore_compiled_code()) {  // then as if there were none
+    c10::DispatchKeySet keys(c10::DispatchKeySet::RAW, present.included);
+    keys = keys.remove(c10::DispatchKey::Python).remove(c10::DispatchKey::PythonTLSSnapshot);
+    present.included = keys.raw_repr();
+    present.dispatch_modes = 0;
+  }
   return present.dispatch_modes == 0 && present == *this;
 }
 

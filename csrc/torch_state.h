@@ -18,8 +18,8 @@ struct TorchState {
   uint64_t patches = 0;  // which of torch's functions were replaced; 0: none
 
   static TorchState now();
-  // Whether the present state is this one.  Never while a dispatch mode is active; which torch-function modes are is
-  // guarded apart.
+  // Whether the present state is this one.  Never while a dispatch mode is active that wants to see into what is
+  // compiled; which torch-function modes are is guarded apart.
   bool matches() const;
   // Makes the present state this one.  Modes that were there and are gone cannot be put back from here.
   void put_back() const;

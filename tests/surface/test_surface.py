@@ -527,8 +527,56 @@ def test_inside_other_tracers() -> None:
         assert torch.equal(torch.fx.symbolic_trace(lambda x: compiled(x) * 2)(X), (X + 1) * 2)
     with pytest.raises(RuntimeError, match="jit.trace"):
         torch.jit.trace(lambda x: compiled(x) * 2, (X,))
-    traced = torch.fx.experimental.proxy_tensor.make_fx(lambda x: compiled(x) * 2)(X)
-    assert torch.equal(traced(X), (X + 1) * 2) and len(list(traced.graph.nodes)) == 4
+    for mode in ("real", "fake"):
+        make = torch.fx.experimental.proxy_tensor.make_fx(lambda x: compiled(x) * 2, tracing_mode=mode)
+        with pytest.raises(RuntimeError, match="FX"):
+            make(X)
+        with framelift.config.patch(error_on_nested_fx_trace=False):
+            traced = make(X)
+        assert torch.equal(traced(X), (X + 1) * 2) and len(list(traced.graph.nodes)) == 4
+
+
+def test_dispatch_modes_that_ignore_what_is_compiled() -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Seeing(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.seen = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    class Ignoring(Seeing):
+        @classmethod
+        def ignore_compile_internals(cls):
+            return True
+
+    @torch.library.custom_op("framelift_test::for_modes", mutates_args=())
+    def one_operation(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
+    one_operation.register_fake(torch.empty_like)
+    backend = Counting()
+
+    def f(x):
+        return x.sin() + 1
+
+    def run(graph_module, inputs):
+        backend(graph_module, inputs)
+        return lambda x: (one_operation(x),)
+
+    compiled = framelift.compile(f, backend=run)
+    for inside in (Ignoring(), Ignoring()):
+        with inside:
+            assert torch.equal(compiled(X), X.sin() + 1)
+        assert inside.seen[0] is torch.ops.framelift_test.for_modes.default  # the capture itself it does not see
+    assert torch.equal(compiled(X), f(X)) and len(backend.graphs) == 1
+    with Ignoring() as inside, Seeing() as other:
+        assert torch.equal(compiled(X), f(X))
+    assert torch.ops.aten.sin.default in other.seen and len(backend.graphs) == 1
+    assert not torch._C._len_torch_dispatch_stack()
 
 
 def test_under_a_dispatch_mode_the_program_runs_plainly() -> None:

@@ -264,3 +264,31 @@ def test_frames_that_run_eagerly_are_no_recompiles():
     compiled(X)
     with torch.compiler.set_stance("fail_on_recompile"):
         assert torch.equal(compiled(torch.ones(4)), torch.ones(4) + 1)
+
+
+def test_optimize_as_a_block():
+    def f(x):
+        return x.sin() + 1
+
+    def g(x):
+        y = f(x) * 2
+        torch._dynamo.graph_break()
+        return y + 1
+
+    with pytest.raises(RuntimeError, match="context manager"), torch._dynamo.optimize("eager"):
+        pass
+    counter, other = CompileCounter(), CompileCounter()
+    block = torch._dynamo.optimize(counter)
+    with torch._dynamo.config.patch(raise_on_ctx_manager_usage=False):
+        with block:
+            assert torch.equal(f(X), X.sin() + 1) and torch.equal(g(X), (X.sin() + 1) * 2 + 1)
+            assert counter.frame_count == 3
+            with torch._dynamo.optimize(other):
+                f(X)
+            f(X)
+            g(X)
+        with pytest.raises(ZeroDivisionError), block:
+            raise ZeroDivisionError
+    f(X)
+    assert (counter.frame_count, other.frame_count) == (3, 1)
+    assert framelift._core.hook_users()[0] == 0 and framelift._core.get_mode() == 0

@@ -114,14 +114,14 @@ def _surroundings(asked: Asked) -> bool:
 
 
 def _fx_tracing() -> bool:
-    """A symbolic trace other than make_fx's is running: with that, tensors are real and a dispatch mode says so.
+    """A symbolic trace is running, and no compiler's own.
 
     torch's flag is one for all threads, and stays set in a child that was forked meanwhile.
     """
     flag = getattr(torch.fx._symbolic_trace, "_is_fx_tracing_flag", None)
     if flag is None:
         flag = torch.fx._symbolic_trace.is_fx_tracing()
-    return bool(flag) and not torch._C._len_torch_dispatch_stack() and _traces_in_this_thread()
+    return bool(flag) and not torch.compiler.is_compiling() and _traces_in_this_thread()
 
 
 def _traces_in_this_thread() -> bool:

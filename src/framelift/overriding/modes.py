@@ -121,10 +121,27 @@ def _saved_hooks_off() -> Iterator[None]:
 
 
 @scope
+def _ignoring_modes_off() -> Iterator[None]:
+    """Dispatch modes that do not want to see into what is compiled (`ignore_compile_internals`) see the graph when it
+    runs, and nothing of its capture.  Where there is another one, all stay.
+    """
+    modes = [torch._C._get_dispatch_stack_at(i) for i in range(torch._C._len_torch_dispatch_stack())]
+    off = modes if all(mode.ignore_compile_internals() for mode in modes) else []
+    for _ in off:
+        torch._C._pop_torch_dispatch_stack(None)
+    try:
+        yield
+    finally:
+        for mode in off:
+            torch._C._push_on_torch_dispatch_stack(mode)
+
+
+@scope
 def at_rest() -> Iterator[Moment]:
     """Torch without modes, overriding subclasses, function transforms and saved-tensor hooks, for a capture."""
     notice_patches()
     with (
+        _ignoring_modes_off(),
         uncounted_hooks(),
         modes_off() as moment,
         torch._C.DisableTorchFunction(),

@@ -17,7 +17,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-from .. import exc, export
+from .. import _core, config, exc, export
 from ..backends import registry
 from ..capture.module_wrapper import OptimizedModule
 from ..export import lowering
@@ -130,10 +130,11 @@ def export_now(function: Any, *args: Any, **options: Any) -> Any:
 
 
 class _Optimize:
-    """What torch._dynamo.optimize returns: for decorating, not for `with`."""
+    """What torch._dynamo.optimize returns: for decorating, and for `with` only where the user has said so."""
 
     def __init__(self, options: dict[str, Any], error_on_graph_break: bool | None) -> None:
         self.options, self.error_on_graph_break = options, error_on_graph_break
+        self.blocks: list[_core.Capturing] = []
 
     def __call__(self, fn: Any) -> Any:
         made = compile(fn, **self.options)
@@ -149,12 +150,21 @@ class _Optimize:
         return call
 
     def __enter__(self) -> None:
-        raise RuntimeError(
-            "torch._dynamo.optimize(...) is used with a context manager; use it as a decorator, or torch.compile"
-        )
+        if config.raise_on_ctx_manager_usage:
+            raise RuntimeError(
+                "torch._dynamo.optimize(...) is used with a context manager; use it as a decorator, or torch.compile, "
+                "or set torch._dynamo.config.raise_on_ctx_manager_usage = False"
+            )
+        compiled = compile(_nothing, **self.options)
+        self.blocks.append(_core.Capturing(compiled))
+        self.blocks[-1].__enter__()
 
     def __exit__(self, *exc: Any) -> None:
-        pass
+        self.blocks.pop().__exit__(*exc)
+
+
+def _nothing() -> None:
+    """What a block is compiled for: frames that begin within it are captured."""
 
 
 def _refused(name: str, note: str) -> Callable[..., Any]:

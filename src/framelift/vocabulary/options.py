@@ -78,6 +78,9 @@ OPTIONS: dict[str, Option] = {
     "compiled_autograd": Option(
         False, "backward passes that run inside of compiled calls are captured by torch's compiled autograd"
     ),
+    "raise_on_ctx_manager_usage": Option(
+        True, "torch._dynamo.optimize(...) is no context manager; else frames that begin within its block are captured"
+    ),
     "run_gc_after_compile": Option(
         False, "collect young garbage after each capture", torch_variable="TORCH_DYNAMO_RUN_GC_AFTER_COMPILE"
     ),

@@ -105,7 +105,7 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
         "force_nn_module_property_static_shapes": True,
     },
     "sizes of parameters are constants": {"force_parameter_static_shapes": True},
-    "make_fx traces through compiled functions": {"force_compile_during_fx_trace": False},
+    "make_fx traces through compiled functions, or refuses them": {"force_compile_during_fx_trace": False},
     "a frame without operations has no graph": {"allow_empty_graphs": False},
     "the checks that a program asks for are always part of its graph": {"do_not_emit_runtime_asserts": False},
     "graphs are not split at the buckets of DistributedDataParallel": {
@@ -117,5 +117,4 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
         "compiled_autograd_kwargs_override": None
     },
     "sizes that earlier runs saw are kept on this machine": {"automatic_dynamic_remote_pgo": None},
-    "use framelift.install() around the program, or compile the function": {"raise_on_ctx_manager_usage": True},
 }
