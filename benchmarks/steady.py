@@ -28,11 +28,11 @@ def model_of(options: argparse.Namespace) -> torch.nn.Module:
     torch.manual_seed(0)
     config = hf.LlamaConfig(
         hidden_size=1024,
-        intermediate_size=2048,
-        num_attention_heads=8,
-        num_key_value_heads=4,
+        intermediate_size=2816,
+        num_attention_heads=16,
+        num_key_value_heads=16,
         num_hidden_layers=options.layers,
-        vocab_size=1000,
+        vocab_size=32000,
         use_cache=False,
     )
     dtype = torch.bfloat16 if options.device == "cuda" else torch.float32
