@@ -178,7 +178,8 @@ static bool meets_number(PyObject* callable, PyObject* const* args, Py_ssize_t n
   for (Py_ssize_t i = 0; i < n; i++)
     if (is_symbolic_number(args[i])) return true;
   return n == 1 &&
-         (callable == builtin_len || callable == (PyObject*)&PyLong_Type || callable == (PyObject*)&PyFloat_Type) &&
+         (callable == builtin_len || callable == (PyObject*)&PyLong_Type || callable == (PyObject*)&PyFloat_Type ||
+          callable == (PyObject*)&PyBool_Type) &&
          PyType_IsSubtype(Py_TYPE(args[0]), (PyTypeObject*)THPVariableClass);
 }
 

@@ -12,9 +12,9 @@
 
 namespace framelift {
 
-static PyObject *mark_address, *mark_class, *mark_star, *name_check_with, *name_contains, *name_dunder_contains,
-    *name_import_from, *name_import_name, *name_is_new, *name_match_class, *name_match_kind, *name_same_object,
-    *name_shows_address, *name_spread, *name_text_is_read;
+static PyObject *mark_address, *mark_class, *mark_star, *name_check_with, *name_contains, *name_contains_tensor,
+    *name_dunder_contains, *name_import_from, *name_import_name, *name_is_new, *name_match_class, *name_match_kind,
+    *name_same_object, *name_shows_address, *name_spread, *name_text_is_read;
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
 
 void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths) {
@@ -165,11 +165,22 @@ static bool is_new_number(PyObject* number) {
   return is_new.get() == Py_True;
 }
 
+// C code would ask each comparison with a tensor for its truth, which only the graph may know.
+static bool compares_tensors(PyObject* item, PyObject* o) {
+  if (is_tensor(o)) return true;
+  if (!PyList_CheckExact(o) && !PyTuple_CheckExact(o)) return false;
+  if (is_tensor(item)) return true;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
+    if (is_tensor(PySequence_Fast_GET_ITEM(o, i))) return true;
+  return false;
+}
+
 static PyObject* contains(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
   if (r && is_number_type(Py_TYPE(a[0])) && is_table(a[1]) && !is_new_number(a[0]))
     return ask_session(r, name_contains, a, 2);
   if (r && r->texts && is_unread_text(a[0])) return ask_session(r, name_text_is_read, nullptr, 0);
+  if (r && compares_tensors(a[0], a[1])) return ask_session(r, name_contains_tensor, a, 2);
   int found = PySequence_Contains(a[1], a[0]);
   return found < 0 ? nullptr : PyBool_FromLong(found);
 }
@@ -290,6 +301,7 @@ bool init_probes(PyObject* module) {
                                    {&mark_star, "*"},
                                    {&name_check_with, "check_with"},
                                    {&name_contains, "contains"},
+                                   {&name_contains_tensor, "contains_tensor"},
                                    {&name_dunder_contains, "__contains__"},
                                    {&name_import_from, "import_from"},
                                    {&name_import_name, "import_name"},

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 import torch
+import torch._dynamo
 from torch import nn
 
 import framelift
@@ -139,3 +141,16 @@ def test_backends_that_only_torchdynamo_has() -> None:
 
     compiled = framelift.compile(lambda x: x.sin() + 1, backend="aot_eager_decomp_partition_crossref", fullgraph=True)
     torch.testing.assert_close(compiled(torch.ones(2)), torch.ones(2).sin() + 1)
+
+
+def test_user_errors_are_torchs_own_too() -> None:
+    """torch's own code raises its UserError whatever captures a program: one `except` is enough."""
+
+    def branch(x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else x + 1
+
+    for install in (False, True, False):
+        with framelift.installed() if install else contextlib.nullcontext():
+            with pytest.raises(torch._dynamo.exc.UserError) as found:
+                framelift.compile(branch, backend="eager", fullgraph=True)(torch.ones(3))
+        assert isinstance(found.value, framelift.exc.UserError) and isinstance(found.value, framelift.exc.Unsupported)

@@ -37,6 +37,7 @@ from ..recording.known_values import guard_result, guard_text, guard_values
 from ..substitutes.marks import disabled, follow_options, forbidden
 from ..substitutes.numbers.membership import contains
 from ..substitutes.numbers.pure_calls import taken_by_c_code
+from ..substitutes.numbers.tensor_truths import contains_tensor
 from ..substitutes.python import abstract_classes, frame_access, python_warnings
 from ..substitutes.python.identity import hashed_parts, same_object
 from ..substitutes.python.mappings import as_dict
@@ -454,6 +455,10 @@ class Session(RehearsedScene):
     def contains(self, number: Any, table: Any) -> bool:
         """`number in table`, where the table would ask the number for its hash."""
         return contains(number, table)
+
+    def contains_tensor(self, item: Any, container: Any) -> Any:
+        """`item in container`, where it is compared with tensors."""
+        return contains_tensor(self, item, container)
 
     def spread(self, mapping: Any) -> Any:
         return as_dict(mapping)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ...exc import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported, UserError
@@ -43,9 +44,21 @@ def error_of(stop: Interrupt, name: str, found: Break, asked: str = "fullgraph=T
     if stop.operator:
         error: Unsupported = UncapturedHigherOrderOpError(uncaptured_message(stop.operator, name, found), found.reason)
     else:
-        error = _CLASSES.get(found.reason, Unsupported)(full_graph_message(name, found, asked), found.reason)
+        kind = _CLASSES.get(found.reason, Unsupported)
+        if kind is UserError:
+            _join_user_errors()
+        error = kind(full_graph_message(name, found, asked), found.reason)
     error.real_stack = summary(found.places)
     return error
+
+
+def _join_user_errors() -> None:
+    """torch's own code raises its UserError whatever captures a program.  Where a program may know that class, since
+    something has loaded it, ours is one of its subclasses: one `except` is enough.
+    """
+    theirs: Any = getattr(sys.modules.get("torch._dynamo.exc"), "UserError", None)
+    if theirs is not None and not issubclass(UserError, theirs):
+        UserError.__bases__ = (*UserError.__bases__, theirs)
 
 
 def full_graph_message(name: str, stop: Break, asked: str) -> str:

@@ -31,6 +31,7 @@ from ...recording.assumptions import assertion, assume
 from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from ..python.called_back import calling_back
+from .tensor_truths import truth_of
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -114,7 +115,7 @@ def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) ->
 
 
 def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A pure callable that was given a symbolic number; `len` of a tensor comes here too."""
+    """A pure callable that was given a symbolic number; `len`, `int`, `float` and `bool` of a tensor come here too."""
     key = id(callable_)
     if (
         key in _ALIKE
@@ -265,8 +266,14 @@ _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 @_own(bool, operator.truth)
-def _bool(_session: Session, args: tuple[Any, ...]) -> Any:
-    return args[0].__bool__() if len(args) == 1 else NotImplemented
+def _bool(session: Session, args: tuple[Any, ...]) -> Any:
+    """A truth value that only the graph knows stays one as long as Python does not ask for it."""
+    if len(args) != 1 or type(args[0]) is Bool:
+        return args[0] if len(args) == 1 else NotImplemented
+    if session.recorder.is_stand_in(args[0]):
+        truth = truth_of(session, args[0])
+        return _core.natively(bool, args, None) if truth is NotImplemented else truth
+    return args[0].__bool__()
 
 
 @_own(operator.contains)
