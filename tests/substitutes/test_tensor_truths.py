@@ -97,3 +97,18 @@ def test_subclasses_and_other_captures_see_the_same() -> None:
     with framelift.config.patch(capture_scalar_outputs=True):
         mapped = framelift.compile(lambda x: torch.vmap(lambda row: row * 2)(x) + (2 in [x[0][0]]), backend="eager")
         assert torch.equal(mapped(torch.full((2, 2), 2.0)), torch.full((2, 2), 5.0))
+
+
+def test_an_item_behind_an_equal_one_is_not_compared() -> None:
+    """Two and three elements cannot be compared; plain Python does not try where an item before is equal."""
+
+    def f(x, y, z):
+        return x * 2, y in [x, z]
+
+    x, y, z = torch.ones(1), torch.ones(1), torch.ones(3)
+    for other in (z, torch.ones(2, 1)):
+        want = f(x, y, other)
+        got = framelift.compile(f, backend="eager")(x, y, other)
+        assert torch.equal(got[0], want[0]) and got[1] is want[1] is True
+    with framelift.config.patch(capture_scalar_outputs=True):
+        assert framelift.compile(f, backend="eager")(x, y, z)[1] is True

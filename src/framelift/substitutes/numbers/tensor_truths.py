@@ -84,10 +84,10 @@ def _among_items(session: Session, item: Any, items: Any) -> Any:
             continue
         if not tensors or not all(type(part) in _COMPARED or recorder.is_stand_in(part) for part in pair):
             return NotImplemented
+        if not all(_is_one_element(session, tensor) for tensor in tensors):
+            return NotImplemented  # has no truth, or cannot be compared: an error, unless an item before is equal
         tensor = tensors[0]
         equal = recorder.call(torch.Tensor.eq, (tensor, pair[0] if tensor is pair[1] else pair[1]), {})
-        if not _is_one_element(session, equal):
-            return NotImplemented
         unknown.append(truth_of(session, equal))
     if any(type(truth) not in (bool, *NUMBERS) for truth in unknown):
         return NotImplemented
