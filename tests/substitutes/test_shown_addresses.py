@@ -86,6 +86,40 @@ def test_addresses_of_objects_made_inside_are_not_known() -> None:
         assert " at 0x" in text and counts().total_breaks > before
 
 
+def _message(x, made):
+    if x.dim() != 1:
+        raise ValueError(f"no vector for {made!r}, " + str([made]))
+    return x + 1
+
+
+def _handed_on(x):
+    made = Plain()
+    texts = [f"{made}", repr(made), "%s" % made, "{}".format([made])]  # noqa: UP031, UP032
+    error = ValueError(texts[0] + "!")
+    return _message(x, made) + len(texts) + (error.args is not None)
+
+
+def _caught(x):
+    try:
+        return _message(x[None], Plain())
+    except ValueError:
+        return x * 2
+
+
+@pytest.mark.parametrize("program", [_handed_on, _caught])
+def test_texts_that_nobody_reads_may_show_any_address(program) -> None:
+    check(program, torch.ones(2))
+
+
+def test_an_error_that_leaves_shows_the_real_address() -> None:
+    made = Plain()
+    for call in (_message, framelift.compile(_message, backend="eager")):
+        with pytest.raises(ValueError, match=repr(made)):
+            call(torch.ones(2, 2), made)
+    with pytest.raises(ValueError, match=" at 0x.* at 0x"):
+        framelift.compile(lambda x: _message(x[None], Plain()), backend="eager")(torch.ones(2))
+
+
 class Renamed:
     """What it is called changes."""
 

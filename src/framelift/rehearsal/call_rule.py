@@ -38,7 +38,7 @@ from ..substitutes.python.caches import call_through, is_own_cache
 from ..substitutes.python.formatting import format_watched
 from ..substitutes.python.lazy_containers import natively
 from ..substitutes.python.new_classes import made_class
-from ..substitutes.python.shown_addresses import is_known_text
+from ..substitutes.python.shown_addresses import known_text
 from ..substitutes.python.unread_texts import as_unread
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import const
@@ -254,8 +254,8 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if any(type(x) is types.MethodType and issubclass(type(x.__self__), View) for x in (*args, *kwargs.values())):
         raise Interrupt("callable-on-handle", describe(callable_))
     result = _core.making_text(callable_, args, kwargs)
-    if not (is_known_text(session, result) if is_a(result, str) else not _core.shows_address(result)):
-        raise Interrupt("unknown-callable", f"{describe(callable_)} (the text shows an address)")
+    if is_a(result, str) or _core.shows_address(result):
+        result = known_text(session, result, f"{describe(callable_)} (the text")
     return as_unread(session, result)
 
 

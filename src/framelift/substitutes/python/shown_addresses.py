@@ -1,18 +1,20 @@
 """Texts that show where objects lie in memory, or what classes are called: known where these are external objects,
 whose identity and names are guarded.
 
-An object made inside lies elsewhere at the next call, and so does a copy of an external one.
+An object made inside lies elsewhere at the next call, and so does a copy of an external one: its text is one that
+nobody may read (graph/symbols/unread_text.py).
 """
 
 from __future__ import annotations
 
 import re
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ... import _core
 from ..._core import is_a
 from ...boundary.world import ABSENT
+from ...graph.symbols.unread_text import text_or
 from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
@@ -21,7 +23,7 @@ from ...vocabulary.shown_addresses import shown_addresses
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["is_known_text", "known_text"]
+__all__ = ["known_text"]
 
 _CLASS = re.compile("<class '([^']*)'>")
 #: their text shows the name of the object itself, others show that of their class
@@ -38,11 +40,15 @@ class LiesThere:
         return id(obj) == self.address
 
 
-def known_text(session: Session, text: str | bytes) -> str:
-    """The text that an f-string or `%` made, where its addresses are known."""
-    if not is_a(text, str) or not is_known_text(session, text):
-        raise Interrupt("unknown-callable", "a text (it shows an address)")
-    return text
+def known_text(session: Session, text: str | bytes, maker: str = "a text (it") -> str:
+    """The text that an f-string, `%` or a call made, where its addresses are known; one that nobody may read else."""
+    if is_a(text, str) and is_known_text(session, text):
+        return text
+
+    def is_needed() -> NoReturn:
+        raise Interrupt("unknown-callable", f"{maker} shows an address)")
+
+    return text_or(is_needed) if type(text) is str else is_needed()
 
 
 def is_known_text(session: Session, text: str) -> bool:
