@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "barrier.h"
+#include "frames.h"
 #include "outside.h"
 #include "set_order.h"
 
@@ -34,16 +35,21 @@ static auto& verdicts = *new std::unordered_map<const void*, Verdict>;
 static std::unordered_set<PyTypeObject*> safe_receivers;  // C types whose methods are pure on internal receivers
 static std::unordered_set<const void*> special_methods;   // their methods that are not simply pure: asked one by one
 static std::unordered_set<PyObject*> unordered;  // callables for which the order of a set given to them is nothing
-static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle, *name_note_unbound, *name_new, *name_init;
+static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle, *name_deny_finalised, *name_note_unbound,
+    *name_new, *name_init;
+
+// Whether it is the `__new__` of a type in C.  All of them share one definition.
+static bool is_new(PyObject* callable) {
+  static PyObject* const any_new = PyObject_GetAttrString((PyObject*)&PyBaseObject_Type, "__new__");
+  return PyCFunction_Check(callable) &&
+         ((PyCFunctionObject*)callable)->m_ml == ((PyCFunctionObject*)any_new)->m_ml;
+}
 
 // What identifies a C callable for good: the method definition where there is one, else the object itself.
 static const void* identity(PyObject* callable) {
-  // All types share one definition of __new__, and slot wrappers of one name share theirs: there only the object tells.
-  static PyObject* const any_new = PyObject_GetAttrString((PyObject*)&PyBaseObject_Type, "__new__");
-  if (PyCFunction_Check(callable)) {
-    PyMethodDef* definition = ((PyCFunctionObject*)callable)->m_ml;
-    return definition == ((PyCFunctionObject*)any_new)->m_ml ? (const void*)callable : definition;
-  }
+  // All definitions of __new__ are one, and slot wrappers of one name share theirs: there only the object tells.
+  if (PyCFunction_Check(callable))
+    return is_new(callable) ? (const void*)callable : ((PyCFunctionObject*)callable)->m_ml;
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyClassMethodDescr_Type))
     return ((PyMethodDescrObject*)callable)->d_method;
   if (Py_IS_TYPE(callable, &PyWrapperDescr_Type)) return callable;
@@ -114,6 +120,14 @@ static Py_ssize_t total(Py_ssize_t nargs, PyObject* kwnames) {
   return nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
 }
 
+// The class whose instance a C function makes (`object.__new__(cls)`, `cls.fromkeys(...)`), if it has a finaliser: that
+// would run when the rehearsal lets go of the instance.
+static PyObject* makes_finalised(PyObject* callable, PyObject* const* args, Py_ssize_t nargs) {
+  if (!PyCFunction_Check(callable)) return nullptr;
+  PyObject* made = is_new(callable) ? (nargs ? args[0] : nullptr) : PyCFunction_GET_SELF(callable);
+  return made && has_finaliser(made) ? made : nullptr;
+}
+
 // C callables handed to a higher-order function are called behind the probes: they must be declared pure or record
 // themselves.
 static bool callbacks_declared(Rehearsal* r, PyObject* const* args, Py_ssize_t n) {
@@ -127,6 +141,7 @@ static bool callbacks_declared(Rehearsal* r, PyObject* const* args, Py_ssize_t n
       continue;
     Verdict v;
     if (!find_verdict(r, a, &v)) return false;
+    if (is_new(a)) v.kind = CallKind::Denied;  // what it will make nobody sees
     if (v.kind == CallKind::Pure || v.kind == CallKind::Bound || v.kind == CallKind::Higher ||
         v.kind == CallKind::Native)
       continue;
@@ -267,6 +282,7 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
     }
   }
   if (!unordered.count(callable) && note_orders(r, callable, args, nargs) < 0) return nullptr;
+  if (PyObject* made = makes_finalised(callable, args, nargs)) return deny(r, name_deny_finalised, made, nullptr);
   if (PyCFunction_Check(callable)) {
     PyObject* receiver = PyCFunction_GET_SELF(callable);
     if (receiver && safe_receivers.count(Py_TYPE(receiver)) &&
@@ -407,6 +423,7 @@ bool init_calls(PyObject* module) {
   name_classify = PyUnicode_InternFromString("classify");
   name_deny = PyUnicode_InternFromString("deny");
   name_deny_handle = PyUnicode_InternFromString("deny_handle");
+  name_deny_finalised = PyUnicode_InternFromString("deny_finalised");
   name_note_unbound = PyUnicode_InternFromString("note_unbound");
   name_new = PyUnicode_InternFromString("__new__");
   name_init = PyUnicode_InternFromString("__init__");

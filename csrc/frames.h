@@ -79,6 +79,12 @@ inline PyTypeObject* method_wrapper_type() {
   return found;
 }
 inline bool is_heap_type(PyTypeObject* type) { return type->tp_flags & Py_TPFLAGS_HEAPTYPE; }
+// Whether it is a class that code of Python's has put a `__del__` on, or on one of its bases.
+inline bool has_finaliser(PyObject* cls) {
+  static PyObject* const name = PyUnicode_InternFromString("__del__");
+  return PyType_Check(cls) && is_heap_type((PyTypeObject*)cls) && ((PyTypeObject*)cls)->tp_finalize &&
+         _PyType_Lookup((PyTypeObject*)cls, name);
+}
 
 // Whether `object.__class__ = ...` can change the type of an instance.
 inline bool type_is_assignable(PyTypeObject* type) {

@@ -273,8 +273,8 @@ static bool fixed_by_c(PyObject* base, PyObject* name) {
 
 PyObject* read_attribute_unseen(PyObject* base, PyObject* name);  // tensor_reads.cpp
 
-// Whether reads of this name of a class are left to `type`, or to what the class has under the name, by a metaclass that
-// Python code may change: its version says when they no longer are.
+// Whether a metaclass that Python code may change leaves reads of this name to `type`, or to what the class has under
+// the name: its version says when it no longer does.
 static bool metaclass_leaves(Visit& v, PyObject* base, bool text_is_fine) {
   PyTypeObject* metaclass = Py_TYPE(base);
   if (!PyType_Check(base) || !is_heap_type((PyTypeObject*)base)) return false;

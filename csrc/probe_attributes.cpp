@@ -5,7 +5,8 @@
 namespace framelift {
 
 static PyObject *name_callback, *name_cell_contents, *name_class_attribute, *name_delete_attr, *name_fall_back,
-    *name_gi_code, *name_load_attr, *name_load_tensor, *name_store_attr, *name_tb_lasti, *name_test_attr;
+    *name_deny_finalised, *name_gi_code, *name_load_attr, *name_load_tensor, *name_store_attr, *name_tb_lasti,
+    *name_test_attr;
 
 // Objects of static C types that are external where they are marked so.
 static bool is_open_by_mark(PyObject* obj) {
@@ -171,6 +172,10 @@ PyObject* store_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
   }
   if (r && is_external_cell(r, a[1], a[2])) return store_cell(r, a[1], a[0]);
   if (r && is_heap_type(Py_TYPE(a[1])) && !known_of_class(r, (PyObject*)Py_TYPE(a[1]), a[2])) return nullptr;
+  if (r && has_finaliser(a[0]) && PyUnicode_CompareWithASCIIString(a[2], "__class__") == 0) {
+    PyObject* args[] = {a[0], Py_None};
+    return ask_session(r, name_deny_finalised, args, 2);  // it would run when the rehearsal lets go of the object
+  }
   // Safe: the object was made inside, or is an instance of a static C type that has no attributes to write to and
   // raises.
   if (PyObject_SetAttr(a[1], a[2], a[0]) < 0) return nullptr;
@@ -188,6 +193,7 @@ PyObject* delete_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
 
 bool init_attribute_probes() {
   static const NameSlot names[] = {{&name_callback, "__callback__"},
+                                   {&name_deny_finalised, "deny_finalised"},
                                    {&name_cell_contents, "cell_contents"},
                                    {&name_class_attribute, "class_attribute"},
                                    {&name_delete_attr, "delete_attr"},

@@ -48,7 +48,7 @@ from . import registered  # noqa: F401  (fills these tables)
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "is_in_graph", "unwrap"]
+__all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "finalised", "is_in_graph", "unwrap"]
 
 PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE = range(1, 9)
 
@@ -60,6 +60,10 @@ KNOWN_CONTEXTS: frozenset[type] = frozenset(
 #: their finalisers close what nobody else has
 _HARMLESS_FINALISERS = frozenset({io.StringIO, io.BytesIO})
 _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
+
+
+def finalised(cls: type) -> str:
+    return f"{describe(cls)} (its finaliser would run outside the rehearsal)"
 
 
 def describe(callable_: Any) -> str:
@@ -216,7 +220,7 @@ def _declared_word(callable_: Any) -> tuple[int, Any]:
         and _core.type_lookup(callable_, "__del__", None) is not None
         and callable_ not in _HARMLESS_FINALISERS
     ):
-        return DENIED, f"{describe(callable_)} (its finaliser would run outside the rehearsal)"
+        return DENIED, finalised(callable_)
     word = lookup.verdict(callable_)
     if word in _BY_WORD:
         return _BY_WORD[word]

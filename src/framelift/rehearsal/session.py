@@ -514,6 +514,9 @@ class Session(RehearsedScene):
     def deny(self, callable_: Any, detail: Any) -> NoReturn:
         raise Interrupt("unknown-callable", detail or call_rule.describe(callable_))
 
+    def deny_finalised(self, cls: type, _detail: Any) -> NoReturn:
+        raise Interrupt("unknown-callable", call_rule.finalised(cls))
+
     def deny_handle(self, callable_: Any, _detail: Any) -> NoReturn:
         raise Interrupt("callable-on-handle", call_rule.describe(callable_))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -47,8 +48,8 @@ def slots_of(cls: type) -> list[str]:
 def _default_state(obj: Any) -> Any:
     """What `object.__getstate__` gives: the instance's attributes, with those in slots beside them."""
     state: Any = None
-    if dictoffset_of(type(obj)):
-        state = dict(_core.read(obj, "__dict__").copy()) or None
+    if dictoffset_of(type(obj)):  # C code does not ask the object for it
+        state = dict(_core.captured(object.__getattribute__, (obj, "__dict__"), None).copy()) or None
     slots = {}
     for name in slots_of(type(obj)):
         try:
@@ -66,17 +67,17 @@ def _overridden(session: Session, obj: Any, name: str) -> bool:
 def _getstate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) != 1 or kwargs or not _is_handle(args[0]):
         return _core.natively(callable_, args, kwargs)
-    _check_reads(session, args[0])
+    _check_class(session, args[0])
     return _default_state(args[0])
 
 
-def _check_reads(session: Session, obj: Any) -> None:
-    """How often C code asks an object that answers reads itself, and for what, differs between versions of CPython."""
-    if _overridden(session, obj, "__getattribute__") or session.world.lookup(type(obj), "__getattr__") not in (
-        ABSENT,
-        torch.nn.Module.__getattr__,
-    ):
-        raise Interrupt("callable-on-handle", "a copy of an object that answers reads itself")
+def _answers_reads(session: Session, obj: Any) -> bool:
+    """Whether code of the program may run when C code reads an attribute."""
+    fallback = session.world.lookup(type(obj), "__getattr__")
+    return _overridden(session, obj, "__getattribute__") or fallback not in (ABSENT, torch.nn.Module.__getattr__)
+
+
+def _check_class(session: Session, obj: Any) -> None:
     # copyreg asks the class for its slots
     if session.world.lookup(type(type(obj)), "__getattribute__") is not type.__getattribute__:
         raise Interrupt("callable-on-handle", "a copy of an object whose class answers reads itself")
@@ -96,22 +97,41 @@ def _reduce_ex(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
                 "callable-on-handle", f"a copy of {name_of(type(obj))}, which goes on with the same iterator"
             )
         return _core.natively(callable_, args, None)
-    if _overridden(session, obj, "__reduce__"):
-        return _core.captured(_core.read(obj, "__reduce__"), (), None)
+    answers, overridden = _answers_reads(session, obj), _overridden(session, obj, "__reduce__")
+    if answers or overridden:
+        try:
+            reduce = _core.read(obj, "__reduce__")
+        except AttributeError:
+            overridden = False  # as C code: the usual way then
+        if overridden:
+            return _core.captured(reduce, (), None)
     if type(protocol) is not int or protocol < 2:
         raise Interrupt("callable-on-handle", "object.__reduce_ex__")
-    _check_reads(session, obj)
+    _check_class(session, obj)
     made: tuple[Any, ...] = ()
     if _overridden(session, obj, "__getnewargs_ex__"):
-        made, named = _core.captured(_core.read(obj, "__getnewargs_ex__"), (), None)
+        made, named = _special(session, obj, "__getnewargs_ex__")
         if named:
             return _MAKERS.__newobj_ex__, (type(obj), made, named), _state(session, obj), None, None
     elif _overridden(session, obj, "__getnewargs__"):
-        made = _core.captured(_core.read(obj, "__getnewargs__"), (), None)
+        made = _special(session, obj, "__getnewargs__")
     return _MAKERS.__newobj__, (type(obj), *made), _state(session, obj), None, None
 
 
+def _special(session: Session, obj: Any, name: str) -> Any:
+    """The method of the class is called: the object is not asked for it."""
+    method = session.world.lookup(type(obj), name)
+    if type(method) is types.FunctionType:
+        return _core.captured(method, (obj,), None)
+    if _answers_reads(session, obj):
+        raise Interrupt("callable-on-handle", f"a copy of an object whose {name} is no function")
+    return _core.captured(_core.read(obj, name), (), None)
+
+
 def _state(session: Session, obj: Any) -> Any:
-    if _overridden(session, obj, "__getstate__"):
-        return _core.captured(_core.read(obj, "__getstate__"), (), None)
-    return _default_state(obj)
+    if not _overridden(session, obj, "__getstate__") and not _answers_reads(session, obj):
+        return _default_state(obj)
+    getstate = _core.read(obj, "__getstate__")
+    if getstate == object.__getstate__.__get__(obj):
+        return _default_state(obj)
+    return _core.captured(getstate, (), None)
