@@ -104,15 +104,78 @@ def test_a_hook_on_a_result_may_not() -> None:
     assert seen == [1]
 
 
-def test_the_handle_is_not_captured() -> None:
-    def fn(x: torch.Tensor) -> Any:
-        return x * 2, x.register_hook(lambda grad: grad)
+class Keeper:
+    handle: Any = None
+
+
+KEEPER = Keeper()
+
+
+def _returned(x: torch.Tensor) -> Any:
+    first, second = x.register_hook(lambda grad: grad * 3), x.register_hook(lambda grad: grad + 1)
+    return x * 2, [first, first], second
+
+
+def _stored(x: torch.Tensor) -> Any:
+    KEEPER.handle = x.register_hook(lambda grad: grad * 3)
+    other = x.register_hook(lambda grad: grad + 1)
+    return x * 2, [KEEPER.handle, KEEPER.handle], other
+
+
+def _after_accumulation(x: torch.Tensor) -> Any:
+    def reset(leaf: torch.Tensor) -> None:
+        leaf.grad = leaf.grad * 5  # type: ignore[operator]
+
+    first = x.register_post_accumulate_grad_hook(reset)
+    return x * 2, [first, first], x.register_hook(lambda grad: grad + 1)
+
+
+@pytest.mark.parametrize("removed", [0, 1, 2])
+@pytest.mark.parametrize("fn", [_returned, _stored, _after_accumulation])
+def test_handles_of_hooks_on_inputs_can_be_kept(fn: Any, removed: int) -> None:
+    rows = []
+    for run in (fn, framelift.compile(fn, backend="eager", fullgraph=True)):
+        for _ in range(2):
+            x = torch.ones(3, requires_grad=True)
+            out, (first, again), second = run(x)
+            assert first is again and type(first) is type(second) is torch.utils.hooks.RemovableHandle
+            assert first.id < second.id and (fn is not _stored or KEEPER.handle is first)
+            for handle in (first, second)[:removed]:
+                handle.remove()
+            out.sum().backward()
+            rows.append((out, x.grad))
+    torch.testing.assert_close(rows[2:], rows[:2])
+
+
+def test_handles_over_a_graph_break() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        handle = x.register_hook(lambda grad: grad * 3)
+        y = x * 2
+        framelift.graph_break()
+        handle.remove()
+        return y + 1
 
     x = torch.ones(3, requires_grad=True)
-    with pytest.raises(framelift.exc.Unsupported):
-        framelift.compile(fn, backend="eager", fullgraph=True)(x)
-    _, handle = framelift.compile(fn, backend="eager")(x)
-    handle.remove()
+    framelift.compile(fn, backend="eager")(x).sum().backward()
+    assert torch.equal(x.grad, torch.full((3,), 2.0))  # type: ignore[arg-type]
+
+
+def test_handles_that_are_not_kept() -> None:
+    def of_a_result(x: torch.Tensor) -> Any:
+        y = x * 2
+        return y.sum(), y.register_hook(lambda grad: grad * 3)
+
+    def removed(x: torch.Tensor) -> Any:
+        handle = x.register_hook(lambda grad: grad * 3)
+        handle.remove()
+        return x.sum(), handle
+
+    for fn in (of_a_result, removed):
+        x = torch.ones(3, requires_grad=True)
+        with pytest.raises(framelift.exc.Unsupported, match="RemovableHandle"):
+            framelift.compile(fn, backend="eager", fullgraph=True)(x)
+        _, handle = framelift.compile(fn, backend="eager")(x)
+        handle.remove()
 
 
 def _of_an_input(x: torch.Tensor) -> torch.Tensor:

@@ -30,19 +30,38 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["REGISTERING", "Handle"]
+__all__ = ["REGISTERING", "Handle", "is_left_to_the_entry", "new_handle"]
+
+
+def new_handle() -> RemovableHandle:
+    """A handle that says nothing yet: the entry's results may hold it, and its effects register the hook."""
+    return object.__new__(RemovableHandle)
+
+
+def register_hook(handle: RemovableHandle, tensor: torch.Tensor, hook: Any) -> None:
+    """An effect of the entry; `handle` becomes that of the hook."""
+    vars(handle).update(vars(torch.Tensor.register_hook(tensor, hook)))
+
+
+def register_after_accumulation(handle: RemovableHandle, tensor: torch.Tensor, hook: Any) -> None:
+    """The same for hooks that run when a gradient was added."""
+    vars(handle).update(vars(torch.Tensor.register_post_accumulate_grad_hook(tensor, hook)))
+
 
 #: what an effect of the entry may call to register a hook
-REGISTERING = (torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook)
+REGISTERING = (register_hook, register_after_accumulation)
 
 
 class Handle:
-    """What registering gives: it can be dropped, or the hook removed again, and nothing else."""
+    """What registering gives: it can be dropped, the hook can be removed again, and where the entry registers it, it
+    can be kept.
+    """
 
-    __slots__ = ("_undo",)
+    __slots__ = ("_kept", "_undo")
 
-    def __init__(self, undo: Callable[[], None] | None = None) -> None:
+    def __init__(self, undo: Callable[[], None] | None = None, kept: bool = False) -> None:
         _UNDO.__set__(self, undo)
+        _KEPT.__set__(self, kept)
 
     def __getattribute__(self, name: str) -> Any:
         undo = _UNDO.__get__(self) if name == "remove" else None
@@ -55,6 +74,12 @@ class Handle:
 
 
 _UNDO: Any = vars(Handle)["_undo"]
+_KEPT: Any = vars(Handle)["_kept"]
+
+
+def is_left_to_the_entry(handle: Handle) -> bool:
+    """Whether an effect of the entry registers the hook; one that was removed again is not registered at all."""
+    return bool(_KEPT.__get__(handle))
 
 
 class _Removal:
@@ -69,8 +94,8 @@ class _Removal:
         self._undo()
 
 
-def _handle(session: Session, where: list[Any]) -> Handle:
-    """The handle of the hook that the last entry of `where` registers: an effect, or a step of the tape.
+def _undo(session: Session, where: list[Any], handle: Handle) -> None:
+    """How a handle removes the hook that the last entry of `where` registers: an effect, or a step of the tape.
 
     Removed before any gradient came by, the hook was never there.
     """
@@ -81,8 +106,17 @@ def _handle(session: Session, where: list[Any]) -> Handle:
         if came_by or recorder.tape_is_a_body() or recorder.in_transform():
             raise Interrupt("torch-operation", "the handle of a hook")
         where[:] = [one for one in where if one is not made]
+        _KEPT.__set__(handle, False)
 
-    return Handle(undo)
+    _UNDO.__set__(handle, undo)
+
+
+def _by_the_entry(session: Session, registering: Any, tensor: Any, hook: Any) -> Handle:
+    handle = Handle(kept=True)
+    session.world.write("call", registering, len(session.world.effects), (handle, tensor, hook))
+    _counted_by_effects(session)
+    _undo(session, session.world.effects, handle)
+    return handle
 
 
 @substitute(torch.Tensor.register_post_accumulate_grad_hook)
@@ -96,9 +130,7 @@ def _register_post_accumulate(session: Session, callable_: Any, args: tuple[Any,
         raise Interrupt(
             "torch-operation", "Tensor.register_post_accumulate_grad_hook, except on a leaf that is an input,"
         )
-    session.world.write("call", callable_, len(session.world.effects), (tensor, hook))
-    _counted_by_effects(session)
-    return _handle(session, session.world.effects)
+    return _by_the_entry(session, register_after_accumulation, tensor, hook)
 
 
 @substitute(torch.Tensor.register_hook)
@@ -112,9 +144,7 @@ def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwar
     if not value.facts.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if value.external is not None:
-        session.world.write("call", callable_, len(session.world.effects), (tensor, hook))
-        _counted_by_effects(session)
-        return _handle(session, session.world.effects)
+        return _by_the_entry(session, register_hook, tensor, hook)
     facts = value.facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
     grad = fresh(recorder, facts, "grad", exact=False)
     before = torch._C.is_grad_enabled()
@@ -134,7 +164,9 @@ def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwar
         _count(session)
     else:
         session.notes[_OF_RESULTS] = session.notes.get(_OF_RESULTS, 0) + 1
-    return _handle(session, recorder.tape)
+    handle = Handle()
+    _undo(session, recorder.tape, handle)
+    return handle
 
 
 #: notes of the session: hooks of modules were registered; so many of results were, which nobody has counted; some of

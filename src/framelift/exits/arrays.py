@@ -1,9 +1,10 @@
-"""Recipes of what goes with tensors: numpy arrays and scalars, and generators of random numbers."""
+"""Recipes of what goes with tensors: numpy arrays and scalars, generators of random numbers, and handles of hooks."""
 
 from __future__ import annotations
 
 import torch
 
+from ..autograd.tensor_hooks import Handle, is_left_to_the_entry, new_handle
 from ..boundary.becomes.arrays import Array, Scalar, numpy, owns_memory, tensor_of
 from ..boundary.becomes.opaque import Opaque
 from ..vocabulary.class_reads import module_of, name_of
@@ -33,6 +34,14 @@ def _random(walk: Walk, node: Node) -> Recipe:
     if found is None:
         raise Interrupt("result-object", type_name(type(node.obj)))
     return Recipe((walk.constant(found[0], "drawing"), found[1]))
+
+
+@exact(Handle)
+def _handle(walk: Walk, node: Node) -> Recipe:
+    """An effect of the entry registers the hook, and makes the handle that of this hook."""
+    if not is_left_to_the_entry(node.obj):
+        raise Interrupt("result-object", "torch.utils.hooks.RemovableHandle")
+    return Recipe((walk.constant(new_handle, "new_handle"), "()"))
 
 
 if numpy is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import collections
 from collections.abc import Iterable
 from typing import Any
@@ -55,6 +56,12 @@ def _tuple(walk: Walk, node: Node) -> Recipe:
         # spelled out again, it would be the same object as the other
         return Recipe((walk.constant(node.obj, "values"),))
     return Recipe(display(walk, node.obj))
+
+
+@exact(array.array)
+def _numbers(walk: Walk, node: Node) -> Recipe:
+    data = walk.constant(node.obj.tobytes(), "data")
+    return Recipe((walk.constant(array.array, "array"), f"({node.obj.typecode!r}, ", data, ")"))
 
 
 @exact(dict)

@@ -113,3 +113,45 @@ def _itertools(walk: Walk, node: Node) -> Recipe:
     if not state or state[0] is None:
         return Recipe(shell)
     return Recipe(None, shell, ((node, ".__setstate__(", walk.part(state[0]), ")"),))
+
+
+_TEE: Any = type(itertools.tee(())[0])
+
+
+@exact(_TEE)
+def _tee(walk: Walk, node: Node) -> Recipe:
+    """One of several iterators over a source: where it is in what they share."""
+    data, index = _reduced(node)[-1]
+    shell = (walk.constant(_TEE, "tee"), "(())")
+    return Recipe(None, shell, ((node, ".__setstate__((", walk.part(data), f", {index}))"),))
+
+
+def _reduced(node: Node) -> Any:
+    with quietly():  # CPython 3.12 warns that this way is deprecated
+        try:
+            return node.obj.__reduce__()
+        except (AttributeError, TypeError):
+            raise Interrupt("result-object", type_name(type(node.obj))) from None
+
+
+if hasattr(_TEE, "__reduce__") and hasattr(itertools, "_tee_dataobject"):
+
+    @exact(itertools._tee_dataobject)
+    def _seen(walk: Walk, node: Node) -> Recipe:
+        """What iterators of one tee share: the source, and values that not all of them have come by."""
+        kind, (source, values, *following) = _reduced(node)
+        if type(source) not in EXACT:
+            raise Interrupt("result-object", type_name(_TEE))
+        rest = [part for one in following for part in (", ", walk.part(one))]
+        return Recipe(
+            (
+                walk.constant(kind, "seen"),
+                "(",
+                walk.part(source),
+                ", [",
+                *joined(map(walk.part, values)),
+                "]",
+                *rest,
+                ")",
+            )
+        )
