@@ -18,7 +18,7 @@ import sys
 import types
 import typing
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 import torch
@@ -64,7 +64,7 @@ from .lazy.lazy_dict import LargeDict
 from .records import Shadow
 from .world import World
 
-__all__ = ["fact_of", "is_handle_class", "is_plain", "let_in", "looked_at"]
+__all__ = ["entries_of_tuple", "fact_of", "is_handle_class", "is_plain", "let_in", "looked_at"]
 
 _mro, _own, _flags = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__flags__"))
 _HEAP_TYPE = 1 << 9
@@ -403,6 +403,19 @@ def _ignores_receiver(world: World, function: Any) -> bool:
         return False
     code = function.__code__
     return code.co_argcount > 0 and code.co_varnames[0] in untouched(code)
+
+
+def entries_of_tuple(world: World, value: tuple[Any, ...], origin: Origin, wanted: Set[int]) -> tuple[Any, ...]:
+    """A tuple of which captured code reads the entries `wanted` alone, by this path: all others are handed on."""
+    world.guard(origin, "TYPE", tuple)
+    world.guard(origin, "LEN", len(value))
+    numbers = {number % len(value) for number in wanted if -len(value) <= number < len(value)}
+    items = [
+        let_in(world, item, origin.to("item", i)) if i in numbers else world.handed_on(item, origin.to("item", i))
+        for i, item in enumerate(value)
+    ]
+    made: tuple[Any, ...] = world.read_in_part(value, tuple(items), origin)
+    return made
 
 
 def _unread_receiver(world: World, value: Any, origin: Origin) -> Any:

@@ -360,6 +360,11 @@ class World:
         self.by_seen[id(seen)] = self.handed[id(seen)] = External(original, seen, origin)
         return seen
 
+    def read_in_part(self, original: Any, seen: Any, origin: Origin) -> Any:
+        """An object of which captured code reads known parts by this path: another one imports it as a whole."""
+        self.by_seen[id(seen)] = External(original, seen, origin)
+        return seen
+
     def read_through(self, table: Any, obj: Any, name: str) -> None:
         """The probes remember `obj.name`, found in `table`: forget it once captured code may change the table."""
         self._read_through.setdefault(id(table), []).append((obj, name))

@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import _core
 from .assembly import Op, assemble, disassemble, from_bytes, make
-from .decode import instructions
+from .decode import Instruction, instructions
 from .dialects import current
 from .encode import named
 from .flow import LOOKS_AT_LOCALS, Flow
@@ -33,6 +33,7 @@ __all__ = [
     "stop_at",
     "stop_twin",
     "stops_after",
+    "read_by_index",
     "unread",
     "untouched",
 ]
@@ -184,6 +185,33 @@ def untouched(code: CodeType) -> frozenset[str]:
             places = (op.arg >> 4, op.arg & 15) if op.name.count("_FAST") == 2 else (op.arg,)
             left.difference_update(code._varname_from_oparg(place) for place in places)  # type: ignore[attr-defined]  # private in typeshed
     return frozenset(left)
+
+
+def read_by_index(code: CodeType) -> dict[str, frozenset[int]]:
+    """The parameters of which `code` reads nothing but entries by constant numbers (`sizes[0]`), and these numbers."""
+    if LOOKS_AT_LOCALS.intersection(code.co_names):
+        return {}
+    parameters = code.co_varnames[: parameter_count(code)]
+    found: dict[str, set[int] | None] = {name: set() for name in parameters if name not in code.co_cellvars}
+    following = [*instructions(code.co_code)]
+    for at, op in enumerate(following):
+        if op.op not in haslocal:
+            continue
+        places = (op.arg >> 4, op.arg & 15) if op.name.count("_FAST") == 2 else (op.arg,)
+        names = [code._varname_from_oparg(place) for place in places]  # type: ignore[attr-defined]  # private in typeshed
+        index = code.co_consts[following[at + 1].arg] if _reads_an_entry(following, at) else None
+        for name in names:
+            numbers = found.get(name)
+            if type(index) is int and numbers is not None:
+                numbers.add(index)
+            else:
+                found[name] = None
+    return {name: frozenset(numbers) for name, numbers in found.items() if numbers}
+
+
+def _reads_an_entry(following: list[Instruction], at: int) -> bool:
+    """Whether `name[constant]` begins there, of which no part can be jumped over."""
+    return [op.name for op in following[at : at + 3]] == ["LOAD_FAST", "LOAD_CONST", "BINARY_SUBSCR"]
 
 
 def parameter_count(code: CodeType) -> int:

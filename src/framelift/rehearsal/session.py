@@ -24,11 +24,11 @@ from ..boundary.becomes.copied_objects import was_raised_inside
 from ..boundary.becomes.opaque import Opaque
 from ..boundary.dynamism import STATIC, Dynamism
 from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
-from ..boundary.gateway import fact_of, is_handle_class, is_plain, let_in
+from ..boundary.gateway import entries_of_tuple, fact_of, is_handle_class, is_plain, let_in
 from ..boundary.import_rules import let_in_opaque
 from ..boundary.records import DELETED
 from ..boundary.world import ABSENT, World
-from ..bytecode.resume import Point, point_of
+from ..bytecode.resume import Point, point_of, read_by_index
 from ..graph.symbols.unread_text import UnreadText
 from ..higher_order.triton_kernels import meet_triton
 from ..overriding import modes, tensor_attributes
@@ -96,6 +96,7 @@ class Session(RehearsedScene):
         self.is_stopped = False  # the exit is a break: the frame is resumed after it
         self.notes: dict[Any, Any] = {}  # what substitutes remember for the length of the rehearsal
         self.point: Point | None = None  # where the root was stopped
+        self._read_by_index: dict[str, frozenset[int]] | None = None
         self.unread: frozenset[str] = frozenset()  # the root's parameters that are only handed over there
         self.raised_at = -1  # offset at which the root met an exception that has to be raised again
         self.left_at = ""  # where the exception was raised that left the root
@@ -171,6 +172,8 @@ class Session(RehearsedScene):
         if name.startswith(".") and _core.type_lookup(type(value), "__next__", None) is not None:
             # a loop that is resumed: its position is not a fact to guard
             return let_in_opaque(self.world, value, arg(index, name))
+        if type(value) is tuple and (wanted := self.read_by_index().get(name)):
+            return entries_of_tuple(self.world, value, arg(index, name), wanted)
         seen = let_in(self.world, value, arg(index, name))
         if (
             name.startswith(".")
@@ -184,6 +187,12 @@ class Session(RehearsedScene):
         if index >= spread and self.world.shadow_ids.get(id(seen)):
             self._forget_shadow(seen)
         return seen
+
+    def read_by_index(self) -> dict[str, frozenset[int]]:
+        """The root's parameters of which nothing but some entries are read."""
+        if self._read_by_index is None:
+            self._read_by_index = read_by_index(self.function.__code__)
+        return self._read_by_index
 
     def _forget_shadow(self, seen: Any) -> None:
         shadow = self.world.shadow_ids.pop(id(seen))
