@@ -247,6 +247,17 @@ static Outcome test_keys(Visit& v, Check& check) {
   return Outcome::Holds;
 }
 
+// This very object is a key, not merely an equal one.
+static Outcome test_has_key(Visit& v, Check& check) {
+  if (!PyDict_Check(v.value)) return Outcome::Fails;
+  if (!v.node.reading) v.recordable = false;
+  Py_ssize_t position = 0;
+  PyObject* key;
+  while (PyDict_Next(v.value, &position, &key, nullptr))
+    if (key == check.leaf.get()) return Outcome::Holds;
+  return Outcome::Fails;
+}
+
 static Outcome test_absent(Visit& v, Check& check) {
   int contains;
   if (PyDict_Check(v.value)) {
@@ -419,6 +430,7 @@ static const Kind kKinds[] = {
     {"CODE", prepare_object, test_code, show_object},
     {"LEN", prepare_number, test_len, show_number},
     {"KEYS", prepare_keys, test_keys, show_keys},
+    {"HAS_KEY", prepare_leaf, test_has_key, show_leaf},
     {"ABSENT", prepare_leaf, test_absent, show_leaf},
     {"NO_LOOKUP", prepare_name, test_no_lookup, show_leaf},
     {"DUNDERS", prepare_dunders, test_dunders, show_dunders},

@@ -227,8 +227,8 @@ void Program::settle_flags() {
     for (Check& check : node.checks) {
       const char* kind = check.kind->name;
       node.pinned |= one_of(kind, {"IS"});
-      node.wants_layout |= one_of(kind, {"CODE", "LEN", "KEYS", "ABSENT", "NO_LOOKUP", "DUNDERS", "EMPTY"});
-      node.wants_version |= one_of(kind, {"LEN", "KEYS", "ABSENT", "NO_LOOKUP", "DUNDERS"});
+      node.wants_layout |= one_of(kind, {"CODE", "LEN", "KEYS", "HAS_KEY", "ABSENT", "NO_LOOKUP", "DUNDERS", "EMPTY"});
+      node.wants_version |= one_of(kind, {"LEN", "KEYS", "HAS_KEY", "ABSENT", "NO_LOOKUP", "DUNDERS"});
       only_tensor &= one_of(kind, {"TENSOR", "SAME", "JOINT"});
     }
     node.lone = node.argument && only_tensor && node.end == node.index + 1;

@@ -100,6 +100,8 @@ class Guards:
     def read_dict(self, value: dict[Any, Any], at: Origin) -> None:
         self.add(at, "KEYS", tuple(value))
         for key, item in value.items():
+            if type(key) is str:
+                self.add(at, "HAS_KEY", key)
             self.read(item, at.to("item", key))
 
     def read_sequence(self, value: Any, at: Origin) -> None:
@@ -191,8 +193,12 @@ def _change_dict(rng: random.Random, world: dict[str, Any], d: dict[Any, Any]) -
                 d.move_to_end(key)
 
     key = rng.choice([*d, "new key", "shared"])
-    action = rng.randrange(6)
-    if action == 0:
+    action = rng.randrange(7)
+    if action == 6 and key in d and type(key) is str:  # an equal key that is another object
+        rows = [("".join(list(one)) if one is key else one, value) for one, value in d.items()]
+        d.clear()
+        d.update(rows)
+    elif action == 0:
         d[key] = _new_value(rng, world, d.get(key))
     elif action == 1:
         d.pop(key, None)

@@ -69,6 +69,15 @@ def case_keys() -> Case:
     return lambda x, table: x + "".join(table).index("a"), ({"a": 1, "b": 1},), lambda table: ({"b": 1, "a": 1},)
 
 
+def case_has_key() -> Case:
+    text = "".join(["ke", "y"])
+    return (
+        lambda x, table, text: x + (next(iter(table)) is text),
+        ({text: 1}, text),
+        lambda table, text: ({"".join(["k", "ey"]): 1}, text),
+    )
+
+
 def case_absent() -> Case:
     def change(obj: Any) -> tuple[Any, ...]:
         obj.flag = True

@@ -210,6 +210,7 @@ def _constants(kind: str, zoo: list[Any]) -> list[Any]:
         "EQ": [v for v in zoo if immutable_leaf(v)] + [Colour.RED, {1, 2}],
         "LEN": [0, 1, 2, 99],
         "KEYS": [(), ("a",), ("a", "b"), ("b", "a"), (1,), (1.0,), (True,)],
+        "HAS_KEY": ["a", "c", 1, 1.0, *(key for v in zoo if isinstance(v, dict) for key in v if immutable_leaf(key))],
         "ABSENT": ["a", "c", 1, 1.0, (1, 2)],
         "NO_LOOKUP": ["shared", "__len__", "nope"],
         "DUNDERS": [dunders(v) for v in zoo if isinstance(v, type)],
@@ -727,3 +728,18 @@ def test_guards_of_several_values() -> None:
     assert "rises" in explain(program, program.check((2, 3, [1])), (2, 3, [1]))
     with pytest.raises(Exception, match="JOINT"):
         _core.GuardProgram([(-1, "arg", (0, "x"), (("JOINT", (rising, "rises", (7,))),))], [], [], [], None)
+
+
+def test_a_key_is_this_very_object() -> None:
+    """While the dictionary stays as it is nothing is looked at; an equal key that is another object is noticed."""
+    key, table = "".join(["ke", "y"]), {"other": 1}
+    table[key] = 2
+    program = one("HAS_KEY", key)
+    for _ in range(3):
+        assert program.check((table,)) is None
+    del table[key]
+    table["".join(["k", "ey"])] = 2
+    assert program.check((table,)) is not None
+    del table["key"]
+    table[key] = 3
+    assert program.check((table,)) is None and program.check(({"key": 1},)) is not None

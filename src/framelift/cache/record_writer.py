@@ -116,6 +116,8 @@ class Writer:
             return code_hash(value)
         if kind == "IS" and immutable_leaf(value) and not is_singleton(value) and guard.origin in self._pinned:
             raise NotKept("the program asks which of equal values it has", f"{guard.origin}")
+        if kind == "HAS_KEY":
+            raise NotKept("the program asks which of equal values it has", f"{guard.origin}")
         if kind in ("TYPE", "IS", "ABSENT"):
             return self.value(value)
         if kind == "KEYS":

@@ -266,6 +266,7 @@ KINDS: dict[str, Callable[[Any, Any], bool]] = {
     "CODE": lambda v, code: type(v) is types.FunctionType and v.__code__ is code,
     "LEN": lambda v, n: builtin_length(v) == n,
     "KEYS": _keys,
+    "HAS_KEY": lambda v, key: is_a(v, dict) and any(one is key for one in dict_keys(v)),
     "ABSENT": _absent,
     "NO_LOOKUP": _no_lookup,
     "DUNDERS": _dunders,

@@ -25,6 +25,7 @@ RANK = {
             "CODE",
             "EMPTY",
             "KEYS",
+            "HAS_KEY",
             "ABSENT",
             "NO_LOOKUP",
             "DUNDERS",

@@ -169,6 +169,7 @@ WORDS: dict[str, Callable[[Any, Any], str]] = {
         f"now has {builtin_length(now)} {'item' if builtin_length(now) == 1 else 'items'}, had {old}"
     ),
     "KEYS": _keys,
+    "HAS_KEY": lambda old, now: f"no longer has the very same {_show(old)} as a key",
     "ABSENT": lambda old, now: f"now has the entry {_show(old)}, which it did not have",
     "NO_LOOKUP": lambda old, now: f"now has the attribute {old}, which it did not have",
     "DUNDERS": _dunders,

@@ -27,6 +27,7 @@ _WORDS = {
     "CODE": "has the code",
     "LEN": "has length",
     "KEYS": "has the keys",
+    "HAS_KEY": "has as a key the very object",
     "ABSENT": "has no entry",
     "NO_LOOKUP": "has no attribute",
     "DUNDERS": "has the same special methods",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ... import _core
-from ...guards.kinds import dict_keys, same_leaf
+from ...guards.kinds import same_leaf
 from ...vocabulary.origins import Origin
 from ..becomes.leaves import is_leaf
 from ..world import World
@@ -75,13 +75,7 @@ class Identities:
             self.pinned.add(origin)
             self._world.guard(origin, "IS", value)
         elif how == "key":
-            self._world.guard(
-                origin,
-                "CHECK",
-                (lambda now: any(key is value for key in dict_keys(now)), f"has this {value!r} as a key"),
-                id(value),
-            )
-            self._world.keep.append(value)
+            self._world.guard(origin, "HAS_KEY", value, id(value))
         else:
             self._world.guard(
                 origin,
