@@ -189,6 +189,9 @@ static bool modes_ignore_compiled_code() {
   for (int64_t i = 0, n = c10::impl::TorchDispatchModeTLS::stack_len(); i < n; i++) {
     const auto mode = c10::impl::TorchDispatchModeTLS::get_stack_at(i);
     Ref object = Ref::new_ref(mode->ptr(&mode->pyinterpreter()));
+    Ref key = Ref::steal(PyObject_GetAttrString(object.get(), "_mode_key"));  // of torch's own modes, which all say so
+    if (!key) PyErr_Clear();
+    if (key && key.get() != Py_None) return false;
     Ref answer = Ref::steal(PyObject_CallMethod(object.get(), "ignore_compile_internals", nullptr));
     if (!answer) PyErr_Clear();
     if (answer.get() != Py_True) return false;

@@ -931,3 +931,26 @@ def test_what_compile_makes_in_captured_code_does_not_leave_it() -> None:
     with pytest.raises(framelift.exc.Unsupported) as caught:
         framelift.compile(program, backend="eager", fullgraph=True)(X)
     assert caught.value.reason == "result-object"
+
+
+def test_under_torchs_own_dispatch_modes() -> None:
+    """They say that they ignore what is compiled, but are no part of the stack of modes that a capture takes off."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
+    compiled = framelift.compile(fn, backend="eager")
+    for before in (False, True):
+        if before:
+            compiled(torch.ones(3))  # an entry that must not be taken for one of these calls
+        with FunctionalTensorMode() as mode:
+            given = FunctionalTensor.to_functional(X)
+            assert type(compiled(given)) is FunctionalTensor
+            assert torch._C._get_dispatch_mode(mode._mode_key) is mode
+        with FakeTensorMode() as fakes:
+            made = compiled(torch.ones(3))
+            assert type(made).__name__ == "FakeTensor" and made.fake_mode is fakes
+            assert torch._C._get_dispatch_mode(fakes._mode_key) is fakes
+        assert torch._C._len_torch_dispatch_stack() == 0

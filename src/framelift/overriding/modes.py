@@ -123,10 +123,12 @@ def _saved_hooks_off() -> Iterator[None]:
 @scope
 def _ignoring_modes_off() -> Iterator[None]:
     """Dispatch modes that do not want to see into what is compiled (`ignore_compile_internals`) see the graph when it
-    runs, and nothing of its capture.  Where there is another one, all stay.
+    runs, and nothing of its capture.  Where there is another one, all stay; torch's own (`_mode_key`), which all say
+    so, are others.
     """
     modes = [torch._C._get_dispatch_stack_at(i) for i in range(torch._C._len_torch_dispatch_stack())]
-    off = modes if all(mode.ignore_compile_internals() for mode in modes) else []
+    ignoring = [mode.ignore_compile_internals() and getattr(mode, "_mode_key", None) is None for mode in modes]
+    off = modes if all(ignoring) else []
     for _ in off:
         torch._C._pop_torch_dispatch_stack(None)
     try:
