@@ -6,6 +6,8 @@ FRAMELIFT_SANITIZE=1 builds it with AddressSanitizer and UndefinedBehaviorSaniti
 import concurrent.futures
 import glob
 import os
+import pathlib
+import re
 import shlex
 import shutil
 import sys
@@ -17,6 +19,12 @@ from setuptools.command.build_ext import build_ext
 MINIMUM_TORCH = (2, 11)
 PYTHONS = ((3, 11), (3, 14))  # from, to (not included)
 HEADERS = sorted(glob.glob("csrc/*.h"))
+#: a file of csrc -> the files that it includes, which are compiled as one with it
+UNITS = {
+    path: [f"csrc/{name}" for name in re.findall(r'#include "(\w+\.cpp)"', pathlib.Path(path).read_text())]
+    for path in sorted(glob.glob("csrc/*.cpp"))
+}
+SOURCES = sorted(UNITS.keys() - {name for names in UNITS.values() for name in names})
 #: torch's own libraries have no type information for the sanitizer's vptr check
 SANITIZE = [
     "-fsanitize=address,undefined",
@@ -101,7 +109,9 @@ class Build(build_ext):
         def run(sources, output_dir=None, **options):
             def one(source):
                 (made,) = self.compiler.object_filenames([source], output_dir=output_dir)
-                fresh = os.path.exists(made) and os.path.getmtime(made) > newest([source, "setup.py", *HEADERS])
+                fresh = os.path.exists(made) and os.path.getmtime(made) > newest(
+                    [source, "setup.py", *UNITS[source], *HEADERS]
+                )
                 return made if fresh and not self.force else compile([source], output_dir=output_dir, **options)[0]
 
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -118,8 +128,6 @@ if BUILDS.intersection(sys.argv):
     check_compiler()
     torch_paths()
 setup(
-    ext_modules=[
-        Extension("framelift._core", sources=sorted(glob.glob("csrc/*.cpp")), depends=HEADERS, language="c++")
-    ],
+    ext_modules=[Extension("framelift._core", sources=SOURCES, depends=[*HEADERS, *UNITS], language="c++")],
     cmdclass={"build_ext": Build},
 )

@@ -1,14 +1,13 @@
 // The numbered call rule.  What a C callable is comes from the Python tables, asked once per callable and remembered.
 #include "calls.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <cstring>
 
 #include "barrier.h"
 #include "frames.h"
 #include "outside.h"
 #include "set_order.h"
+#include "tensor_class.h"
 
 namespace framelift {
 
@@ -195,7 +194,7 @@ static bool meets_number(PyObject* callable, PyObject* const* args, Py_ssize_t n
   return n == 1 &&
          (callable == builtin_len || callable == (PyObject*)&PyLong_Type || callable == (PyObject*)&PyFloat_Type ||
           callable == (PyObject*)&PyBool_Type) &&
-         PyType_IsSubtype(Py_TYPE(args[0]), (PyTypeObject*)THPVariableClass);
+         is_tensor(args[0]);
 }
 
 // Containers that import an entry when it is asked for by their methods: to C code that looks inside they are empty, or

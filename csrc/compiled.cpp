@@ -309,6 +309,12 @@ static PyObject* compiled_report(PyObject* self, PyObject*) {
   return nullptr;
 }
 
+// What a notebook shows.
+static PyObject* compiled_html(PyObject* self, PyObject*) {
+  Ref report = Ref::steal(compiled_report(self, nullptr));
+  return report ? PyObject_CallMethod(report.get(), "_repr_html_", nullptr) : nullptr;
+}
+
 // As functions: copies are the object itself, and pickles name it.
 static PyObject* compiled_reduce(PyObject* object, PyObject*) {
   CompiledObject* self = (CompiledObject*)object;
@@ -322,6 +328,7 @@ static MethodTable compiled_methods({
                                          "aot_compile((args, kwargs)): capture and compile one call now, without "
                                          "running it: a framelift.AOTCompiledFunction."),
     method<compiled_recompiles, METH_NOARGS>("recompiles", "Why it was recompiled: a list of framelift.Recompile."),
+    method<compiled_html, METH_NOARGS>("_repr_html_"),
     method<compiled_report, METH_NOARGS>("report",
                                          "All that is known of what was captured: a framelift.report.Report."),
 });

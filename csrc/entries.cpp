@@ -181,7 +181,7 @@ static PyObject* stands(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-static MethodTable methods({
+static MethodTable entry_methods({
     method<stands, METH_NOARGS>(
         "stands", "stands(): what the run is about to raise leaves the call, and the frame is not run eagerly"),
     method<undone, METH_NOARGS>("undone", "undone(): the run that is about to fail has taken back what it changed"),
@@ -298,7 +298,7 @@ bool init_entries(PyObject* module) {
   Entry_Type.tp_members = entry_members;
   Entry_Type.tp_getset = entry_getters.rows;
   return PyType_Ready(&Entry_Type) == 0 && PyModule_AddObjectRef(module, "Entry", (PyObject*)&Entry_Type) == 0 &&
-         add_functions(module, methods);
+         add_functions(module, entry_methods);
 }
 
 }  // namespace framelift

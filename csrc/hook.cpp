@@ -504,6 +504,7 @@ static void report(Rehearsal& rehearsal) {
     if (!append(made, Ref::steal(Py_BuildValue("(il)", unit, count)))) PyErr_Clear();
   set("generators", made.get());
   set("times", Ref::steal(rehearsal.times.as_list()).get());
+  set("time_tree", Ref::steal(rehearsal.times.as_tree()).get());
   set("outside", rehearsal.outside ? rehearsal.outside.get() : Py_None);
   set("ended", error.value() ? error.value() : Py_None);
   error.restore();

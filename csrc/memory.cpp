@@ -8,10 +8,9 @@
 #include "barrier.h"
 #include "reference.h"
 #include "state.h"
+#include "tensor_class.h"
 
 namespace framelift {
-
-static bool is_tensor(PyObject* value) { return PyType_IsSubtype(Py_TYPE(value), (PyTypeObject*)THPVariableClass); }
 
 // memory_pattern(tensors): for each tensor the place of the first one with the same storage.
 static PyObject* memory_pattern(PyObject*, PyObject* tensors) {
@@ -94,7 +93,7 @@ static PyObject* memory_copies(PyObject*, PyObject* tensors) {
       .release();
 }
 
-static MethodTable methods({
+static MethodTable memory_functions({
     method<memory_copies, METH_O>(
         "memory_copies", "a copy of each storage the tensors lie in; None where an earlier tensor has the same"),
     method<versions, METH_O>("versions",
@@ -104,6 +103,6 @@ static MethodTable methods({
                                    "for each tensor the place of the first one with the same storage"),
 });
 
-bool init_memory(PyObject* module) { return add_functions(module, methods); }
+bool init_memory(PyObject* module) { return add_functions(module, memory_functions); }
 
 }  // namespace framelift

@@ -14,9 +14,6 @@ namespace framelift {
 static PyObject* handler_judge = nullptr;  // Python: function -> whether it handles a signal
 static PyObject* outside_judge =
     nullptr;  // Python: exception -> 0: the program's or ours, 1: from outside, 2: unless a C function raised it
-using at::impl::PythonTorchFunctionTLS;
-using at::impl::TorchFunctionDisabledState;
-
 static bool is_number_and_frame(PyObject* number, PyObject* frame) {
   return number && frame && PyFrame_Check(frame) && PyLong_Check(number);
 }
@@ -79,15 +76,15 @@ PyObject* run_signal_handler(PyThreadState* ts, Frame* frame, int throwflag) {
   Rehearsal* r = current_rehearsal();
   ThreadState& state = thread_state();
   ThreadState before = state;
-  auto torch_before = PythonTorchFunctionTLS::get_disabled_state();
+  auto torch_before = torch_functions();
   // Compiled functions that it calls run eagerly: the rehearsal around them is still under way.
   state = ThreadState();
   state.mode = Mode::Paused;
   set_current_rehearsal(nullptr);
-  PythonTorchFunctionTLS::set_disabled_state(TorchFunctionDisabledState::ALL_DISABLED);
+  set_torch_functions(torch_functions_off);
   bool waits = before.mode == Mode::Paused && strikes_own_code(frame);
   PyObject* result = pass_on(ts, frame, throwflag);
-  PythonTorchFunctionTLS::set_disabled_state(torch_before);
+  set_torch_functions(torch_before);
   set_current_rehearsal(r);
   state = before;
   if (result) return result;

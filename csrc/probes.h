@@ -1,9 +1,8 @@
 // What the files of probes share: how a probe begins, and the probes that are defined beside probes.cpp.
 #pragma once
-#include <torch/csrc/autograd/python_variable.h>
-
 #include "calls.h"
 #include "frames.h"
+#include "tensor_class.h"
 
 namespace framelift {
 
@@ -25,9 +24,6 @@ inline bool is_open_static(PyTypeObject* t) {
   return t == &PyModule_Type || t == &PyFunction_Type || t == &PyMethod_Type || t == &PySuper_Type ||
          t == &PyProperty_Type || t == &PyStaticMethod_Type || t == &PyClassMethod_Type || t == &PyFrame_Type;
 }
-
-// By type alone: `isinstance` would ask the object's `__class__`, which is user code.
-inline bool is_tensor(PyObject* obj) { return PyType_IsSubtype(Py_TYPE(obj), (PyTypeObject*)THPVariableClass); }
 
 // probe_variables.cpp
 PyObject* load_global(PyObject*, PyObject* const* a, Py_ssize_t n);

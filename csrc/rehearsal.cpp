@@ -15,27 +15,24 @@ void set_current_rehearsal(Rehearsal* r) { current = r; }
 static PyObject* interrupt_type = nullptr;  // framelift.vocabulary.reasons.Interrupt
 static PyObject* fault_judge = nullptr;     // framelift.rehearsal.own_errors.fault_of
 
-using at::impl::PythonTorchFunctionTLS;
-using at::impl::TorchFunctionDisabledState;
-
-PausedScope::PausedScope() : before(thread_state().mode), torch_before(PythonTorchFunctionTLS::get_disabled_state()) {
+PausedScope::PausedScope() : before(thread_state().mode), torch_before(torch_functions()) {
   thread_state().mode = Mode::Paused;
-  PythonTorchFunctionTLS::set_disabled_state(TorchFunctionDisabledState::ALL_DISABLED);
+  set_torch_functions(torch_functions_off);
 }
 PausedScope::~PausedScope() {
   thread_state().mode = before;
   if (before == Mode::Rehearse) hold_hook();
-  PythonTorchFunctionTLS::set_disabled_state(torch_before);
+  set_torch_functions(torch_before);
 }
 RehearseScope::RehearseScope()
-    : before(thread_state().mode), torch_before(PythonTorchFunctionTLS::get_disabled_state()) {
+    : before(thread_state().mode), torch_before(torch_functions()) {
   hold_hook();
   thread_state().mode = Mode::Rehearse;
-  PythonTorchFunctionTLS::set_disabled_state(TorchFunctionDisabledState::ENABLED);
+  set_torch_functions(torch_functions_on);
 }
 RehearseScope::~RehearseScope() {
   thread_state().mode = before;
-  PythonTorchFunctionTLS::set_disabled_state(torch_before);
+  set_torch_functions(torch_before);
 }
 
 Rehearsal::~Rehearsal() { Py_XDECREF(interrupt); }

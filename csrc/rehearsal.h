@@ -1,6 +1,5 @@
 // The native side of one rehearsal: what the probes remember, and how framelift's own Python code is called from them.
 #pragma once
-#include <ATen/PythonTorchFunctionTLS.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -10,6 +9,7 @@
 #include "reference.h"
 #include "state.h"
 #include "times.h"
+#include "torch_functions.h"
 
 namespace framelift {
 
@@ -106,14 +106,14 @@ void set_current_rehearsal(Rehearsal* r);
 // The scope of framelift's own code inside a rehearsal: frames run plainly, torch functions are not intercepted.
 struct PausedScope {
   Mode before;
-  at::impl::TorchFunctionDisabledState torch_before;
+  TorchFunctions torch_before;
   PausedScope();
   ~PausedScope();
 };
 // The scope of captured code called from framelift's own code.
 struct RehearseScope {
   Mode before;
-  at::impl::TorchFunctionDisabledState torch_before;
+  TorchFunctions torch_before;
   RehearseScope();
   ~RehearseScope();
 };

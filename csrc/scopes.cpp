@@ -279,7 +279,7 @@ static MethodTable capturing_methods({
     method<capturing_exit>("__exit__"),
 });
 
-static MethodTable functions({
+static MethodTable scope_functions({
     method<insist, METH_O>("insist", "insist(function): call it until it ends well, then raise what struck it"),
 });
 
@@ -323,7 +323,7 @@ bool init_scopes(PyObject* module) {
   Capturing_Type.tp_dealloc = slot<capturing_dealloc>;
   Capturing_Type.tp_methods = capturing_methods.rows;
   return PyType_Ready(&Scope_Type) == 0 && PyType_Ready(&Capturing_Type) == 0 && PyType_Ready(&Kept_Type) == 0 &&
-         PyType_Ready(&Wait_Type) == 0 && PyType_Ready(&Run_Type) == 0 && add_functions(module, functions) &&
+         PyType_Ready(&Wait_Type) == 0 && PyType_Ready(&Run_Type) == 0 && add_functions(module, scope_functions) &&
          PyModule_AddObjectRef(module, "Capturing", (PyObject*)&Capturing_Type) == 0 &&
          PyModule_AddObjectRef(module, "SignalsRun", (PyObject*)&Run_Type) == 0 &&
          PyModule_AddObjectRef(module, "SignalsWait", (PyObject*)&Wait_Type) == 0 &&

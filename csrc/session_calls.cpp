@@ -145,7 +145,7 @@ static PyObject* unwatched(PyObject*, PyObject* const* a, Py_ssize_t n) {
   NEED_REHEARSAL
   if (n != 3 || !PyTuple_Check(a[1])) return PyErr_Format(PyExc_TypeError, "unwatched(callable, args, kwargs)");
   PausedScope paused;
-  at::impl::PythonTorchFunctionTLS::set_disabled_state(at::impl::TorchFunctionDisabledState::ENABLED);
+  set_torch_functions(torch_functions_on);
   PyObject* result = PyObject_Call(a[0], a[1], a[2] == Py_None ? nullptr : a[2]);
   if (!result) note_interrupt(r);
   return result;
@@ -181,6 +181,14 @@ static PyObject* read(PyObject*, PyObject* const* a, Py_ssize_t n) {
 static PyObject* rehearsed_code(PyObject*, PyObject*) {
   NEED_REHEARSAL
   return r->times.as_list();
+}
+// timed_apart(function): call a Python function of framelift's; its time is its own, not that of the frame it is for.
+static PyObject* timed_apart(PyObject*, PyObject* function) {
+  if (!PyFunction_Check(function)) return PyErr_Format(PyExc_TypeError, "timed_apart(function)");
+  Rehearsal* r = current_rehearsal();
+  if (!r) return PyObject_CallNoArgs(function);
+  Times::Frame timed(r->times, r->times.row_of(PyFunction_GET_CODE(function), true));
+  return PyObject_CallNoArgs(function);
 }
 static PyObject* walks_of_sets(PyObject*, PyObject*) { return PyLong_FromLong(set_walks()); }
 static PyObject* unordered_walks(PyObject*, PyObject*) { return PyLong_FromLong(unordered_set_walks()); }
@@ -241,6 +249,7 @@ static MethodTable methods({
     method<making_text>("making_text", "making_text(callable, args, kwargs)"),
     method<unwatched>("unwatched", "unwatched(callable, args, kwargs): plain frames, recorded torch calls"),
     method<forget_name, METH_O>("forget_name"),
+    method<timed_apart, METH_O>("timed_apart", "call a function whose time is not that of the frame it is called for"),
     method<rehearsed_code, METH_NOARGS>("rehearsed_code", "the code that has run in this rehearsal, with its times"),
     method<walks_of_sets, METH_NOARGS>(
         "set_walks", "how many sets were walked whose order the next process may not have"),

@@ -2,10 +2,9 @@
 // fact.
 #include "set_order.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include "barrier.h"
 #include "frames.h"
+#include "tensor_class.h"
 
 namespace framelift {
 
@@ -30,7 +29,7 @@ static bool by_address(Rehearsal* r, PyObject* element) {
   if (PyUnicode_CheckExact(element) || PyLong_CheckExact(element)) return false;
   return r->external.count(element) || PyTuple_Check(element) || PyAnySet_Check(element) || PyMethod_Check(element) ||
          PyCFunction_Check(element) || PyWeakref_Check(element) || Py_IS_TYPE(element, method_wrapper_type()) ||
-         PyType_IsSubtype(Py_TYPE(element), (PyTypeObject*)THPVariableClass);
+         is_tensor(element);
 }
 
 int note_order(Rehearsal* r, PyObject* obj) {

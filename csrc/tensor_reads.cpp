@@ -5,6 +5,7 @@
 
 #include "barrier.h"
 #include "state.h"
+#include "tensor_class.h"
 #include "unseen.h"
 
 namespace framelift {
@@ -15,8 +16,6 @@ static bool is_plain(const c10::TensorImpl* impl) {
                                         c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr});
   return !impl->key_set().has_any(others) && !impl->has_symbolic_sizes_strides();
 }
-
-static bool is_tensor(PyObject* value) { return PyType_IsSubtype(Py_TYPE(value), (PyTypeObject*)THPVariableClass); }
 
 // What torch's own class of tensors has by this name, read off the tensor or called with it and the other arguments.
 static PyObject* by_name(PyObject* name, PyObject* const* args, size_t n) {
@@ -74,7 +73,7 @@ static PyObject* tensor_stride(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return entry_of(a, n, name, false);
 }
 
-static MethodTable methods({
+static MethodTable tensor_functions({
     method<of_tensor>(
         "of_tensor",
         "of_tensor(tensor, name, *args): what torch's own class has by this name, seen by no code of the program"),
@@ -87,6 +86,6 @@ static MethodTable methods({
                           "tensor_stride(tensor, dim): as Tensor.stride, seen by no code of the program"),
 });
 
-bool init_tensor_reads(PyObject* module) { return add_functions(module, methods); }
+bool init_tensor_reads(PyObject* module) { return add_functions(module, tensor_functions); }
 
 }  // namespace framelift

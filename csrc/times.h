@@ -5,7 +5,8 @@
 #include <Python.h>
 
 #include <chrono>
-#include <unordered_map>
+#include <deque>
+#include <vector>
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
@@ -16,24 +17,41 @@ using Steady = std::chrono::steady_clock;
 
 class Times {
  public:
+  // A function, called from another: equal ways of calls are one row.  Far down, a recursive call is part of the outer
+  // one's.
   struct Row {
+    PyObject* code;  // owned
+    Row* caller;
+    int depth;
+    bool apart;  // no code of the program's
     long calls = 0, active = 0;
-    uint64_t own = 0, total = 0;  // ticks; the total of a recursive function counts its outermost frames
+    uint64_t own = 0, total = 0;  // ticks
+    std::vector<Row*> callees = {};
   };
   Times() : began_(Steady::now()), first_(ticks()), mark_(first_) {}
   ~Times() {
-    for (auto& [code, row] : rows_) Py_DECREF(code);
+    for (Row& row : rows_) Py_DECREF(row.code);
   }
   Times(const Times&) = delete;
 
-  // The rows as a list of (code, calls, own seconds, total seconds).  New reference, or NULL with an exception set.
+  // The program's functions as a list of (code, calls, own seconds, total seconds).  New reference, or NULL with an
+  // exception set; so too for the next.
   PyObject* as_list();
+  // All rows, callees after their callers, as a list of (depth, code, calls, own seconds, total seconds).
+  PyObject* as_tree();
 
-  // The row of a code object; it stays where it is.
-  Row* row_of(PyObject* code) {
-    auto [found, is_new] = rows_.try_emplace(code);
-    if (is_new) Py_INCREF(code);
-    return &found->second;
+  // The row of a code object that the current frame calls; it stays where it is.
+  Row* row_of(PyObject* code, bool apart = false) {
+    if (current_ && current_->depth > kDeep)
+      for (Row* row = current_; row; row = row->caller)
+        if (row->code == code) return row;
+    std::vector<Row*>& callees = current_ ? current_->callees : outermost_;
+    for (Row* row : callees)
+      if (row->code == code) return row;
+    rows_.push_back({code, current_, current_ ? current_->depth + 1 : 0, apart});
+    callees.push_back(&rows_.back());
+    Py_INCREF(code);
+    return &rows_.back();
   }
 
   // One frame of a code object, while it lives.
@@ -57,6 +75,7 @@ class Times {
   };
 
  private:
+  static constexpr int kDeep = 48;
   static uint64_t ticks() {
 #if defined(__x86_64__)
     return __rdtsc();
@@ -71,7 +90,11 @@ class Times {
     return mark_ = now;
   }
 
-  std::unordered_map<PyObject*, Row> rows_;  // owned keys; addresses of rows stay
+  // Seconds of a tick: ticks have no unit of their own, the clock gives it.
+  double scale() const;
+
+  std::deque<Row> rows_;  // their addresses stay
+  std::vector<Row*> outermost_;
   Row* current_ = nullptr;
   Steady::time_point began_;
   uint64_t first_, mark_;

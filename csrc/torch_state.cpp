@@ -16,6 +16,7 @@
 #include "frames.h"
 #include "reference.h"
 #include "state.h"
+#include "torch_functions.h"
 
 // Declared here because their header pulls in all of ATen.
 namespace at::autocast {
@@ -27,6 +28,17 @@ TORCH_API void set_autocast_cache_enabled(bool enabled);
 }  // namespace at::autocast
 
 namespace framelift {
+
+using at::impl::PythonTorchFunctionTLS;
+using at::impl::TorchFunctionDisabledState;
+
+const TorchFunctions torch_functions_on = (TorchFunctions)TorchFunctionDisabledState::ENABLED;
+const TorchFunctions torch_functions_off = (TorchFunctions)TorchFunctionDisabledState::ALL_DISABLED;
+
+TorchFunctions torch_functions() { return (TorchFunctions)PythonTorchFunctionTLS::get_disabled_state(); }
+void set_torch_functions(TorchFunctions functions) {
+  PythonTorchFunctionTLS::set_disabled_state((TorchFunctionDisabledState)functions);
+}
 
 struct AutocastDevice {
   at::DeviceType device;
@@ -76,12 +88,12 @@ static std::vector<Ref>& replacements = *new std::vector<Ref>;  // kept, so that
 static uint64_t patches = 0;
 
 // The same in a row, for the look at each call.
-struct Word {
+struct PatchedWord {
   const uint64_t* at;
   uint64_t version;
 };
 static constexpr size_t kMostNamespaces = 32;
-static Word words[kMostNamespaces];
+static PatchedWord words[kMostNamespaces];
 static size_t word_count = 0;
 
 static void note_version(size_t i) {
@@ -318,7 +330,7 @@ static MethodTable state_methods({
     method<as_dict, METH_NOARGS>("as_dict", "The state in words."),
 });
 
-static MethodTable functions({
+static MethodTable state_functions({
     method<torch_state, METH_NOARGS>("torch_state", "A snapshot of the torch state that graphs depend on."),
     method<watch_functions>(
         "watch_functions",
@@ -336,7 +348,7 @@ bool init_torch_state(PyObject* module) {
   TorchState_Type.tp_hash = PyObject_HashNotImplemented;
   TorchState_Type.tp_repr = slot<represent>;
   TorchState_Type.tp_doc = "Torch's state at one moment; made by torch_state().";
-  return PyType_Ready(&TorchState_Type) == 0 && add_functions(module, functions);
+  return PyType_Ready(&TorchState_Type) == 0 && add_functions(module, state_functions);
 }
 
 }  // namespace framelift

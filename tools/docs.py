@@ -141,6 +141,7 @@ def report_page() -> str:
         model.Specialisation,
         model.Time,
         model.Guard,
+        model.Span,
         model.Link,
         model.Phase,
         model.Source,

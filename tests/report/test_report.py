@@ -357,7 +357,7 @@ def test_json_follows_its_schema_and_ids_are_stable() -> None:
         texts.append([json.loads(one.report().to_json()) for one in (f, g)])
     for document in texts[0]:
         assert matches(document, SCHEMA, SCHEMA["$defs"])
-        assert document["schema"] == 3
+        assert document["schema"] == 4
     ids = [
         [(b["id"], [r["id"] for r in d["recompiles"]]) for d in document for b in d["breaks"] or [{"id": ""}]]
         for document in texts
@@ -392,7 +392,7 @@ def test_html_is_one_file_that_names_everything() -> None:
 @pytest.mark.parametrize(
     ("view", "texts"),
     [
-        ("", ("torch.where(y.sum() &gt; 0, a, b)", "^^^", "splits 1 graph")),
+        ("", ("torch.where(y.sum() &gt; 0, a, b)", "<mark>y.sum() &gt; 0</mark>", "splits 1 graph")),
         ("#/timeline", ("p-rehearse", "Chrome trace", "Rehearsing time by function")),
         ("#/constants", ("specialized on", "(2, 3)")),
         ("#/function/FUNCTION", ("Graph", "l_x_.sin()", "Entry: the function that runs instead", "Ended by", "Guards")),

@@ -47,7 +47,7 @@ from .kept_shapes import expected_of, keep_shapes
 from .learned_shapes import Learned
 from .profiling import counting_instructions
 from .records.callbacks import capturing, entry_made
-from .records.captures import Capture, Note, Record, counts, spent
+from .records.captures import Capture, Note, Record, counts
 from .records.compile_ids import compiling, numbered
 from .records.counters import note
 from .records.defects import is_defect, report_defect
@@ -55,6 +55,7 @@ from .records.guard_hooks import Hooks
 from .records.messages import break_of, error_of, fix_of
 from .records.missed import GONE, cause
 from .records.recompiles import what_was_done
+from .records.spent_time import spent
 from .records.user_names import Names, names_below
 from .rehearsing import rehearsed as rehearse
 from .rehearsing import taking_values

@@ -89,6 +89,11 @@ class OptimizedModule(torch.nn.Module):
         """The modules, as `repr` shows them, and what was captured so far in one line."""
         return f"{self!r}\n{str(self._compiled).partition(chr(10))[0]}"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the report."""
+        shown: str = self._compiled._repr_html_()
+        return shown
+
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
             return self._modules["_orig_mod"]

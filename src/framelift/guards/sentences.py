@@ -9,6 +9,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from .. import _core
 from .._core import is_a
 from ..vocabulary.class_reads import module_of
@@ -66,6 +68,8 @@ _NAMED = (
 def _show(value: Any, limit: int = 80) -> str:
     if is_a(value, (type, types.FunctionType, types.ModuleType)):
         return name_of(value)
+    if is_a(value, torch.Tensor):
+        return _a(class_name(type(value)))
     try:
         text = repr(value) if immutable_leaf(value) or _is_scalar(value) else object.__repr__(value)
     except Exception as error:
@@ -94,7 +98,8 @@ def _type(old: Any, now: Any) -> str:
 
 
 def _is(old: Any, now: Any) -> str:
-    return f"is now {_show(now)}, was {_show(old)}"
+    before, after = _show(old), _show(now)
+    return f"is now {after}, was {before}" if before != after else f"is now another object, {after} as before"
 
 
 def _keys(old: Any, now: Any) -> str:

@@ -106,6 +106,7 @@ class Session(RehearsedScene):
         self.times: list[
             tuple[types.CodeType, int, float, float]
         ] = []  # (code, frames, seconds in it, with what it calls)
+        self.time_tree: list[tuple[int, types.CodeType, int, float, float]] = []  # (depth, as above), callers first
         self.function_origin = const(function)
         moment = moment or modes.Moment(_core.torch_state(), [])
         self.moment, self.state, self.active_modes = moment, moment.state, moment.modes

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..vocabulary.break_fixes import break_fix
-from ..vocabulary.places import Place, expression, users
+from ..vocabulary.places import Place, expression, is_library, users
 from ..vocabulary.reasons import explained_by
 from .guards import is_free
 from .model import Break, Link, RecompileCause
 from .named_events import Event, at, maybe, source
 from .reason_page import example_of
-from .recompile_fixes import recompile_fix, result_fix, settled_fix
+from .recompile_fixes import kind_words, recompile_fix, result_fix, settled_fix
 
 __all__ = ["Causes"]
 
@@ -156,6 +156,7 @@ class Causes:
             functions,
             origin,
             kind,
+            kind_words(kind),
             changes,
             rows[-1][0].text(last.sentence),
             maybe(place),
@@ -172,8 +173,9 @@ def _callers(events: Iterable[Event], place: Place) -> tuple[Any, ...]:
     found: dict[Place, None] = {}
     for event in events:
         places = event.note.stop.places if event.note.stop is not None else ()
-        if place in places and places.index(place) > 0:
-            found[places[places.index(place) - 1]] = None
+        above = places[: places.index(place)] if place in places else ()
+        users_own = [one for one in above if not is_library(one.file)]  # torch's way to call a module says nothing
+        found.update(dict.fromkeys(users_own[-1:]))
     return tuple(source(one) for one in list(found)[:_MOST_CALLERS])
 
 

@@ -12,18 +12,21 @@ import torch
 
 from .._core import is_a
 from ..capture.records.captures import Input, Note, Refused, innermost_compiled, record_of
+from ..capture.records.spent_time import Spent
 from ..capture.records.user_names import names_of
+from ..vocabulary.own_code import FRAMELIFT
 from ..vocabulary.places import Place, brief, expression, is_library
 from .causes import Causes
 from .graphs import readable, resume_source
 from .guards import constants, guard_tree, relied_on
-from .model import SCHEMA_VERSION, Capture, Function, Phase, Refusal, Report, Specialisation, Time
+from .model import SCHEMA_VERSION, Capture, Function, Phase, Refusal, Report, Span, Specialisation, Time
 from .named_events import Event, maybe, source
 from .recompile_fixes import refusal_fix, specialisation_fix
 
 __all__ = ["native_of", "report", "report_of_all", "summary"]
 
 _MOST_TIMES = 100
+_PASSED_ON = 0.5  # a library's function that spends less of its time itself only passes a call on
 
 
 def report(compiled: Any) -> Report:
@@ -166,13 +169,18 @@ class _Gathering:
         """Rehearsing time by function, over all captures."""
         sums: dict[tuple[str, str, int], list[float]] = {}
         for note in self.notes:
+            path: list[tuple[str, str, int]] = []
             for row in note.spent:
-                found = sums.setdefault((row.name, row.file, row.line), [0, 0.0, 0.0])
-                for i, value in enumerate((row.calls, row.own, row.total)):
+                key = row.name, row.file, row.line
+                del path[row.depth :]
+                is_outermost = key not in path  # a recursive function's inner calls are part of its total
+                path.append(key)
+                found = sums.setdefault(key, [0, 0.0, 0.0])
+                for i, value in enumerate((row.calls, row.own, row.total * is_outermost)):
                     found[i] += value
         rows = sorted(sums.items(), key=lambda item: -item[1][1])[:_MOST_TIMES]
         return tuple(
-            Time(name, source(Place(file, line, line, -1, -1, name)), is_library(file), int(calls), own, total)
+            Time(name, source(Place(file, line, line, -1, -1, name)), _is_librarys(file), int(calls), own, total)
             for (name, file, line), (calls, own, total) in rows
         )
 
@@ -221,6 +229,7 @@ class _Gathering:
             resume_source(note.resumed, note.line) if note.resumed is not None else "",
             self.causes.recompile_of(event),
             phases,
+            _spans(note.spent),
             note.seconds,
             note.cpu_seconds,
             readable(full.graph_module) if full is not None else "",
@@ -260,6 +269,26 @@ class _Gathering:
                         ),
                     )
         return tuple(found.values())
+
+
+def _is_librarys(file: str) -> bool:
+    return is_library(file) or file.startswith(FRAMELIFT)
+
+
+def _spans(rows: Sequence[Spent]) -> tuple[Span, ...]:
+    """The rows; what a library's function only passes on to the next one is shown there."""
+    found: list[Span] = []
+    depths: list[int] = []  # of the rows above, as they are shown
+    for row in rows:
+        del depths[row.depth :]
+        depth = depths[-1] if depths else 0
+        library = _is_librarys(row.file)
+        is_shown = not library or row.own >= _PASSED_ON * row.total
+        depths.append(depth + is_shown)
+        if is_shown:
+            place = f"{brief(row.file)}:{row.line}"
+            found.append(Span(depth, row.name, place, library, row.calls, row.own, row.total))
+    return tuple(found)
 
 
 def _is_torchs(path: str, place: Place | None) -> bool:

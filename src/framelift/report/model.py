@@ -31,12 +31,13 @@ __all__ = [
     "Refusal",
     "Report",
     "Source",
+    "Span",
     "Specialisation",
     "Time",
     "schema",
 ]
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 #: text, html and fragment: report -> str.  Filled by the files that make them, which stand above this one.
 FORMS: dict[str, Callable[..., str]] = {}
 
@@ -105,6 +106,7 @@ class RecompileCause:
     functions: tuple[str, ...]  # ids of all that were
     origin: str  # the value, as the guard reaches it
     kind: str  # the guard's kind
+    what: str  # the same in words
     changes: tuple[tuple[str, str], ...]  # (old, new), in order
     sentence: str  # of the last one
     source: Source | None  # the expression that reads the value
@@ -166,6 +168,20 @@ class Time:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A part of the time that a capture's rehearsals took: a function, called by the span before it of the next
+    smaller depth."""
+
+    depth: int
+    name: str
+    place: str  # "file:line" of its `def`
+    library: bool  # an installed package's function rather than the user's own
+    calls: int  # a layer that is used twelve times is one span with twelve calls
+    own: float  # seconds in its own code, and in what framelift did for it
+    total: float  # seconds with all that it calls
+
+
+@dataclass(frozen=True, slots=True)
 class Capture:
     """One capture of one function."""
 
@@ -181,6 +197,7 @@ class Capture:
     resume: str  # where and with which values it resumes, and the source from there; "" for a whole function
     recompile: str  # id of the recompile that caused it, or ""
     phases: tuple[Phase, ...]
+    spans: tuple[Span, ...]  # where the time of rehearsing went
     seconds: float
     cpu_seconds: float
     graph: str  # as readable code with the user's lines
@@ -304,6 +321,7 @@ SCHEMA: dict[str, Any] = {
     **schema(Report),
     "$defs": {
         c.__name__: schema(c)
-        for c in (Source, Link, Phase, Time, Break, RecompileCause, Refusal, Specialisation, Guard, Capture, Function)
+        for c in (Source, Link, Phase, Time, Break, RecompileCause, Refusal, Specialisation, Guard, Span)
+        + (Capture, Function)
     },
 }

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["recompile_fix", "refusal_fix", "result_fix", "settled_fix", "specialisation_fix"]
+__all__ = ["kind_words", "recompile_fix", "refusal_fix", "result_fix", "settled_fix", "specialisation_fix"]
 
 
 def refusal_fix(why: str) -> str:
@@ -112,8 +112,42 @@ _RECOMPILES: dict[str, Callable[[str, str, str], str]] = {
 }
 
 
+#: a guard's kind -> what it is about
+_KINDS = {
+    "EQ": "value",
+    "TENSOR": "tensor's properties",
+    "LEN": "length",
+    "KEYS": "keys",
+    "IS": "object",
+    "CODE": "function",
+    "TYPE": "type",
+    "SAME": "same object",
+    "ABSENT": "attribute or key",
+    "NO_LOOKUP": "attribute",
+    "DUNDERS": "special methods",
+    "EMPTY": "closure variable",
+    "CHECK": "condition",
+    "JOINT": "condition",
+    "RELATION": "relation of numbers",
+    "REACH": "way to the value",
+    "state": "torch's state",
+    "distinct": "same object",
+    "CALL": "arguments given",
+    "memory": "shared memory",
+    "hooks": "hooks",
+    "gone": "object that is gone",
+}
+
+
+def kind_words(kind: str) -> str:
+    """What a guard of a kind is about, in words."""
+    return _KINDS.get(kind, kind.lower())
+
+
 def recompile_fix(kind: str, origin: str, old: str, new: str) -> str:
     """The fix for a value that made a capture necessary again."""
+    if "None" in (old, new):
+        return f"Expected: one graph for {origin}=None and one for other values."
     found = _RECOMPILES.get(kind)
     return found(origin, old, new) if found is not None else f"Keep {origin or 'it'} the same between calls."
 

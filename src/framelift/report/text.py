@@ -120,7 +120,7 @@ def _recompiles(report: Report) -> Iterator[Line]:
         yield (
             "warn",
             (
-                f"  {one.origin or one.kind} in {one.function}{more}: {_count(one.times, 'recompile')}, "
+                f"  {one.origin or one.what} in {one.function}{more}: {_count(one.times, 'recompile')}, "
                 f"{one.seconds * 1e3:.1f} ms"
                 f"{', symbolic since then' if one.settled else ''}"
             ),

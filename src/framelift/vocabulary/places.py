@@ -9,6 +9,7 @@ import dis
 import functools
 import linecache
 import os
+import sys
 import sysconfig
 import traceback
 import types
@@ -23,6 +24,7 @@ __all__ = [
     "Place",
     "brief",
     "caret",
+    "cell_name",
     "expression",
     "first_use",
     "forget",
@@ -48,7 +50,7 @@ class Place:
     function: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line} in {self.function}"
+        return f"{cell_name(self.file) or self.file}:{self.line} in {self.function}"
 
     def encloses(self, other: Place) -> bool:
         """Whether the other is a part of this expression, and not all of it."""
@@ -199,7 +201,7 @@ def shown_stack(places: tuple[Place, ...], indent: str = "  ") -> str:
     rows = []
     for number, place in enumerate(places):
         text = caret(place) if number == len(places) - 1 else linecache.getline(place.file, place.line).strip()
-        rows.append(f'{indent}File "{place.file}", line {place.line}, in {place.function}')
+        rows.append(f'{indent}File "{cell_name(place.file) or place.file}", line {place.line}, in {place.function}')
         rows += [f"{indent}  {line}" for line in text.splitlines()]
     return "\n".join(rows)
 
@@ -221,8 +223,18 @@ def summary(places: tuple[Place, ...]) -> traceback.StackSummary:
     return traceback.StackSummary.from_list(rows)
 
 
+def cell_name(file: str) -> str:
+    """A cell of a notebook as it is numbered there; "" for any other file."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    found = shell.compile.format_code_name(file) if shell is not None else None
+    return f"cell {found[1]}" if found is not None else ""
+
+
 def brief(file: str) -> str:
-    """A file's name as reports show it: relative to the current folder, or to where packages are installed."""
+    """A file's name as reports show it: a cell of a notebook, or relative to the current folder, or to where packages
+    are installed."""
+    if cell := cell_name(file):
+        return cell
     for root in (*_library_folders(), os.getcwd()):  # packages first: an environment may lie in the current folder
         if root and file.startswith(root.rstrip(os.sep) + os.sep):
             return file[len(root.rstrip(os.sep)) + 1 :]

@@ -12,7 +12,7 @@ import itertools
 import time
 import types
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from ...vocabulary.places import Place, brief, places_of, summary
 from ...vocabulary.scopes import scope
 from ..resumed import Resumed
 from .events import notify
+from .spent_time import Spent
 from .user_names import Names
 
 if TYPE_CHECKING:
@@ -42,17 +43,14 @@ __all__ = [
     "Phase",
     "Record",
     "Refused",
-    "Spent",
     "counts",
     "ending",
     "innermost_compiled",
     "is_torchs_own",
     "record_of",
-    "spent",
 ]
 
 _MOST_NOTES = 1000  # per compiled callable; the oldest go first
-_MOST_SPENT = 60  # functions of one capture; the cheapest are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +86,6 @@ class Phase:
     name: str
     start: float
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """Rehearsing time of one function of the program: in its own code, and with all it calls."""
-
-    name: str
-    file: str
-    line: int
-    calls: int
-    own: float
-    total: float
-
-
-def spent(sessions: Iterable[Any]) -> tuple[Spent, ...]:
-    """What the sessions of one capture measured, the most expensive functions first."""
-    sums: dict[tuple[str, str, int], list[float]] = {}
-    for session in sessions:
-        for code, calls, own, total in session.times:
-            row = sums.setdefault((code.co_qualname, code.co_filename, code.co_firstlineno), [0, 0.0, 0.0])
-            row[0] += calls
-            row[1] += own
-            row[2] += total
-    dearest = sorted(sums.items(), key=lambda item: -item[1][1])[:_MOST_SPENT]
-    return tuple([Spent(*key, int(calls), own, total) for key, (calls, own, total) in dearest])
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +150,7 @@ class Note:
     miss: Miss | None
     cpu_seconds: float
     phases: tuple[Phase, ...]
-    spent: tuple[Spent, ...]
+    spent: tuple[Spent, ...]  # callers first
     resumed: Resumed | None
     capture: weakref.ref[Capture] = field(compare=False, repr=False)
     done: str = ""  # what a recompile does about its miss

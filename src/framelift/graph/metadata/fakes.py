@@ -178,10 +178,15 @@ class Observed:
 
 @functools.cache
 def _imported() -> None:
-    """Let torch import what its first fake mode needs, in a thread of its own.
+    """Let torch import what its first fake mode needs.  That takes seconds, which are not those of the function that
+    is rehearsed.
+    """
+    _core.timed_apart(first_imports_of_torch)
 
-    Modules of torch's look at the frames that import them and keep these until the collector comes; frames of a
-    rehearsal hold the program's objects.
+
+def first_imports_of_torch() -> None:
+    """In a thread of its own: modules of torch's look at the frames that import them and keep these until the
+    collector comes; frames of a rehearsal hold the program's objects.
     """
     thread = threading.Thread(target=FakeTensorMode)
     thread.start()

@@ -9,32 +9,38 @@ const link = id => `#/function/${encodeURIComponent(id)}`;
 const byId = Object.fromEntries(R.functions.map(f => [f.id, f]));
 const PHASES = ["rehearse", "graph", "backend", "entry", "guards"];
 
+// The source line with the expression marked.  Its caret line says where: "   ^^^^".
 function code(source) {
   if (!source || !source.caret) return "";
-  const [line, caret] = source.caret.split("\n");
-  return `<pre>${esc(line)}${caret ? "\n<span class=caret>" + esc(caret) + "</span>" : ""}</pre>`;
+  const [line, caret = ""] = source.caret.split("\n"), from = caret.indexOf("^"), to = caret.lastIndexOf("^") + 1;
+  return `<pre>${from < 0 ? esc(line) : `${esc(line.slice(0, from))}<mark>${esc(line.slice(from, to))}</mark>${esc(line.slice(to))}`}</pre>`;
 }
-const at = s => s ? `<span class=dim>${esc(s.file)}:${s.line} in ${esc(s.function)}</span>` : "";
+// A long path by its end; the whole one is in the title.
+const short = file => { const parts = file.split("/"); return file.length > 40 && parts.length > 3 ? "…/" + parts.slice(-2).join("/") : file; };
+const spot = s => `<span title="${esc(s.path)}">${esc(short(s.file))}:${s.line}</span>`;
+const at = s => s ? `<span class=dim>${spot(s)} in ${esc(s.function)}</span>` : "";
+const named = id => byId[id] ? `<a href="${link(id)}" title="${esc(id)}">${esc(byId[id].name)}</a>` : esc(id);
+const ofBreak = id => { const b = R.breaks.find(one => one.id === id); return `<a href="#/breaks">${b && b.source ? `${esc(b.reason)} at ${esc(short(b.source.file))}:${b.source.line}` : esc(id)}</a>`; };
 
 function breakCard(b) {
-  const from = b.provenance.map(l => `<li>${esc(l.text)}${l.source ? ` <span class=dim>${esc(l.source.file)}:${l.source.line}</span> <code>${esc(l.source.expression)}</code>` : ""}</li>`).join("");
+  const from = b.provenance.map(l => `<li>${esc(l.text)}${l.source ? ` <span class=dim>${spot(l.source)}</span> <code>${esc(l.source.expression)}</code>` : ""}</li>`).join("");
   const stack = b.stack.map(s => `${esc(s.file)}:${s.line} in ${esc(s.function)}\n    ${esc(s.caret.split("\n")[0])}`).join("\n");
   return `<article class="card bad" id="${esc(b.id)}"><h3>${esc(b.sentence)} <span class=tag>${esc(b.reason)}</span></h3>
     ${at(b.source)}${code(b.source)}
-    ${b.inner ? `<p class=dim>below it ${esc(b.inner.file)}:${b.inner.line} in ${esc(b.inner.function)}: <code>${esc(b.inner.expression)}</code></p>` : ""}
+    ${b.inner ? `<p class=dim>below it ${spot(b.inner)} in ${esc(b.inner.function)}: <code>${esc(b.inner.expression)}</code></p>` : ""}
     ${from ? `<details open><summary>Where the value comes from</summary><ol>${from}</ol></details>` : ""}
-    ${b.callers.length ? `<p class=dim>Called at ${b.callers.map(s => `${esc(s.file)}:${s.line} in ${esc(s.function)}: <code>${esc(s.expression)}</code>`).join("<br>")}</p>` : ""}
-    ${b.loops.map(s => `<p class=dim>In a loop (${esc(s.file)}:${s.line}) whose steps run eagerly because of it.</p>`).join("")}
+    ${b.callers.length ? `<p class=dim>Called at ${b.callers.map(s => `${spot(s)} in ${esc(s.function)}: <code>${esc(s.expression)}</code>`).join("<br>")}</p>` : ""}
+    ${b.loops.map(s => `<p class=dim>In a loop (${spot(s)}) whose steps run eagerly because of it.</p>`).join("")}
     <p class=fix>Fix: ${esc(b.fix)}</p>
-    <p class=dim>Cost: splits ${many(b.graphs, "graph")} in ${b.functions.map(f => `<a href="${link(f)}">${esc(byId[f] ? byId[f].name : f)}</a>`).join(", ")}${b.extra ? `; ${many(b.extra, "further capture")} because of it, ${ms(b.seconds)}` : ""} · ${esc(b.page)}</p>
+    <p class=dim>Cost: splits ${many(b.graphs, "graph")} in ${(b.functions.some(f => byId[f] && !byId[f].library) ? b.functions.filter(f => byId[f] && !byId[f].library) : b.functions).map(named).join(", ")}${b.extra ? `; ${many(b.extra, "further capture")} because of it, ${ms(b.seconds)}` : ""} · ${esc(b.page)}</p>
     ${b.example ? `<details><summary>Example: <code>broken</code> has such a break, <code>fixed</code> has none</summary><pre>${esc(b.example)}</pre></details>` : ""}
     ${stack ? `<details><summary>Stack</summary><pre>${stack}</pre></details>` : ""}</article>`;
 }
 
 function recompileCard(r) {
   const rows = r.changes.filter(c => c[0] || c[1]).map(c => `<span class=old>- ${esc(c[0])}</span>\n<span class=new>+ ${esc(c[1])}</span>`).join("\n");
-  return `<article class="card ${r.settled ? "" : "warn"}" id="${esc(r.id)}"><h3><code>${esc(r.origin || r.kind)}</code> changed: ${many(r.times, "recompile")} <span class=tag>${esc(r.kind)}</span>${r.settled ? " <span class=tag>symbolic since then</span>" : ""}</h3>
-    <p class=dim>${r.functions.map(f => `<a href="${link(f)}">${esc(f)}</a>`).join(", ")} · ${ms(r.seconds)}${r.result_of ? ` · result of <a href="#/breaks">${esc(r.result_of)}</a>` : ""}</p>
+  return `<article class="card ${r.settled ? "" : "warn"}" id="${esc(r.id)}"><h3>${r.origin ? `<code>${esc(r.origin)}</code> changed` : `Changed: ${esc(r.what)}`}, ${many(r.times, "recompile")}${r.origin ? ` <span class=tag>${esc(r.what)}</span>` : ""}${r.settled ? " <span class=tag>symbolic since then</span>" : ""}</h3>
+    <p class=dim>${r.functions.map(named).join(", ")} · ${ms(r.seconds)}${r.result_of ? ` · result of ${ofBreak(r.result_of)}` : ""}</p>
     ${rows ? `<pre class=diff>${rows}</pre>` : `<p>${esc(r.sentence)}</p>`}${at(r.source)}${code(r.source)}<p class=fix>Fix: ${esc(r.fix)}</p></article>`;
 }
 
@@ -52,25 +58,59 @@ function functionRows(list) {
   return `<div class=scroll><table class=stack><tr><th>function<th class=n>captures<th class=n>operations<th class=n>guards<th class=n>calls served<th class=n>time<th>state</tr>${list.map(f => {
     const sum = key => f.captures.reduce((n, c) => n + c[key], 0);
     const broken = f.captures.some(c => c.status === "broken");
-    return `<tr><td><a href="${link(f.id)}">${esc(f.name)}</a>${f.root ? " <span class=tag>root</span>" : f.library ? " <span class=tag>torch</span>" : ""}<br><span class=dim>${esc(f.source.file)}:${f.source.line}</span><td class=n data-h=captures>${f.captures.length}
+    return `<tr><td><a href="${link(f.id)}">${esc(f.name)}</a>${f.root ? " <span class=tag>root</span>" : f.library ? " <span class=tag>torch</span>" : ""}<br><span class=dim>${spot(f.source)}</span><td class=n data-h=captures>${f.captures.length}
       <td class=n data-h=operations>${sum("operations")}<td class=n data-h=guards>${sum("guards")}<td class=n data-h="calls served">${f.hits}<td class=n data-h=time>${ms(sum("seconds"))}<td data-h=state>${broken ? "<span class=bad-text>broken</span>" : "<span class=ok>captured</span>"}</tr>`;
   }).join("")}</table></div>`;
 }
 
 function timeRows(list) {
   const most = Math.max(1e-9, ...list.map(t => t.own));
-  return `<div class=scroll><table class=stack><tr><th>function<th class=n>calls<th class=n>own<th><th class=n>with what it calls</tr>${list.map(t => `<tr><td class="${t.library ? "dim" : ""}">${esc(t.name)}<br><span class=dim>${esc(t.source.file)}:${t.source.line}</span>
+  return `<div class=scroll><table class=stack><tr><th>function<th class=n>calls<th class=n>own<th><th class=n>with what it calls</tr>${list.map(t => `<tr><td class="${t.library ? "dim" : ""}">${esc(t.name)}<br><span class=dim>${spot(t.source)}</span>
     <td class=n data-h=calls>${t.calls}<td class=n data-h=own>${ms(t.own)}<td class=share><div class=bar><i class=p-rehearse style="left:0;width:${100 * t.own / most}%"></i></div><td class=n data-h="with what it calls">${ms(t.total)}</tr>`).join("")}</table></div>`;
 }
 
-function timeline() {
-  const all = R.functions.flatMap(f => f.captures.map(c => ({f, c}))).filter(x => x.c.phases.length);
+// Compile time as a flame chart: captures in their order, below them their phases, below "rehearse" the program's
+// functions by who calls them.  A function that is called several times there, such as a layer, is one block: × 12.
+function flame() {
+  const blocks = [], total = R.seconds || 1e-9;
+  let left = 0;
+  const all = R.functions.flatMap(f => f.captures.map(c => ({f, c}))).filter(x => x.c.seconds > 0);
   all.sort((a, b) => a.c.phases[0].start - b.c.phases[0].start);
-  const end = Math.max(1e-9, ...all.flatMap(x => x.c.phases.map(p => p.start + p.seconds)));
-  const lanes = all.map(({f, c}) => `<div class=lane><span title="${esc(c.id)}"><a href="${link(f.id)}">${esc(f.name)}</a> ${esc(c.id.split("#").pop())}</span><div class=bar>${c.phases.map(p =>
-    `<i class="p-${PHASES.includes(p.name) ? p.name : "other"}" style="left:${100 * p.start / end}%;width:${100 * p.seconds / end}%" title="${esc(p.name)}: ${ms(p.seconds)}"></i>`).join("")}</div></div>`).join("");
+  for (const {f, c} of all) {
+    blocks.push({row: 0, from: left, width: c.seconds, kind: "capture", text: f.name, title: `${f.name}, capture ${c.id.split("#").pop()}: ${ms(c.seconds)}`});
+    let at = left;
+    for (const p of c.phases) {
+      blocks.push({row: 1, from: at, width: p.seconds, kind: PHASES.includes(p.name) ? p.name : "other", text: p.name, title: `${p.name}: ${ms(p.seconds)}`});
+      if (p.name === "rehearse" && p === c.phases.find(one => one.name === "rehearse")) {
+        const ends = [at];  // where the next block of each depth begins
+        for (const s of c.spans) {
+          const from = ends[s.depth];
+          ends[s.depth] = from + s.total; ends[s.depth + 1] = from;
+          blocks.push({row: 2 + s.depth, from, width: s.total, kind: s.library ? "library" : "user", text: s.name + (s.calls > 1 ? ` × ${s.calls}` : ""),
+            title: `${s.name} (${s.place}): ${many(s.calls, "call")}, ${ms(s.total)}, ${ms(s.own)} of it its own`});
+        }
+      }
+      at += p.seconds;
+    }
+    left += c.seconds;
+  }
+  return {blocks, total};
+}
+function drawFlame(from = 0, to = flame().total) {
+  const {blocks} = flame(), span = to - from, part = x => 100 * (x - from) / span;
+  const seen = blocks.filter(b => b.from + b.width > from && b.from < to && b.width / span > 0.002);
+  const box = document.getElementById("flame");
+  box.style.height = `${1.45 * (1 + Math.max(0, ...seen.map(b => b.row)))}rem`;
+  box.innerHTML = seen.map(b => { const l = Math.max(0, part(b.from)), r = Math.min(100, part(b.from + b.width));
+    return `<button type=button class="p-${b.kind}" style="left:${l}%;width:${r - l}%;top:${1.45 * b.row}rem" title="${esc(b.title)}" data-from="${b.from}" data-to="${b.from + b.width}">${r - l > 3 ? esc(b.text) : ""}</button>`; }).join("");
+  box.querySelectorAll("button").forEach(b => b.onclick = () => drawFlame(+b.dataset.from, +b.dataset.to));
+}
+
+function timeline() {
   const legend = Object.entries(R.phases).map(([n, s]) => `<span><i class="p-${PHASES.includes(n) ? n : "other"}"></i>${esc(n)} ${ms(s)}</span>`).join("");
-  return `<div class=legend>${legend}</div>${lanes || "<p class=dim>Nothing was captured.</p>"}<p><button id=trace type=button>Download as Chrome trace</button></p>
+  return `<div class=legend>${legend}<span><i class=p-user></i>your functions</span><span><i class=p-library></i>functions of libraries</span></div>
+    ${R.seconds ? "<p class=dim>A block is as wide as the time it took; click it to look closer. × 12: twelve calls from the same place, shown as one.</p><div id=flame></div>" : "<p class=dim>Nothing was captured.</p>"}
+    <p><button id=all type=button>All of it</button> <button id=trace type=button>Download as Chrome trace</button></p>
     ${R.times.length ? `<h2>Rehearsing time by function</h2>${timeRows(R.times.slice(0, 40))}` : ""}`;
 }
 
@@ -102,8 +142,8 @@ function capturePart(c) {
   const phases = c.phases.map(p => `${esc(p.name)} ${ms(p.seconds)}`).join(", ");
   return `<section class=card><h3>${esc(c.id.split("#").pop())}: <span class="${c.status === "broken" ? "bad-text" : "ok"}">${esc(c.status)}</span></h3>
     <p>${many(c.operations, "operation")}, ${many(c.guards, "guard")}, ${c.hits < 0 ? "dropped" : many(c.hits, "call") + " served"} · <span class=dim>${phases}${c.backend ? `, backend ${esc(c.backend)}` : ""}${c.loaded ? ", loaded from disk" : ""}${c.not_kept ? `, not kept on disk: ${esc(c.not_kept)}` : ""}</span></p>
-    ${c.after ? `<p>Resumes after <a href="#/breaks">${esc(c.after)}</a></p>` : ""}
-    ${c.reason ? `<p class=bad-text>Ended by <a href="#/breaks">${esc(c.reason)}</a></p>` : ""}${c.recompile ? `<p class=warn-text>Recompiled because of <a href="#/recompiles">${esc(c.recompile)}</a></p>` : ""}
+    ${c.after ? `<p>Resumes after ${ofBreak(c.after)}</p>` : ""}
+    ${c.reason ? `<p class=bad-text>Ended by ${ofBreak(c.reason)}</p>` : ""}${c.recompile ? `<p class=warn-text>Recompiled because of <a href="#/recompiles">${esc(c.recompile.split("@")[0])}</a></p>` : ""}
     ${c.resume ? `<details><summary>What it resumes with</summary><pre>${comments(c.resume)}</pre></details>` : ""}
     ${c.graph ? `<details open><summary>Graph</summary><pre>${comments(c.graph)}</pre></details>` : ""}
     ${c.inputs.length ? `<details><summary>${many(c.inputs.length, "input")}</summary><pre>${c.inputs.map(esc).join("\n")}</pre></details>` : ""}
@@ -113,15 +153,15 @@ function capturePart(c) {
 
 const empty = text => `<p class=ok>${text}</p>`;
 const VIEWS = {
-  "": () => `<h1>${esc(R.name)}</h1><div class=tiles>${[["graphs", R.graphs], ["operations", R.operations], ["breaks", R.breaks.length], ["recompiles", R.recompiles.reduce((n, r) => n + r.times, 0)], ["guards", R.guards],
-    ["calls served", R.calls], ["captures", R.captures], ["compiling", ms(R.seconds)]].map(([name, n]) => `<div class=tile><b>${n}</b><span>${name}</span></div>`).join("")}</div>
+  "": () => `<h1>${esc(R.name)}</h1><div class=tiles>${[["breaks", R.breaks.length, R.breaks.length ? "bad-text" : "ok"], ["recompiles", R.recompiles.reduce((n, r) => n + r.times, 0), R.recompiles.some(r => !r.settled) ? "warn-text" : "ok"],
+    ["graphs", R.graphs], ["operations", R.operations], ["guards", R.guards], ["calls served", R.calls], ["captures", R.captures], ["compiling", ms(R.seconds)]].map(([name, n, style = ""]) => `<div class=tile><b class="${style}">${n}</b><span>${name}</span></div>`).join("")}</div>
     <h2>Breaks</h2>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}<h2>Recompiles</h2>${R.recompiles.map(recompileCard).join("") || empty("Nothing was recompiled.")}
     ${R.refusals.length ? `<h2>No longer compiled</h2>${R.refusals.map(refusalCard).join("")}` : ""}<h2>Functions</h2>${functionRows(R.functions)}`,
   breaks: () => `<h1>Breaks</h1>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}`,
   recompiles: () => `<h1>Recompiles</h1>${R.recompiles.map(recompileCard).join("") || empty("Nothing was recompiled.")}`,
   constants: () => `<h1>Specialized on</h1>${constantRows(R.specialisations)}`,
   functions: () => `<h1>Functions</h1>${functionRows(R.functions)}`,
-  timeline: () => `<h1>Timeline</h1>${timeline()}`,
+  timeline: () => `<h1>Compile time</h1>${timeline()}`,
   function: id => { const f = byId[id]; return f ? `<h1>${esc(f.name)}</h1><p class=dim>${esc(f.source.path)}:${f.source.line}</p>${f.captures.map(capturePart).join("")}` : "<p>No such function.</p>"; },
 };
 
@@ -146,6 +186,7 @@ function show() {
   document.querySelectorAll("nav a").forEach(a => a.classList.toggle("here", a.getAttribute("href") === "#/" + view));
   const button = document.getElementById("trace");
   if (button) button.onclick = () => { const a = document.createElement("a"); a.href = URL.createObjectURL(new Blob([chromeTrace()], {type: "application/json"})); a.download = "framelift.trace.json"; a.click(); };
+  if (document.getElementById("flame")) { drawFlame(); document.getElementById("all").onclick = () => drawFlame(); }
   // A tree may have thousands of rows: it is made when it is opened.
   document.querySelectorAll("details.guards").forEach(d => d.addEventListener("toggle", () => {
     if (d.open && !d.querySelector(".tree")) d.insertAdjacentHTML("beforeend", guardTree(R.functions.flatMap(f => f.captures).find(c => c.id === d.dataset.capture)));

@@ -1,0 +1,148 @@
+"""What pages and notebooks show: the same cards, words instead of guard kinds, compile time by who calls whom."""
+
+from __future__ import annotations
+
+import html.parser
+import re
+import time
+
+import pytest
+import torch
+
+import framelift
+from framelift.graph.metadata import fakes
+from framelift.report.model import Report
+
+X = torch.ones(3, 4)
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x + self.inner(x).relu()
+
+
+class Stacked(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(Block() for _ in range(5))
+
+    def forward(self, x, scale=None):
+        for block in self.blocks:
+            x = block(x)
+        if x.sum() > 1e9:
+            x = x / 2
+        return x if scale is None else x * scale
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    net = framelift.compile(Stacked(), backend="eager")
+    net(X)
+    net(X, 2)
+    net(X, "<b>".count("b"))
+    return net.report()
+
+
+class Structure(html.parser.HTMLParser):
+    """Elements that are open, those that were met, and the text in them."""
+
+    VOID = ("meta", "input", "br")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.met: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes) -> None:
+        self.met.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data) -> None:
+        if self.open and self.open[-1] != "style":
+            self.text += data
+
+
+def test_a_notebook_shows_the_cards_of_the_page(report) -> None:
+    shown = report._repr_html_()
+    found = Structure(shown)
+    assert not found.open and "script" not in found.met and found.met.count("style") == 1
+    assert found.text.index("breaks") < found.text.index("recompiles") < found.text.index("graphs")
+    assert "<mark>x.sum() &gt; 1e9</mark>" in shown
+    for one in (*report.breaks, *report.recompiles):
+        assert f"Fix: {one.fix}" in found.text
+    rules = re.search(r"<style>(.*)</style>", shown, re.S)[1]
+    selectors = [one for rule in re.findall(r"([^{}]+)\{[^{}]*\}", rules) for one in rule.split(",")]
+    assert selectors and all(one.strip().startswith(".framelift-report") for one in selectors)
+
+
+def test_what_compile_returns_shows_itself_in_a_notebook() -> None:
+    def one_more(x):
+        return x + 1
+
+    for made in (
+        framelift.compile(one_more, backend="eager"),
+        framelift.compile(torch.nn.Linear(4, 4), backend="eager"),
+        framelift.compile(one_more, backend="eager", verify=1),
+    ):
+        assert 'class="framelift-report"' in made._repr_html_()
+        made(X)
+        assert re.search(r"<b class=\"\">1</b><span>graphs</span>", made._repr_html_())
+
+
+def test_guards_are_shown_in_words(report) -> None:
+    assert report.recompiles and not [one for one in report.recompiles if one.what == one.kind]
+    assert not re.search(r"\b(TENSOR|EQ|TYPE|CALL)\b", Structure(report._repr_html_()).text)
+
+
+def test_equal_calls_are_one_span(report) -> None:
+    """Below the function that calls them; what torch only passes on is left out."""
+    spans = report.functions[0].captures[0].spans
+    names = {one.name: one for one in spans}
+    assert spans[0].name == "Stacked.forward" and spans[0].depth == 0
+    assert names["Block.forward"].calls == 5 and names["Block.forward"].depth == 1
+    assert not [one for one in spans if "_call_impl" in one.name and one.own < 0.5 * one.total]
+    for above, below in zip(spans, spans[1:]):
+        assert below.depth <= above.depth + 1 and below.total <= spans[0].total * 1.001
+
+
+def test_imports_of_torch_are_nobodys_time(monkeypatch) -> None:
+    """The first fake mode of a process imports for seconds: a row of its own, not the layer's that needed it first."""
+
+    def imports() -> None:
+        time.sleep(0.3)
+
+    monkeypatch.setattr(fakes, "first_imports_of_torch", imports)
+    fakes._imported.cache_clear()
+    compiled = framelift.compile(torch.nn.Dropout(0.25), backend="eager")
+    compiled(torch.ones(7, 3, 5, 11))
+    rows = {one.name.rpartition(".")[2]: one for one in compiled.report().times}
+    assert rows.pop("imports").own >= 0.3 and sum(one.own for one in rows.values()) < 0.3
+
+
+def test_recursion_is_counted_once() -> None:
+    def down(x, n):
+        return down(x, n - 1) + 1 if n else x
+
+    compiled = framelift.compile(lambda x: down(x, 60), backend="eager")
+    compiled(X)
+    report = compiled.report()
+    (row,) = (one for one in report.times if one.name.endswith("down"))
+    assert row.calls == 61 and row.total <= report.phases["rehearse"]
+
+
+def test_none_and_a_tensor_are_expected() -> None:
+    compiled = framelift.compile(lambda x, mask: x if mask is None else x * mask, backend="eager")
+    compiled(X, None)
+    compiled(X, X)
+    (found,) = compiled.report().recompiles
+    assert "0x" not in str(found.changes) and found.fix == "Expected: one graph for mask=None and one for other values."
