@@ -35,6 +35,7 @@ _EXAMPLES = {
     "serve.py": ["--backend", "eager"],
     "export_model.py": [],
     "two_ranks.py": ["--backend", "eager"],
+    "fine_tune_timm.py": ["--backend", "eager", "--steps", "8"],
 }
 
 

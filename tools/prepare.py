@@ -28,6 +28,9 @@ TEST = [
     "pydantic",
     "mypy==2.4.1",
     "ruff==0.17.4",
+    "nbclient",
+    "nbformat",
+    "ipykernel",
 ]
 BUILD = ["setuptools>=77", "wheel"]
 MINIMUM_TORCH = (2, 11)
