@@ -1,4 +1,4 @@
-"""Every program in examples/ runs, with the eager backend: each checks its own results.  The notebook runs in a kernel."""
+"""Every program in examples/ runs, with the eager backend: each checks its own results.  The notebook has a kernel."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import logging
+import os
 import runpy
 import subprocess
 import sys
@@ -18,10 +19,10 @@ import torch
 import framelift
 from framelift.surface import cli, repro_files
 from framelift.report import progress
-from framelift.report.repro import module_source
+from framelift.report.repro import module_source, repro_source
 from framelift.capture.around import ranges
 from framelift.capture.records import events
-from framelift.capture.records.captures import Capture
+from framelift.capture.records.captures import Capture, Input
 
 X = torch.ones(2, 3)
 
@@ -310,16 +311,72 @@ def test_a_failing_backend_leaves_a_repro_that_can_be_made_smaller(tmp_path, mon
     monkeypatch.setattr(
         sys.modules["framelift.report.repro"], "_numbers", itertools.count(1)
     )  # a process writes few of them
-    monkeypatch.setitem(framelift.backends.registrations.BACKENDS, "failing", failing)
     with pytest.raises(framelift.exc.BackendCompilerFailed) as caught:
-        compiled(backend="failing")(X, 3)
+        compiled(backend=failing)(X, 3)
     (path,) = tmp_path.glob("*.py")
     assert str(path) in caught.value.__notes__[0] and "exp is not for me" in path.read_text()
     assert cli.main(["minify", str(path), "-o", str(tmp_path / "small.py")]) == 0
     assert "5 operations became 1" in capsys.readouterr().out
     space = runpy.run_path(str(tmp_path / "small.py"), run_name="small")
     with pytest.raises(framelift.exc.BackendCompilerFailed):
-        repro_files.run(space["Repro"](), space["make_inputs"](), "failing")
+        repro_files.run(space["Repro"](), space["make_inputs"](), space["BACKEND"])
+
+
+SCRIPT = """
+import torch, framelift
+LIMIT = 3
+print("the script works")
+
+def check(names):
+    if len(names) < LIMIT:
+        raise RuntimeError("too small for me")
+    if "exp" in names:
+        raise ValueError("exp is not for me, one of " + str(len(names)))
+
+def picky(graph_module, _examples):
+    check([str(node.target) for node in graph_module.graph.nodes if node.op.startswith("call_")])
+    return graph_module.forward
+
+if __name__ == "__main__":
+    framelift.compile(lambda x: (x.sin() + 1).exp().tanh().cos() * 2, backend=picky)(torch.ones(3))
+"""
+
+
+def test_a_smaller_file_keeps_its_failure_and_the_scripts_backend(tmp_path, capsys, monkeypatch) -> None:
+    """Below three operations the backend raises another error: what is left has the first one."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "script.py").write_text(SCRIPT)
+    environment = os.environ | {"FRAMELIFT_REPRO_DIR": str(tmp_path / "repros")}
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "ValueError: exp is not for me, one of 6" in done.stderr and done.stdout == "the script works\n"
+    (path,) = (tmp_path / "repros").glob("*.py")
+    small = tmp_path / "small.py"
+    assert cli.main(["minify", str(path), "-o", str(small)]) == 0
+    said = capsys.readouterr().out
+    assert "6 operations became 3" in said and "it still fails with ValueError: exp is not for me" in said
+    assert "the script works" not in said
+    with pytest.raises(framelift.exc.BackendCompilerFailed, match="exp is not for me, one of 3"):
+        runpy.run_path(str(small), run_name="__main__")
+
+
+def test_another_failure_is_not_made_smaller(tmp_path, capsys) -> None:
+    module = torch.fx.symbolic_trace(lambda x: (x.exp().sin(),))
+    inputs = [Input.of(torch.ones(2), "x")]
+    for backend, failure, said in (
+        ("BACKEND = 'no such backend'\n", None, "no backend is called 'no such backend'"),
+        ("BACKEND = None\n", None, "define BACKEND"),
+        (
+            "def BACKEND(graph, _):\n    raise KeyError(3)\n",
+            ("ValueError", "other"),
+            "it fails otherwise than it did: KeyError",
+        ),
+    ):
+        path = tmp_path / "repro.py"
+        path.write_text(repro_source(module, inputs, backend, failure=failure))
+        assert cli.main(["minify", str(path)]) == 1 and said in capsys.readouterr().err
+    path.write_text(repro_source(module, inputs, "def BACKEND(graph, _):\n    raise KeyError(3)\n"))
+    assert cli.main(["minify", str(path)]) == 0
+    assert "def BACKEND(graph, _):" in (tmp_path / "repro_small.py").read_text()
 
 
 def test_what_does_not_fail_is_not_made_smaller(tmp_path, capsys) -> None:

@@ -302,7 +302,8 @@ class Driver:
         info.names = names_below(function, locals_[0] if locals_ else None) if root else Names()
         info.compile_id, info.code_ref = CompileContext.current_compile_id(), weakref.ref(code)
         info.resumed = resumed_from(self.breaks, code)
-        info.backend, info.sessions, info.called = self.backend.name, sessions, (function, locals_)
+        info.backend, info.compiler = self.backend.name, self.backend.compiler
+        info.sessions, info.called = sessions, (function, locals_)
         seen = known or self.seen.get(code) or self._begun(code, info, pool)
         once = functools.partial(
             taking_values if self.fullgraph and root else rehearse,

@@ -22,6 +22,7 @@ from ..capture.records.captures import Input
 from ..capture.records.events import listen
 from ..exc import BackendCompilerFailed
 from .gather import entries_of, native_of, versions
+from .repro_backend import backend_lines
 
 if TYPE_CHECKING:
     from ..capture.records.captures import Capture
@@ -39,7 +40,8 @@ import sys
 
 import torch
 {imports}
-BACKEND = {backend!r}
+# ---- backend ----
+{backend}{failure}# ---- graph ----
 
 
 '''
@@ -85,12 +87,11 @@ def save_repro(compiled: Any, path: Any, *, number: int = 0) -> Path:
         raise ValueError("nothing was captured with a graph: call the compiled function first")
     info = graphs[number]
     target = Path(path)
-    backend = info.backend or "inductor"
     target.write_text(
         repro_source(
             info.graph_module,
             info.inputs,
-            backend,
+            backend_lines(info.backend or "inductor", info.compiler),
             name=f" from {info.name} ({info.file}:{info.line})",
             file=target.name,
         ),
@@ -106,9 +107,12 @@ def repro_source(
     *,
     name: str = "",
     why: str = "",
+    failure: tuple[str, str] | None = None,
     file: str = "repro.py",
 ) -> str:
-    """The text of such a file."""
+    """The text of such a file.  `backend` are the lines that define BACKEND; `failure` is the type and the text of the
+    exception that it raised.
+    """
     body, imports = module_source(module, "Repro")
     rows = [
         f"        like({one.size}, {one.stride}, {one.dtype}, {one.device!r}, {one.requires_grad}),   # {one.origin}"
@@ -123,6 +127,7 @@ def repro_source(
         why=f"{why}\n" if why else "",
         file=file,
         backend=backend,
+        failure=f"FAILURE = {failure!r}\n" if failure is not None else "",
         imports="\n".join(imports) + "\n" if imports else "",
     )
     return head + body + _TAIL.format(inputs="\n".join(rows))
@@ -191,9 +196,10 @@ def _on_failure(capture: Capture, phase: str, error: BaseException) -> None:
         repro_source(
             capture.graph_module,
             capture.inputs,
-            error.backend,
-            name=f" from {capture.name}",
+            backend_lines(error.backend, capture.compiler),
+            name=f" from {capture.shown_name}",
             why=f"{type(cause).__name__}: {str(cause)[:300]}".replace('"""', "'''").replace("\\", "/"),
+            failure=(type(cause).__qualname__, str(cause)),
             file=path.name,
         ),
         encoding="utf-8",

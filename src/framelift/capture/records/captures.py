@@ -234,6 +234,7 @@ class Capture:
     spent: tuple[Spent, ...] = ()  # rehearsing time by the program's functions
     resumed: Resumed | None = None  # for a capture that resumes after a break
     backend: str = ""  # its name
+    compiler: Any = None  # the backend itself
     sessions: list[Any] = field(default_factory=list)  # its rehearsals, while it is being made: for who looks on
     called: tuple[types.FunctionType, tuple[Any, ...]] | None = None  # with which values, while it is being made
     examples: Any = ()  # the real inputs while the backend runs, for a repro should it fail
