@@ -27,13 +27,35 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE, PAGES, SITE_TOOLS = ROOT / "docs", ROOT / "build" / "docs", ROOT / "build" / "docs_env"
 
 
+#: what one wants to do -> the public names for it
+TASKS = {
+    "Compile": "compile OptimizedModule wait reset is_supported aot_autograd",
+    "Look at what was captured": "explain dry_run stats counters set_logs comptime save_repro Recompile",
+    "Say what changes": "mark_dynamic maybe_mark_dynamic mark_static mark_static_address mark_unbacked shapes "
+    "ModelInput",
+    "Steer what is captured": "disable allow_in_graph disallow_in_graph forbid_in_graph substitute_in_graph "
+    "nonstrict_trace assume_constant_result graph_break error_on_graph_break skip skip_frame step_unsupported "
+    "dont_skip_tracing "
+    "is_dynamo_disable_recursive set_stance run config",
+    "Choose a backend": "list_backends lookup_backend register_backend get_default_backend set_default_backend",
+    "Migrate from torch.compile": "install installed is_installed uninstall",
+    "Save, load and export": "export save_package load_package show_package load_compiled_function AOTCompiledFunction",
+    "Build on it": "fullgraph_capture GraphCapture on_compile_start on_compile_end register_entry_hook",
+    "Errors and tests": "exc testing",
+}
+
+
 def api_page() -> str:
-    """Every public name with its signature and docstring."""
+    """Every public name with its signature and docstring, by what it is for."""
     import framelift
 
-    rows = ["# Functions and classes", "Everything here is a name of `framelift`.", ""]
-    for name in sorted(framelift.__all__, key=str.lower):
-        rows += _entry(f"framelift.{name}", getattr(framelift, name))
+    rows = ["# Functions and classes", "", "Everything here is a name of `framelift`, by what one wants to do.", ""]
+    known = {name for names in TASKS.values() for name in names.split()}
+    rest = {"More": " ".join(sorted(set(framelift.__all__) - known))}
+    for task, names in (TASKS | rest).items():
+        rows += [f"## {task}", ""] if names else []
+        for name in names.split():
+            rows += _entry(f"framelift.{name}", getattr(framelift, name))
     for name in framelift.testing.__all__:
         rows += _entry(f"framelift.testing.{name}", getattr(framelift.testing, name))
     return "\n".join(rows) + "\n"
@@ -42,7 +64,7 @@ def api_page() -> str:
 def _entry(name: str, value: Any) -> list[str]:
     if isinstance(value, types.ModuleType) or not (callable(value) or inspect.isclass(value)):
         return [
-            f"## `{name}`",
+            f"### `{name}`",
             "",
             *_text(
                 (value.__doc__ or "").split("\n\n")[0]
@@ -51,12 +73,31 @@ def _entry(name: str, value: Any) -> list[str]:
             ),
             "",
         ]
-    return [f"## `{name}`", "", f"```py\n{name}{_signature(value)}\n```", "", *_text(inspect.getdoc(value) or ""), ""]
+    return [
+        f"### `{name}`",
+        "",
+        f"```py\n{name}{_signature(value, 88 - len(name))}\n```",
+        "",
+        *_text(inspect.getdoc(value) or ""),
+        "",
+    ]
 
 
-def _signature(value: Any) -> str:
+def _signature(value: Any, width: int) -> str:
+    """On one line where it fits, else a line for each parameter."""
     with contextlib.suppress(ValueError, TypeError):
-        return str(inspect.signature(value)).replace("'", "")
+        found = inspect.signature(value)
+        text = str(found).replace("'", "")
+        if len(text) <= width:
+            return text
+        rows, bare = [], False
+        for one in found.parameters.values():
+            if one.kind is one.KEYWORD_ONLY and not bare and "*" not in "".join(rows):
+                rows.append("*")
+            bare = bare or one.kind is one.KEYWORD_ONLY
+            rows.append(str(one).replace("'", ""))
+        end = text.rpartition(")")[2]
+        return "(\n" + "".join(f"    {row},\n" for row in rows) + f"){end}"
     return "(...)"
 
 

@@ -25,9 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "reasons")]
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 #: what a page's programs find defined
-GIVEN = {
-    "README.md": {"model": lambda x: x.sin() + 1, "my_backend": lambda graph_module, examples: graph_module.forward}
-}
+GIVEN: dict[str, dict[str, object]] = {}
 
 
 def blocks(path: Path) -> list[tuple[int, str]]:
@@ -53,6 +51,21 @@ def test_programs_run(path: Path, tmp_path, monkeypatch, capsys) -> None:
             program.replace('backend="inductor"', 'backend="eager"') if path.name == "README.md" else program
         )
         exec(compile(name.read_text(), str(name), "exec"), module.__dict__)
+
+
+def test_the_comments_of_the_first_example_are_true(tmp_path) -> None:
+    """README: what its comments say of recompiles and counts."""
+    ((_, program),) = blocks(ROOT / "README.md")
+    path = tmp_path / "first.py"
+    path.write_text(program.replace('backend="inductor"', 'backend="eager"'))
+    framelift.reset()
+    step = runpy.run_path(str(path))["step"]
+    (found,) = step.recompiles()
+    assert found.sentence.startswith("scale is now 5, was 3 (") and "# scale is now 5, was 3: a recompile" in program
+    assert found.done == "scale is symbolic from now on" and "in which it is symbolic" in program
+    shown = re.search(r"print\(step\) +# (.*)", program)[1]
+    assert shown.split(", ")[1:] == ["3 calls served", "no breaks", "1 recompile"]
+    assert not [part for part in shown.split(", ") if part not in str(step)]
 
 
 def load(name: str) -> types.ModuleType:
@@ -83,6 +96,8 @@ def test_examples_of_reasons(path: Path, tmp_path: Path) -> None:
 def test_reference_pages() -> None:
     docs = load("docs")
     pages = {name: make() for name, make in docs.GENERATED.items()}
-    assert all(f"## `framelift.{name}`" in pages["api.md"] for name in framelift.__all__)
+    assert all(f"### `framelift.{name}`" in pages["api.md"] for name in framelift.__all__)
+    assert "## More" not in pages["api.md"], "tools/docs.py: TASKS says what each public name is for"
+    assert max(map(len, re.findall(r"^```py\n(.*?)$", pages["api.md"], re.M))) < 100
     assert "## python -m framelift report" in pages["command_line.md"] and "recompile_limit" in pages["options.md"]
     assert "| `fix` | `str` |" in pages["report.md"]

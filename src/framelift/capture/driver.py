@@ -404,7 +404,7 @@ class Driver:
             if stop.error is not None:
                 raise stop.error
             if stop.operator or fatal:
-                raise error_of(stop, info.shown_name, info.stop) from None
+                raise error_of(stop, info.shown_name, info.stop, names=info.names) from None
         else:
             info.reason, info.reason_id = f"{type(stop).__name__} leaves the frame", "raises"
 

@@ -197,8 +197,10 @@ def forget() -> None:
 
 
 def shown_stack(places: tuple[Place, ...], indent: str = "  ") -> str:
-    """A stack as a traceback shows it, outermost first, the last place with its caret."""
+    """A stack as a traceback shows it, outermost first, the last place with its caret.  Of functions of libraries
+    the innermost is shown."""
     rows = []
+    places = tuple([place for place in places[:-1] if not is_library(place.file)]) + places[-1:]
     for number, place in enumerate(places):
         text = caret(place) if number == len(places) - 1 else linecache.getline(place.file, place.line).strip()
         rows.append(f'{indent}File "{cell_name(place.file) or place.file}", line {place.line}, in {place.function}')

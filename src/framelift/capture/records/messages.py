@@ -12,6 +12,7 @@ from ...vocabulary.break_kinds import export_case, kind_of
 from ...vocabulary.places import caret, expression, places_of, shown_stack, summary, users
 from ...vocabulary.reasons import Interrupt, explained_by
 from .captures import Break
+from .user_names import Names
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -39,15 +40,19 @@ def break_of(stop: Interrupt, session: Session) -> Break:
     return Break(stop.reason.id, stop.sentence, stop.reason.hint, places_of(stop.places), links, stop.detail)
 
 
-def error_of(stop: Interrupt, name: str, found: Break, asked: str = "fullgraph=True, but ") -> Unsupported:
+def error_of(
+    stop: Interrupt, name: str, found: Break, asked: str = "fullgraph=True, but ", names: Names | None = None
+) -> Unsupported:
     """The exception for a break that is an error: by what was `asked`, or in the body of a control-flow operator."""
     if stop.operator:
-        error: Unsupported = UncapturedHigherOrderOpError(uncaptured_message(stop.operator, name, found), found.reason)
+        error: Unsupported = UncapturedHigherOrderOpError(
+            uncaptured_message(stop.operator, name, found, names), found.reason
+        )
     else:
         kind = _CLASSES.get(found.reason, Unsupported)
         if kind is UserError:
             _join_user_errors()
-        error = kind(full_graph_message(name, found, asked), found.reason)
+        error = kind(full_graph_message(name, found, asked, names), found.reason)
     error.real_stack = summary(found.places)
     return error
 
@@ -61,10 +66,10 @@ def _join_user_errors() -> None:
         UserError.__bases__ = (*UserError.__bases__, theirs)
 
 
-def full_graph_message(name: str, stop: Break, asked: str) -> str:
+def full_graph_message(name: str, stop: Break, asked: str, names: Names | None = None) -> str:
     """What `framelift.exc.Unsupported` says."""
     rows = [f"{asked}there is a graph break in {name}: {stop.sentence}", shown_stack(stop.places)]
-    rows += provenance_rows(stop)
+    rows += provenance_rows(stop, names)
     rows += [f"  fix: {fix_of(stop)}", f"  kind: {kind_of(stop.reason)}"]
     rows += [f"  reason: {stop.reason}, explained by {explained_by(stop.reason)}"]
     case = export_case(stop.reason)
@@ -72,7 +77,7 @@ def full_graph_message(name: str, stop: Break, asked: str) -> str:
     return "\n".join(row for row in rows if row)
 
 
-def uncaptured_message(operator: str, name: str, stop: Break) -> str:
+def uncaptured_message(operator: str, name: str, stop: Break, names: Names | None = None) -> str:
     """What `framelift.exc.UncapturedHigherOrderOpError` says."""
     rows = [
         (
@@ -81,7 +86,7 @@ def uncaptured_message(operator: str, name: str, stop: Break) -> str:
         ),
         f"  {stop.sentence}",
         shown_stack(stop.places),
-        *provenance_rows(stop),
+        *provenance_rows(stop, names),
         f"  fix: {fix_of(stop)}",
     ]
     return "\n".join(row for row in rows if row)
@@ -93,11 +98,14 @@ def fix_of(stop: Break) -> str:
     return break_fix(stop.reason, expression(place) if place is not None else "", stop.detail)
 
 
-def provenance_rows(stop: Break) -> list[str]:
+def provenance_rows(stop: Break, names: Names | None = None) -> list[str]:
     """Where the value came from, one row per operation, the nearest first."""
+    said = names.text if names is not None else lambda text, root: text
     rows = ["  the value comes from:"] if stop.provenance else []
     for link in stop.provenance:
-        rows.append(f"    {link.text}" + (f" at {link.place}" if link.place else ""))
+        rows.append(
+            f"    {link.text if link.place else said(link.text, True)}" + (f" at {link.place}" if link.place else "")
+        )
         if link.place is not None:
             rows += [f"      {line}" for line in caret(link.place).splitlines()]
     return rows

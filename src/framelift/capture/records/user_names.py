@@ -77,7 +77,7 @@ class Names:
 
     def sentence(self, miss: Miss, root: bool) -> str:
         """Why an entry did not serve a call; a parameter is read where the user first uses it."""
-        text, place = self.text(miss.sentence, root), self.place(miss.origin, miss.place, root)
+        text, place = self.text(_GLOBALS.sub(r"\1", miss.sentence), root), self.place(miss.origin, miss.place, root)
         return text if place is miss.place else _READ_AT.sub(f" (read at {place})", text)
 
     def function(self, name: str, file: str, line: int) -> str:
