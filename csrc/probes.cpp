@@ -13,8 +13,8 @@
 namespace framelift {
 
 static PyObject *mark_address, *mark_class, *mark_star, *name_check_with, *name_contains, *name_contains_tensor,
-    *name_dunder_contains, *name_import_from, *name_import_name, *name_is_new, *name_match_class, *name_match_kind,
-    *name_same_object, *name_shows_address, *name_spread, *name_text_is_read;
+    *name_dunder_contains, *name_formatted, *name_import_from, *name_import_name, *name_is_new, *name_match_class,
+    *name_match_kind, *name_same_object, *name_shows_address, *name_spread, *name_text_is_read;
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
 
 void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths) {
@@ -185,6 +185,16 @@ static PyObject* contains(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return found < 0 ? nullptr : PyBool_FromLong(found);
 }
 
+// What `%` is given beside a text: C code takes a width (`%*d`) only from a plain int.
+static PyObject* formatted(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  PROBE(2)
+  bool is_text = PyUnicode_Check(a[0]) || PyBytes_Check(a[0]) || PyByteArray_Check(a[0]);
+  if (r && is_text && PyTuple_Check(a[1]))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a[1]); i++)
+      if (is_number_type(Py_TYPE(PyTuple_GET_ITEM(a[1], i)))) return ask_session(r, name_formatted, a + 1, 1);
+  return Py_NewRef(a[1]);
+}
+
 static PyObject* iterate(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
   if (r && note_order(r, a[0]) < 0) return nullptr;
@@ -211,12 +221,24 @@ static PyObject* load_super_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return r ? read_attribute(r, object.get(), a[3]) : PyObject_GetAttr(object.get(), a[3]);
 }
 
+// The error of f(*args) where that cannot be iterated.  Other callables would be asked for their names.
+static PyObject* not_iterable(PyObject* callable, PyObject* args) {
+#if PY_VERSION_HEX < 0x030D0000
+  if (PyFunction_Check(callable) || PyCFunction_Check(callable)) {
+    Ref name = Ref::steal(_PyObject_FunctionStr(callable));
+    if (!name) return nullptr;
+    return PyErr_Format(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s", name.get(),
+                        Py_TYPE(args)->tp_name);
+  }
+#endif
+  return PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s", Py_TYPE(args)->tp_name);
+}
+
 // f(*args, **kwargs): the arguments come as two keyword values with marker names.
 static PyObject* call_spread(Rehearsal* r, PyObject* callable, PyObject* const* values, Py_ssize_t count) {
   PyObject* args = values[0];
   bool exact = PyTuple_CheckExact(args);
-  if (!exact && !Py_TYPE(args)->tp_iter && !PySequence_Check(args))
-    return PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s", Py_TYPE(args)->tp_name);
+  if (!exact && !Py_TYPE(args)->tp_iter && !PySequence_Check(args)) return not_iterable(callable, args);
   Ref tuple = exact ? Ref::new_ref(args) : Ref::steal(PySequence_Tuple(args)), copy;
   if (!tuple) return nullptr;
   PyObject* kwargs = count > 1 ? values[1] : nullptr;
@@ -282,6 +304,7 @@ static MethodTable probes({
     method<noted<spread>>("spread"),
     method<noted<same_object>>("same_object"),
     method<noted<contains>>("contains"),
+    method<noted<formatted>>("formatted"),
     method<noted<iterate>>("iterate"),
 });
 
@@ -303,6 +326,7 @@ bool init_probes(PyObject* module) {
                                    {&name_contains, "contains"},
                                    {&name_contains_tensor, "contains_tensor"},
                                    {&name_dunder_contains, "__contains__"},
+                                   {&name_formatted, "formatted"},
                                    {&name_import_from, "import_from"},
                                    {&name_import_name, "import_name"},
                                    {&name_is_new, "is_new"},

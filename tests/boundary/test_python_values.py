@@ -6,8 +6,11 @@ Dates, matches, counters, slices, instances over built-in values; dispatch by cl
 from __future__ import annotations
 
 import datetime
+import decimal
+import fractions
 import functools
 import importlib
+import io
 import itertools
 import re
 import sys
@@ -245,3 +248,36 @@ def test_a_c_module_that_was_loaded_again() -> None:
         return x + again.bisect_left([1, 2, 3], 4, key=lambda v: v * 2) + again.bisect_right([1, 2, 2], 2)
 
     assert framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(1)).item() == f(torch.ones(1)).item() == 5
+
+
+def test_a_fraction_that_changes_beside_a_decimal() -> None:
+    def program(x, part):
+        found = [part == decimal.Decimal(1), part < decimal.Decimal(3), decimal.Decimal(part.numerator) + 1]
+        try:
+            found.append(part + decimal.Decimal(1))
+        except TypeError as error:
+            found.append(str(error))
+        return x + 1, found
+
+    compiled = framelift.compile(program, backend="eager", fullgraph=True, recompile_limit=20)
+    for n in (3, 4, 5, 7):
+        assert (
+            compiled(torch.ones(2), fractions.Fraction(n, 3))[1] == program(torch.ones(2), fractions.Fraction(n, 3))[1]
+        )
+
+
+def test_errors_name_the_class_of_an_object_that_is_not_known() -> None:
+    stream = io.BytesIO(b"a")
+
+    def program(x):
+        found = []
+        for ask in (lambda: b"".join([b"q", stream]), lambda: "a".join([stream]), lambda: "abc".split(stream)):
+            try:
+                found.append(ask())
+            except TypeError as error:
+                found.append(str(error))
+        return x + 1, found
+
+    compiled = framelift.compile(program, backend="eager")
+    for _ in range(2):
+        assert compiled(torch.ones(2))[1] == program(torch.ones(2))[1]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch import nn
 
 import framelift
+from framelift import config
+from framelift.substitutes.numpy import floating_errors
 
 THREADS, CALLS = 4, 25
 
@@ -165,6 +169,25 @@ def test_another_thread_changes_what_was_read(times: int, captures: int) -> None
         assert len(compiled.entries) == captures
     finally:
         changes.put(False)
+        end.set()
+        other.join()
+
+
+def test_a_guard_that_never_holds_is_a_defect_whoever_else_runs(monkeypatch) -> None:
+    def only_while_captured(_numpy: Any) -> bool:
+        return sys._getframe(1).f_code is floating_errors.note_errors.__code__
+
+    monkeypatch.setattr(floating_errors, "_warns_at_most", only_while_captured)
+    end = threading.Event()
+    other = threading.Thread(target=end.wait)
+    other.start()
+    compiled = framelift.compile(lambda x: numpy.sin(x.numpy()), backend="eager")
+    try:
+        with config.patch(strict=True), pytest.raises(framelift.exc.InternalError, match="do not hold for the very"):
+            compiled(torch.ones(2))
+        with config.patch(strict=False), pytest.warns(UserWarning, match="do not hold for the very call"):
+            assert compiled(torch.zeros(3)).tolist() == [0, 0, 0]
+    finally:
         end.set()
         other.join()
 

@@ -25,7 +25,6 @@ class Stage:
         self.effects: list[Effect] = []
         self.addresses: set[int] = set()
         self.pinned_addresses: set[int] = set()
-        self.registered_classes: list[type] = []
         self.arguments: list[object] = []
         self.real: dict[int, torch.Tensor] = {}  # result stand-in -> what the graph will give
         self.inputs: dict[int, Origin] = {}
@@ -52,7 +51,13 @@ class Stage:
     def is_internal_class(self, cls):
         return any(cls is known for known in self.internal_classes)
 
+    def check_leaves(self, stand_in):
+        pass
+
     def is_alone(self, stand_in):
+        return False
+
+    def is_one_object(self, nan):
         return False
 
     def stores_plainly(self, cls, names):

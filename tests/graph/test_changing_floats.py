@@ -205,3 +205,26 @@ def test_a_float_by_name_keeps_its_alpha() -> None:
         FLOATS,
         CAPTURES["add a number"],
     )
+
+
+def test_a_class_of_numbers_whose_reflected_methods_decline() -> None:
+    class Number(float):
+        def __radd__(self, other):
+            return NotImplemented
+
+        def __rmul__(self, other):
+            return 99
+
+    class Whole(int):
+        __radd__ = Number.__radd__
+        __rsub__ = Number.__rmul__
+
+    def program(x, n):
+        try:
+            return x + 1, n + Number(2.0), n * Number(2.0), n + Whole(2), n - Whole(2), n**0.5
+        except TypeError as error:
+            return x, str(error)
+
+    compiled = framelift.compile(program, backend="eager", fullgraph=True, recompile_limit=20)
+    for n in (1.5, 2.5, 3.5, 1, 2, 3):
+        assert compiled(torch.ones(2), n)[1:] == program(torch.ones(2), n)[1:]

@@ -297,3 +297,30 @@ def test_making_an_alias_runs_no_code_of_a_metaclass_once_more() -> None:
         log.clear()
         assert compiled(torch.ones(2))[1] is Kept[str]
         assert log == want * 2  # the last one is of this test
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda kept: kept,
+        lambda kept: kept[1:],
+        lambda kept: kept.add_(1).sum(),
+        lambda kept: kept[0].mul_(2) * 1,
+        lambda kept: kept * 2,
+    ],
+    ids=["leaves", "view leaves", "written", "view written", "only read"],
+)
+def test_a_tensor_that_a_cache_keeps_is_one_tensor(use) -> None:
+    found = []
+    for is_captured in (False, True):
+        cached = functools.lru_cache(lambda n: torch.ones(n))
+        program = lambda x: (x + 1, use(cached(3)))  # noqa: E731
+        compiled = framelift.compile(program, backend="eager") if is_captured else program
+        results = []
+        for _ in range(3):
+            result = compiled(torch.ones(2))[1]
+            results.append((result.tolist(), result.data_ptr() == cached(3).data_ptr(), cached(3).tolist()))
+            if result.dim():
+                result.add_(1)  # others see it where it is the one that is kept
+        found.append(results)
+    assert found[0] == found[1]

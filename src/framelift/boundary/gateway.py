@@ -286,6 +286,8 @@ def _is_kernel_class(cls: type) -> bool:
 
 def _singleton(world: World, value: Any, origin: Origin) -> Any:
     """Objects that exist once (enum members): identity is guarded, attributes are read as a handle's."""
+    if not world.note_if_watched(type(value)):  # C code finds their operators there
+        return let_in_opaque(world, value, origin)
     world.guard(origin, "IS", value)
     _core.mark_external(value)
     return world.register(value, value, const(value), mutable=False)

@@ -48,6 +48,7 @@ PROBES: dict[str, str] = {
     "make_function": "make_function(function) -> function",
     "caught": "caught(exception); a handler begins",
     "check_text": "check_text(text) -> text; what an f-string or `%` made of a value",
+    "formatted": "formatted(left, right) -> right; about to be the operand of `%`",
     "same_object": "same_object(left, right) -> whether they are one object",
     "contains": "contains(item, container) -> whether it has it",
     "iterate": "iterate(iterable) -> iterable; about to be walked",

@@ -26,7 +26,7 @@ from .. import _core, config
 from .._core import is_a
 from ..exc import BackendCompilerFailed, FrameliftError, InternalError
 from ..guards.kinds import full_name
-from ..guards.misses import Miss
+from ..guards.misses import Miss, miss_of
 from ..guards.native_program import build_program
 from ..guards.sentences import explain
 from ..overriding.modes import Moment, at_rest
@@ -171,15 +171,18 @@ class Driver:
             self.hooks.failed(why, function.__code__)
             modules = len(sys.modules)
             made = made or self._captured(function, locals_, root, miss, pool)
-            if made is not None and made[0] is not None and made[0].program.check(locals_) is not None:
+            failed: list[Miss] = []
+            while made is not None and _fails(made[0], locals_, failed):
                 # torch and backends import modules of theirs as they are needed, which register themselves
-                if len(sys.modules) > modules or _other_threads_run():
-                    made = self._captured(function, locals_, root, miss, pool)
+                if not (_may_be_others(failed) if _other_threads_run() else len(sys.modules) > modules):
+                    break
+                modules = len(sys.modules)
+                made = self._captured(function, locals_, root, miss, pool)
             if made is None:
                 return False
             entry, info = made
             kept = self._count(info)
-            if entry is None or not _holds(entry, info, locals_):
+            if entry is None or not _holds(entry, info, locals_, failed):
                 return False
             self._learned(function.__code__).entered = True
             # asked last: compilers know more of a size that is 2 at least
@@ -226,7 +229,7 @@ class Driver:
         place = background.take_out(entries, old)
         self._learned(function.__code__).blocks = True  # should it fail
         made = self._captured(function, locals_, root, old.info.miss, pool, old.info.interim.seen)
-        if made is None or made[0] is None or not _holds(*made, locals_):
+        if made is None or made[0] is None or not _holds(*made, locals_, []):
             return False
         self._learned(function.__code__).blocks = False
         entry, info = made
@@ -456,12 +459,31 @@ def _other_threads_run() -> bool:
     return len(sys._current_frames()) > 1
 
 
-def _holds(entry: Entry, info: Capture, locals_: tuple[Any, ...]) -> bool:
-    """Guards must hold for the very call they came from; where they do not, the entry is not used."""
+#: captures of one call that the same guard refuses alike, before that is nobody else's doing
+_ALIKE = 3
+
+
+def _fails(entry: Entry | None, locals_: tuple[Any, ...], failed: list[Miss]) -> bool:
+    """Whether guards fail for the very call they came from; which, and how, goes to `failed`."""
+    failure = entry.program.check(locals_) if entry is not None else None
+    if entry is not None and failure is not None:
+        failed.append(miss_of(entry.program, failure, locals_))
+    return failure is not None
+
+
+def _may_be_others(failed: list[Miss]) -> bool:
+    """Whether another capture may tell if another thread makes captures of one call fail: then each fails otherwise."""
+    return len(failed) < _ALIKE and all(miss == failed[0] for miss in failed)
+
+
+def _holds(entry: Entry, info: Capture, locals_: tuple[Any, ...], failed: list[Miss]) -> bool:
+    """Guards must hold for the very call they came from; where they do not, the entry is not used.  `failed`: of the
+    captures before this one, and of this one.
+    """
     failure = entry.program.check(locals_)
     if failure is None:
         return True
-    if _other_threads_run():
+    if _other_threads_run() and not (len(failed) == _ALIKE and all(miss == failed[0] for miss in failed)):
         topic("guards").info(
             "%s runs eagerly, another thread changes what it reads: %s",
             info.name,

@@ -28,8 +28,6 @@ def _class(walk: Walk, node: Node) -> Recipe:
     cls = node.obj
     own = dict(members_of(cls))
     _check(cls, own)
-    if any(cls is one for one in walk.scene.registered_classes):
-        raise Interrupt("result-object", f"{type_name(cls)} (a class created inside, registered at an abstract class)")
     start: dict[str, Any] = {name: own.pop(name) for name in _AT_ONCE if name in own}
     start.setdefault("__qualname__", qualname_of(cls))
     kind = walk.constant(type, "type")

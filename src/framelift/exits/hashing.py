@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ..vocabulary.reasons import Interrupt
-from .leaves import is_leaf
+from .leaves import is_leaf, is_nan
 from .recipe import Node, Walk, type_name
 from .typefacts import MISSING, lookup, read_raw
 
@@ -71,7 +71,7 @@ def check_keys(walk: Walk, keys: Iterator[Any], container: type, reason: str = "
 
 def has_fixed_order(elements: Iterable[Any]) -> bool:
     """Whether the order in which a set iterates follows from its values and history, not from addresses."""
-    return all(is_leaf(x) or type(x) in (tuple, frozenset) and has_fixed_order(x) for x in elements)
+    return all(is_leaf(x) and not is_nan(x) or type(x) in (tuple, frozenset) and has_fixed_order(x) for x in elements)
 
 
 def insertion_order(elements: tuple[Any, ...], container: type) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from ..vocabulary.reasons import Interrupt
 from ..vocabulary.shown_addresses import shown_addresses
 from .recipe import LEAVES, Node, Recipe, Walk, exact, joined, leaf, type_name
 
-__all__ = ["is_leaf", "is_plain"]
+__all__ = ["is_leaf", "is_nan", "is_plain"]
 
 _LONG = 80
 
@@ -34,7 +34,18 @@ def is_plain(walk: Walk, obj: Any) -> bool:
     kind = type(obj)
     if kind is int:
         return obj not in walk.scene.addresses
-    return _is_known_text(walk, obj) if kind is str else kind in (type(None), bool, float, complex, bytes)
+    return _is_known_text(walk, obj) if kind is str else kind in (type(None), bool, bytes) or is_number(obj)
+
+
+def is_number(obj: Any) -> bool:
+    """Whether `obj` is a float or complex number that equals itself."""
+    return type(obj) in (float, complex) and not is_nan(obj)
+
+
+def is_nan(obj: Any) -> bool:
+    """Whether `obj` is a number that is not equal to itself: containers find it by its identity."""
+    kind = type(obj)
+    return bool(obj.is_nan() if kind is decimal.Decimal else kind in (float, complex) and obj != obj)
 
 
 def _is_known_text(walk: Walk, text: str) -> bool:
@@ -59,9 +70,25 @@ def _int(walk: Walk, obj: int) -> str:
 
 
 @leaf(float)
-def _float(walk: Walk, obj: float) -> str:
-    # A NaN is equal to itself only by identity inside containers, so each NaN object stays the object it is.
-    return repr(obj) if math.isfinite(obj) else walk.constant(obj, "nan" if obj != obj else "inf")
+def _float(walk: Walk, obj: float) -> str | Node:
+    if is_nan(obj):
+        return walk.one(obj)
+    return repr(obj) if math.isfinite(obj) else walk.constant(obj, "inf")
+
+
+@leaf(complex, decimal.Decimal)
+def _number(walk: Walk, obj: complex | decimal.Decimal) -> str | Node:
+    return walk.one(obj) if is_nan(obj) else walk.constant(obj, name_of(type(obj)))
+
+
+@exact(float, complex, decimal.Decimal)
+def _nan(walk: Walk, node: Node) -> Recipe:
+    """A NaN that was made inside is another object at each call; the bits are the same."""
+    name = walk.constant(node.obj, "nan")
+    if walk.scene.is_one_object(node.obj):
+        return Recipe(make=(name,))
+    negated = ".copy_negate().copy_negate()" if type(node.obj) is decimal.Decimal else ""
+    return Recipe(make=(name, negated) if negated else ("-(-", name, ")"))
 
 
 @leaf(str)
@@ -88,17 +115,7 @@ def _torch_leaf(walk: Walk, obj: Any) -> str:
     return walk.value(obj, str(obj).removeprefix("torch."))
 
 
-@leaf(
-    complex,
-    types.CodeType,
-    decimal.Decimal,
-    datetime.date,
-    datetime.timedelta,
-    datetime.timezone,
-    re.Pattern,
-    torch.finfo,
-    torch.iinfo,
-)
+@leaf(types.CodeType, datetime.date, datetime.timedelta, datetime.timezone, re.Pattern, torch.finfo, torch.iinfo)
 def _value(walk: Walk, obj: Any) -> str:
     return walk.constant(obj, name_of(type(obj)))
 

@@ -74,17 +74,17 @@ class Recipe:
 _UNKNOWN = Recipe()
 
 #: immutable values without identity: type -> their text
-LEAVES: dict[type, Callable[[Walk, Any], str]] = {}
+LEAVES: dict[type, Callable[[Walk, Any], str | Node]] = {}
 #: rules for values of exactly this type
 EXACT: dict[type, Callable[[Walk, Node], Recipe]] = {}
 #: rules for values whose class derives from this type
 BASE: dict[type, Callable[[Walk, Node], Recipe]] = {}
 
 
-def leaf(*types: type) -> Callable[[Callable[[Walk, Any], str]], Callable[[Walk, Any], str]]:
+def leaf(*types: type) -> Callable[[Callable[[Walk, Any], str | Node]], Callable[[Walk, Any], str | Node]]:
     """Register the text of immutable leaves of exactly these types."""
 
-    def register(rule: Callable[[Walk, Any], str]) -> Callable[[Walk, Any], str]:
+    def register(rule: Callable[[Walk, Any], str | Node]) -> Callable[[Walk, Any], str | Node]:
         LEAVES.update(dict.fromkeys(types, rule))
         return rule
 
@@ -160,8 +160,10 @@ class Walk:
     def part(self, obj: Any) -> str | Node:
         """The text of a leaf, constant, external or output, or the node of an internal object; counts as one use."""
         rule = LEAVES.get(type(obj))
-        if rule is not None:
-            return rule(self, obj)
+        return self.one(obj) if rule is None else rule(self, obj)
+
+    def one(self, obj: Any) -> str | Node:
+        """As `part`, for what is one object wherever it stands."""
         found = self._memo.get(id(obj))
         if found is None:
             found = self._memo[id(obj)] = self._meet(obj)
@@ -176,6 +178,7 @@ class Walk:
             origin = scene.input_origin(obj)
             if origin is not None:
                 return self.external(origin)
+            scene.check_leaves(obj)
             self.outputs.append(obj)
             return f"t{len(self.outputs) - 1}"
         shadow = scene.shadow_of(obj)

@@ -25,7 +25,6 @@ class Scene(Protocol):
     effects: Sequence[Effect]
     addresses: Set[int]  # numbers that came from where objects made inside lie in memory
     pinned_addresses: Set[int]  # of external objects, guarded: texts may show them
-    registered_classes: Sequence[type]  # made inside, and known to the registries of external abstract classes
 
     def origin_of(self, obj: Any) -> Origin | None:
         """The origin of an external object seen as itself (handle, opaque, function, class, module); None: internal."""
@@ -39,6 +38,9 @@ class Scene(Protocol):
     def input_origin(self, stand_in: Any) -> Origin | None:
         """The origin of the external tensor a stand-in stands for; None: it is a result, and so a graph output."""
 
+    def check_leaves(self, stand_in: Any) -> None:
+        """A tensor made inside is seen by others from now on: interrupts where it must not be."""
+
     def is_alone(self, stand_in: Any) -> bool:
         """Whether no other stand-in ever looked at the memory of this one."""
 
@@ -47,6 +49,9 @@ class Scene(Protocol):
 
     def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
         """Whether the class, or the table of globals, was created inside the rehearsal."""
+
+    def is_one_object(self, nan: Any) -> bool:
+        """Whether the very same object comes at each call: a constant of code, or one that is guarded from now on."""
 
     def stores_plainly(self, cls: type, names: Iterable[str]) -> bool:
         """Whether storing these attributes of a fresh instance puts them into its dictionary; guarded from now on."""

@@ -1,6 +1,8 @@
 """Texts of errors that C code raised: they name classes and modules, and names may change between calls.
 
 A handler of the program sees the text, so each class met so far whose name is in it keeps that name: a guard.
+Where C code calls a function with arguments that do not fit its parameters, no frame begins, and so no probe sees the
+call: of the functions met so far, each whose name is in the text of a TypeError keeps its parameters.
 Texts that the program itself made are no different: then the guard is one too many, and holds.
 """
 
@@ -12,10 +14,14 @@ from typing import Any
 from .. import _core
 from .._core import is_a
 from ..boundary.attributes.classes import text_of_class
+from ..boundary.becomes.opaque import Opaque
 from ..boundary.lazy.instance_dict import instance_entry
 from ..boundary.world import World
-from ..vocabulary.class_reads import flags_of, mro_of
+from ..guards.kinds import Guard
+from ..vocabulary.class_reads import flags_of, mro_of, name_of
 from ..vocabulary.origins import Origin
+from ..vocabulary.reasons import Interrupt
+from .called_functions import note_unbound
 
 __all__ = ["Names"]
 
@@ -23,6 +29,7 @@ _TEXTS = ("__name__", "__qualname__")
 _NAMES = [type.__dict__[name].__get__ for name in _TEXTS]
 _args = BaseException.__dict__["args"].__get__  # past properties of the program's own errors
 _obj = AttributeError.__dict__["obj"].__get__
+_PLACEHOLDER = name_of(Opaque)  # C code names the class that it sees, where the program has another
 _IMMUTABLE = 1 << 8  # the flag of classes that stay as they are
 
 
@@ -34,12 +41,15 @@ class Names:
         self.looked_at = 0  # that many guards
         self.known: set[int] = set()
         self.classes: list[tuple[type, tuple[str, ...]]] = []  # with their names; guarded ones are taken out
+        self.functions: dict[int, types.FunctionType] = {}  # by their ids; guarded ones are taken out
 
     def caught(self, error: BaseException) -> None:
         """A handler of the program begins."""
         texts = [text for text in _args(error) if type(text) is str]
         if not texts:
             return
+        if is_a(error, TypeError) and any(_PLACEHOLDER in text for text in texts):
+            raise Interrupt("opaque-object", "that an error names")
         self._look()
         if is_a(error, AttributeError):
             self._meet_object(_obj(error))
@@ -53,6 +63,15 @@ class Names:
             else:
                 open_ones.append((cls, names))
         self.classes = open_ones
+        if is_a(error, TypeError):
+            self._may_not_fit(texts)
+
+    def _may_not_fit(self, texts: list[str]) -> None:
+        for function in list(self.functions.values()):
+            if any(f"{function.__qualname__}()" in text for text in texts):
+                del self.functions[id(function)]
+                if not _core.is_internal(function):
+                    note_unbound(self.world, function)
 
     def _look(self) -> None:
         guards = self.world.guards
@@ -61,9 +80,19 @@ class Names:
                 self._meet(guard.value)
             if is_a(root := _root(guard.origin), type):
                 self._meet(root)
+            self._meet_functions(guard.value, root, *_special_methods(guard))
         self.looked_at = len(guards)
         for record in list(self.world.memo.values()):
             self._meet(type(record.original))
+            self._meet_functions(record.original)
+
+    def _meet_functions(self, *values: Any) -> None:
+        for value in values:
+            if is_a(value, (types.MethodType, staticmethod, classmethod)):
+                value = value.__func__
+            if is_a(value, types.FunctionType) and id(value) not in self.known:
+                self.known.add(id(value))
+                self.functions[id(value)] = value
 
     def _meet(self, cls: type) -> None:
         if id(cls) in self.known:
@@ -82,6 +111,11 @@ class Names:
                 instance_entry(self.world, obj, "__name__")
         else:
             self._meet(obj if is_a(obj, type) else type(obj))
+
+
+def _special_methods(guard: Guard) -> tuple[Any, ...]:
+    """The functions that C code finds in a class, and calls unseen."""
+    return tuple(value for _, value in guard.value[1]) if guard.kind == "DUNDERS" else ()
 
 
 def _root(origin: Origin) -> Any:

@@ -12,8 +12,10 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..boundary.becomes.leaves import is_constant
+from ..boundary.facts.identities import Identities
 from ..boundary.records import Effect, Shadow
 from ..boundary.world import World
+from ..substitutes.python.caches import check_leaves
 from ..vocabulary.class_reads import has_member, members_of, mro_of
 from ..vocabulary.origins import Origin, const
 from . import call_rule
@@ -29,6 +31,7 @@ class RehearsedScene:
 
     world: World
     recorder: Recorder
+    notes: dict[Any, Any]
 
     def origin_of(self, obj: Any) -> Origin | None:
         found = self.world.origin_of(obj)
@@ -53,6 +56,9 @@ class RehearsedScene:
     def input_origin(self, stand_in: torch.Tensor) -> Origin | None:
         return self.world.origin_of(stand_in)
 
+    def check_leaves(self, stand_in: torch.Tensor) -> None:
+        check_leaves(self, stand_in)  # type: ignore[arg-type]  # a scene of a rehearsal is a session
+
     def is_alone(self, stand_in: torch.Tensor) -> bool:
         storage = self.recorder.value_of(stand_in).storage
         return len(storage.values) == 1 and not storage.external
@@ -62,6 +68,10 @@ class RehearsedScene:
 
     def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
         return _core.is_internal(cls)
+
+    def is_one_object(self, nan: Any) -> bool:
+        identities = self.notes.get(Identities) or Identities(self.world)
+        return identities.pin(nan) or identities.is_code_constant(nan)
 
     def stores_plainly(self, cls: type, names: Iterable[str]) -> bool:
         if any(effect.kind.endswith("type") for effect in self.world.effects):

@@ -29,6 +29,7 @@ from ..boundary.import_rules import let_in_opaque
 from ..boundary.records import DELETED
 from ..boundary.world import ABSENT, World
 from ..bytecode.resume import Point, point_of, read_by_index
+from ..graph.symbols.numbers import NUMBERS
 from ..graph.symbols.unread_text import UnreadText
 from ..higher_order.triton_kernels import meet_triton
 from ..overriding import modes, tensor_attributes
@@ -92,7 +93,6 @@ class Session(RehearsedScene):
         self.fullgraph = False  # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()  # numbers that came from where objects made inside lie in memory
         self.pinned_addresses: set[int] = set()  # of external objects, shown in texts
-        self.registered_classes: list[type] = []  # made inside, and registered at external abstract classes
         self.is_stopped = False  # the exit is a break: the frame is resumed after it
         self.notes: dict[Any, Any] = {}  # what substitutes remember for the length of the rehearsal
         self.point: Point | None = None  # where the root was stopped
@@ -461,6 +461,10 @@ class Session(RehearsedScene):
     def same_object(self, left: Any, right: Any) -> bool:
         """`is` between values that may be alike without being one object."""
         return same_object(self, left, right)
+
+    def formatted(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What a text is formatted with, as plain values: they are in the text for good."""
+        return tuple(one.value() if type(one) in NUMBERS else one for one in tuple.__iter__(values))
 
     def contains(self, number: Any, table: Any) -> bool:
         """`number in table`, where the table would ask the number for its hash."""

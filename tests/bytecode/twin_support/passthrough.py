@@ -191,6 +191,10 @@ def _iterate(iterable: Any) -> Any:
     return iterable
 
 
+def _formatted(left: Any, right: Any) -> Any:
+    return right
+
+
 def _same_object(left: Any, right: Any) -> bool:
     return left is right
 

@@ -56,7 +56,7 @@ class Identities:
     def _settle(self, left: Any, right: Any) -> None:
         """Two leaves of one value."""
         found = [(value, self._find(value)) for value in ((left,) if left is right else (left, right))]
-        constant = any(self._is_constant(value) for value, _ in found)
+        constant = any(self.is_code_constant(value) for value, _ in found)
         if constant or any(how != "value" for _, places in found for _, how in places):
             if constant or sum(len(places) for _, places in found) > 1:
                 for value, places in found:
@@ -107,7 +107,8 @@ class Identities:
         for value in values:
             self._places.setdefault(id(value), []).append((origin, how))
 
-    def _is_constant(self, value: Any) -> bool:
+    def is_code_constant(self, value: Any) -> bool:
+        """Whether `value` is a constant of code that ran."""
         for code, *_ in _core.rehearsed_code():
             if id(code) not in self._code:
                 self._code.add(id(code))

@@ -229,10 +229,13 @@ def build_string(w: Writer, arg: int) -> bytes:
     return checked(w, named("BUILD_STRING", arg))
 
 
-@SHARED("BINARY_OP", depth=1)
+@SHARED("BINARY_OP", depth=3)
 def binary_op(w: Writer, arg: int) -> bytes | None:
     # Of the operators only `%` makes texts of other objects.
-    return checked(w, named("BINARY_OP", arg, caches=1)) if arg in _REMAINDER else None
+    if arg not in _REMAINDER:
+        return None
+    right = COPY2 + COPY2 + w.probe["formatted"] + BELOW[2] + w.calls[1] + SWAP2 + POP
+    return right + checked(w, named("BINARY_OP", arg, caches=1))
 
 
 _REMAINDER = (6, 19)  # plain and in place, in all versions

@@ -402,11 +402,20 @@ def _is_real(base: Any, exponent: Any) -> bool:
 
 
 def _on_hints(func: Callable[..., Any], left: Any, right: Any) -> Any:
-    """Another kind of operand: one with operators in C is met as a constant, others know what to do."""
+    """Another kind of operand: one with operators in C is met as a constant, others know what to do.
+
+    Classes made from int and float may decline, and Python asks int or float then: they are met by a plain number.
+    """
     other = right if type(left) in NUMBERS else left
     kind = type(other)
     native = not issubclass(kind, torch.Tensor) and not _core.is_python_class(kind)
-    if _is_numpys(other) or native and (func not in _MIRRORED or hasattr(kind, "__float__") or kind is complex):
+    asks_again = issubclass(kind, (int, float))
+    if (
+        asks_again
+        or _is_numpys(other)
+        or native
+        and (func not in _MIRRORED or hasattr(kind, "__float__") or kind is complex)
+    ):
         return func(*(value.value() if type(value) in NUMBERS else value for value in (left, right)))
     return NotImplemented
 

@@ -100,6 +100,8 @@ _WHOLE = {id(f): f for f in (math.floor, math.ceil, math.trunc)}
 
 #: special methods whose results C code takes by their exact types
 _PLAIN = tuple(f"__{name}__" for name in "hash index int float bool length_hint".split())
+#: properties that decimals ask of other numbers
+_PARTS = ("numerator", "denominator")
 
 
 def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) -> Any:
@@ -110,6 +112,10 @@ def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) ->
         for name in _PLAIN:
             found = members_of(base).get(name)
             if getattr(found, "__func__", found) is function:
+                return result.value()
+        for name in _PARTS:
+            found = members_of(base).get(name)
+            if type(found) is property and found.fget is function:
                 return result.value()
     return result
 

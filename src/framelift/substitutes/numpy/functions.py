@@ -32,6 +32,7 @@ from ...vocabulary.own_code import captured_functions
 from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
 from .answers import Differs, ask, shown
+from .floating_errors import note_errors, without_errors
 
 if TYPE_CHECKING:
     from ...recording.recorder import Recorder
@@ -129,6 +130,7 @@ def _run_unseen(
         raise _refuse(name, "of an array and a tensor, which gives a tensor")
     if name in _SUBTRACT and any(is_a(arg, _BASE) and tensor_of(arg).dtype is torch.bool for arg in args):
         raise _refuse(name, "of truth values, which tensors refuse")
+    note_errors(session.world, name)
     # A Python function of numpy comes with its defaults filled in; these two mean nothing when they are None.
     given, named = (
         _given(session, args),
@@ -255,7 +257,7 @@ def _function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
         and name not in _MAKERS
         and all(map(_is_value, (*args, *kwargs.values())))
     ):
-        result = callable_(*args, **kwargs)
+        result = without_errors(session.world, name, callable_, args, kwargs)
         if is_a(result, numpy.generic) or is_leaf(result):
             return result
     if name in _OF_VALUES and all(map(_is_value, (*args, *kwargs.values()))):

@@ -22,7 +22,7 @@ from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...guards.checks import gives
-from ...vocabulary.class_reads import members_of, mro_of, qualname_of
+from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from .basics import exactly
@@ -99,45 +99,13 @@ def registry_fact(session: Session, fact: Callable[[], bool]) -> None:
 _is_subclass = abc.ABCMeta.__subclasscheck__
 
 
-#: classes made inside at which others were registered
-_REGISTERED = "classes with registrations"
-#: a class made inside was registered at an external one
-_AT_EXTERNAL = "registrations at external classes"
-#: the number of registrations was asked for
-_TOKEN = "number of registrations"
-
-
 @substitute(_abc._abc_register)
 @exactly(2)
 def _abc_register(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Registering at a class made inside is its own affair.  A class made inside may be registered at an external one
-    where nobody else hears of it: registries know their classes weakly, and a plain metaclass changes no answer about
-    other classes.
-    """
-    owner, cls = args
-    if _core.is_internal(owner):
-        session.notes.setdefault(_REGISTERED, []).append(owner)
-    elif is_a(cls, type) and (not _answers_plainly(cls) or _TOKEN in session.notes):
-        raise Interrupt("effect-object", f"the registry of {qualname_of(owner)}")
-    elif is_a(cls, type):
-        session.notes[_AT_EXTERNAL] = True
-        session.registered_classes.append(cls)
-    return _core.natively(callable_, args, kwargs)
-
-
-def _answers_plainly(cls: type) -> bool:
-    """Whether a class was made inside, and no class from outside can be a subclass of it."""
-    if not _core.is_internal(cls) or type(cls) not in (type, abc.ABCMeta):
-        return False
-    return not any("__subclasshook__" in members_of(base) for base in mro_of(cls) if _core.is_internal(base))
-
-
-def _check_registered(session: Session, owner: Any) -> None:
-    """An abstract class asks its subclasses too, and keeps their answers: those made inside must not be among them."""
-    made = session.notes.get(_REGISTERED, ())
-    asked = bool(session.registered_classes) or any(owner in mro_of(cls) for cls in made)
-    if made and asked and not _core.is_internal(owner):
-        raise Interrupt("effect-object", f"the registry of {qualname_of(owner)}")
+    """Each registration counts for the whole process, whatever the classes: it is left to the program."""
+    if not is_a(args[1], type):
+        return _core.natively(callable_, args, kwargs)  # an error
+    raise Interrupt("effect-object", f"the registry of {qualname_of(args[0])}")
 
 
 def _note(session: Session, owner: Any, classes: set[type], answer: bool) -> None:
@@ -154,7 +122,6 @@ def _note(session: Session, owner: Any, classes: set[type], answer: bool) -> Non
 def _instance_check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) == 2 and issubclass(type(args[1]), _PLACEHOLDERS):  # the class of the placeholder is nobody's business
         return _core.captured(issubclass, (args[1].__class__, args[0]), None)
-    _check_registered(session, args[0])
     answer = _core.natively(callable_, args, kwargs)
     _note(session, args[0], {args[1].__class__, type(args[1])}, answer)
     return answer
@@ -162,7 +129,6 @@ def _instance_check(session: Session, callable_: Any, args: tuple[Any, ...], kwa
 
 @substitute(_abc._abc_subclasscheck)
 def _subclass_check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    _check_registered(session, args[0])
     answer = _core.natively(callable_, args, kwargs)
     _note(session, args[0], {args[1]}, answer)
     return answer
@@ -171,8 +137,5 @@ def _subclass_check(session: Session, callable_: Any, args: tuple[Any, ...], kwa
 @substitute(_abc.get_cache_token)
 def _cache_token(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     number = callable_(*args, **kwargs)
-    if _AT_EXTERNAL in session.notes:
-        raise Interrupt("effect-object", "the number of registrations")
-    session.notes[_TOKEN] = True
     session.world.guard(const(callable_), "CHECK", (functools.partial(gives, number), f"gives {number}"))
     return number

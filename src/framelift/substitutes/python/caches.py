@@ -17,6 +17,7 @@ from ...boundary.becomes.leaves import is_constant, is_leaf
 from ...boundary.gateway import let_in
 from ...boundary.world import type_lookup
 from ...calls.call_tables import substitute
+from ...graph.fx.values import Storage
 from ...graph.symbols.numbers import NUMBERS, Float, Int
 from ...higher_order.bodies import Surroundings
 from ...vocabulary.origins import const
@@ -27,7 +28,7 @@ from ...vocabulary.torch_code import is_torch_function
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["call_through", "is_own_cache"]
+__all__ = ["call_through", "check_leaves", "is_own_cache"]
 
 _WRAPPER = functools._lru_cache_wrapper
 
@@ -83,6 +84,8 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
         raise _denied(function, "its result is one object for all calls, which others may hold and change")
     given.append((numbers, result))
     session.world.keep += (args, kwargs, result)
+    if not is_torch_function(function):
+        _keep_inside(session, function, result)
     if type(result) in _CONTENTS:
         session.world.finishing.append(
             functools.partial(_check_unchanged, function, result, _CONTENTS[type(result)](result))
@@ -118,6 +121,34 @@ def _is_value(result: Any) -> bool:
     if is_a(result, (types.GenericAlias, types.UnionType)):  # equal ones are different objects
         return False
     return is_constant(result) and not _core.is_internal(result) or _core.is_external(result) or is_a(result, enum.Enum)
+
+
+#: memory of tensors that external caches keep, with the function that made them
+_KEPT = "tensors that caches keep"
+
+
+def _keep_inside(session: Session, function: Any, result: Any) -> None:
+    """A tensor that a cache keeps is one object for all calls: the graph makes another one, which nobody may see."""
+    if type(result) is tuple:
+        for one in result:
+            _keep_inside(session, function, one)
+    elif session.recorder.is_stand_in(result) and not session.recorder.value_of(result).storage.external:
+        storage, written = session.recorder.value_of(result).storage, len(session.recorder.written)
+        session.notes.setdefault(_KEPT, {})[id(storage)] = function
+        session.world.finishing.append(functools.partial(_check_unwritten, session, function, storage, written))
+
+
+def _check_unwritten(session: Session, function: Any, storage: Storage, before: int) -> None:
+    if any(value.storage is storage for value in session.recorder.written[before:]):
+        raise _denied(function, "its result is written to, and would stay so")
+
+
+def check_leaves(session: Session, tensor: Any) -> None:
+    """A tensor that was made inside is seen by others from now on."""
+    kept = session.notes.get(_KEPT)
+    function = kept.get(id(session.recorder.value_of(tensor).storage)) if kept else None
+    if function is not None:
+        raise _denied(function, "its result is one tensor for all calls, which others may hold and change")
 
 
 def _check_hashable(values: tuple[Any, ...]) -> None:
