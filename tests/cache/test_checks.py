@@ -131,3 +131,21 @@ def test_written_forms() -> None:
     assert form_of(is_more) == (name, ())
     assert form_of(lambda now: True) is None and form_of([]) is None
     assert form_of(functools.partial(is_more, than=3)) is None
+
+
+def together(x: torch.Tensor, n: torch.Tensor, m: torch.Tensor) -> Any:
+    return x * (2 if bool((n > m).any()) else 3)
+
+
+def test_what_follows_from_several_tensors_is_kept() -> None:
+    for n, m, loaded in ((1, 2, False), (0, 2, True), (3, 2, False), (9, 2, True), (0, 2, True)):
+        tensors = torch.tensor([n]), torch.tensor([m])
+        check_kept(together, torch.ones(3), *tensors, loaded=loaded)
+
+
+def test_a_nan_is_not_kept_where_it_is_a_result() -> None:
+    def function(x: torch.Tensor) -> Any:
+        return x + 1, float("nan")
+
+    for _ in range(2):
+        check_kept(function, torch.ones(2), loaded=False)

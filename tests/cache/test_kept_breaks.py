@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterator
@@ -169,13 +170,36 @@ def test_a_break_whose_source_was_edited_is_gone(tmp_path: Path, monkeypatch: py
 
 
 @framelift.assume_constant_result
-def answer() -> int:
+def answer(more: int = 0) -> int:
+    ANSWERS["asked"] += 1
+    return ANSWERS["value"] + more
+
+
+@functools.lru_cache
+@framelift.assume_constant_result
+def kept_answer() -> int:
     return ANSWERS["value"]
 
 
-def test_a_declared_constant_is_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_declared_constant_is_of_its_process_and_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        return x * answer()
+        return x * answer() + answer(more=2) + kept_answer()
+
+    monkeypatch.setitem(ANSWERS, "asked", 0)
+    for value, captures, loaded in ((1, 1, 0), (1, 0, 1), (2, 1, 0), (1, 0, 1), (2, 0, 1)):
+        kept_answer.cache_clear()
+        monkeypatch.setitem(ANSWERS, "value", value)
+        before = ANSWERS["asked"]
+        assert counted(function, torch.ones(1)) == (torch.ones(1) * (3 * value + 2), captures, loaded)
+        if loaded and value == 1:
+            assert ANSWERS["asked"] - before == 2
+
+
+def test_a_declared_constant_that_has_no_written_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = framelift.assume_constant_result(lambda: ANSWERS["value"])
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * made()
 
     for value in (1, 2):
         monkeypatch.setitem(ANSWERS, "value", value)

@@ -13,9 +13,10 @@ from ..boundary.facts.identities import Identities
 from ..bytecode.maker import original_of
 from ..bytecode.resume import Point
 from ..exits.entry import EntryPlan
+from ..exits.leaves import is_nan
 from ..graph.metadata.wrappers import is_wrapper
 from ..graph.symbols.relations import Preamble
-from ..guards.kinds import Guard
+from ..guards.kinds import Guard, same_leaf
 from ..recording.finished import Finished
 from ..substitutes.marks import constant
 from ..vocabulary.origins import Origin
@@ -31,7 +32,7 @@ from .symbol_data import Numbers, preamble_data, preamble_from, symbols_data
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["Guards", "Kept", "guards_of", "is_for_other_sizes", "record_of", "rest_of"]
+__all__ = ["Guards", "Kept", "check_declared", "guards_of", "is_for_other_sizes", "record_of", "rest_of"]
 
 #: fields of Finished that are plain values
 _FINISHED = tuple(
@@ -102,6 +103,7 @@ def record_of(
         "symbols": None if finished is None or lines is None else _symbols(writer, session, lines, finished),
         "left_state": _calls(writer, finished.left_state if finished is not None else ()),
         "point": _point(session.point),
+        "declared": [_declared(writer, *one) for one in session.notes.get(constant, ())],
         "overrides": bool(session.recorder.overrides),
         "reached": _reached(session, inputs),
         "rest": rest,
@@ -119,9 +121,6 @@ def _check_session(session: Session, plan: EntryPlan | None, finished: Finished 
     recorder = session.recorder
     inputs = finished.inputs if finished is not None else []
     tensors = [*inputs, *(plan.outputs if plan is not None else ())]
-    declared = session.notes.get(constant)
-    if declared is not None:
-        raise NotKept("the program declares a result to be constant, in each process another one", declared)
     for there, what in (
         (session.active_modes or session.leaves_modes, "torch function modes are active"),
         (recorder.drawing.used, "a generator of random numbers is an input"),
@@ -151,6 +150,8 @@ def _state(state: Any) -> dict[str, Any]:
 def _plan(writer: Writer, plan: EntryPlan) -> list[Any]:
     constants = {}
     for name, value in plan.constants.items():
+        if is_nan(value):
+            raise NotKept("a result is a NaN, of which it matters which object it is")
         constants[name] = writer.value(value)
     return [plan.source, constants, len(plan.outputs), plan.acts, [[i, writer.object(cls)] for i, cls in plan.classes]]
 
@@ -158,6 +159,12 @@ def _plan(writer: Writer, plan: EntryPlan) -> list[Any]:
 def _calls(writer: Writer, calls: Any) -> list[Any]:
     """Calls that set torch's global state."""
     return [[writer.named(function), [leaf_data(arg) for arg in args]] for function, args in calls]
+
+
+def _declared(writer: Writer, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> list[Any]:
+    """A call whose result the program declares to be constant: in each process it is asked once."""
+    given = [leaf_data(arg) for arg in args], [[name, leaf_data(kwargs[name])] for name in kwargs]
+    return [writer.named(function), *given, leaf_data(value)]
 
 
 def _symbols(writer: Writer, session: Session, lines: Preamble, finished: Finished) -> dict[str, Any]:
@@ -207,6 +214,20 @@ def guards_of(record: dict[str, Any], reader: Reader, state: Any) -> Guards:
         [reader.origin(one) for one in record[n]] for n in ("inputs", "externals", "distinct")
     )
     return Guards(guards, inputs, externals, distinct)
+
+
+def check_declared(record: dict[str, Any], reader: Reader, asked: dict[Any, Any]) -> None:
+    """Ask the functions whose results the program declares to be constant; raises `NotMine` where one gives another.
+
+    `asked` has the answers of this call: as in a rehearsal, each question is asked once.
+    """
+    for number, args, kwargs, value in record["declared"]:
+        function = reader.object(number)
+        key = id(function), repr(args), repr(kwargs)
+        if key not in asked:
+            asked[key] = function(*map(leaf_of, args), **{name: leaf_of(arg) for name, arg in kwargs})
+        if not same_leaf(asked[key], leaf_of(value)):
+            raise NotMine(f"{function} gives {asked[key]!r:.80}")
 
 
 def _point_of(data: Any) -> Point | None:

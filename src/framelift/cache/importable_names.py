@@ -38,6 +38,9 @@ _HOMES = (
 )
 _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)
+#: what decorators leave of a function, and where
+_WRAPPERS = (types.FunctionType, functools._lru_cache_wrapper)
+_WRAPPED = "__wrapped__"
 _GLOBALS = "*"  # the path of a module's globals
 #: Python's classes that `types` names otherwise than they do themselves, and those that no module names
 _IN_TYPES = {cls: name for name, cls in vars(types).items() if is_a(cls, type) and module_of(cls) == "builtins"}
@@ -91,6 +94,8 @@ def find(name: Any) -> Any:
 def _member(owner: Any, part: str) -> Any:
     if is_a(owner, types.ModuleType):
         return vars(owner).get(part, _NOTHING)
+    if type(owner) in _WRAPPERS and part == _WRAPPED:
+        return _core.own_dict(owner).get(part, _NOTHING)
     if not is_a(owner, type):
         return _NOTHING
     found = members_of(owner).get(part, _NOTHING)
@@ -133,6 +138,7 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
         yield obj.__module__, obj.__qualname__
         yield space_name(obj.__globals__), obj.__qualname__
         yield obj.__module__, obj.__name__
+        yield obj.__module__, f"{obj.__qualname__}.{_WRAPPED}"
     elif type(obj) is types.BuiltinFunctionType:
         owner = obj.__self__
         if is_a(owner, type):

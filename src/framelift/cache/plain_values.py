@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,7 @@ _NAMED = {
 }
 
 
+_NAN = struct.pack("d", float("nan"))
 _SINGLETONS = (type(None), bool, type(...), type(NotImplemented), torch.dtype, torch.layout, torch.memory_format)
 
 
@@ -44,6 +46,8 @@ def leaf_data(value: Any) -> Any:
     if kind in AS_THEY_ARE:
         return value
     if kind is float:
+        if value != value and struct.pack("d", value) != _NAN:
+            raise NotKept("a constant is no plain value", "a NaN with bits of its own")
         return ["float", value.hex() if value == value else "nan"]
     if kind is tuple:
         return ["tuple", [leaf_data(one) for one in value]]

@@ -239,6 +239,12 @@ class Reader:
             self._is(data, held)
         return now
 
+    def _joint(self, _number: int, data: Any) -> Any:
+        *check, others = data
+        if check[0] not in VALUE_CHECKS:
+            raise NotMine(f"an unknown check: {check[0]}")
+        return *value_check(self, check), tuple([self.origin(one) for one in others])
+
     def _check(self, _number: int, data: Any) -> Any:
         if data[0] in VALUE_CHECKS:
             return value_check(self, data)
@@ -268,4 +274,5 @@ _BINDING: dict[str, Callable[[Reader, int, Any], Any]] = {
     "TENSOR": Reader._tensor,
     "SAME": Reader._same,
     "CHECK": Reader._check,
+    "JOINT": Reader._joint,
 }

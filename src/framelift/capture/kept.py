@@ -17,7 +17,7 @@ from torch.overrides import _enable_torch_function
 from .. import _core, config
 from ..bytecode.maker import source_of
 from ..cache import artifacts, store
-from ..cache.capture_record import Guards, guards_of, is_for_other_sizes, record_of, rest_of
+from ..cache.capture_record import Guards, check_declared, guards_of, is_for_other_sizes, record_of, rest_of
 from ..cache.keys import key_of
 from ..cache.record_reader import Reader
 from ..cache.refusals import NotKept, NotMine
@@ -129,10 +129,14 @@ def entry_of(
     info: Capture,
     backend: Backend,
     checked: bool = True,
+    asked: dict[Any, Any] | None = None,
 ) -> Loaded:
-    """The entry of a record, for one call of `function`; raises `NotMine`.  `checked`: only where all guards hold."""
+    """The entry of a record, for one call of `function`; raises `NotMine`.  `checked`: only where all guards hold;
+    `asked`: answers that the program declares to be constant.
+    """
     with info.phase("load"), no_collections():
         bound = bound_to(record, function, locals_, state, checked)
+        check_declared(record, bound.reader, {} if asked is None else asked)
         kept = rest_of(record, bound.reader)
     undo = kept.rest["undo"]
     try:
@@ -161,11 +165,12 @@ class Keeper:
             return self._load(function, state, info, backend)
 
     def _load(self, function: types.FunctionType, state: Any, info: Capture, backend: Backend) -> Loaded | None:
+        asked: dict[Any, Any] = {}
         for path, record in store.records(self.key) if not self.recorded else ():
             try:
                 if is_for_other_sizes(record, self.locals):
                     raise NotMine("an argument has another size")
-                found = entry_of(record, function, self.locals, state, info, backend)
+                found = entry_of(record, function, self.locals, state, info, backend, asked=asked)
             except NotMine as miss:
                 topic("cache").debug("%s is not for this call of %s: %s", path, info.name, miss)
                 continue

@@ -402,7 +402,8 @@ def constant(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     real = [_outside(session, callable_, arg) for arg in args]
     named = {name: _outside(session, callable_, arg) for name, arg in kwargs.items()}
     value = callable_(*real, **named)
-    session.notes.setdefault(constant, _name(callable_))  # a promise about this process: nothing checks it in another
+    # a promise about this process: another one is asked again
+    session.notes.setdefault(constant, []).append((callable_, tuple(real), named, value))
     # The program declares it constant: the value lives as long as the function, and no other call may change it.
     _CONSTANTS.setdefault(callable_, []).append(value)
     from torch.utils import _pytree as pytree
