@@ -228,3 +228,52 @@ def test_hooks_that_are_removed_again(fn: Any, backend: str) -> None:
         found.append((result.item(), x.grad.tolist(), len(x._backward_hooks or ())))
     assert found[0] == found[1]
     assert bool(framelift.stats()["breaks"]) == (fn is _after_a_gradient)
+
+
+class Settings:
+    scale = 2.0
+
+
+FACTOR = 2.0
+
+
+def _by_variable(x):
+    y = x * 2
+    y.register_hook(lambda grad: grad * FACTOR)
+    return y
+
+
+def _by_class(x):
+    y = x * 2
+    y.register_hook(lambda grad: grad * Settings.scale)
+    return y
+
+
+def _by_module_of_hooks(x):
+    return LAYER(x)
+
+
+def _by_unpacking(x):
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t * FACTOR):
+        return x * x
+
+
+LAYER = torch.nn.Linear(3, 3, bias=False)
+torch.nn.init.ones_(LAYER.weight)
+LAYER.register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * FACTOR,))
+
+
+@pytest.mark.parametrize("program", [_by_variable, _by_class, _by_module_of_hooks, _by_unpacking])
+def test_values_that_change_between_forward_and_backward(program, monkeypatch) -> None:
+    found = []
+    for function in (program, framelift.compile(program, backend="eager")):
+        grads = []
+        for value in (2.0, 3.0, 4.0):
+            x = torch.ones(3, requires_grad=True)
+            result = function(x)
+            monkeypatch.setitem(globals(), "FACTOR", value)
+            monkeypatch.setattr(Settings, "scale", value)
+            result.sum().backward()
+            grads.append(x.grad.tolist())
+        found.append(grads)
+    assert found[0] == found[1]

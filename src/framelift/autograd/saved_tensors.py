@@ -66,7 +66,7 @@ def _enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     pack, unpack = _core.read(context, "pack_hook"), _core.read(context, "unpack_hook")
     for hook in (pack, unpack):
         try:
-            looks_at_nothing_outside(session, _HOOK, hook)
+            looks_at_nothing_outside(session, _HOOK, hook, is_later=hook is unpack)
         except Interrupt as stop:
             raise Interrupt("torch-state", _NAME) from stop
         session.world.finishing.append(functools.partial(_check, recorder, session.world.finishing.pop()))

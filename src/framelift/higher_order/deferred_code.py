@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,9 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..boundary.becomes.leaves import LEAF_TYPES
-from ..vocabulary.class_reads import module_of, name_of
+from ..vocabulary.class_reads import members_of, module_of, mro_of, name_of
 from ..vocabulary.reasons import Interrupt
-from ..vocabulary.torch_code import is_torch_function
+from ..vocabulary.torch_code import is_class_of, is_torch_function
 from .bodies import contents_of, portrait_of
 
 if TYPE_CHECKING:
@@ -35,12 +36,14 @@ def runs_later(session: Session, name: str, *roots: Any) -> None:
     _Later(session, name, list(roots), ())
 
 
-def looks_at_nothing_outside(session: Session, name: str, hook: Any, *using: Any) -> None:
-    """The same for a hook, which may look at no external object either: others may write to that before the hook runs.
+def looks_at_nothing_outside(session: Session, name: str, hook: Any, *using: Any, is_later: bool = True) -> None:
+    """The same for a hook, which may look at no external object or variable either: others may write to that before the
+    hook runs.
 
-    `using`: objects that it is handed, and looks at.
+    `using`: objects that it is handed, and looks at; `is_later`: it runs when the frame is over.
     """
-    if _Later(session, name, [hook], using).exposed:
+    later = _Later(session, name, [hook], using)
+    if later.exposed or is_later and later.reads_variables:
         raise Interrupt("torch-operation", f"{name} that may read an external object")
 
 
@@ -53,7 +56,8 @@ class _Later:
         self._effects = len(session.world.effects)
         self._keep: list[Any] = []
         self._rows = portrait_of(roots, self._keep)
-        self._named, exposed = _by_name([obj for obj in self._keep if is_a(obj, types.FunctionType)])
+        functions = [obj for obj in self._keep if is_a(obj, types.FunctionType)]
+        self._named, exposed, self.reads_variables = _by_name(functions)
         self.exposed = exposed or any(map(_is_handle, (*self._keep, *using)))
         session.world.finishing.append(self.check)
 
@@ -94,11 +98,13 @@ def _is_handle(obj: Any) -> bool:
     )
 
 
-def _by_name(functions: list[types.FunctionType]) -> tuple[dict[int, Any], bool]:
-    """Classes and modules that code finds by global names, with their tables; whether it finds other objects so."""
+def _by_name(functions: list[types.FunctionType]) -> tuple[dict[int, Any], bool, bool]:
+    """Classes and modules that code finds by global names, with their tables; whether it finds other objects so; and
+    whether it reads plain values, as variables or as attributes of those classes and modules.
+    """
     found: dict[int, Any] = {}
     seen: set[types.CodeType] = set()
-    exposed = False
+    exposed = reads = False
     while functions:
         function = functions.pop()
         if function.__code__ in seen or is_torch_function(function):
@@ -111,13 +117,40 @@ def _by_name(functions: list[types.FunctionType]) -> tuple[dict[int, Any], bool]
                 functions.append(value)
             elif is_a(value, (type, types.ModuleType)):
                 found[id(value)] = value
+                reads = reads or _holds_value(value, function.__code__)
+            elif type(value) in LEAF_TYPES and name in function.__globals__:
+                reads = True
             elif (
                 type(value) not in LEAF_TYPES
                 and not is_a(value, _FIXED)
                 and module_of(type(value)).partition(".")[0] != "triton"
             ):
                 exposed = True
-    return found, exposed
+    return found, exposed, reads
+
+
+def _holds_value(owner: Any, code: types.CodeType) -> bool:
+    """Whether a class or module of the program has a plain value under a name that the code reads."""
+    kept = is_class_of(owner, "torch") if is_a(owner, type) else _is_library(owner)
+    if kept or is_a(owner, type) and not _core.is_python_class(owner):
+        return False
+    places = mro_of(owner) if is_a(owner, type) else ()
+    tables = [members_of(cls) for cls in places if _core.is_python_class(cls)] or [_core.own_dict(owner) or {}]
+    return any(
+        type(table.get(name)) in LEAF_TYPES for name in _attribute_names(code) for table in tables if name in table
+    )
+
+
+def _is_library(module: types.ModuleType) -> bool:
+    """Whether a module is torch's, numpy's or Python's: nobody writes to their numbers."""
+    first = str(_core.own_dict(module).get("__name__")).partition(".")[0]
+    return first in ("torch", "numpy") or first in sys.stdlib_module_names and first != "__main__"
+
+
+@functools.lru_cache(maxsize=1024)
+def _attribute_names(code: types.CodeType) -> set[str]:
+    names = {one.argval for one in dis.get_instructions(code) if one.opname in ("LOAD_ATTR", "LOAD_METHOD")}
+    return names.union(*(_attribute_names(const) for const in code.co_consts if is_a(const, types.CodeType)))
 
 
 @functools.lru_cache(maxsize=1024)
