@@ -60,7 +60,7 @@ class Kept:
     finished: Finished | None
     point: Point | None
     rest: dict[str, Any]
-    overrides: bool  # the graph has taken over what tensor subclasses do
+    overrides: bool  # the graph has taken over what tensor subclasses and modes do
     reached: tuple[Any, ...]  # tensors to whose gradients the graph adds
     given: tuple[Any, ...]  # the entry's inputs in this call
     lines: Preamble | None  # that run before the graph
@@ -104,7 +104,7 @@ def record_of(
         "left_state": _calls(writer, finished.left_state if finished is not None else ()),
         "point": _point(session.point),
         "declared": [_declared(writer, *one) for one in session.notes.get(constant, ())],
-        "overrides": bool(session.recorder.overrides),
+        "overrides": bool(session.recorder.overrides or session.active_modes),
         "reached": _reached(session, inputs),
         "rest": rest,
     }
@@ -122,7 +122,7 @@ def _check_session(session: Session, plan: EntryPlan | None, finished: Finished 
     inputs = finished.inputs if finished is not None else []
     tensors = [*inputs, *(plan.outputs if plan is not None else ())]
     for there, what in (
-        (session.active_modes or session.leaves_modes, "torch function modes are active"),
+        (session.leaves_modes, "the program leaves torch function modes behind"),
         (recorder.drawing.used, "a generator of random numbers is an input"),
         (any(is_wrapper(type(one)) for one in tensors), "a tensor holds others"),
     ):

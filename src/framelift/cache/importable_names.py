@@ -16,6 +16,7 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..boundary.becomes.arrays import Array, as_tensor
+from ..overriding.modes import MODES
 from ..vocabulary.class_reads import members_of, module_of, qualname_of
 
 __all__ = ["find", "module_name", "name_for", "space_name"]
@@ -151,6 +152,8 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
         yield module_of(obj.__objclass__), f"{qualname_of(obj.__objclass__)}.{obj.__name__}"
     elif type(obj) is functools._lru_cache_wrapper:
         yield vars(obj).get("__module__"), vars(obj).get("__qualname__")
+    elif obj is MODES:
+        yield type(MODES).__module__, "MODES"
     elif obj is torch._tensor_str.PRINT_OPTS:
         yield "torch._tensor_str", "PRINT_OPTS"
     elif obj is torch._C._VariableFunctions:

@@ -25,6 +25,7 @@ from ..exc import BackendCompilerFailed, PackageError, SkipFrame
 from ..graph.analysis.infallible import in_handler
 from ..guards.native_program import build_program
 from ..guards.sentences import explain
+from ..overriding.modes import modes_back
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.own_code import is_own_code
@@ -65,10 +66,10 @@ def keeper_for(
     """Where the captures of this call are kept; None: nowhere.  `asked`: what else `compile` was asked for;
     `recorded`: for a package, and not on disk.
     """
-    if moment.modes or moment.transforms or moment.subclasses_off:
+    if moment.transforms or moment.subclasses_off:
         return None
     if recorded:
-        return Keeper("", locals_, _core.unordered_set_walks(), recorded=True)
+        return None if moment.modes else Keeper("", locals_, _core.unordered_set_walks(), recorded=True)
     if backend.described:  # it may read what graphs from disk do not say
         return None
     if hooks.guard_filter_fn is not None or hooks.guard_export_fn is not None:
@@ -78,7 +79,7 @@ def keeper_for(
     options = sys.modules.get("torch._inductor.config")
     if options is not None and options.freezing:  # the graph holds tensors
         return None
-    return Keeper(key_of(function.__code__, backend.name, *asked), locals_, _core.set_walks())
+    return Keeper(key_of(function.__code__, backend.name, *asked), locals_, _core.set_walks(), moment.modes)
 
 
 class Loaded(NamedTuple):
@@ -130,11 +131,12 @@ def entry_of(
     backend: Backend,
     checked: bool = True,
     asked: dict[Any, Any] | None = None,
+    modes: Sequence[Any] = (),
 ) -> Loaded:
     """The entry of a record, for one call of `function`; raises `NotMine`.  `checked`: only where all guards hold;
-    `asked`: answers that the program declares to be constant.
+    `asked`: answers that the program declares to be constant; `modes` of torch functions that are active.
     """
-    with info.phase("load"), no_collections():
+    with info.phase("load"), no_collections(), modes_back(modes):
         bound = bound_to(record, function, locals_, state, checked)
         check_declared(record, bound.reader, {} if asked is None else asked)
         kept = rest_of(record, bound.reader)
@@ -152,12 +154,15 @@ def entry_of(
 
 
 class Keeper:
-    """The captures on disk for one call of a code, and what was asked for; `walks` of sets before the capture began.
+    """The captures on disk for one call of a code, and what was asked for; `walks` of sets before the capture began;
+    `modes` of torch functions that are active.
     Where captures are `recorded`, they go to a package, and not to disk.
     """
 
-    def __init__(self, key: str, locals_: tuple[Any, ...], walks: int, recorded: bool = False) -> None:
-        self.key, self.locals, self.walks, self.recorded = key, locals_, walks, recorded
+    def __init__(
+        self, key: str, locals_: tuple[Any, ...], walks: int, modes: Sequence[Any] = (), recorded: bool = False
+    ) -> None:
+        self.key, self.locals, self.walks, self.modes, self.recorded = key, locals_, walks, modes, recorded
 
     def load(self, function: types.FunctionType, state: Any, info: Capture, backend: Backend) -> Loaded | None:
         """The entry of a kept capture that is for this call."""
@@ -170,7 +175,7 @@ class Keeper:
             try:
                 if is_for_other_sizes(record, self.locals):
                     raise NotMine("an argument has another size")
-                found = entry_of(record, function, self.locals, state, info, backend, asked=asked)
+                found = entry_of(record, function, self.locals, state, info, backend, asked=asked, modes=self.modes)
             except NotMine as miss:
                 topic("cache").debug("%s is not for this call of %s: %s", path, info.name, miss)
                 continue
@@ -224,7 +229,8 @@ class Keeper:
                     session, plan, finished, session.world.guards, origins, externals, rest, made.first, lines, bodies
                 )
                 text = store.text_of(record)
-                _check(json.loads(text), session, finished, self.locals)
+                with modes_back(self.modes):
+                    _check(json.loads(text), session, finished, self.locals)
                 if self.recorded:
                     info.record = record
                 elif (path := store.write_text(self.key, text)) is not None:

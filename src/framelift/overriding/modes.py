@@ -51,6 +51,7 @@ __all__ = [
     "import_modes",
     "import_transforms",
     "is_overridden",
+    "modes_back",
     "modes_off",
     "note_changes",
     "shown_by_torch",
@@ -104,6 +105,20 @@ def modes_off() -> Iterator[Moment]:
         state = _core.torch_state()
         found = [_pop() for _ in range(_length())][::-1]
         yield Moment(state, [] if inert else found, off)
+
+
+@scope
+def modes_back(modes: Sequence[Any]) -> Iterator[None]:
+    """The modes that were taken off for a capture are on torch's stack, while torch functions are disabled: guards find
+    them there.
+    """
+    for mode in modes:
+        _push(mode)
+    try:
+        yield
+    finally:
+        for _ in modes:
+            _pop()
 
 
 @scope
