@@ -239,7 +239,7 @@ FEATURES: tuple[tuple[str, str, str, str], ...] = (
     (GROUPS[4], "Minifier", "works", "torch's for registered backends, and `framelift minify`"),
     (GROUPS[4], "Per-graph overrides for bisecting", "works", ""),
     (GROUPS[4], "Bisector", "works", ""),
-    (GROUPS[4], "DDP optimiser", "not", "optimize_ddp warns: graphs are not split"),
+    (GROUPS[4], "DDP optimiser", "works", "graphs with symbolic sizes stay whole; python_reducer warns"),
     (GROUPS[4], "Device interface", "does not apply", "no such device at hand"),
     (GROUPS[4], "Freezing preparation", "works", ""),
     (GROUPS[4], "Backend `reset()`, `compiler_name`, `get_compiler_config()`", "works", ""),

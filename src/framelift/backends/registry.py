@@ -23,6 +23,7 @@ from ..capture.compile_entry import Backend as UsedBackend
 from ..capture.compile_entry import code_now, guards_now
 from ..capture.records.guard_hooks import GUARD_TYPES
 from ..exc import BackendCompilerFailed, InvalidBackend, SkipFrame
+from ..graph.fx.gradient_buckets import compile_in_parts
 from ..graph.fx.node_metadata import fill_examples
 from ..graph.metadata.device_guard import keep_device_guard
 from ..graph.symbols.symbol_sources import source_called
@@ -305,6 +306,12 @@ def compile_graph(
     `BackendCompilerFailed`.  A backend that raises `SkipFrame` is let through.  Shapes are static unless
     `fake_mode` brings a shape environment.
     """
+    if fake_mode is None:
+        in_parts = compile_in_parts(
+            graph_module, example_inputs, lambda part, given, mode: compile_graph(backend, part, given, fake_mode=mode)
+        )
+        if in_parts is not None:
+            return in_parts
     chosen = backend_for_now() or backend
     compiler = lookup(chosen) if isinstance(chosen, str) else chosen
     inner = _inner(compiler)

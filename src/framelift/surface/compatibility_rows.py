@@ -37,6 +37,7 @@ SHOWN_BY: dict[str, str] = {
     "fail_on_recompile_limit_hit": f"{_SWITCHES}test_settings_that_exclude_each_other",
     "prepare_freezing": f"{_SWITCHES}test_parameters_in_the_graph",
     "recompile_limit": f"{_SWITCHES}test_settings_made_before",
+    "optimize_ddp": "backends/test_gradient_buckets.py::test_parts_by_bucket",
     "raise_on_ctx_manager_usage": f"{_SWITCHES}test_optimize_as_a_block",
     "run_gc_after_compile": f"{_SWITCHES}test_collecting_after_each_compile",
     "strict_precompile": "packages/test_torch_names.py::test_reasons_are_counted_and_may_be_errors",

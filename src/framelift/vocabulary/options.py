@@ -78,6 +78,11 @@ OPTIONS: dict[str, Option] = {
     "compiled_autograd": Option(
         False, "backward passes that run inside of compiled calls are captured by torch's compiled autograd"
     ),
+    "optimize_ddp": Option(
+        True,
+        "graphs of fixed sizes in DistributedDataParallel are compiled in parts, one for each bucket of gradients",
+        also=(str,),
+    ),
     "raise_on_ctx_manager_usage": Option(
         True, "torch._dynamo.optimize(...) is no context manager; else frames that begin within its block are captured"
     ),

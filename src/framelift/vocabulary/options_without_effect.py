@@ -108,10 +108,7 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
     "make_fx traces through compiled functions, or refuses them": {"force_compile_during_fx_trace": False},
     "a frame without operations has no graph": {"allow_empty_graphs": False},
     "the checks that a program asks for are always part of its graph": {"do_not_emit_runtime_asserts": False},
-    "graphs are not split at the buckets of DistributedDataParallel": {
-        "optimize_ddp": True,
-        "optimize_ddp_lazy_compile": False,
-    },
+    "parts of a graph for DistributedDataParallel are compiled at once": {"optimize_ddp_lazy_compile": False},
     "ranks do not ask each other": {"enable_compiler_collectives": False, "enable_p2p_compilation": False},
     "backward passes are compiled with the arguments of the call they run in": {
         "compiled_autograd_kwargs_override": None
