@@ -181,7 +181,15 @@ static PyObject* stands(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+// name_ranges_as_torch(on): ranges of profilers have TorchDynamo's names from now on.
+static PyObject* name_ranges_as_torch(PyObject*, PyObject* on) {
+  ranges_have_torch_names = on == Py_True;
+  Py_RETURN_NONE;
+}
+
 static MethodTable entry_methods({
+    method<name_ranges_as_torch, METH_O>("name_ranges_as_torch",
+                                         "name_ranges_as_torch(on): ranges of profilers have TorchDynamo's names"),
     method<stands, METH_NOARGS>(
         "stands", "stands(): what the run is about to raise leaves the call, and the frame is not run eagerly"),
     method<undone, METH_NOARGS>("undone", "undone(): the run that is about to fail has taken back what it changed"),

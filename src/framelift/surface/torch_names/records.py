@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ... import _core
 from ...capture.records import counters, events
 from ...capture.records.side_effects import CODE_HOOKS, side_effects_of
 from ...vocabulary.places import summary
@@ -38,8 +39,10 @@ def follow() -> Callable[[], None]:
         events.LISTENERS["done"].append(listener)
     counters.MIRRORS.append(_counters)
     CODE_HOOKS.append(show_code)
+    _core.name_ranges_as_torch(True)
 
     def undo() -> None:
+        _core.name_ranges_as_torch(False)
         for listener in _DONE:
             if listener in events.LISTENERS["done"]:
                 events.LISTENERS["done"].remove(listener)
@@ -116,7 +119,7 @@ def _metrics(capture: Capture) -> None:
     found = {
         "compile_id": str(capture.compile_id),
         "frame_key": str(capture.compile_id.frame_id) if capture.compile_id is not None else None,
-        "co_name": capture.name,
+        "co_name": capture.code.co_name if capture.code is not None else capture.name,
         "co_filename": capture.file,
         "co_firstlineno": capture.line,
         "guard_count": capture.guard_count,
