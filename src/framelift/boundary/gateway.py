@@ -309,6 +309,8 @@ def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
         return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
     facts = tensor_facts(value, ask_marks=type(value) is not torch.nn.Parameter and is_argument(origin))
     world.guard(origin, "TENSOR", _without(facts, *world.symbolic_entries(value)) if symbolic else facts)
+    if _core.own_dict(value).get("_dynamo_static_input_type") == "guarded":  # compilers rely on its address
+        world.guard(origin, "IS", value)
     if cls in PLAIN_TENSORS:
         _core.mark_tensor(seen)
     return world.register(value, seen, origin)

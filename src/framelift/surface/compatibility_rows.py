@@ -14,6 +14,31 @@ _BUNDLE = "cache/test_artifacts.py::test_a_bundle_carries_captures_to_another_fo
 _STEERING, _FRAMES = "surface/test_steering.py::", "surface/test_frame_settings.py::"
 _TOOLS = "surface/test_for_tools.py::"
 _ONE_NODE, _MARKED = "surface/test_one_node_functions.py::", "surface/test_marked_sizes.py::"
+_FUNCTIONS = "surface/test_torch_functions.py::"
+#: the test that shows a redirected function, by its last name
+_REDIRECTED: dict[str, str] = {
+    name: test
+    for test, names in {
+        f"{_FUNCTIONS}test_compile_and_reset": "compile reset reset_code reset_code_caches OptimizedModule",
+        f"{_FUNCTIONS}test_one_node_and_no_node": "allow_in_graph assume_constant_result disable",
+        f"{_FUNCTIONS}test_substitutes": "substitute_in_graph",
+        f"{_FUNCTIONS}test_forbidden_and_disallowed": "disallow_in_graph forbid_in_graph",
+        f"{_FUNCTIONS}test_breaks_that_are_asked_for": "graph_break skip_frame step_unsupported error_on_graph_break",
+        f"{_FUNCTIONS}test_frames_that_are_left_out": "skip is_dynamo_disable_recursive dont_skip_tracing",
+        f"{_FUNCTIONS}test_run_alone_uses_what_there_is": "run",
+        f"{_FUNCTIONS}test_stances": "set_stance",
+        f"{_FUNCTIONS}test_sizes_that_are_marked": "mark_dynamic maybe_mark_dynamic mark_static mark_static_address "
+        "mark_unbacked",
+        f"{_FUNCTIONS}test_a_function_that_only_aotautograd_looks_into": "nonstrict_trace",
+        f"{_FUNCTIONS}test_backends_by_name": "register_backend list_backends lookup_backend set_default_backend "
+        "get_default_backend",
+        f"{_FUNCTIONS}test_what_optimize_and_explain_give": "optimize optimize_assert explain export",
+        f"{_FUNCTIONS}test_who_hears_of_a_compile": "on_compile_start on_compile_end",
+        "packages/test_aot.py::test_the_drop_in": "load_compiled_function",
+    }.items()
+    for name in names.split()
+}
+
 #: option -> the test that shows that it works
 SHOWN_BY: dict[str, str] = {
     "compiled_autograd": "surface/test_backward_capture.py::test_backward_passes_have_graphs",
@@ -144,7 +169,7 @@ ENVIRONMENT: dict[str, tuple[str, str, str]] = {
 
 FUNCTIONS: dict[str, tuple[str, str, str]] = {
     **{
-        f"torch.compiler.{name}": ("works", "redirected", "")
+        f"torch.compiler.{name}": ("works", "redirected", _REDIRECTED[name])
         for name in (
             "allow_in_graph assume_constant_result compile disable get_default_backend list_backends "
             "load_compiled_function reset set_default_backend set_stance substitute_in_graph"
@@ -160,7 +185,7 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
     "torch.compiler.config": (
         "works",
         "dynamic_sources, unbacked_sources, dynamic_values and the aliases are followed",
-        "",
+        f"{_SWITCHES}test_dynamic_from_the_first_call",
     ),
     "torch.compiler.cudagraph_mark_step_begin": ("torch", "Inductor's", ""),
     "torch.compiler.is_compiling": ("works", "", f"{_RECORDS}test_compile_ids_for_backends_and_callbacks"),
@@ -176,7 +201,7 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
     "torch.compiler.set_enable_guard_collectives": ("refused", "ranks do not agree on hits and misses", ""),
     "torch.compiler.wrap_numpy": ("works", "", f"{_ONE_NODE}test_numpy_functions_of_tensors_with_gradients"),
     **{
-        f"torch._dynamo.{name}": ("works", "redirected", "")
+        f"torch._dynamo.{name}": ("works", "redirected", _REDIRECTED[name])
         for name in (
             "OptimizedModule allow_in_graph assume_constant_result disable disallow_in_graph dont_skip_tracing "
             "error_on_graph_break explain export forbid_in_graph graph_break is_dynamo_disable_recursive list_backends "
@@ -187,7 +212,7 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
     },
     "torch._dynamo.allow_c_slot": ("works", "", f"{_STEERING}test_c_types_whose_slots_are_safe"),
     "torch._dynamo.bytecode_debugger": ("nothing", "no bytecode is generated; framelift shows the entry as Python", ""),
-    "torch._dynamo.config": ("works", "each option has a row of its own", ""),
+    "torch._dynamo.config": ("works", "each option has a row of its own", f"{_SWITCHES}test_settings_made_before"),
     "torch._dynamo.disable_nested_graph_breaks": (
         "works",
         "",
@@ -204,7 +229,11 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
         "surface/test_backend_metadata.py::test_what_is_said_of_cuda_graphs",
     ),
     "torch._dynamo.override_optimization_hint": ("works", "", f"{_MARKED}test_sizes_to_tune_for"),
-    "torch._dynamo.patch_dynamo_config": ("works", "capture_scalar_outputs and verbose act in captured code", ""),
+    "torch._dynamo.patch_dynamo_config": (
+        "works",
+        "capture_scalar_outputs and verbose act in captured code",
+        f"{_FUNCTIONS}test_settings_in_captured_code",
+    ),
     "torch._dynamo.register_hook_for_recompile_user_context": ("works", "", f"{_RECORDS}test_times_and_metrics"),
     "torch._dynamo.replay": ("refused", "a failure of a backend writes a repro file instead", ""),
     "torch._dynamo.reset_frame_count": ("nothing", "framelift counts captures", ""),

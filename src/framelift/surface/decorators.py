@@ -15,6 +15,7 @@ from .. import _core
 from ..boundary.becomes.immutable_objects import import_constant
 from ..boundary.import_rules import RULES
 from ..calls.call_tables import substitute
+from ..capture.frames import skip_code
 from ..capture.module_wrapper import OptimizedModule
 from ..exc import IncorrectUsage
 from ..rehearsal import break_errors
@@ -142,13 +143,23 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def skip(fn: Any = None) -> Any:
-    """The older name of `disable(recursive=False)`.
+    """Frames of this function run eagerly, however it is called; what it calls is captured.  The function itself is
+    returned.
 
     >>> import framelift
     >>> framelift.skip(lambda x: x)(3)
     3
     """
-    return disable(fn, recursive=False)
+    if fn is None:
+        return skip
+    fn = innermost(fn)
+    if not callable(fn):
+        raise AssertionError(f"skip takes a callable, not {type(fn).__name__}")
+    if not isinstance(fn, types.FunctionType):
+        return disable(fn, recursive=False)
+    skip_code(fn.__code__)
+    vars(fn)["_torchdynamo_disable"] = True
+    return fn
 
 
 def is_dynamo_disable_recursive(method: Any) -> bool | None:

@@ -233,6 +233,13 @@ REDIRECTS: dict[str, dict[str, Any]] = {
     f"{_DYNAMO}.comptime": {"comptime": comptime},
 }
 
+#: where the decorators are defined; some are named only there
+REDIRECTS[f"{_DYNAMO}.decorators"] = {
+    name: value
+    for name, value in REDIRECTS[_DYNAMO].items()
+    if hasattr(decorators, name) or hasattr(dynamic_shapes, name) or name == "set_stance"
+}
+
 _undo: list[Callable[[], Any]] = []
 
 

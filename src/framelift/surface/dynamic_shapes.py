@@ -161,8 +161,8 @@ def mark_unbacked(
         _note(tensor, "_dynamo_unbacked_bounds", dim, (min, max) if (min, max) != (None, None) else None)
 
 
-def mark_static_address(tensor: torch.Tensor, guard: bool = True) -> None:
-    """The tensor's memory stays where it is: compilers may rely on its address.
+def mark_static_address(tensor: torch.Tensor, guard: bool = False) -> None:
+    """The tensor stays where it is: compilers may rely on its address.  With `guard` another tensor recompiles.
 
     >>> import torch, framelift
     >>> framelift.mark_static_address(torch.ones(4, 3))
