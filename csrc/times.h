@@ -49,8 +49,8 @@ class Times {
     for (Row* row : callees)
       if (row->code == code) return row;
     rows_.push_back({code, current_, current_ ? current_->depth + 1 : 0, apart});
+    Py_INCREF(code);  // at once: the next line may run out of memory
     callees.push_back(&rows_.back());
-    Py_INCREF(code);
     return &rows_.back();
   }
 

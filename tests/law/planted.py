@@ -53,6 +53,7 @@ DEFECTS: dict[str, frozenset[str]] = {
 
 #: kinds that the random programs do not reach, with the reason
 NOT_FOUND = {
+    "HAS_KEY": "programs do not ask which of two equal keys a dictionary holds; tested with the kinds of guards",
     "EMPTY": "programs do not empty and fill closure cells",
     "CHECK": "rare Python predicates of single substitutes, each tested beside it",
     "JOINT": "relations of numbers of several small tensors, tested beside them",

@@ -47,7 +47,7 @@ from .kept_shapes import expected_of, keep_shapes
 from .learned_shapes import Learned
 from .profiling import counting_instructions
 from .records.callbacks import capturing, entry_made
-from .records.captures import Capture, Note, Record, counts
+from .records.captures import Capture, Note, Record, counts, weakly
 from .records.compile_ids import compiling, numbered
 from .records.counters import note
 from .records.defects import is_defect, report_defect
@@ -305,7 +305,7 @@ class Driver:
         info.names = names_below(function, locals_[0] if locals_ else None) if root else Names()
         info.compile_id, info.code_ref = CompileContext.current_compile_id(), weakref.ref(code)
         info.resumed = resumed_from(self.breaks, code)
-        info.backend, info.compiler = self.backend.name, self.backend.compiler
+        info.backend, info.compiler = self.backend.name, weakly(self.backend.compiler)
         info.sessions, info.called = sessions, (function, locals_)
         seen = known or self.seen.get(code) or self._begun(code, info, pool)
         once = functools.partial(

@@ -91,7 +91,7 @@ def save_repro(compiled: Any, path: Any, *, number: int = 0) -> Path:
         repro_source(
             info.graph_module,
             info.inputs,
-            backend_lines(info.backend or "inductor", info.compiler),
+            backend_lines(info.backend or "inductor", info.compiler()),
             name=f" from {info.name} ({info.file}:{info.line})",
             file=target.name,
         ),
@@ -196,7 +196,7 @@ def _on_failure(capture: Capture, phase: str, error: BaseException) -> None:
         repro_source(
             capture.graph_module,
             capture.inputs,
-            backend_lines(error.backend, capture.compiler),
+            backend_lines(error.backend, capture.compiler()),
             name=f" from {capture.shown_name}",
             why=f"{type(cause).__name__}: {str(cause)[:300]}".replace('"""', "'''").replace("\\", "/"),
             failure=(type(cause).__qualname__, str(cause)),

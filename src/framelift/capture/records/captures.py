@@ -12,7 +12,7 @@ import itertools
 import time
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,7 @@ __all__ = [
     "innermost_compiled",
     "is_torchs_own",
     "record_of",
+    "weakly",
 ]
 
 _MOST_NOTES = 1000  # per compiled callable; the oldest go first
@@ -234,7 +235,7 @@ class Capture:
     spent: tuple[Spent, ...] = ()  # rehearsing time by the program's functions
     resumed: Resumed | None = None  # for a capture that resumes after a break
     backend: str = ""  # its name
-    compiler: Any = None  # the backend itself
+    compiler: Callable[[], Any] = lambda: None  # gives the backend itself, while it lives
     sessions: list[Any] = field(default_factory=list)  # its rehearsals, while it is being made: for who looks on
     called: tuple[types.FunctionType, tuple[Any, ...]] | None = None  # with which values, while it is being made
     examples: Any = ()  # the real inputs while the backend runs, for a repro should it fail
@@ -398,6 +399,16 @@ class Record:
         self.notes.clear()
         self.causes.clear()
         self.refused.clear()
+
+
+def weakly(obj: Any) -> Callable[[], Any]:
+    """What gives an object as long as someone else keeps it."""
+    if type(obj) is types.MethodType:
+        return weakref.WeakMethod(obj)
+    try:
+        return weakref.ref(obj)
+    except TypeError:  # of a class whose objects cannot be referred to
+        return lambda: obj
 
 
 def record_of(compiled: Any) -> Record | None:

@@ -46,7 +46,7 @@ class Frame:
         code, closure = function.__code__, function.__closure__ or ()
         held = {name: cell.cell_contents for name, cell in zip(code.co_freevars, closure) if _is_set(cell)}
         found = {**dict(zip(code.co_varnames, values)), **held}
-        builtins = function.__builtins__  # type: ignore[attr-defined]  # every function has them
+        builtins = function.__builtins__
         return cls(code, function.__globals__, found, builtins, closure, function)
 
 
