@@ -182,6 +182,16 @@ def test_collecting_after_each_compile():
     assert 1 in seen
 
 
+def test_a_setting_is_framelifts_own_again_when_a_patch_ends():
+    """torch's default is another for some options."""
+    own = framelift.config.run_gc_after_compile
+    with torch._dynamo.config.patch(run_gc_after_compile=True, recompile_limit=3):
+        with torch._dynamo.config.patch(recompile_limit=4):
+            assert framelift.config.recompile_limit == 4
+        assert framelift.config.run_gc_after_compile and framelift.config.recompile_limit == 3
+    assert framelift.config.run_gc_after_compile is own and framelift.config.recompile_limit == 8
+
+
 def test_settings_made_before():
     framelift.uninstall()
     with torch._dynamo.config.patch(recompile_limit=3):

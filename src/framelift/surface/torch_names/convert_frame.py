@@ -46,7 +46,8 @@ class Frame:
         code, closure = function.__code__, function.__closure__ or ()
         held = {name: cell.cell_contents for name, cell in zip(code.co_freevars, closure) if _is_set(cell)}
         found = {**dict(zip(code.co_varnames, values)), **held}
-        builtins = function.__builtins__
+        typed: Any = function  # not every version of the type stubs has its builtins
+        builtins = typed.__builtins__
         return cls(code, function.__globals__, found, builtins, closure, function)
 
 

@@ -33,10 +33,15 @@ def follow(settings: types.ModuleType) -> Callable[[], None]:
     def follow(self: Any, name: str, value: Any) -> None:
         write(self, name, value)
         if self is settings and name in config.OPTIONS and _is_the_programs():
+            if _ends_a_patch() and patched.get(name):
+                setattr(config, name, patched[name].pop())
+                return
+            patched.setdefault(name, []).append(getattr(config, name))
             config.warn_without_effect(name, value, getattr(settings._config.get(name), "default", None), _NAME)
             _take_over(name, value)
 
     cls.__setattr__ = follow  # type: ignore[method-assign]  # replaced on purpose
+    patched: dict[str, list[Any]] = {}  # framelift's own values, which need not be torch's
     before = {name: getattr(config, name) for name in _written(settings)}
     for name in before:
         value = getattr(settings, name)
@@ -70,6 +75,16 @@ def _is_the_programs() -> bool:
     while frame is not None and frame.f_code.co_filename in (__file__, *_BETWEEN):
         frame = frame.f_back
     return frame is None or not (is_own_code(frame.f_code) or frame.f_code.co_filename.startswith(TORCH))
+
+
+def _ends_a_patch() -> bool:
+    """Whether a block of the program's ends in which a setting was another."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename in (__file__, *_BETWEEN):
+        if frame.f_code.co_name == "__exit__" and frame.f_code.co_filename == _config_module.__file__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _take_over(name: str, value: Any) -> None:
