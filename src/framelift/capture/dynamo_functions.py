@@ -5,6 +5,7 @@ The package is not imported, so its functions are known by file and name alone.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import types
@@ -92,6 +93,12 @@ def _made_plainly(session: Session, callable_: Any, args: tuple[Any, ...], kwarg
     return callable_(*args, **kwargs)
 
 
+def _switches_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A context, or a decorator, that has nothing to switch here.  torch makes a class for it at each call, which dies."""
+    given = [*args, *kwargs.values()]
+    return given[0] if given and given[0] is not None else contextlib.nullcontext()
+
+
 def override_cudagraphs(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """torch._dynamo.override_cudagraphs entered in captured code: its graph says so to the backend."""
     read = session.load_attr if not _core.is_internal(args[0]) else getattr
@@ -163,7 +170,7 @@ _BY_NAME: dict[str, Any] = {
     "is_compiling": _compiling,
     "patch_dynamo_config": _made_plainly,
     "override_cudagraphs": _made_plainly,
-    "disable_nested_graph_breaks": _made_plainly,
+    "disable_nested_graph_breaks": _switches_nothing,
     "override_optimization_hint": _tune_for,
     "_set_stance": forbidden,
     "mark_static": _nothing,
