@@ -94,7 +94,7 @@ def _made_plainly(session: Session, callable_: Any, args: tuple[Any, ...], kwarg
 
 
 def _switches_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A context, or a decorator, that has nothing to switch here.  torch makes a class for it at each call, which dies."""
+    """Nothing to switch here: a context or a decorator.  torch makes a class at each call, which dies."""
     given = [*args, *kwargs.values()]
     return given[0] if given and given[0] is not None else contextlib.nullcontext()
 
