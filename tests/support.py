@@ -33,6 +33,7 @@ __all__ = [
     "check",
     "compiled",
     "counts",
+    "or_type_error",
     "global_state",
     "run_call",
     "same_outcome",
@@ -343,3 +344,14 @@ def _count(before: Counts, after: Counts, graphs: int | None, breaks: int | None
     }
     for name, want in (("graphs", graphs), ("breaks", breaks), ("captures", captures)):
         assert want is None or seen[name] == want, f"{seen[name]} {name}, expected {want} (breaks: {new or 'none'})"
+
+
+def or_type_error(*questions: Callable[[], Any]) -> list[Any]:
+    """The answer to each question, or the text of the TypeError that it raises."""
+    found = []
+    for question in questions:
+        try:
+            found.append(question())
+        except TypeError as error:
+            found.append(str(error))
+    return found

@@ -9,18 +9,9 @@ import pytest
 import torch
 
 import framelift
+from support import or_type_error
 
 X = torch.ones(2)
-
-
-def _asked(*questions):
-    found = []
-    for question in questions:
-        try:
-            found.append(question())
-        except TypeError as error:
-            found.append(str(error))
-    return found
 
 
 OPERATORS = {
@@ -43,7 +34,7 @@ def test_operators_that_are_replaced_are_seen(base, reached) -> None:
 
     def program(x, one=None):
         member = kind.A if one is None else one
-        return x + 1, _asked(
+        return x + 1, or_type_error(
             lambda: member + 1,
             lambda: member < kind.B,
             lambda: member == 1,

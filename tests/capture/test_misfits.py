@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import framelift
+from support import or_type_error
 
 X = torch.ones(2)
 
@@ -29,16 +30,6 @@ def _one(a):
     return -a
 
 
-def _answers(*questions):
-    found = []
-    for question in questions:
-        try:
-            found.append(question())
-        except TypeError as error:
-            found.append(str(error))
-    return found
-
-
 def _world():
     def two(a, b):
         return a
@@ -55,7 +46,7 @@ def _world():
     own = Own()
 
     def program(x):
-        return x + 1, _answers(
+        return x + 1, or_type_error(
             lambda: sorted([1, 2], key=two),
             lambda: list(map(two, [1, 2])),
             lambda: list(filter(named, [1])),
@@ -98,7 +89,7 @@ def test_what_cannot_be_iterated_is_named_as_in_plain_python() -> None:
         return args
 
     def program(x):
-        return x + 1, _answers(lambda: own(*3), lambda: max(*None), lambda: own(1, *3), lambda: own(**4))
+        return x + 1, or_type_error(lambda: own(*3), lambda: max(*None), lambda: own(1, *3), lambda: own(**4))
 
     compiled = framelift.compile(program, backend="eager", fullgraph=True)
     for name in ("own", "another"):

@@ -8,7 +8,7 @@ from opcode import EXTENDED_ARG, HAVE_ARGUMENT, hasjrel, opname, stack_effect
 from types import CodeType
 from typing import Any, NamedTuple
 
-__all__ = ["Instruction", "effect", "handlers", "instructions", "jump_target"]
+__all__ = ["Instruction", "effect", "handlers", "instructions", "jump_target", "local_name"]
 
 
 class Instruction(NamedTuple):
@@ -38,6 +38,12 @@ def instructions(raw: bytes, start: int = 0, end: int | None = None) -> Iterator
         while unit < last and raw[2 * unit] == 0:
             unit += 1
         yield Instruction(first, op, arg, unit)
+
+
+def local_name(code: CodeType, place: int) -> str:
+    """The variable at a place of a frame."""
+    name: str = code._varname_from_oparg(place)  # type: ignore[attr-defined]  # private in typeshed
+    return name
 
 
 def jump_target(instruction: Instruction) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from dis import haslocal
 from opcode import HAVE_ARGUMENT, opmap, stack_effect
@@ -10,6 +10,7 @@ from sys import version_info
 from types import CodeType
 
 from .assembly import Op, disassemble
+from .decode import local_name
 
 __all__ = ["LOOKS_AT_LOCALS", "Flow", "Shape"]
 
@@ -228,11 +229,10 @@ class Flow:
             between.update(found)
             pending += found
         ops = [self.at[unit] for unit in between]
-        name_of: Callable[[int], str] = code._varname_from_oparg  # type: ignore[attr-defined]  # typeshed does not have it
         return frozenset(
             [
                 *code.co_cellvars,
-                *(name_of(op.arg) for op in ops if op.op in haslocal and not op.name.startswith("STORE")),
+                *(local_name(code, op.arg) for op in ops if op.op in haslocal and not op.name.startswith("STORE")),
             ]
         )
 
@@ -279,12 +279,7 @@ class Flow:
         if op.name == "POP_EXCEPT":
             return Shape(depth, shape.saved[:-1], cut.offsets, cut.kept)
         if op.name == "LOAD_FAST_AND_CLEAR":
-            return Shape(
-                depth,
-                cut.saved,
-                cut.offsets,
-                (*cut.kept, (shape.depth, self.code._varname_from_oparg(op.arg))),  # type: ignore[attr-defined]  # private in typeshed
-            )
+            return Shape(depth, cut.saved, cut.offsets, (*cut.kept, (shape.depth, local_name(self.code, op.arg))))
         if op.name == "SWAP" and cut.kept:
             places = {depth - 1: depth - op.arg, depth - op.arg: depth - 1}
             return Shape(depth, cut.saved, cut.offsets, tuple((places.get(at, at), name) for at, name in cut.kept))

@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import _core
 from .assembly import Op, assemble, disassemble, from_bytes, make
-from .decode import Instruction, instructions
+from .decode import Instruction, instructions, local_name
 from .dialects import current
 from .encode import named
 from .flow import LOOKS_AT_LOCALS, Flow
@@ -138,7 +138,7 @@ def let_go(flow: Flow, made: Made) -> tuple[int, ...]:
     """
     ops = [flow.at[unit] for unit in made.units if unit in flow.shapes]
     names = {
-        flow.code._varname_from_oparg(op.arg)  # type: ignore[attr-defined]  # private in typeshed
+        local_name(flow.code, op.arg)
         for op in ops
         if op.name in ("STORE_FAST", "DELETE_FAST") and not _only_leaves(flow, op)
     }
@@ -183,7 +183,7 @@ def untouched(code: CodeType) -> frozenset[str]:
             break
         if op.op in haslocal:  # some of CPython 3.13 name two
             places = (op.arg >> 4, op.arg & 15) if op.name.count("_FAST") == 2 else (op.arg,)
-            left.difference_update(code._varname_from_oparg(place) for place in places)  # type: ignore[attr-defined]  # private in typeshed
+            left.difference_update(local_name(code, place) for place in places)
     return frozenset(left)
 
 
@@ -198,7 +198,7 @@ def read_by_index(code: CodeType) -> dict[str, frozenset[int]]:
         if op.op not in haslocal:
             continue
         places = (op.arg >> 4, op.arg & 15) if op.name.count("_FAST") == 2 else (op.arg,)
-        names = [code._varname_from_oparg(place) for place in places]  # type: ignore[attr-defined]  # private in typeshed
+        names = [local_name(code, place) for place in places]
         index = code.co_consts[following[at + 1].arg] if _reads_an_entry(following, at) else None
         for name in names:
             numbers = found.get(name)
@@ -367,7 +367,7 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
     arguments, order = _arguments(code, point)
     if throws:
         arguments.append(".raised")
-    used = {code._varname_from_oparg(op.arg) for op in ops if op.op in haslocal}  # type: ignore[attr-defined]  # private in typeshed
+    used = {local_name(code, op.arg) for op in ops if op.op in haslocal}
     names = (*arguments, *(name for name in code.co_varnames if name not in arguments and name in used))
     slots = {name: i for i, name in enumerate(names)}
     # others are hidden by a variable of a comprehension somewhere
@@ -375,7 +375,7 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
     variables = (*own, *free)
     for op in ops:
         if op.op in haslocal or op.op in hasfree:
-            name = code._varname_from_oparg(op.arg)  # type: ignore[attr-defined]  # private in typeshed
+            name = local_name(code, op.arg)
             # a comprehension's own variable
             local = op.op in haslocal or op.unit in flow.shapes and name in flow.hidden(op.unit)
             op.arg = slots[name] if local else len(names) + variables.index(name)

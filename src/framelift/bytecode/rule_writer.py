@@ -11,6 +11,7 @@ from opcode import opmap
 from types import CodeType
 from typing import Any
 
+from .decode import local_name
 from .encode import instruction
 
 __all__ = ["RESUMES", "Writer"]
@@ -78,7 +79,7 @@ class Writer:
         return self.const[
             self.code.co_freevars[index - self.first_free]
             if index >= self.first_free
-            else (self.code._varname_from_oparg(index),)  # type: ignore[attr-defined]  # private in typeshed
+            else (local_name(self.code, index),)
         ]
 
 

@@ -25,7 +25,7 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["DYNAMO", "of_dynamo", "override_cudagraphs"]
+__all__ = ["DYNAMO", "of_dynamo", "override_cudagraphs", "switches_nothing"]
 
 DYNAMO = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "_dynamo") + os.sep
 #: plain helpers, which the graphs of compiled autograd call
@@ -93,7 +93,7 @@ def _made_plainly(session: Session, callable_: Any, args: tuple[Any, ...], kwarg
     return callable_(*args, **kwargs)
 
 
-def _switches_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def switches_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Nothing to switch here: a context or a decorator.  torch makes a class at each call, which dies."""
     given = [*args, *kwargs.values()]
     return given[0] if given and given[0] is not None else contextlib.nullcontext()
@@ -170,7 +170,7 @@ _BY_NAME: dict[str, Any] = {
     "is_compiling": _compiling,
     "patch_dynamo_config": _made_plainly,
     "override_cudagraphs": _made_plainly,
-    "disable_nested_graph_breaks": _switches_nothing,
+    "disable_nested_graph_breaks": switches_nothing,
     "override_optimization_hint": _tune_for,
     "_set_stance": forbidden,
     "mark_static": _nothing,

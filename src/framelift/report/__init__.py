@@ -6,7 +6,9 @@ The public names are re-exported by `framelift`; the records of a report are in 
 from __future__ import annotations
 
 from .. import _core
-from . import debug_folder, html, logs, notebook, progress, text, torch_logs  # noqa: F401  (register their forms, and listen)
+
+# They register their forms, and listen.
+from . import debug_folder, html, logs, notebook, progress, text, torch_logs  # noqa: F401
 from .gather import report, report_of_all, summary
 from .model import SCHEMA, Report
 from .repro import save_repro

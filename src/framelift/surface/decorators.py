@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import types
@@ -15,6 +14,7 @@ from .. import _core
 from ..boundary.becomes.immutable_objects import import_constant
 from ..boundary.import_rules import RULES
 from ..calls.call_tables import substitute
+from ..capture.dynamo_functions import switches_nothing
 from ..capture.frames import skip_code
 from ..capture.module_wrapper import OptimizedModule
 from ..exc import IncorrectUsage
@@ -481,10 +481,7 @@ def dont_skip_tracing(fn: Any = None) -> Any:
     return _Nothing() if fn is None else fn
 
 
-@substitute(dont_skip_tracing)
-def _skips_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    given = [*args, *kwargs.values()]
-    return given[0] if given and given[0] is not None else contextlib.nullcontext()
+substitute(dont_skip_tracing)(switches_nothing)
 
 
 # Not framelift's own file, so that its frames are captured code.
