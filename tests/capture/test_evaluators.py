@@ -125,8 +125,8 @@ def test_steps_in_the_midst_of_a_capture(
 
     for module in [
         m
-        for m in list(sys.modules.values())
-        if m and m.__name__.startswith("framelift") and getattr(m, "let_in", None) is let_in
+        for name, m in list(sys.modules.items())
+        if name.startswith("framelift") and getattr(m, "let_in", None) is let_in
     ]:
         monkeypatch.setattr(module, "let_in", stepping)
     checked(program, 5)

@@ -163,6 +163,20 @@ def test_inference_mode_as_decorator(backend):
     _alike(f, torch.ones(3, requires_grad=True), torch.zeros(3), backend=backend, calls=1)
 
 
+@pytest.mark.parametrize("makes_a_leaf", [torch.Tensor.requires_grad_, torch.nn.Parameter])
+def test_inference_tensors_cannot_become_leaves_outside(makes_a_leaf):
+    def f(x):
+        with torch.inference_mode():
+            y = x * 2
+        try:
+            makes_a_leaf(y)
+        except RuntimeError as error:
+            return str(error)
+        return "a leaf"
+
+    assert framelift.compile(f, backend="eager")(torch.ones(2)) == f(torch.ones(2))
+
+
 def test_inference_mode_of_a_method_that_is_called():
     class Model(torch.nn.Module):
         def __init__(self):

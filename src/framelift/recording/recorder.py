@@ -273,6 +273,8 @@ class Recorder(StandIns):
 
     def append(self, target: Target, values: list[Value]) -> None:
         """A step that changes a tensor's metadata, and whose result nobody asks for."""
+        if self.settings.touched:
+            self.settings.meet(asks_dtype=False)
         self.tape.append(Step(target, list(values), {}, values, read_state(), True, 0))
 
     def _note_effect(self, target: Target, outcome: Outcome | LiveOutcome, found: list[Value]) -> None:
