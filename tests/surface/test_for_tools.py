@@ -73,6 +73,9 @@ def _entries(**options):
     return counter.frame_count, {entry.info.relations is not None: entry.hits for entry in f.entries}
 
 
+@pytest.mark.skipif(
+    not hasattr(torch._dynamo.config, "automatic_dynamic_exclusion_guard"), reason="this torch has no such switch"
+)
 def test_fixed_sizes_keep_their_capture():
     assert _entries()[1][False] < _entries(automatic_dynamic_exclusion_guard=True)[1][False]
 
@@ -103,6 +106,7 @@ def _recorded(f, *args, **options):
     return backend.graphs[0]
 
 
+@pytest.mark.skipif(not hasattr(torch._dynamo.config, "inline_invoke_subgraph"), reason="this torch has no such switch")
 def test_equal_regions_are_one_subgraph():
     x, y = torch.rand(3, 3), torch.rand(3, 3)
     graph = _recorded(_region_program(), x, y)
@@ -126,6 +130,7 @@ def test_regions_that_close_over_other_tensors_are_not_shared():
     _recorded(lambda x: one(x) + other(x), x)
 
 
+@pytest.mark.skipif(not hasattr(torch._dynamo.config, "inline_invoke_subgraph"), reason="this torch has no such switch")
 def test_equal_operations_are_one_subgraph():
     def f(x):
         for _ in range(4):

@@ -35,6 +35,7 @@ def _two_frames(sizes, backend):
     return before, backend.frame_count - before
 
 
+@pytest.mark.skipif(not hasattr(config, "debug_dynamo_config_override"), reason="this torch has no such switch")
 def test_options_by_compile_id():
     assert _two_frames((3, 4, 5), CompileCounter()) == (2, 2)
     torch._dynamo.reset()
@@ -42,6 +43,7 @@ def test_options_by_compile_id():
         assert _two_frames((3, 4, 5), CompileCounter()) == (2, 3)
 
 
+@pytest.mark.skipif(not hasattr(config, "debug_dynamo_config_override"), reason="this torch has no such switch")
 @pytest.mark.parametrize(
     "text", ["specialize_int=True", "0:specialize_int", "0:nonsense=1", "0:verbose=1;>=0:verbose=2"]
 )
@@ -91,6 +93,9 @@ def test_side_effects_may_be_errors():
         assert torch.equal(torch.compile(lambda x: x + 1, backend="eager", fullgraph=True)(X), X + 1)
 
 
+@pytest.mark.skipif(
+    not hasattr(convert_frame, "get_compiled_code_side_effects"), reason="this torch has no such function"
+)
 def test_code_hooks_see_side_effects():
     found: dict = {}
     handle = convert_frame.register_bytecode_hook(

@@ -42,6 +42,8 @@ def _count(sizes, dynamic=None, **settings):
     ids=str,
 )
 def test_dynamic_from_the_first_call(settings):
+    if not all(hasattr(torch.compiler.config, name) for name in settings):
+        pytest.skip("this torch has no such switch")
     assert _count([(2, 77), (2, 5), (2, 9)], **settings) == 1
     assert _count([(2, 77), (2, 5), (2, 9)]) == 2
 
