@@ -144,6 +144,32 @@ def test_called_from_a_transform() -> None:
     assert torch._C._functorch.peek_interpreter_stack() is None
 
 
+def test_called_from_a_transform_with_a_backend_of_ones_own() -> None:
+    """What a backend gives back tells whether transforms act on it: the graph, or something else."""
+    given: list[str] = []
+
+    def gives_graph(graph: Any, examples: Any) -> Any:
+        given.append("graph")
+        return graph.forward
+
+    def gives_other(graph: Any, examples: Any) -> Any:
+        given.append("other")
+        return lambda *inputs: graph(*inputs)
+
+    def fails(graph: Any, examples: Any) -> Any:
+        given.append("fails")
+        raise RuntimeError("cannot")
+
+    x = torch.linspace(-1, 1, 24).reshape(2, 3, 4)
+    for backend in (gives_graph, gives_other, fails):
+        framelift.reset()
+        inner = framelift.compile(lambda x: vmap(lambda row: (row * 2).sin())(x), backend=backend)
+        for _ in range(3):
+            torch.testing.assert_close(vmap(inner)(x), (x * 2).sin())
+        assert framelift.stats()["graphs"] == (backend is gives_graph)
+    assert given == ["graph", "other", "fails"]
+
+
 def test_tensor_that_outlives_its_transform() -> None:
     kept: list[torch.Tensor] = []
 

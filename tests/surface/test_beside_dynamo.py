@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -154,3 +155,36 @@ def test_user_errors_are_torchs_own_too() -> None:
             with pytest.raises(torch._dynamo.exc.UserError) as found:
                 framelift.compile(branch, backend="eager", fullgraph=True)(torch.ones(3))
         assert isinstance(found.value, framelift.exc.UserError) and isinstance(found.value, framelift.exc.Unsupported)
+
+
+class _Counting:
+    """A backend that is an object, as programs write them."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+
+    def __call__(self, graph: Any, examples: Any) -> Any:
+        self.graphs += 1
+        return graph.forward
+
+
+def test_backends_looked_up_inside() -> None:
+    """A function that captured code compiles is captured with it, whatever its backend."""
+    counting = _Counting()
+    torch._dynamo.lookup_backend("eager")
+
+    def double(x: torch.Tensor, by: int | None = None) -> torch.Tensor:
+        return x * (2 if by is None else by)
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        looked_up = framelift.compile(double, backend=torch._dynamo.lookup_backend("eager"))
+        return looked_up(x) + framelift.compile(double, backend=counting)(x, by=3)
+
+    framelift.reset()
+    x = torch.ones(3)
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert torch.equal(compiled(x), fn(x))
+    assert framelift.stats()["captures"] >= 1 and len(compiled.entries) == 1
+    with pytest.raises(framelift.exc.InvalidBackend):
+        framelift.compile(lambda x: framelift.compile(double, backend="no such")(x), backend="eager")(x)

@@ -14,6 +14,7 @@ import torch
 from .. import _core
 from ..cache.graph_data import Metadata, body_metadata
 from ..cache.refusals import NotMine
+from ..exc import BackendCompilerFailed
 from ..exits import PLAIN, build_entry
 from ..graph.fx.examples import examples_for, without_alpha
 from ..graph.fx.node_metadata import carry_over, describe, fill_examples
@@ -81,6 +82,7 @@ class Backend:
     unrolls: bool = False  # every step of a recurrent network is written out
     described: bool = False  # it may read what a graph says of its nodes
     has_disk_cache: bool = False  # what it compiled is kept on disk: so are captures, where nothing else is asked for
+    compiles: bool = False  # inside a transform it gave back something else than the graph
 
 
 class Parts(NamedTuple):
@@ -217,14 +219,40 @@ def _compiled_graph(
             torch._C._EnableTorchFunction(),
         ):
             hits = cache_hits()
-            with _shown(session):
-                compiled = compile_graph(module, plain_examples(finished.inputs))
+            with _shown(session), _inside_transforms(session, info, backend) as check:
+                compiled = check(compile_graph(module, plain_examples(finished.inputs)))
             info.from_cache = cache_hits() > hits
         graph = wrapped(AROUND_RUN, compiled, run)
     info.examples = ()
-    is_compiled = compiled is not module and compiled != module.forward
+    is_compiled = _is_compiled(compiled, module)
     made: Callable[..., Any] = wrapped(AROUND_GRAPH, graph, Graph(session, plan, finished, run, is_compiled))
     return made
+
+
+def _is_compiled(compiled: Any, module: Any) -> bool:
+    return compiled is not module and compiled != module.forward
+
+
+@scope
+def _inside_transforms(session: Session, info: Capture, backend: Backend) -> Iterator[Callable[[Any], Any]]:
+    """Function transforms that the call is inside of act on a graph that runs as it is, and on no compiled one."""
+    outer, module = None if type(session) is _Over else session.outer_transform, info.graph_module
+
+    def refusal() -> Interrupt:
+        backend.compiles, info.graph_module = True, None
+        return Interrupt("active-transform", outer or "")
+
+    def check(compiled: Any) -> Any:
+        if outer is not None and _is_compiled(compiled, module):
+            raise refusal()
+        return compiled
+
+    try:
+        yield check
+    except BackendCompilerFailed as error:
+        if outer is None:
+            raise
+        raise refusal() from error
 
 
 class _Shown(threading.local):

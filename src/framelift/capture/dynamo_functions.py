@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["DYNAMO", "of_dynamo", "override_cudagraphs", "switches_nothing"]
 
 DYNAMO = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "_dynamo") + os.sep
-#: plain helpers, which the graphs of compiled autograd call
-_RUNTIME = frozenset({DYNAMO + "external_utils.py", DYNAMO + "_trace_wrapped_higher_order_op.py"})
+#: plain Python: helpers that the graphs of compiled autograd call, and the table of backends
+_PLAIN = frozenset(
+    DYNAMO + name
+    for name in ("external_utils.py", "_trace_wrapped_higher_order_op.py", os.path.join("backends", "registry.py"))
+)
 
 
 def _nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -151,7 +154,7 @@ def of_dynamo(code: types.CodeType) -> Any:
         return _nothing
     if code.co_qualname.startswith("wrap_numpy.<locals>.wrap.<locals>.") and code.co_names[-1:]:
         return _ARRAYS.get(code.co_names[-1]) or make_twin(code, _core.PROBES)
-    if code.co_filename in _RUNTIME:
+    if code.co_filename in _PLAIN:
         return make_twin(code, _core.PROBES)
     if code.co_filename.startswith(DYNAMO + "mutation_guard"):
         if code.co_qualname in _AROUND:

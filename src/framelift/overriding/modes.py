@@ -92,6 +92,7 @@ class Moment(NamedTuple):
     subclasses_off: bool = False
     transforms: Sequence[Any] = ()  # interpreters of function transforms that the call is inside of
     plain: bool = False  # the graph will be run as it is, so transforms act on it
+    may_be_plain: bool = False  # so it may be: what the backend gives back will tell
     unrolls: bool = False  # a compiler that writes out every step of a recurrent network
     described: bool = False  # the backend may read what nodes belong to
 
@@ -202,8 +203,9 @@ def import_transforms(session: Session, moment: Moment) -> None:
     if moment.transforms:
         session.recorder.live.begin_inside(moment.transforms)
         stack = session.recorder.live.ask(described_transforms)
-        if not moment.plain:
-            raise Interrupt("active-transform", stack[-1][0].lower())
+        session.outer_transform = stack[-1][0].lower()
+        if not moment.plain and not moment.may_be_plain:
+            raise Interrupt("active-transform", session.outer_transform)
         session.world.guard(const(MODES).to("attr", "transforms"), "EQ", stack)
     elif level >= 0 and not moment.plain:  # compiled graphs drop tangents
         raise Interrupt("active-mode", "a level of forward-mode differentiation")

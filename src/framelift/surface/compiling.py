@@ -185,6 +185,8 @@ def _inside(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     model = named.pop("model", None)
     if model is None:
         return functools.partial(compile, **named)
+    if callable(named.get("backend")):
+        named["backend"] = "eager"  # nobody will ask it, and it may be an object of the program's
     if type(model) not in (types.FunctionType, _core.Compiled) or not all(
         is_leaf(value) or type(value) is types.FunctionType for value in named.values()
     ):
