@@ -72,6 +72,10 @@ static PyMemberDef entry_members[] = {
     {"replayable", T_BOOL, offsetof(EntryObject, replayable), READONLY, "a run that fails is run again eagerly"},
     {"hits", T_ULONGLONG, offsetof(EntryObject, hits), 0, "how often the guards held"},
     {nullptr, 0, 0, 0, nullptr}};
+static PyObject* entry_inputs_for(PyObject* self, PyObject* locals);
+static MethodTable methods_of_entry({
+    method<entry_inputs_for, METH_O>("inputs_for", "inputs_for(locals): the inputs where the guards hold, else None"),
+});
 static GetterTable entry_getters({getter<entry_dead>("dead", "Its guards can never hold again.")});
 
 // The values that guards hand out, in memory of the caller's; owned references, NULL where there is none.
@@ -108,11 +112,15 @@ static Ref take_first(size_t count, Slots& slots) {
   return tuple;
 }
 
+static Ref take_inputs(Program& program, Slots& slots) {
+  size_t count = program.inputs.size();
+  return program.inputs_first ? take_first(count, slots) : take_values(program.inputs, program.last_use, 0, slots);
+}
+
 static Ref run_entry(EntryObject* entry, Slots& slots) {
   Program& program = *entry->program->program;
   size_t count = program.inputs.size();
-  Ref inputs =
-      program.inputs_first ? take_first(count, slots) : take_values(program.inputs, program.last_use, 0, slots);
+  Ref inputs = take_inputs(program, slots);
   Ref externals = inputs ? take_values(program.externals, program.last_use, count, slots) : Ref();
   slots.empty(program.inputs_first && inputs ? (int32_t)count : 0);
   if (!externals) return nullptr;
@@ -246,6 +254,21 @@ int try_entry(PyObject* object, PyObject* const* locals, Py_ssize_t n, PyObject*
   return outcome == Outcome::Holds ? run_held_entry(entry, slots, result) : 0;
 }
 
+static PyObject* entry_inputs_for(PyObject* self, PyObject* locals) {
+  EntryObject* entry = (EntryObject*)self;
+  if (!PyTuple_Check(locals)) return PyErr_Format(PyExc_TypeError, "inputs_for(locals)");
+  if (is_dead(entry)) Py_RETURN_NONE;
+  Program& program = *entry->program->program;
+  std::unique_ptr<PyObject*[]> memory(new PyObject*[(size_t)program.slot_count + 1]);
+  Slots slots(memory.get(), program.slot_count);
+  int node, check;
+  PyObject* const* values = &PyTuple_GET_ITEM(locals, 0);
+  Outcome outcome = program.check(values, PyTuple_GET_SIZE(locals), slots.values, &node, &check);
+  if (outcome == Outcome::Error) return nullptr;
+  if (outcome != Outcome::Holds) Py_RETURN_NONE;
+  return take_inputs(program, slots).release();
+}
+
 // Try one place of the list.  As try_entries; *at is moved on.
 static int try_place(PyObject* entries, Py_ssize_t* at, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
   PyObject* item = PyList_GET_ITEM(entries, *at);
@@ -290,6 +313,30 @@ int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObje
   return 0;
 }
 
+static PyObject* chooser = nullptr;  // Python: (entries, locals) -> the entry that runs; None: it is a miss
+
+static PyObject* set_entry_chooser(PyObject*, PyObject* value) {
+  Py_XSETREF(chooser, value == Py_None ? nullptr : Py_NewRef(value));
+  Py_RETURN_NONE;
+}
+
+int choose_entry(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
+  if (!chooser || !PyList_Check(entries) || !PyList_GET_SIZE(entries)) return try_entries(entries, locals, n, result);
+  Ref tuple = tuple_of(locals, n), choose = Ref::new_ref(chooser), chosen;
+  if (!tuple) return -1;
+  {
+    UncapturedScope own;
+    chosen = Ref::steal(PyObject_CallFunctionObjArgs(choose.get(), entries, tuple.get(), nullptr));
+  }
+  if (!chosen) return -1;
+  return is_entry(chosen.get()) ? try_entry(chosen.get(), locals, n, result) : 0;
+}
+
+static MethodTable choosing({
+    method<set_entry_chooser, METH_O>(
+        "set_entry_chooser", "set_entry_chooser(f): f(entries, locals) gives the entry that runs, or None; or None"),
+});
+
 bool init_entries(PyObject* module) {
   miss = PyObject_CallNoArgs((PyObject*)&PyBaseObject_Type);
   if (!miss || PyModule_AddObjectRef(module, "MISS", miss) < 0) return false;
@@ -305,8 +352,9 @@ bool init_entries(PyObject* module) {
   Entry_Type.tp_clear = slot<entry_clear>;
   Entry_Type.tp_members = entry_members;
   Entry_Type.tp_getset = entry_getters.rows;
+  Entry_Type.tp_methods = methods_of_entry.rows;
   return PyType_Ready(&Entry_Type) == 0 && PyModule_AddObjectRef(module, "Entry", (PyObject*)&Entry_Type) == 0 &&
-         add_functions(module, entry_methods);
+         add_functions(module, entry_methods) && add_functions(module, choosing);
 }
 
 }  // namespace framelift

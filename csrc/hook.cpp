@@ -254,7 +254,7 @@ static int look_up(PyObject* context, PyObject* function, PyObject* const* local
   Ref entries = find();
   if (!entries && PyErr_Occurred()) return -1;
   bool closed = entries.get() == Py_None || entries.get() == Py_False;
-  int verdict = entries && !closed ? try_entries(entries.get(), all.data(), n + 1, result) : 0;
+  int verdict = entries && !closed ? choose_entry(entries.get(), all.data(), n + 1, result) : 0;
   if (verdict == 0 && !closed && mode == Mode::Capture) {
     Ref tuple = tuple_of(all.data(), n + 1), captured;
     if (!tuple) return -1;

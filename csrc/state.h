@@ -41,7 +41,9 @@ bool is_compiled(PyObject* object);
 // entries.cpp: try the entries (a list, in order) on bound locals.  Returns 1 and sets *result (new reference) when an
 // entry ran; 2 when an entry says "run this frame eagerly"; 0 when none matched; -1 with an exception set.
 int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result);
-// The same for one entry that the caller keeps alive.
+// The first look of a call: as try_entries, unless a chooser is set, which then says what entry runs.
+int choose_entry(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result);
+// As try_entries for one entry that the caller keeps alive.
 int try_entry(PyObject* entry, PyObject* const* locals, Py_ssize_t n, PyObject** result);
 bool is_entry(PyObject* object);
 // After try_entries said "run plainly": the failure of a graph that led to it, or NULL (a new reference either way).

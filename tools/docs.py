@@ -36,7 +36,7 @@ TASKS = {
     "Steer what is captured": "disable allow_in_graph disallow_in_graph forbid_in_graph substitute_in_graph "
     "nonstrict_trace assume_constant_result graph_break error_on_graph_break skip skip_frame step_unsupported "
     "dont_skip_tracing "
-    "is_dynamo_disable_recursive set_stance run config",
+    "is_dynamo_disable_recursive set_stance run config set_enable_guard_collectives",
     "Choose a backend": "list_backends lookup_backend register_backend get_default_backend set_default_backend",
     "Migrate from torch.compile": "install installed is_installed uninstall",
     "Save, load and export": "export save_package load_package show_package load_compiled_function AOTCompiledFunction",

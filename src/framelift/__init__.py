@@ -63,6 +63,7 @@ _HOMES = {
     "capture.module_wrapper": "OptimizedModule",
     "capture.records.recompiles": "Recompile",
     "surface.dynamic_shapes": "mark_dynamic mark_static mark_static_address mark_unbacked maybe_mark_dynamic",
+    "surface.guard_collectives": "set_enable_guard_collectives",
     "surface.stances": "set_stance",
 }
 _HOME_OF = _MODULES | {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -117,6 +118,7 @@ __all__ = [
     "save_package",
     "save_repro",
     "set_default_backend",
+    "set_enable_guard_collectives",
     "set_logs",
     "set_stance",
     "show_package",

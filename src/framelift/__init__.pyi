@@ -66,6 +66,7 @@ from .surface.dynamic_shapes import (
     mark_unbacked as mark_unbacked,
     maybe_mark_dynamic as maybe_mark_dynamic,
 )
+from .surface.guard_collectives import set_enable_guard_collectives as set_enable_guard_collectives
 from .surface.stances import set_stance as set_stance
 
 __version__: str

@@ -198,7 +198,11 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
         f"{_TOOLS}test_equal_regions_are_one_subgraph",
     ),
     "torch.compiler.save_cache_artifacts": ("works", "torch's own; with captures", _BUNDLE),
-    "torch.compiler.set_enable_guard_collectives": ("refused", "ranks do not agree on hits and misses", ""),
+    "torch.compiler.set_enable_guard_collectives": (
+        "works",
+        "redirected",
+        "surface/test_guard_collectives.py::test_all_ranks_compile_where_one_has_to",
+    ),
     "torch.compiler.wrap_numpy": ("works", "", f"{_ONE_NODE}test_numpy_functions_of_tensors_with_gradients"),
     **{
         f"torch._dynamo.{name}": ("works", "redirected", _REDIRECTED[name])

@@ -29,6 +29,7 @@ from .compiling import compile
 from .compiling import reset as reset_all
 from .comptime import comptime
 from .explain import explain
+from .guard_collectives import set_enable_guard_collectives, set_guard_complete_hook
 from .stances import set_stance
 from .torch_names import callbacks, entries, records
 from .torch_names.settings import follow
@@ -183,6 +184,7 @@ REDIRECTS: dict[str, dict[str, Any]] = {
         "compile": compile,
         "load_compiled_function": load_compiled_function,
         "reset": reset,
+        "set_enable_guard_collectives": set_enable_guard_collectives,
         "set_stance": set_stance,
         **_SHARED,
         **_BACKENDS,
@@ -217,9 +219,7 @@ REDIRECTS: dict[str, dict[str, Any]] = {
         "innermost_fn": decorators.innermost,
         "remove_from_cache": entries.remove_from_cache,
         "reset_code": entries.reset_code,
-        "set_guard_complete_hook": _refused(
-            f"{_DYNAMO}.eval_frame.set_guard_complete_hook", "guards are checked natively, and report to nobody"
-        ),
+        "set_guard_complete_hook": set_guard_complete_hook,
         "set_guard_error_hook": entries.set_guard_error_hook,
         "skip_code": entries.skip_code,
     },

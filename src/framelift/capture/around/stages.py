@@ -30,7 +30,7 @@ from ..breaks import handing_over
 from ..records.missed import watching_hooks, watching_memory
 from .failing import Undo, checked, keeping_settings, noting_failures, raising, run_uncompiled, under, undoing
 from .leaving import leaving, unseen_by_hooks
-from .symbolic_entries import putting_back
+from .symbolic_entries import generators_in, putting_back
 from .versions import counting_writes, counts_writes
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class Entry:
 
 def _put_back(entry: Any, c: Entry | Plain) -> Any:
     assert c.lines is not None
-    return putting_back(entry, c.lines)
+    return putting_back(entry, generators_in(c.lines))
 
 
 def _given_generators(entry: Any, c: Entry) -> Any:

@@ -12,6 +12,7 @@ from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 from ... import _core, config
 from ..._core import is_a
 from ...exc import ConstraintViolation
+from ...exits import PLAIN, build_entry
 from ...graph.symbols.environment import Symbols
 from ...graph.symbols.meanings import FromSize
 from ...graph.symbols.relations import NAMESPACE, Preamble, broken_promises, preamble
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ...recording.finished import Finished
     from ...rehearsal.session import Session
 
-__all__ = ["Relations", "check_promises", "first_given", "names_for", "preamble_of", "putting_back"]
+__all__ = ["Relations", "check_promises", "first_given", "generators_in", "names_for", "preamble_of", "putting_back"]
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -43,10 +44,20 @@ class Relations:
         self.words = before.words
         self.space = {**NAMESPACE, **before.constants}
         self.last: tuple[Any, ...] | None = None
+        self._lines, self._generators = before.lines, generators_in(before)
+        self._asked: Any = None
 
     def missed(self, *values: Any) -> Any:
         self.last = values
         return _core.MISS
+
+    def hold(self, inputs: tuple[Any, ...]) -> bool:
+        """Whether an entry would run for these inputs.  Nothing is run and nothing drawn."""
+        if self._asked is None:
+            names = {**self.space, "MISS": _core.MISS, "missed": self.missed, "PLAIN": _core.PLAIN}
+            asked = build_entry(PLAIN, None, "relations", self._lines, names)
+            self._asked = putting_back(asked, self._generators) if self._generators else asked
+        return self._asked(inputs, ()) is _core.PLAIN
 
     def mentioned(self, text: str) -> dict[str, str]:
         """The names in a relation, with what the user calls them."""
@@ -111,9 +122,15 @@ def _put_states(kept: list[tuple[Any, Any]]) -> None:
         put_state(generator, state)
 
 
-def putting_back(entry: Any, before: Preamble) -> Any:
-    """An entry that draws from generators outside: they are as before where it fails or is not for this call."""
-    places = [len(before.tensors) + i for i in before.drawn.generators]
+def generators_in(before: Preamble) -> list[int]:
+    """The inputs that are generators."""
+    return [len(before.tensors) + i for i in before.drawn.generators]
+
+
+def putting_back(entry: Any, places: list[int]) -> Any:
+    """An entry that draws from generators outside, its inputs at `places`: they are as before where it fails or is not
+    for this call.
+    """
 
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         kept = [(inputs[place], state_of(inputs[place])) for place in places]
