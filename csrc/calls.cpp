@@ -127,6 +127,25 @@ static PyObject* makes_finalised(PyObject* callable, PyObject* const* args, Py_s
   return made && has_finaliser(made) ? made : nullptr;
 }
 
+// Whether CPython itself refuses these arguments by the calling convention of a C function, before any of its code
+// runs: the call raises, whatever the function does.
+static bool refuses(PyObject* callable, Py_ssize_t nargs, PyObject* kwnames) {
+  if (!PyCFunction_CheckExact(callable)) return false;
+  constexpr int kConventions = METH_VARARGS | METH_FASTCALL | METH_NOARGS | METH_O | METH_KEYWORDS;
+  bool named = kwnames && PyTuple_GET_SIZE(kwnames) > 0;
+  switch (PyCFunction_GET_FLAGS(callable) & kConventions) {
+    case METH_NOARGS:
+      return named || nargs != 0;
+    case METH_O:
+      return named || nargs != 1;
+    case METH_VARARGS:
+    case METH_FASTCALL:
+      return named;
+    default:
+      return false;
+  }
+}
+
 // C callables handed to a higher-order function are called behind the probes: they must be declared pure or record
 // themselves.
 static bool callbacks_declared(Rehearsal* r, PyObject* const* args, Py_ssize_t n) {
@@ -329,6 +348,7 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
     case CallKind::Unwrap:
       return unwrap(r, callable, args, nargs, kwnames);
     case CallKind::Denied:
+      if (refuses(callable, nargs, kwnames)) return PyObject_Vectorcall(callable, args, nargs, kwnames);
       return deny(r, name_deny, callable, v.payload.get());
   }
   Py_UNREACHABLE();

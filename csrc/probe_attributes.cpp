@@ -6,7 +6,7 @@ namespace framelift {
 
 static PyObject *name_callback, *name_cell_contents, *name_class_attribute, *name_delete_attr, *name_fall_back,
     *name_deny_finalised, *name_gi_code, *name_load_attr, *name_load_tensor, *name_store_attr, *name_tb_lasti,
-    *name_test_attr;
+    *name_tb_next, *name_test_attr;
 
 // Objects of static C types that are external where they are marked so.
 static bool is_open_by_mark(PyObject* obj) {
@@ -111,8 +111,9 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
   if (PyType_Check(obj)) return read_class_attribute(r, obj, name);
   if (!is_heap_type(type)) {
     if (is_open_static(type) && !r->internal.count(obj)) return load_of_external(r, obj, name);
-    if ((type == &PyGen_Type && name == name_gi_code) || (type == &PyTraceBack_Type && name == name_tb_lasti))
-      return ask_for(r, obj, name);  // they show the twin
+    bool traces = type == &PyTraceBack_Type && (name == name_tb_lasti || name == name_tb_next);
+    if (traces || (type == &PyGen_Type && name == name_gi_code))
+      return ask_for(r, obj, name);  // they show the twin, and frames of framelift's own
     if (is_open_by_mark(obj) && r->external.count(obj)) return load_of_external(r, obj, name);
     if (is_external_cell(r, obj, name)) return read_contents(r, obj, name);
     // A generic alias passes reads on to its class; a weak reference shows the callback that it holds.
@@ -203,6 +204,7 @@ bool init_attribute_probes() {
                                    {&name_load_tensor, "load_tensor"},
                                    {&name_store_attr, "store_attr"},
                                    {&name_tb_lasti, "tb_lasti"},
+                                   {&name_tb_next, "tb_next"},
                                    {&name_test_attr, "test_attr"}};
   return intern(names);
 }

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import gc
+import os
+import sys
+import time
 import types
 from pathlib import Path
 
 import pytest
+import torch
 
 import framelift
 from framelift.calls.call_tables import SUBSTITUTES, substitute
@@ -31,3 +36,27 @@ def test_every_module_that_registers_is_declared() -> None:
                 registering.add("framelift." + ".".join(path.relative_to(root).with_suffix("").parts))
     undeclared = {name for name in registering - declared if not name.startswith("framelift.surface.")}
     assert not undeclared
+
+
+def test_arguments_that_a_calling_convention_refuses() -> None:
+    def f(x):
+        texts = []
+        for call in (
+            lambda: time.time(1),
+            lambda: time.sleep(),
+            lambda: time.sleep(1, 2),
+            lambda: time.sleep(seconds=1),
+            lambda: os.getpid(*(1, 2)),
+            lambda: gc.is_tracked(),
+            lambda: sys.getrefcount(1, **{"a": 2}),
+        ):
+            try:
+                call()
+            except TypeError as error:
+                texts.append(str(error))
+        return x + 1, texts
+
+    x = torch.ones(2)
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    assert compiled(x)[1] == f(x)[1] and len(compiled(x)[1]) == 7
+    assert framelift.compile(lambda x: (x + 1, os.getpid()), backend="eager")(x)[1] == os.getpid()

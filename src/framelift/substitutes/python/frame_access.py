@@ -1,4 +1,4 @@
-"""Access to frames: those of captured code only, and through the same views that attribute reads use.
+"""Access to frames and tracebacks: those of captured code only, and through the same views that attribute reads use.
 
 A frame of captured code is its twin's: it shows the original's code, and its own locals with what closures hold
 imported.
@@ -6,18 +6,26 @@ imported.
 
 from __future__ import annotations
 
+import functools
+import linecache
+import os
 import sys
 import types
 from collections.abc import Callable
+from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
-from ...bytecode import original_of
-from ...calls.call_tables import substitute
+from ...boundary.becomes.opaque import opaque_for
+from ...bytecode import layout, original_of
+from ...calls.call_tables import SUBSTITUTES, substitute
 from ...calls.frame_views import FRAMELIFT, caller, frame_locals, module_globals, outside
-from ...vocabulary.own_code import is_beginning
+from ...guards.checks import check
+from ...vocabulary.origins import const
+from ...vocabulary.own_code import is_beginning, is_own_code
 from ...vocabulary.reasons import Interrupt
+from .basics import exactly
 from .code_objects import as_called
 
 if TYPE_CHECKING:
@@ -44,6 +52,7 @@ _FRAME: dict[str, Callable[[Session, types.FrameType], Any]] = {
     "f_locals": frame_locals,
     "f_back": _back,
     "f_code": _code,
+    "f_lasti": lambda session, frame: _last_instruction(frame.f_code, frame.f_lasti),
     "f_lineno": lambda session, frame: frame.f_lineno,  # twins keep the lines of their originals
     "clear": lambda session, frame: frame.clear,
     "__class__": lambda session, frame: types.FrameType,
@@ -65,9 +74,46 @@ def _read_generator(session: Session, generator: Any, name: str) -> Any:
 def _read_traceback(session: Session, traceback: types.TracebackType, name: str) -> Any:
     if _core.is_external(traceback):
         raise Interrupt("opaque-object", f"traceback.{name} of an exception that was raised outside")
-    if name == "tb_lasti":  # of the twin
-        raise Interrupt("unsupported-code", "a look at tb_lasti of a traceback")
+    if name == "tb_lasti":
+        return _last_instruction(traceback.tb_frame.f_code, traceback.tb_lasti)
+    if name == "tb_next":
+        return _next(traceback)
     return getattr(traceback, name)
+
+
+def _next(traceback: types.TracebackType) -> types.TracebackType | None:
+    """The next row of a traceback that plain Python has too: probes and C functions have no frames there."""
+    found, begins = traceback.tb_next, True
+    while found is not None and is_own_code(found.tb_frame.f_code):
+        if begins and _stands_for_python(found.tb_frame):
+            raise Interrupt("unsupported-code", "the traceback of an exception that a substitute raised")
+        found, begins = found.tb_next, False
+    return found
+
+
+def _stands_for_python(frame: types.FrameType) -> bool:
+    """Whether a frame is that of a handler that runs in place of a function of Python's."""
+    code = frame.f_code
+    if all(getattr(handler, "__code__", None) is not code for _, handler in SUBSTITUTES.values()):
+        return False
+    return is_a(frame.f_locals[code.co_varnames[1]], (types.FunctionType, types.MethodType))
+
+
+_EXTENDED_ARG = opmap["EXTENDED_ARG"]
+
+
+def _last_instruction(twin: types.CodeType, offset: int) -> int:
+    """The offset in the original of the instruction that a frame is at."""
+    original = original_of(twin)
+    if original is twin or offset < 0:
+        return offset
+    placed, raw = layout(original), original.co_code
+    if len(twin.co_code) != len(raw) + 2 * placed.shifts[-1]:  # one that stops somewhere
+        raise Interrupt("unsupported-code", "a look at tb_lasti of a traceback")
+    offset = placed.to_original(offset)
+    while raw[offset] == _EXTENDED_ARG:
+        offset += 2
+    return offset
 
 
 #: C types made inside whose attributes show twins
@@ -108,3 +154,49 @@ def _locals(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     if args or kwargs:
         return callable_(*args, **kwargs)
     return frame_locals(session, caller())
+
+
+# ---- lines of source, which tracebacks show: linecache is a cache around files, each line a fact about its file ----
+
+
+def _is_plain(filename: Any) -> bool:
+    """Whether a file is read by its name alone: none, or one that lies where its name says."""
+    return type(filename) is str and (filename[:1] == "<" and filename[-1:] == ">" or os.path.isfile(filename))
+
+
+@check
+def _gives_line(filename: str, number: int, line: str, getline: Callable[[str, int], str]) -> bool:
+    """The file has the same line there."""
+    linecache.checkcache(filename)
+    return getline(filename, number) == line
+
+
+@substitute(linecache.getline)
+def _getline(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    filename, number, *_globals = args
+    if not _is_plain(filename) or type(number) is not int:
+        raise Interrupt("unknown-callable", "linecache.getline of other than a file")
+    linecache.checkcache(filename)
+    line = callable_(filename, number)
+    name = f"({filename!r}, {number}) == {line!r}"
+    session.world.guard(
+        const(linecache.getline), "CHECK", (functools.partial(_gives_line, filename, number, line), name)
+    )
+    return line
+
+
+@substitute(linecache.checkcache)
+@exactly(1)
+def _checkcache(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Each line is looked at anew whenever captured code reads it."""
+    if args[0] is not None and not _is_plain(args[0]):
+        raise Interrupt("unknown-callable", "linecache.checkcache of other than a file")
+
+
+@substitute(linecache.lazycache)
+@exactly(2)
+def _lazycache(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """For modules without files: their loader is asked for the source when it is read."""
+    if not _is_plain(args[0]):
+        raise Interrupt("unknown-callable", "linecache.lazycache of other than a file")
+    return opaque_for(False, "unknown-callable", "linecache.lazycache, whose result was used,")
