@@ -166,6 +166,44 @@ def test_copies_do_not_tell_addresses() -> None:
     check(f, X, fresh(), mutate=lambda i, world: world.args.__setitem__(1, fresh()), calls=3, captures=1)
 
 
+@pytest.mark.parametrize("fresh", [lambda: float("1.5"), lambda: "".join(["ab", "cd"])], ids=["float", "text"])
+def test_what_is_its_own_copy_may_be_one_object_or_several(fresh: Any) -> None:
+    """`copy.deepcopy` asks whether a value is its own copy: which other places have it does not matter."""
+
+    def f(x: Any, settings: Any) -> Any:
+        own = copy.deepcopy(settings)
+        return x + len(own["names"]), own["first"] == own["second"], own["first"] in own["names"]
+
+    def change(i: int, world: World) -> None:
+        one = fresh()
+        world.args[1] = {"first": one, "second": fresh() if i % 2 else one, "names": {fresh() if i % 3 else one: 1}}
+
+    one = fresh()
+    check(f, X, {"first": one, "second": one, "names": {one: 1}}, mutate=change, calls=6, captures=1)
+
+
+def test_copies_that_are_other_objects_are_as_many_as_before() -> None:
+    def f(x: Any, a: Any, b: Any) -> Any:
+        one, two = copy.deepcopy([a, b])
+        return x + 1 if one is two else x - 1
+
+    for fresh in (lambda: frozenset((1000, 2)), lambda: (1, frozenset((1000, 2))), lambda: torch.Size((1000, 2))):
+        one, two = fresh(), fresh()
+        check(f, X, one, one, mutate=_turns((one, one), (one, two), (two, two)), calls=4, graphs=None)
+        check(f, X, one, two, mutate=_turns((one, two), (one, one), (two, one)), calls=4, graphs=None)
+
+
+def test_another_copier(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: Any, a: Any, b: Any) -> Any:
+        return copy.deepcopy([a, b, a]), x + 1
+
+    run = framelift.compile(f, backend="eager", fullgraph=True)
+    assert run(X, "ab", "cd")[0] == f(X, "ab", "cd")[0] == ["ab", "cd", "ab"]
+    monkeypatch.setitem(vars(copy)["_deepcopy_dispatch"], str, lambda text, memo: text + text)
+    assert run(X, "ab", "cd")[0] == f(X, "ab", "cd")[0] == ["abab", "cdcd", "abab"]
+    assert len(run.entries) == 2
+
+
 def test_equal_tuples_are_as_many_objects_as_they_were() -> None:
     def f(x, word):
         first, second, other = (x.shape[0], 2), (x.shape[0], 2), (x.shape[0], 2.0)

@@ -131,6 +131,24 @@ def test_closures() -> None:
     check(adder(torch.ones(3)), x, loaded=False)
 
 
+KINDS = int | None
+ROWS = list[int]
+
+
+def test_types_made_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: torch.Tensor, by: Any) -> Any:
+        return (x + 1 if isinstance(by, KINDS) else x - 1), ROWS.__args__[0] is int
+
+    x = torch.ones(3)
+    check(f, x, 2, loaded=False)
+    monkeypatch.setitem(globals(), "KINDS", int | None)
+    check(f, x, 2, loaded=True)
+    monkeypatch.setitem(globals(), "KINDS", str | None)
+    check(f, x, 2, loaded=False)
+    monkeypatch.setitem(globals(), "ROWS", list[str])
+    check(f, x, 2, loaded=False)
+
+
 def test_two_functions_that_were_two_are_not_one() -> None:
     def same(x: torch.Tensor, f: Any, g: Any) -> Any:
         return (f(x) + g(x), 1) if f is g else (f(x) - g(x), 2)

@@ -38,6 +38,7 @@ __all__ = ["Guards", "Kept", "check_declared", "guards_of", "is_for_other_sizes"
 _FINISHED = tuple(
     field.name for field in fields(Finished) if field.name not in ("graph_module", "inputs", "arguments", "left_state")
 )
+_OWN_ANSWERS = "the program asks for what each process has of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,8 @@ def _check_session(session: Session, plan: EntryPlan | None, finished: Finished 
     ):
         if there:
             raise NotKept(what)
+    if session.own_answers:
+        raise NotKept(_OWN_ANSWERS, session.own_answers[0])
 
 
 def _check_code(session: Session, writer: Writer) -> None:
@@ -137,7 +140,7 @@ def _check_code(session: Session, writer: Writer) -> None:
         if not writer.covers(code) and not is_own_code(code) and not is_captured_function(code):
             raise NotKept("code was rehearsed that no guard names", f"{code.co_qualname} ({code.co_filename})")
         if "__hash__" in code.co_names or "__hash__" in code.co_consts:
-            raise NotKept("the program asks for what each process has of its own", f"__hash__ in {code.co_qualname}")
+            raise NotKept(_OWN_ANSWERS, f"__hash__ in {code.co_qualname}")
 
 
 def _state(state: Any) -> dict[str, Any]:

@@ -58,8 +58,6 @@ class Facts(NamedTuple):
 _PASSING = 1 << 19 | 1 << 12 | 1 << 13
 _TUPLE_FIELD: type = type(vars(inspect.FullArgSpec)["args"])  # an item of a named tuple
 _VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
-#: functions whose answers belong to one process
-_OF_THE_PROCESS = (hash, id)
 
 
 def facts_of(obj: Any) -> Facts:
@@ -122,8 +120,6 @@ def _container(obj: Any) -> Facts:
 
 
 def _builtin(obj: types.BuiltinFunctionType) -> Facts:
-    if obj in _OF_THE_PROCESS:
-        raise NotKept("the program asks for what each process has of its own", obj.__name__)
     owner = obj.__self__
     if owner is None or is_a(owner, (types.ModuleType, type)) or type(owner) is _VARIABLE_FUNCTIONS:
         part: tuple[Any, ...] = (owner,) if is_a(owner, type) else ()
@@ -198,6 +194,8 @@ FORMS: dict[type, Callable[[Any], Facts]] = {
     functools._lru_cache_wrapper: _lru_cache,
     weakref.ref: _reference,
     _TUPLE_FIELD: lambda obj: Facts("field", [obj.__reduce__()[1][0]]),
+    types.UnionType: lambda obj: Facts("union", [], obj.__args__),
+    types.GenericAlias: lambda obj: Facts("generic alias", [], (obj.__origin__, obj.__args__)),
     staticmethod: _wrapped,
     classmethod: _wrapped,
     torch._ops.OpOverload: _operator,

@@ -92,6 +92,7 @@ class Session(RehearsedScene):
         self.has_texts = False  # there are texts that nobody has read
         self.fullgraph = False  # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()  # numbers that came from where objects made inside lie in memory
+        self.own_answers: list[str] = []  # functions that answered what no other process would
         self.pinned_addresses: set[int] = set()  # of external objects, shown in texts
         self.is_stopped = False  # the exit is a break: the frame is resumed after it
         self.notes: dict[Any, Any] = {}  # what substitutes remember for the length of the rehearsal

@@ -1,8 +1,17 @@
-"""Copies of handles: `object.__reduce_ex__` and `object.__getstate__` read through the probes."""
+"""Copies of handles: `object.__reduce_ex__` and `object.__getstate__` read through the probes; and what `copy.deepcopy`
+asks of identities.
+
+It asks which objects it has copied already, and whether a value is its own copy.  Neither needs an address.  It notes
+its copies under addresses in a dictionary made inside: what is found there follows from which of the objects met are
+one object, and that is guarded (mutable ones are different objects) or of no interest: values that are their own
+copies are never noted.
+"""
 
 from __future__ import annotations
 
+import copy
 import copyreg
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +21,17 @@ from ... import _core
 from ..._core import is_a
 from ...boundary.gateway import is_handle_class
 from ...boundary.world import ABSENT
+from ...bytecode import original_of
 from ...calls.call_tables import substitute
 from ...vocabulary.class_reads import dictoffset_of, members_of, module_of, mro_of, name_of
+from ...vocabulary.own_code import is_own_code
 from ...vocabulary.reasons import Interrupt
 from .basics import exactly
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["slots_of"]
+__all__ = ["copies_to_itself", "is_copying", "is_its_own_copy", "slots_of"]
 
 _MAKERS: Any = copyreg  # its functions that make objects are private in typeshed
 
@@ -135,3 +146,50 @@ def _state(session: Session, obj: Any) -> Any:
     if getstate == object.__getstate__.__get__(obj):
         return _default_state(obj)
     return _core.captured(getstate, (), None)
+
+
+# ---- what copy.deepcopy asks
+
+_COPY = vars(copy)
+_DISPATCH: dict[type, Any] = _COPY["_deepcopy_dispatch"]
+#: what gives back its argument; the latter where all items of a tuple are their own copies
+_ATOMIC, _TUPLE = _COPY["_deepcopy_atomic"], _COPY["_deepcopy_tuple"]
+#: code that compares a value with the copy it has just made of it
+_COMPARING = frozenset((copy.deepcopy.__code__, _TUPLE.__code__))
+
+
+def _asking() -> types.FrameType | None:
+    """The frame of the program that asks."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and is_own_code(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+def is_copying(session: Session) -> bool:
+    """Whether the copy module asks, for a memo that was made inside."""
+    frame = _asking()
+    if frame is None or frame.f_globals is not _COPY:
+        return False
+    memo = frame.f_locals.get("memo")
+    return type(memo) is dict and id(memo) not in session.world.by_seen
+
+
+def copies_to_itself(session: Session, value: Any) -> bool:
+    """Whether the copiers of a plain value, as captured code sees them, give back what they are given: it is not noted
+    then.
+    """
+    known = session.world.memo.get(id(_DISPATCH))
+    table: dict[type, Any] = _DISPATCH if known is None else known.seen
+    copier = table.get(type(value)) if type(table) is dict else None
+    if copier is _TUPLE:
+        return all(copies_to_itself(session, item) for item in value)
+    return copier is _ATOMIC
+
+
+def is_its_own_copy(session: Session, left: Any, right: Any) -> bool:
+    """Whether the copy module asks if a value is its own copy, and was given back the value itself."""
+    if left is not right:
+        return False
+    frame = _asking()
+    return frame is not None and original_of(frame.f_code) in _COMPARING and copies_to_itself(session, left)

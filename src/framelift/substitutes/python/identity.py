@@ -7,9 +7,7 @@ a result that shows such a number cannot be rebuilt (exits/leaves.py asks the sc
 
 from __future__ import annotations
 
-import copy
 import operator
-import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -27,9 +25,9 @@ from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int, concrete
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...vocabulary.class_reads import mro_of
-from ...vocabulary.own_code import is_own_code
 from ...vocabulary.reasons import Interrupt
 from .basics import exactly
+from .copying import copies_to_itself, is_copying, is_its_own_copy
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -44,7 +42,7 @@ def same_object(session: Session, left: Any, right: Any) -> bool:
         return left is right
     if type(left) in NUMBERS or type(right) in NUMBERS:
         return _same_number(left, right)
-    if is_a(left, torch.Tensor):
+    if is_a(left, torch.Tensor) or is_its_own_copy(session, left, right):
         return left is right
     if (type(left) is NumpyNumber) is not (type(right) is NumpyNumber) and left == right:
         raise Interrupt("symbolic-number", "whether two scalars are one object")
@@ -153,24 +151,23 @@ def _inside(session: Session, number: int) -> int:
 @exactly(1)
 def _id(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     (obj,) = args
-    if _is_copying(session):
+    if is_copying(session):
+        if is_leaf(obj) and not copies_to_itself(session, obj):
+            _identities(session).pin(obj)
         record = session.world.by_seen.get(id(obj))
         return _inside(session, id(obj if record is None else record.original))
+    session.own_answers.append("id")
     real = _original(session, obj)
     if real is not None:
         return id(real)
     return _inside(session, id(obj))
 
 
-def _is_copying(session: Session) -> bool:
-    """Whether the copy module asks: it only notes in a dictionary made inside what it has copied."""
-    frame: Any = sys._getframe(2)
-    while is_own_code(frame.f_code):
-        frame = frame.f_back
-    if frame.f_globals is not vars(copy):
-        return False
-    memo = frame.f_locals.get("memo")
-    return type(memo) is dict and id(memo) not in session.world.by_seen
+def _is_hashed_alike(value: Any) -> bool:
+    """Whether each process has the same hash for it."""
+    if type(value) is tuple:
+        return all(map(_is_hashed_alike, value))
+    return type(value) in (int, float, complex, bool) and not holds_nan(value)
 
 
 @substitute(hash)
@@ -178,6 +175,8 @@ def _is_copying(session: Session) -> bool:
 def _hash(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Hashes of values are values; hashes by address are as addresses."""
     (obj,) = args
+    if not _is_hashed_alike(obj):
+        session.own_answers.append("hash")
     if is_leaf(obj):
         return _inside(session, hash(obj)) if _nan_inside(session, obj) else hash(obj)
     if type(obj) is Opaque:
@@ -196,6 +195,7 @@ def _hash(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 @exactly(1)
 def _object_hash(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     (obj,) = args
+    session.own_answers.append("hash")
     real = _original(session, obj)
     return object.__hash__(real) if real is not None else _inside(session, object.__hash__(obj))
 
