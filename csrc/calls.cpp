@@ -34,6 +34,7 @@ static auto& verdicts = *new std::unordered_map<const void*, Verdict>;
 static std::unordered_set<PyTypeObject*> safe_receivers;  // C types whose methods are pure on internal receivers
 static std::unordered_set<const void*> special_methods;   // their methods that are not simply pure: asked one by one
 static std::unordered_set<PyObject*> unordered;  // callables for which the order of a set given to them is nothing
+static std::unordered_set<PyObject*> sorting;  // callables that give the same for texts in any order
 static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle, *name_deny_finalised, *name_note_unbound,
     *name_new, *name_init;
 
@@ -299,6 +300,13 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
       if (result.get() != Py_NotImplemented) return result.release();
     }
   }
+  if (nargs == 1 && !kwnames && sorting.count(callable)) {
+    if (Ref texts = texts_of_set(args[0])) {
+      PyObject* listed = texts.get();
+      return dispatch(r, callable, &listed, 1, nullptr);
+    }
+    if (PyErr_Occurred()) return nullptr;
+  }
   if (!unordered.count(callable) && note_orders(r, callable, args, nargs) < 0) return nullptr;
   if (PyObject* made = makes_finalised(callable, args, nargs)) return deny(r, name_deny_finalised, made, nullptr);
   if (PyCFunction_Check(callable)) {
@@ -414,12 +422,14 @@ static PyObject* set_views(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-static PyObject* set_unordered(PyObject*, PyObject* callables) {
+static PyObject* keep_callables(std::unordered_set<PyObject*>& table, PyObject* callables) {
   PyObject* all = PySequence_Tuple(callables);  // kept: an address is an identity only while the object lives
   if (!all) return nullptr;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all); i++) unordered.insert(PyTuple_GET_ITEM(all, i));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all); i++) table.insert(PyTuple_GET_ITEM(all, i));
   Py_RETURN_NONE;
 }
+static PyObject* set_unordered(PyObject*, PyObject* callables) { return keep_callables(unordered, callables); }
+static PyObject* set_sorting(PyObject*, PyObject* callables) { return keep_callables(sorting, callables); }
 static PyObject* forget_verdicts(PyObject*, PyObject*) {
   auto old = std::move(verdicts);  // lets go at its end, when the table is a new one
   verdicts.clear();
@@ -435,6 +445,7 @@ static MethodTable methods({
         "set_views",
         "(classes of dictionaries that C code must not look into, handler of native calls that are given one)"),
     method<set_unordered, METH_O>("set_unordered", "callables for which the order of a set given to them is nothing"),
+    method<set_sorting, METH_O>("set_sorting", "callables that give the same for texts in any order"),
     method<forget_verdicts, METH_NOARGS>("forget_verdicts", "ask the tables again"),
 });
 

@@ -54,6 +54,17 @@ int note_order(Rehearsal* r, PyObject* obj) {
   return 0;
 }
 
+Ref texts_of_set(PyObject* obj) {
+  if (!PyAnySet_CheckExact(obj) || PySet_GET_SIZE(obj) < 2) return {};
+  Ref texts = Ref::steal(PyList_New(0));
+  Py_ssize_t position = 0;
+  PyObject* element;
+  Py_hash_t hash;
+  while (texts && _PySet_NextEntry(obj, &position, &element, &hash))
+    if (!PyUnicode_CheckExact(element) || PyList_Append(texts.get(), element) < 0) return {};
+  return texts;
+}
+
 // The methods of sets themselves do not show their order, but for one.
 int note_orders(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs) {
   PyObject* receiver = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;

@@ -8,6 +8,9 @@ namespace framelift {
 int note_order(Rehearsal* r, PyObject* obj);
 // The same for a call of C code, which may walk what it is given.
 int note_orders(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs);
+// The elements of a set of texts, as a list; nothing for other objects, without an error.  For callables that give the
+// same for texts in any order: no two of them are equal.
+Ref texts_of_set(PyObject* obj);
 // How many sets were walked in this process whose order may be another one in the next: strings and addresses
 // decide it.
 long set_walks();

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -129,6 +130,42 @@ def test_closures() -> None:
     check(adder(1), x, loaded=True)
     check(adder(2), x, loaded=False)
     check(adder(torch.ones(3)), x, loaded=False)
+
+
+NAMES = {"one", "two", "three"}
+ANY_ORDER: dict[str, Callable[[torch.Tensor], Any]] = {
+    "sorted": lambda x: (x + 1, sorted(NAMES), sorted(frozenset(NAMES))),
+    "least and most": lambda x: (x + len(min(NAMES)), max(NAMES)),
+    "any, all": lambda x: x + any(NAMES) + all({"one", ""}),
+}
+OWN_ORDER: dict[str, Callable[[torch.Tensor], Any]] = {
+    "list": lambda x: (x, list(NAMES)),
+    "by a key": lambda x: (x, sorted(NAMES, key=len)),
+    "a loop": lambda x: (x, [name for name in NAMES]),
+    "with None": lambda x: (x, any({None, "one"})),
+}
+
+
+@pytest.mark.parametrize("function", ANY_ORDER.values(), ids=ANY_ORDER)
+def test_what_any_order_of_a_set_gives_is_kept(function: Any) -> None:
+    check(function, torch.ones(3), loaded=False)
+    check(function, torch.ones(3), loaded=True)
+
+
+@pytest.mark.parametrize("function", OWN_ORDER.values(), ids=OWN_ORDER)
+def test_the_order_of_a_set_is_not_kept(function: Any) -> None:
+    check(function, torch.ones(3), loaded=False)
+    check(function, torch.ones(3), loaded=False)
+
+
+def test_functions_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x * np.prod((2, 3))
+
+    check(f, torch.ones(3), loaded=False)
+    check(f, torch.ones(3), loaded=True)
+    monkeypatch.setattr(np, "prod", np.sum)
+    check(f, torch.ones(3), loaded=False)
 
 
 KINDS = int | None

@@ -73,6 +73,8 @@ def facts_of(obj: Any) -> Facts:
         return Facts("member", [_core.own_dict(obj)["_name_"]], (type(obj),))
     if _is_ufunc(obj):
         return Facts("ufunc", [obj.__name__])
+    if _is_numpy_function(obj):
+        return Facts("function of numpy", [obj.__module__, obj.__name__])
     if is_a(obj, torch._ops.HigherOrderOperator) and is_torch_class(type(obj)):
         return Facts("higher-order operator", [obj.name()])
     if is_a(obj, torch.Tensor):  # its facts are guarded where they are read
@@ -174,6 +176,15 @@ def _is_ufunc(obj: Any) -> bool:
     """Whether it is one of numpy's own functions on arrays."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and type(obj) is numpy.ufunc and vars(numpy).get(obj.__name__) is obj
+
+
+def _is_numpy_function(obj: Any) -> bool:
+    """Whether it is one of numpy's own functions that ask their arguments first: found in the module it names."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or type(obj) is not type(numpy.prod):
+        return False
+    home = sys.modules.get(obj.__module__)
+    return obj.__module__.partition(".")[0] == "numpy" and vars(home).get(obj.__name__) is obj
 
 
 FORMS: dict[type, Callable[[Any], Facts]] = {

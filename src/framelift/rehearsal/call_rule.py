@@ -293,6 +293,7 @@ _core.set_safe_receivers(
 _core.set_unordered(
     (len, bool, isinstance, issubclass, callable, set, frozenset, any, all, hash, id, type, getattr, hasattr, setattr)
 )
+_core.set_sorting((sorted, min, max, any, all))
 
 #: read from the top; the first that answers decides; else the tables' word does
 _ORDER: tuple[tuple[int, Any], ...] = (
