@@ -257,5 +257,5 @@ def test_optimize():
         torch._dynamo.optimize("eager", error_on_graph_break=True)(_with_break)(X)
     with pytest.raises(TypeError, match="nonsense"):
         torch._dynamo.optimize("eager", nonsense=True)
-    with pytest.raises(NotImplementedError, match="mark_dynamic"):
-        torch.compile(_with_break, shapes_spec={"x": None})
+    with pytest.raises(NotImplementedError, match="save_package"):
+        torch._dynamo.optimize("eager", package=object())

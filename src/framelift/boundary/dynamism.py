@@ -22,6 +22,7 @@ from ..graph.metadata.facts import is_parameter
 from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..vocabulary.origins import Origin
 from .becomes.leaves import is_leaf
+from .declared_shapes import Declared
 from .named_sources import named_now
 
 __all__ = [
@@ -119,6 +120,7 @@ class Dynamism:
         scalars: bool = False,
         general: bool = False,
         special: dict[str, Any] | None = None,
+        declared: Declared | None = None,
     ) -> None:
         self.known = known
         # places -> conditions on sizes with captures of their own
@@ -139,7 +141,8 @@ class Dynamism:
             str
         ] = []  # places of dictionaries that are read key by key, and lengths of lists read element by element
         self.named = named_now() if marks else None
-        self.quiet = not known and not everything and not self.values and self.named is None
+        self.declared = declared  # what the program says of its arguments: then nothing else of them is symbolic
+        self.quiet = not known and not everything and not self.values and self.named is None and declared is None
 
     def number(self, value: Any, origin: Origin) -> bool:
         """Whether the number found at `origin` becomes symbolic."""
@@ -150,6 +153,8 @@ class Dynamism:
                 return False
         elif config.specialize_int or not -_LARGEST < value < _LARGEST:
             return False
+        if self.declared is not None and type(value) is int:
+            return self.declared.number(value, origin)
         place = str(origin)
         known = self.known.get(place)
         if known is not None:
@@ -265,6 +270,8 @@ class Dynamism:
 
     def dims(self, tensor: torch.Tensor, origin: Origin) -> tuple[frozenset[int], Marks]:
         """The dimensions of a tensor whose sizes become symbolic, and the user's marks."""
+        if self.declared is not None:
+            return self.declared.dims(tensor, origin)
         if self.named is not None and _core.of_tensor(tensor, "layout") is torch.strided:
             dynamic, unbacked = self.named.dims(tensor, origin)
             if dynamic or unbacked:

@@ -15,6 +15,8 @@ import torch
 
 from .. import _core
 from .._core import is_a
+from ..graph.symbols.declared_sizes import check_declared
+from ..graph.symbols.numbers import Int
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.checks import check
 from ..vocabulary.origins import Origin, const
@@ -103,6 +105,9 @@ def number(world: World, value: Any, origin: Origin) -> Any:
     if known is None:
         world.guard(origin, "TYPE", type(value))
         known = world.numbers[origin] = world.number(value, origin)
+        if world.dynamism.declared is not None and type(known) is Int:
+            marks = world.dynamism.declared.marks_of_number(origin)
+            check_declared(known.home, known.raw, value, marks, 0, str(origin))
     return known
 
 

@@ -22,6 +22,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from .. import config
 from .._core import is_a
+from ..boundary.declared_shapes import Declared
 from ..boundary.dynamism import NOTHING, Dynamism
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame
 from ..graph.fx.targets import OneNode
@@ -75,9 +76,10 @@ class Attempts:
         locals_: tuple[Any, ...],
         seen: Learned,
         dynamic: bool | None,
+        declared: Declared | None = None,
     ) -> None:
         self.once, self.function, self.locals = once, function, locals_
-        self.seen, self.dynamic = seen, dynamic
+        self.seen, self.dynamic, self.declared = seen, dynamic, declared
         self.count = 0
         self.dynamism: Dynamism | None = None  # given by a row of COMPILED; None: by what was learned
 
@@ -88,7 +90,7 @@ class Attempts:
 
     def learned(self, **options: bool) -> Dynamism:
         """What is symbolic by what is known now."""
-        return dynamism_for(self.seen, self.dynamic, **options)
+        return dynamism_for(self.seen, self.dynamic, declared=self.declared, **options)
 
     def rehearse(self, dynamism: Dynamism) -> Found:
         """One rehearsal."""
@@ -167,6 +169,7 @@ def _with_written(attempts: Attempts, found: Found) -> Found:
             read_fully=seen.read_fully,
             functions=True,
             special=seen.special,
+            declared=attempts.declared,
         )
     )
     if type(again.stop) is type(found.stop):

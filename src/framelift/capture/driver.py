@@ -24,6 +24,7 @@ from torch._guards import CompileContext
 
 from .. import _core, config
 from .._core import is_a
+from ..boundary.declared_shapes import Declared
 from ..exc import BackendCompilerFailed, FrameliftError, InternalError
 from ..guards.kinds import full_name
 from ..guards.misses import Miss, miss_of
@@ -74,11 +75,18 @@ class Driver:
     """Captures frames on behalf of one compiled callable."""
 
     def __init__(
-        self, backend: Backend, *, fullgraph: bool, name: str, dynamic: bool | None = None, hooks: Hooks = Hooks()
+        self,
+        backend: Backend,
+        *,
+        fullgraph: bool,
+        name: str,
+        dynamic: bool | None = None,
+        hooks: Hooks = Hooks(),
+        declared: Declared | None = None,
     ) -> None:
         prepare()
         self.backend = backend
-        self.dynamic = dynamic
+        self.dynamic, self.declared = dynamic, declared
         self.seen: dict[types.CodeType, Learned] = {}
         self.expected: dict[str, Learned] = {}  # from a file (shapes.load), by the code's name and line
         self.fullgraph = fullgraph
@@ -328,7 +336,7 @@ class Driver:
         if is_kept:
             return None, info
         made = attempt(
-            Attempts(once, function, locals_, seen, self.dynamic),
+            Attempts(once, function, locals_, seen, self.dynamic, self.declared if root else None),
             info,
             self.breaks,
             functools.partial(self._is_fatal, root=root),
@@ -384,7 +392,12 @@ class Driver:
         self, function: types.FunctionType, locals_: tuple[Any, ...], moment: Moment, root: bool
     ) -> Keeper | None:
         """Where captures of this call are kept on disk."""
-        if not (self._keeps() or self.recorded) or self.expected or self._learned(function.__code__).blocks:
+        if (
+            not (self._keeps() or self.recorded)
+            or self.expected
+            or self.declared is not None
+            or self._learned(function.__code__).blocks
+        ):
             return None
         first = locals_[0] if locals_ else None
         owner = full_name(type(first)) if is_a(first, torch.nn.Module) else ""

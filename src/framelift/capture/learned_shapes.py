@@ -16,6 +16,7 @@ import torch
 from .. import config
 from .._core import is_a
 from ..boundary.becomes.leaves import is_constant
+from ..boundary.declared_shapes import Declared
 from ..boundary.dynamism import Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
 from ..exc import BackendCompilerFailed
 from ..graph.symbols.numbers import Float
@@ -205,7 +206,9 @@ def _sources(value: Any) -> list[Any]:
     return [source for arg in args for source in _sources(arg)] if args else [value]
 
 
-def dynamism_for(seen: Learned, dynamic: bool | None, scalars: bool = False, general: bool = False) -> Dynamism:
+def dynamism_for(
+    seen: Learned, dynamic: bool | None, scalars: bool = False, general: bool = False, declared: Declared | None = None
+) -> Dynamism:
     """What is symbolic in the next rehearsal.  `scalars`: also those of numpy's that were not met before; `general`:
     also sizes 0 and 1.
     """
@@ -220,6 +223,7 @@ def dynamism_for(seen: Learned, dynamic: bool | None, scalars: bool = False, gen
         scalars=scalars and automatic,
         general=general,
         special=seen.special,
+        declared=declared,
     )
 
 

@@ -50,6 +50,7 @@ def recording_driver(driver: Driver, fullgraph: bool | None = None) -> Driver:
         dynamic=driver.dynamic,
         name=driver.name,
         hooks=driver.hooks,
+        declared=driver.declared,
     )
     made.recorded = True
     return made

@@ -17,6 +17,7 @@ import torch
 from .. import _core, config
 from ..backends.registry import compiler_config_of, get_default_backend, lookup, reset_backends, used_by_drivers
 from ..boundary.becomes.leaves import is_leaf
+from ..boundary.declared_shapes import Declared, normalized
 from ..bytecode import branches
 from ..capture import equal_graphs, sharing, stance
 from ..capture.background import compiling, wait_for
@@ -26,6 +27,7 @@ from ..capture.module_wrapper import OptimizedModule
 from ..capture.records import callbacks, compile_ids
 from ..capture.records.captures import counts, innermost_compiled
 from ..capture.records.guard_hooks import Hooks
+from ..capture.records.user_names import MODULE_CALLS, names_in
 from ..exc import NotCallable, UnsupportedPlatform
 from ..graph.symbols import environment
 from ..packages import methods  # noqa: F401  (gives callables theirs)
@@ -82,7 +84,9 @@ def compile(
         guard_filter_fn: takes the list of guards, gives a list of bools: which to keep.  Dropping guards is at your own
             risk.
         guard_fail_fn: called with a record of each guard failure that leads to a new capture.
-        guard_export_fn: called with the guards of each capture.  shapes_spec: refused; use `dynamic`.
+        guard_export_fn: called with the guards of each capture.
+        shapes_spec: sizes and ints of the arguments that are symbolic, in classes of
+            `torch.fx.experimental.dynamic_spec`; all others are constants.  In place of `dynamic`.
         verify: compare the first so many calls with eager mode: results, effects and random numbers; True: every call.
         background: do not wait for the backend: graphs run uncompiled while another process compiles them.  The
             compiled graph is loaded at the first call after that; `framelift.wait` waits for it.  Backends other than
@@ -110,29 +114,27 @@ def compile(
     _check_platform()
     options = dict(options or {})
     background = _background(options.pop("background", background))
-    hooks = Hooks(
-        guard_filter_fn or options.pop("guard_filter_fn", None), guard_fail_fn, guard_export_fn, recompile_limit
-    )
+    kept = guard_filter_fn or options.pop("guard_filter_fn", None)
+    hooks = Hooks(kept, guard_fail_fn, guard_export_fn, recompile_limit)
     found = lookup(backend if backend is not None else get_default_backend(), mode=mode, options=options)
     model = innermost(model)
     _refuse_scripted(model)
-    again = functools.partial(compile, **asked)
     if isinstance(model, type):
-        return _compile_class(model, again)
-    shared = sharing.settings_of(found, fullgraph, dynamic, hooks, background) if not isolate_recompiles else None
-    used = used_by_drivers(found, background, shared)
+        return _compile_class(model, functools.partial(compile, **asked))
+    settings = found, fullgraph, dynamic, hooks, background, shapes_spec
+    used = used_by_drivers(found, background, None if isolate_recompiles else sharing.settings_of(*settings))
     shown = name or str(getattr(model, "__name__", type(model).__name__))
     driver = Driver(used, fullgraph=fullgraph, dynamic=dynamic, name=shown, hooks=hooks)
-    compiled = _make(model, recording_driver(driver) if config.record_captures else driver, name)
+    compiled = _make(model, driver, name, shapes_spec)
     _describe(compiled, model, found)
-    return _as_asked(model, compiled, again, bool(background), verify)
+    return _as_asked(model, compiled, functools.partial(compile, **asked), bool(background), verify)
 
 
 def _check_options(mode: Any, options: Any, dynamic: Any, shapes_spec: Any) -> None:
     if shapes_spec is not None:
-        raise NotImplementedError(
-            "shapes_spec is not supported by framelift: mark sizes with torch._dynamo.mark_dynamic, or use dynamic="
-        )
+        normalized(shapes_spec)
+        if dynamic is not None:
+            raise ValueError("`dynamic` and `shapes_spec` cannot both be set. `shapes_spec` controls dynamic behavior.")
     if config.suppress_errors and config.fail_on_recompile_limit_hit:
         raise AssertionError(
             "Dynamo configs suppress_error and fail_on_recompile_limit_hit can not both be active at the same time."
@@ -202,8 +204,12 @@ def _inside(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
 on_code(_inside)(compile)
 
 
-def _make(model: Any, driver: Driver, name: str | None) -> Any:
+def _make(model: Any, driver: Driver, name: str | None, shapes_spec: Any) -> Any:
     function, bound, receiver = _root(model)
+    if shapes_spec is not None:
+        below = names_in(bound[0]).code if bound and function.__code__ in MODULE_CALLS else None
+        driver.declared = Declared(normalized(shapes_spec), below or function.__code__, below is not None)
+    driver = recording_driver(driver) if config.record_captures else driver
     compiled = _core.Compiled(function, driver, bound, name, receiver)
     _compiled.add(compiled)
     return compiled

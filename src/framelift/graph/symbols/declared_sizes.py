@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import sympy
 import torch
+from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import StrictMinMaxConstraint, expect_true
 from torch.utils._sympy.value_ranges import ValueRanges
 
@@ -16,7 +20,7 @@ from .meanings import Marks
 if TYPE_CHECKING:
     from .environment import Symbols
 
-__all__ = ["check_declared", "constraint", "relies_on_one", "span"]
+__all__ = ["Claim", "check_declared", "constraint", "relies_on_one", "span", "unsettled"]
 
 _off = torch._C.DisableTorchFunction
 
@@ -34,14 +38,31 @@ def span(low: int | None, high: int | None) -> str:
     return " ".join([f"from {low}"] * (low is not None) + [f"up to {high}"] * (high is not None))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """`expression`, over names of shared sizes, holds; or it is the size called `words`."""
+
+    expression: Any
+    raw: torch.SymInt | None = None
+    length: int = 0
+    words: str = ""
+
+
 def check_declared(symbols: Symbols, raw: torch.SymInt, length: int, marks: Marks, dim: int, words: str) -> None:
-    """What the program said of an unbacked size is checked at every call."""
+    """What the program said of an unbacked size, or of an int, is checked at every call."""
     (low, high), name = marks.bounds.get(dim, (None, None)), marks.shared.get(dim)
     if low is not None and length < low or high is not None and length > high:
         symbols.refused.append(f"{words} is {length}, but was marked unbacked {span(low, high)}")
+        return
     first, size = symbols.shared.setdefault(name, (raw, length)) if name is not None else (raw, length)
     if size != length:
-        symbols.refused.append(f"{words} is {length}, but others of shape_id={name!r} are {size}")
+        symbols.refused.append(f"{words} is {length}, but others of shape_id={plain_names(name)!r} are {size}")
+        return
+    if dim in marks.derived:
+        symbols.pending.append(Claim(marks.derived[dim], raw, length, words))
+    known = {id(claim.expression) for claim in symbols.pending} | set(map(id, symbols.assumed))
+    symbols.pending += [Claim(one) for one in marks.assumed if id(one) not in known]
+    symbols.assumed += marks.assumed
     with _off():
         if low is not None:
             expect_true(raw >= low)
@@ -50,6 +71,48 @@ def check_declared(symbols: Symbols, raw: torch.SymInt, length: int, marks: Mark
         if first is not raw:
             symbols.equal.append((str(raw.node._expr), str(first.node._expr)))
             expect_true(raw == first)
+        symbols.pending = [claim for claim in symbols.pending if not _settle(symbols, claim)]
+
+
+def _settle(symbols: Symbols, claim: Claim) -> bool:
+    """A claim, once all its names are known: for this call, and as a check for every call."""
+    names = {str(symbol): symbol for symbol in claim.expression.free_symbols}
+    if not names.keys() <= symbols.shared.keys():
+        return False
+    known = {symbol: symbols.shared[name] for name, symbol in names.items()}
+    now = claim.expression.xreplace({symbol: sympy.Integer(length) for symbol, (_, length) in known.items()})
+    text = plain_names(claim.expression)
+    if claim.raw is not None and now != claim.length:
+        symbols.refused.append(f"{claim.words} is {claim.length}, but was declared as {text}, which is {now}")
+        return True
+    if claim.raw is None and now != sympy.true:
+        symbols.refused.append(f"{text} was declared to hold, and does not")
+        return True
+    relation = claim.expression.xreplace({symbol: raw.node.expr for symbol, (raw, _) in known.items()})
+    if claim.raw is not None:
+        relation = sympy.Eq(claim.raw.node.expr, relation)
+    symbols.claimed.append(relation)
+    expect_true(torch.SymBool(SymNode(relation, symbols.env, bool, True)))
+    return True
+
+
+def unsettled(symbols: Symbols) -> list[str]:
+    """Relations with names that are no size or int of their own."""
+    return [
+        f"shapes_spec mentions {plain_names(name)}, which is not the size or int of any argument that was read"
+        for claim in symbols.pending
+        for name in sorted(map(str, claim.expression.free_symbols))
+        if name not in symbols.shared
+    ]
+
+
+def plain_names(expression: Any) -> str:
+    """As the program wrote it: torch numbers the names.
+
+    >>> plain_names("2*batch#0 + 1")
+    '2*batch + 1'
+    """
+    return re.sub(r"#\d+", "", str(expression))
 
 
 def relies_on_one(raw: torch.SymInt, length: int, conditions: tuple[Callable[[Any], Any], ...]) -> bool:

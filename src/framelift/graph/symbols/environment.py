@@ -35,7 +35,7 @@ from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import TORCH
 from ..metadata.facts import Facts, symbolic_facts
 from . import torch_sums  # noqa: F401  (torch adds by what is a sum now)
-from .declared_sizes import check_declared, constraint, relies_on_one, span
+from .declared_sizes import Claim, check_declared, constraint, relies_on_one, span
 from .meanings import Calculation, Created, Drawn, FromGraph, FromNumber, FromSize, Marks, Outside, Relation, itself
 from .noted_relations import opposite, raising, same_float, same_text
 from .numbers import NUMBERS, Bool, Float, Int
@@ -77,6 +77,9 @@ class Symbols:
         self.bounds: dict[str, tuple[int | None, int | None]] = {}  # of these, the least and greatest size declared
         self.shared: dict[str, tuple[torch.SymInt, int]] = {}  # unbacked sizes by the names that the program gave them
         self.equal: list[tuple[str, str]] = []  # names of sizes that were declared to be equal
+        self.pending: list[Claim] = []  # declared relations with names that no size has yet
+        self.assumed: list[Any] = []  # assumptions that were met
+        self.claimed: list[Any] = []  # those that are checked at every call, in names of symbols (sympy)
         self.refused: list[str] = []  # inputs that are not what the user declared
         self.lines: list[Any] = []  # for each guard of the environment, the user's line
         self.compiling = False  # the rehearsal is over: who asks now is the compiler

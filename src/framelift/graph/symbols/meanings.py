@@ -110,6 +110,8 @@ class Marks:
     bounds: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)  # of unbacked dimensions
     shared: Mapping[int, str] = field(default_factory=dict)  # unbacked dimensions of one name have one size
     hints: Mapping[int, int] = field(default_factory=dict)  # sizes that compilers are to tune for
+    derived: Mapping[int, Any] = field(default_factory=dict)  # sizes that are calculated from shared ones (sympy)
+    assumed: tuple[Any, ...] = ()  # relations between shared sizes that hold at every call (sympy)
 
 
 NO_MARKS: Marks = Marks({})

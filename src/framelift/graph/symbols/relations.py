@@ -27,6 +27,7 @@ from ... import _core
 from ..._core import is_a
 from ...guards.sentences import where
 from ...vocabulary.outside_exceptions import raise_outside
+from .declared_sizes import unsettled
 from .environment import Symbols
 from .meanings import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside
 from .numbers import Bool, Float, Int
@@ -285,6 +286,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
         row for row in _checks(symbols, constants) if not any(type(symbols.meanings[n]) is FromGraph for n in row[1])
     ]
     names = set().union(*map(_names, used), *(row[1] for row in checks))
+    names |= {str(symbol) for one in symbols.claimed for symbol in one.free_symbols}
     for argument in arguments or ():
         names |= {argument} if type(argument) is str else _names(argument)
     tensors: list[torch.Tensor] = [
@@ -307,7 +309,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     numbers = [f"{name}" for name, _ in places]
     unpack = [f"i{i}" for i in range(len(tensors))] + numbers
     conditions = _bounds(symbols, needed) + [text for text, _, _ in checks]
-    conditions += [f"{one} == {other}" for one, other in symbols.equal]
+    conditions += [f"{one} == {other}" for one, other in symbols.equal] + [_print(one) for one in symbols.claimed]
     conditions += [
         f"tensor_stride(i{_index(tensors, t)}, {dim}) == {_print(stride.node._expr)}" for t, dim, stride in stride_rows
     ]
@@ -399,7 +401,7 @@ def broken_promises(symbols: Symbols) -> list[str]:
     with the line that did it.
     """
     symbols.note_line()
-    found = list(symbols.refused)
+    found = [*symbols.refused, *unsettled(symbols)]
     for name, words in symbols.promised.items():
         symbol = next(s for s in symbols.env.var_to_range if str(s) == name)
         now = symbols.env.replace(symbol)
