@@ -1,11 +1,13 @@
 """What framelift says to users, side by side with what it said before: docs/messages.md, for review.
 
 python tools/messages.py            write the page, from docs/messages_before.json and this framelift
+python tools/messages.py --check    show how the page differs from what this framelift says, and exit with 1 if it does
 python tools/messages.py --before   write docs/messages_before.json, from the framelift that is imported
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
 import re
@@ -142,8 +144,13 @@ def main() -> int:
     found = messages()
     if "--before" in sys.argv:
         BEFORE.write_text(json.dumps(found, indent=1) + "\n")
-    else:
-        PAGE.write_text(page(json.loads(BEFORE.read_text()), found))
+        return 0
+    made = page(json.loads(BEFORE.read_text()), found)
+    if "--check" in sys.argv:
+        rows = difflib.unified_diff(PAGE.read_text().splitlines(), made.splitlines(), "the page", "now", lineterm="")
+        print(difference := "\n".join(rows))
+        return int(bool(difference))
+    PAGE.write_text(made)
     return 0
 
 

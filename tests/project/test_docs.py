@@ -10,6 +10,7 @@ import doctest
 import importlib.util
 import re
 import runpy
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -51,6 +52,17 @@ def test_programs_run(path: Path, tmp_path, monkeypatch, capsys) -> None:
             program.replace('backend="inductor"', 'backend="eager"') if path.name == "README.md" else program
         )
         exec(compile(name.read_text(), str(name), "exec"), module.__dict__)
+
+
+@pytest.mark.skipif(
+    sys.version_info[:2] != (3, 11) or torch.__version__.split("+")[0] != "2.13.0",
+    reason="the page is made with CPython 3.11 and torch 2.13; others show other lines of theirs",
+)
+def test_messages_are_current() -> None:
+    """docs/messages.md: every program there is run, in a process of its own."""
+    command = [sys.executable, str(ROOT / "tools" / "messages.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f"run python tools/messages.py\n{done.stdout}{done.stderr}"
 
 
 def test_the_comments_of_the_first_example_are_true(tmp_path) -> None:

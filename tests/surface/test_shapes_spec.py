@@ -3,6 +3,8 @@ TorchDynamo, and what does not hold is an error."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -226,6 +228,15 @@ def test_two_specifications_share_no_captures():
     first(torch.ones(4))
     with pytest.raises(ConstraintViolation):
         second(torch.ones(5))
+
+
+def test_the_program_of_the_documentation(capsys):
+    """The page's own test runs with every torch, and leaves this program out."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "howto" / "dynamic_shapes.md").read_text()
+    program = page[page.index("from torch.fx.experimental.dynamic_spec") :].partition("```")[0]
+    exec(program, {"torch": torch, "framelift": framelift})
+    said = capsys.readouterr().out.splitlines()[0]
+    assert said == program.splitlines()[-1].partition("# ")[2]
 
 
 def test_what_is_no_specification():
