@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html.parser
+import importlib.resources
 import re
 import time
 
@@ -80,9 +81,22 @@ def test_a_notebook_shows_the_cards_of_the_page(report) -> None:
     assert "<mark>x.sum() &gt; 1e9</mark>" in shown
     for one in (*report.breaks, *report.recompiles):
         assert f"Fix: {one.fix}" in found.text
-    rules = re.search(r"<style>(.*)</style>", shown, re.S)[1]
+    rules = re.sub(r"/\*.*?\*/", "", re.search(r"<style>(.*)</style>", shown, re.S)[1], flags=re.S)
     selectors = [one for rule in re.findall(r"([^{}]+)\{[^{}]*\}", rules) for one in rule.split(",")]
-    assert selectors and all(one.strip().startswith(".framelift-report") for one in selectors)
+    assert selectors and all(re.search(r"\.framelift-report\b", one) for one in selectors)
+
+
+def test_a_notebook_has_the_colours_of_the_page_light_and_dark(report) -> None:
+    """The page has a rule for each, the notebook both in one: its own theme says which, or else the browser's."""
+    style = importlib.resources.files("framelift.report") / "page" / "page.css"
+    light, dark = (
+        dict(re.findall(r"(--\w+): (#\w+);", rule))
+        for rule in re.findall(r"^:root[^{]*(\{[^}]*\})", style.read_text(), re.M)[:2]
+    )
+    cards = {name: (a, b) for name, a, b in re.findall(r"(--\w+): light-dark\((#\w+), (#\w+)\)", report._repr_html_())}
+    assert len(cards) >= 9 and cards == {name: (light[name], dark[name]) for name in cards}
+    used = set(re.findall(r"var\((--\w+)\)", report._repr_html_()))
+    assert used <= cards.keys()
 
 
 def test_what_compile_returns_shows_itself_in_a_notebook() -> None:

@@ -236,7 +236,7 @@ def test_the_program_of_the_documentation(capsys):
     program = page[page.index("from torch.fx.experimental.dynamic_spec") :].partition("```")[0]
     exec(program, {"torch": torch, "framelift": framelift})
     said = capsys.readouterr().out.splitlines()[0]
-    assert said == program.splitlines()[-1].partition("# ")[2]
+    assert said.startswith(program.splitlines()[-1].partition("# ")[2].rstrip("…"))
 
 
 def test_what_is_no_specification():

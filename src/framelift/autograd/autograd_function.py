@@ -168,8 +168,9 @@ def _new_function_class(session: Session, callable_: Any, args: tuple[Any, ...],
 
 def is_function_class(callable_: Any) -> Any:
     """`make_function` for the classes it serves, else None."""
-    found = is_a(callable_, type) and issubclass(callable_, _BASE) and callable_.__init__ is _BASE.__init__  # type: ignore[misc]  # of a class
-    return make_function if found else None
+    if not is_a(callable_, type) or not issubclass(callable_, _BASE):
+        return None
+    return make_function if callable_.__init__ is _BASE.__init__ else None  # type: ignore[misc]  # of a class
 
 
 def _methods(cls: type) -> tuple[Any, Any, Any]:

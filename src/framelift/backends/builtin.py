@@ -377,5 +377,6 @@ setattr(inductor, "check", _inductor_config)  # asked when a user names mode or 
 setattr(eager, "runs_graphs_eagerly", True)
 setattr(inductor, "has_disk_cache", True)
 for _backend in (inductor, aot_eager, aot_eager_default_partitioner, aot_eager_decomp_partition):
-    _backend.reuses_equal_graphs = True  # type: ignore[attr-defined]  # what they give depends on graph, inputs and torch's state alone
+    # what they give depends on graph, inputs and torch's state alone
+    setattr(_backend, "reuses_equal_graphs", True)
     setattr(_backend, "unrolls_recurrent_networks", True)

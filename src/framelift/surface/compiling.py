@@ -322,7 +322,9 @@ def _sibling(compiled: Any, backend: str | Callable[..., Any]) -> Any:
 
 def _forced(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Under a stance with a backend of its own."""
-    return _core.call_compiled(_sibling(compiled, stance.current().backend), args, kwargs)  # type: ignore[arg-type]  # this stance has one
+    backend = stance.current().backend
+    assert backend is not None  # this stance has one
+    return _core.call_compiled(_sibling(compiled, backend), args, kwargs)
 
 
 def _aot_first(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

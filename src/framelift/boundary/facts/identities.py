@@ -41,9 +41,9 @@ class Identities:
             if same_leaf(left, right):
                 self._settle(left, right)
         elif left is not right:
-            records = [self._world.by_seen.get(id(one)) for one in (left, right)]
-            if None not in records:
-                self._world.distinct += [record.origin for record in records]  # type: ignore[union-attr]  # none is None
+            first, second = (self._world.by_seen.get(id(one)) for one in (left, right))
+            if first is not None and second is not None:
+                self._world.distinct += [first.origin, second.origin]
         return left is right
 
     def pin(self, value: Any) -> bool:

@@ -62,7 +62,10 @@ def _of_subclass(value: Any, builtin_type: type[Any], name: str, above: tuple[in
     return made
 
 
-@substitute(json.encoder.c_make_encoder.__call__, str.translate, str.maketrans, memoryview.cast)  # type: ignore[attr-defined]  # private in typeshed
+_encode = json.encoder.c_make_encoder.__call__  # type: ignore[attr-defined]  # private in typeshed
+
+
+@substitute(_encode, str.translate, str.maketrans, memoryview.cast)
 def _call(_session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = "json.dumps" if "make_encoder" in str(callable_) else callable_.__name__
     return _core.natively(

@@ -34,7 +34,10 @@ def _dispatch(session: Session, function: Any, args: tuple[Any, ...], kwargs: di
             (world.function_origins.get(id(function)) or const(function)).to("cell", index).to("contents"),
         )
     cls = args[0] if args else kwargs["cls"]
-    return registry[cls] if cls in registry else _core.captured(functools._find_impl, (cls, registry), None)  # type: ignore[attr-defined]  # private in typeshed
+    if cls in registry:
+        return registry[cls]
+    find = functools._find_impl  # type: ignore[attr-defined]  # private in typeshed
+    return _core.captured(find, (cls, registry), None)
 
 
 for _part in functools.singledispatch.__code__.co_consts:
