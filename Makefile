@@ -12,7 +12,7 @@
 #   make newcomer                the first hour of a new user: the wheel, every program of the documentation, examples, site
 #   make docs                    the documentation site, in build/site
 #   make reasons                 the pages of docs/reasons, from their declarations
-#   make pictures                the pictures of docs/design.md, from the imports in the source
+#   make pictures                the pictures of docs/design.md, from the imports in the source, and of docs/benchmarks.md, from docs/figures
 #   make bench                   capture time and call overhead beside TorchDynamo
 #   make profile                 where the time of a capture and of a call goes
 
@@ -78,6 +78,7 @@ reasons: build/built
 
 pictures:
 	$(PYTHON) tools/architecture.py
+	$(PYTHON) tools/plots.py
 
 figures:
 	$(PYTHON) tools/layout_figures.py src/framelift framelift csrc

@@ -2,7 +2,7 @@
 
     python benchmarks/first_step.py --device cuda --models llama train --layers 16 32
     python benchmarks/first_step.py --device cpu --models llama train bert --layers 8 --json rows.json
-    python tools/first_step_plot.py rows.json docs/pictures/first_step.svg
+    (tools/plots.py draws such rows: docs/figures/first_step.json)
 
 Each row is one model.  For each front end a fresh process makes the first call with an empty cache folder (cold),
 and a second fresh process makes it again with the folder that the first one left (warm).  A time begins before the
