@@ -62,8 +62,11 @@ static Outcome take_constant(Visit& v, PyObject*) {
 
 static Outcome take_dict(Visit& v, PyObject* base) {
   if (PyType_Check(base)) return by_getattr(v, base, "__dict__");  // a mapping proxy
-  bool per_thread = Py_TYPE(base)->tp_getattro == local_type->tp_getattro;
-  PyObject** slot = per_thread ? nullptr : instance_dict_at(base);
+  if (PyType_IsSubtype(Py_TYPE(base), local_type)) {  // past any __getattribute__ of a subclass
+    Ref name = Ref::steal(PyUnicode_InternFromString("__dict__"));
+    return answer(v, name ? local_type->tp_getattro(base, name.get()) : nullptr);
+  }
+  PyObject** slot = instance_dict_at(base);
   v.surely_dict = slot != nullptr;
   if (slot) return field(v, slot, false);
   Outcome outcome = by_getattr(v, base, "__dict__");  // some C types pass the question on to another object

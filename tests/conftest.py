@@ -32,3 +32,12 @@ def fresh() -> object:
         torch.set_num_threads(1)
         torch.set_grad_enabled(True)
     yield
+
+
+@pytest.fixture
+def plain_guards() -> object:
+    """For tests of lifetimes, and of what guards look at: verifying guards keeps alive, and reads, what they name."""
+    import framelift
+
+    with framelift.config.patch(verify_guards=False):
+        yield

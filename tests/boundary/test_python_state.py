@@ -437,8 +437,16 @@ class OwnLocal(threading.local):
     pass
 
 
-def test_attributes_of_a_kind_of_thread_local():
-    kept = OwnLocal()
+class AnsweringLocal(threading.local):
+    def __getattr__(self, name):
+        if name == "count":
+            return 0
+        raise AttributeError(name)
+
+
+@pytest.mark.parametrize("kind", [OwnLocal, AnsweringLocal])
+def test_attributes_of_a_kind_of_thread_local(kind):
+    kept = kind()
     kept.tag = 1
 
     def program(x):

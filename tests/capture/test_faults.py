@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import framelift
+
 from matrices import fault
 from matrices.fault.faults import FAULTS
 from matrices.fault.points import POINTS
@@ -22,6 +24,8 @@ def chosen() -> list[str]:
 
 @pytest.mark.parametrize("name", chosen())
 def test_a_cell_of_the_fault_matrix(name: str) -> None:
+    if framelift.config.verify_guards and name.endswith("/thread"):
+        pytest.skip("the other thread may change what guards read before they are verified")
     found = fault.find(name).run()
     assert found is None, found
 

@@ -50,6 +50,7 @@ def test_model_and_callable_die(backend: str) -> None:
     dies(*references)
 
 
+@pytest.mark.usefixtures("plain_guards")
 def test_classes_of_the_program_die() -> None:
     """What is remembered of a class is forgotten with it, and with it all that its functions see."""
 

@@ -288,6 +288,7 @@ def test_reasons_of_entries_that_look_further_than_guards() -> None:
     assert [one.kind for one in function.recompiles()] == ["memory"]
 
 
+@pytest.mark.usefixtures("plain_guards")
 def test_reason_of_a_capture_whose_objects_died() -> None:
     def make() -> Any:
         class Config:

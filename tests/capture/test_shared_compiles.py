@@ -343,6 +343,7 @@ def test_reset_forgets_what_is_shared() -> None:
 # ---- how long, and how much ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("plain_guards")
 def test_it_goes_with_the_class_the_function_and_the_backend() -> None:
     def use(backend: Any) -> list[weakref.ref[Any]]:
         class Local(torch.nn.Module):

@@ -156,6 +156,7 @@ class Meta(type):
     """A metaclass that leaves names to `type`, at first."""
 
 
+@pytest.mark.usefixtures("plain_guards")
 @pytest.mark.parametrize("read", ["attributes", "text"])
 def test_names_of_a_class_whose_metaclass_changes(read: str) -> None:
     """The names are read as fields while the metaclass leaves them to `type`; nothing is left to ask at a call."""

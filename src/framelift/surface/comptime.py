@@ -5,7 +5,6 @@ nothing.
 from __future__ import annotations
 
 import dis
-import pdb
 import sys
 import time
 import traceback
@@ -128,6 +127,8 @@ class ComptimeContext:
 
     def breakpoint(self) -> None:
         """Python's debugger, in the frame that is captured."""
+        import pdb  # where it is used: a program's own `code.py` would be imported with it
+
         pdb.Pdb().set_trace(self._frame)
 
     def print_bt(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:

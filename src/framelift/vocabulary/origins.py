@@ -7,6 +7,7 @@ and a test holds the two together.
 
 from __future__ import annotations
 
+import _thread
 import collections
 import enum
 from collections.abc import Callable
@@ -159,6 +160,8 @@ def _item(base: Any, key: Any) -> Any:
 
 
 def _dict(base: Any, _key: Any) -> Any:
+    if is_a(base, _thread._local):
+        return _thread._local.__getattribute__(base, "__dict__")  # this thread's
     found = None if is_a(base, type) else _core.own_dict(base)
     if found is None:
         found = getattr(base, "__dict__", None)

@@ -23,7 +23,7 @@ __all__ = ["Owners", "own_dict"]
 def own_dict(obj: Any) -> dict[str, Any] | None:
     """The object's instance dictionary, past any `__getattribute__`."""
     if is_a(obj, _thread._local):
-        return obj.__dict__  # this thread's
+        return _thread._local.__getattribute__(obj, "__dict__")  # this thread's
     try:
         found = object.__getattribute__(obj, "__dict__")
     except AttributeError:
