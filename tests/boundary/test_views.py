@@ -142,6 +142,19 @@ def test_views_answer_as_dictionaries_do(how: str, make: Any, large: int) -> Non
             assert reach(mine) == reach(other) and list(reach(mine)) == list(reach(other))
 
 
+def test_who_wants_no_break_gets_larger_containers_whole() -> None:
+    numbers, table = [(n, str(n)) for n in range(5000)], {n: -n for n in range(5000)}
+
+    def f(x: torch.Tensor) -> Any:
+        return x + len(sorted(numbers)), numbers == [*enumerate(map(str, range(5000)))], sum(table.values())
+
+    x = torch.ones(2)
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    assert compiled(x)[1:] == f(x)[1:]
+    numbers[4999] = (4999, "another")
+    assert compiled(x)[1:] == f(x)[1:] == (False, sum(table.values()))
+
+
 # ---- lists whose length changes --------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import functools
 import logging
+import re
 import sys
 import types
 import typing
@@ -324,3 +325,34 @@ def test_a_tensor_that_a_cache_keeps_is_one_tensor(use) -> None:
                 result.add_(1)  # others see it where it is the one that is kept
         found.append(results)
     assert found[0] == found[1]
+
+
+@functools.lru_cache
+def _pattern(text):
+    return re.compile(text)
+
+
+def test_a_cache_of_patterns() -> None:
+    def f(x, text):
+        return x + 1, _pattern("a+").match(text).group(), _pattern("a+") is _pattern("a+")
+
+    check(f, torch.ones(2), "aab")
+    framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(2), "aab")
+
+
+def test_aliases_of_type_variables_made_inside() -> None:
+    def f(x):
+        key, value = typing.TypeVar("key"), typing.TypeVar("value")
+
+        class Pair(typing.Generic[key, value]):
+            pass
+
+        class Half(Pair[int, value]):
+            pass
+
+        listed = typing.List[Half[str]]  # noqa: UP006
+        shown = Half.__orig_bases__[0].__args__[0], listed.__args__[0].__args__, Half.__parameters__[0].__name__
+        return x + 1, shown, Pair[int, str] is Pair[int, str]
+
+    check(f, torch.ones(2))
+    framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(2))

@@ -194,3 +194,32 @@ def test_json_constants_are_guarded() -> None:
         assert c(torch.ones(2))[1] == 5
     finally:
         json.decoder._CONSTANTS["Infinity"] = float("inf")
+
+
+def test_no_tool_is_taken_away() -> None:
+    def f(x):
+        before = sys.gettrace()
+        sys.settrace(None)
+        sys.setprofile(None)
+        try:
+            return x + 1
+        finally:
+            sys.settrace(before)
+
+    check(f, torch.ones(2))
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    compiled(torch.ones(2))
+    assert len(compiled.entries) == 1
+
+    def g(x):
+        sys.setprofile(None)
+        return x + 1
+
+    compiled = framelift.compile(g, backend="eager")
+    compiled(torch.ones(2))
+    sys.setprofile(lambda *_: None)
+    try:
+        compiled(torch.ones(2))
+        assert sys.getprofile() is None
+    finally:
+        sys.setprofile(None)

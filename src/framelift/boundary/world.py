@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .. import _core
+from .. import _core, config
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.checks import check
 from ..guards.kinds import Guard, dunders
@@ -63,6 +63,7 @@ class World:
         self.stand_in = stand_in
         self.number = number  # makes a symbolic number
         self.dynamism = dynamism  # says which numbers and sizes are to be symbolic
+        self.largest = config.large_container  # no container of more entries is copied
         # makes the private one of a generator of random numbers
         self.generator: Callable[[Any, Origin], Any] | None = None
         # the dimensions of a tensor let in whose size, and whose stride, is symbolic

@@ -49,6 +49,10 @@ def break_off(
 _MOST_REHEARSALS = 8
 
 
+#: for who wants no break, containers so many times larger are copied and guarded
+_AT_A_PRICE = 16
+
+
 def rehearsed(
     function: types.FunctionType,
     locals_: tuple[Any, ...],
@@ -70,6 +74,8 @@ def rehearsed(
     for _ in range(_MOST_REHEARSALS):
         session = begin(function, plan_return, dynamism, moment)
         session.fullgraph, session.guesses = fullgraph, guesses
+        if fullgraph:
+            session.world.largest *= _AT_A_PRICE
         session.unread = unread if stop is None else stop.unread
         session.recorder.drawing.attributes = graphs_may_hold() or moment is not None and moment.plain
         session.recorder.options.is_plain = moment is not None and moment.plain

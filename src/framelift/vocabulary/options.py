@@ -99,7 +99,11 @@ OPTIONS: dict[str, Option] = {
         False, "profile each rehearsal by the program's functions; or the folder for the files", also=(str,)
     ),
     "error_on_recompile": Option(False, "recompiling a function is an error (RecompileError)"),
-    "large_container": Option(4096, "a container with more entries than this breaks the graph instead of being copied"),
+    "large_container": Option(
+        4096,
+        "a container with more entries than this (with fullgraph=True, 16 times as many) breaks the graph instead of "
+        "being copied",
+    ),
     # -- compiling
     "repeated_layers": Option(
         "auto",

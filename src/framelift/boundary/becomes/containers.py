@@ -266,8 +266,8 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
             view.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in)),
             origin,
         )
-    if size > config.large_container or unsafe:
-        reason = "too-large" if size > config.large_container else "opaque-object"
+    if size > world.largest or unsafe:
+        reason = "too-large" if size > world.largest else "opaque-object"
         detail = f"a {name_of(cls)} of {size} entries" if reason == "too-large" else f"{name_of(cls)} keyed by objects"
         return world.register(value, opaque_for(value, reason, detail), origin)
     if cls is not builtin_type and (

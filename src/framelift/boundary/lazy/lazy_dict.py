@@ -50,14 +50,14 @@ class LargeDict(LazyLookup, dict):
 
     def plain(self) -> dict[Any, Any]:
         if self._whole is None:
-            if len(self._table) > config.large_container:
+            if len(self._table) > self._world.largest:
                 raise Interrupt("too-large", f"a dict of {len(self._table)} entries")
             self._whole = self._make()
         return self._whole
 
     def _find(self, key: Any) -> Any:
         known = is_leaf(key) or is_constant(key) and id(key) not in self._world.function_origins
-        if self._whole is not None or not known and len(self._table) <= config.large_container:
+        if self._whole is not None or not known and len(self._table) <= self._world.largest:
             return _core.natively(dict.get, (self.plain(), key, ABSENT), None)
         if not known:
             raise Interrupt(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ... import _core, config
+from ... import _core
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
 from ..world import World
@@ -48,7 +48,7 @@ class LazyList(View, list):
 
     def plain(self) -> list[Any]:
         if self._whole is None:
-            if self._tail or len(self._table) > config.large_container:
+            if self._tail or len(self._table) > self._world.largest:
                 raise self._refusal()
             self._whole = self._make()
         return self._whole

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import re
 import types
 import typing
 from typing import TYPE_CHECKING, Any
@@ -78,8 +79,8 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     )
     if changed:
         raise _denied(function, f"it changes {changed} the first time it is called")
-    if _is_of_typing(function) and any(map(_core.is_internal, args)):
-        pass  # an alias of a class made inside, which nobody else has
+    if _is_of_typing(function) and any(map(_is_made_inside, args)):
+        pass  # an alias of a class or type variable made inside, which nobody else has
     elif not _is_value(result) and not is_torch_function(function):  # programs do not write to what torch keeps
         raise _denied(function, "its result is one object for all calls, which others may hold and change")
     given.append((numbers, result))
@@ -108,15 +109,27 @@ def _is_asked_natively(value: Any) -> bool:
     return is_leaf(value) or _core.is_external(value) or is_constant(value) and not _core.is_internal(value)
 
 
+def _is_made_inside(value: Any) -> bool:
+    """Whether a key has a part that no key of others can equal: it was made inside, and equals itself alone."""
+    if type(value) is tuple:
+        return any(map(_is_made_inside, value))
+    if is_leaf(value) or _core.is_external(value) or is_constant(value):
+        return _core.is_internal(value)
+    equal = type_lookup(type(value), "__eq__")
+    if is_a(equal, types.FunctionType) and _globals_of(equal) is vars(typing):  # an alias equals by its parts
+        return any(map(_is_made_inside, (_core.own_dict(value) or {}).values()))
+    return equal is object.__eq__
+
+
 def _globals_of(function: types.FunctionType) -> Any:
     return _GLOBALS.__get__(function)
 
 
 def _is_value(result: Any) -> bool:
-    """Whether a result's identity does not matter: values, functions, external classes, and tensors."""
+    """Whether a result's identity does not matter: values, functions, external classes, patterns and tensors."""
     if type(result) in (tuple, torch.Size):
         return all(map(_is_value, result))
-    if is_leaf(result) or type(result) in NUMBERS or is_a(result, torch.Tensor):
+    if is_leaf(result) or type(result) in NUMBERS or is_a(result, (torch.Tensor, re.Pattern)):
         return True
     if is_a(result, (types.GenericAlias, types.UnionType)):  # equal ones are different objects
         return False
@@ -176,7 +189,7 @@ def _key_part(value: Any, numbers: list[Any], typed: bool) -> Any:
     if _is_plain(value) and (type(value) in NUMBERS or is_a(value, (int, float, complex))):
         numbers.append(value)
         return _key_part, value.__class__ if typed else None
-    if type(value) in (tuple, torch.Size) and _is_plain(value):
+    if type(value) in (tuple, torch.Size):
         return tuple([_key_part(one, numbers, False) for one in value])  # types are looked at outermost only
     return value if _is_plain(value) else (_key, id(value))
 

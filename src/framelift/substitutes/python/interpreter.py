@@ -55,6 +55,16 @@ def _tools(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return found
 
 
+@substitute(sys.settrace, sys.setprofile)
+@exactly(1)
+def _no_tool(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """To take away a tool where there is none changes nothing."""
+    ask = sys.gettrace if callable_ is sys.settrace else sys.getprofile
+    if args[0] is not None or ask() is not None:
+        raise Interrupt("unknown-callable", f"sys.{callable_.__name__} of a tool")
+    session.world.guard(const(ask), "CHECK", (gives_none, "() is None"))
+
+
 @substitute(gc.get_threshold)
 def _thresholds(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """They are others in a rehearsal."""
