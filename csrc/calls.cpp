@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "barrier.h"
+#include "finalisers.h"
 #include "frames.h"
 #include "outside.h"
 #include "set_order.h"
@@ -19,6 +20,7 @@ enum class CallKind : int {
   Higher = 5,       // native call, C callables among the arguments must be declared too
   Bound = 6,        // payload = (handler, unbound callable): the receiver becomes the first argument
   Unwrap = 7,       // payload-free: session.unwrap(callable) gives (callable, args, kwargs) to start again with
+  Watched = 9,      // a class with a finaliser: an instance is made, and its end watched
   Native = 8,       // an instance or class of Python make: call it, its frames come back through the hook
 };
 struct Verdict {
@@ -269,7 +271,10 @@ static PyObject* failed_call(Rehearsal* r, PyObject* callable, PyObject* const* 
 static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 
 PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  Calling calling(r, callable);
   PyObject* result = by_rule(r, callable, args, nargs, kwnames);
+  if (result && is_new(callable) && has_finaliser((PyObject*)Py_TYPE(result)) && watch_end(r, result) < 0)
+    Py_CLEAR(result);
   return result ? result : failed_call(r, callable, args, total(nargs, kwnames));
 }
 
@@ -308,7 +313,9 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
     if (PyErr_Occurred()) return nullptr;
   }
   if (!unordered.count(callable) && note_orders(r, callable, args, nargs) < 0) return nullptr;
-  if (PyObject* made = makes_finalised(callable, args, nargs)) return deny(r, name_deny_finalised, made, nullptr);
+  PyObject* made = makes_finalised(callable, args, nargs);
+  if (made && !(r->watches && !r->interrupt && is_new(callable) && is_watchable(made)))
+    return deny(r, name_deny_finalised, made, nullptr);
   if (PyCFunction_Check(callable)) {
     PyObject* receiver = PyCFunction_GET_SELF(callable);
     if (receiver && safe_receivers.count(Py_TYPE(receiver)) &&
@@ -340,6 +347,10 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
       if (meets_number(callable, args, all))
         return call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames);
       return call_c_code(callable, args, nargs, kwnames);
+    case CallKind::Watched:
+      if (is_made_by_c_code(callable) && (meets_view(callable, args, all) || meets_number(callable, args, all)))
+        return deny(r, name_deny_finalised, callable, nullptr);
+      return make_watched(r, callable, args, nargs, kwnames);
     case CallKind::Native:
       if (is_made_by_c_code(callable)) return call_c_code(callable, args, nargs, kwnames);
       return PyObject_Vectorcall(callable, args, nargs, kwnames);

@@ -1,6 +1,7 @@
 // Facts about classes and frames that Python code cannot see by itself.  Nothing here belongs to a rehearsal.
 #include "barrier.h"
 #include "calls.h"
+#include "finalisers.h"
 #include "frame_access.h"
 #include "frames.h"
 #include "reference.h"
@@ -113,7 +114,11 @@ static PyObject* frame_cell(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
+static PyObject* watchable(PyObject*, PyObject* cls) { return PyBool_FromLong(is_watchable(cls)); }
+
 static MethodTable methods({
+    method<watchable, METH_O>("is_watchable",
+                              "whether the end of instances of a class with a finaliser can be watched"),
     method<frame_holds>("frame_holds", "frame_holds(frame, object)"),
     method<frame_cell>("frame_cell", "frame_cell(frame, name): the cell of a closure's variable"),
     method<is_a>("is_a", "is_a(value, classes): isinstance() that runs no code of the value's class"),

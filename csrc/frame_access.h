@@ -5,6 +5,7 @@
 #define Py_BUILD_CORE 1
 #include <internal/pycore_code.h>
 #include <internal/pycore_frame.h>
+#include <internal/pycore_gc.h>
 #undef Py_BUILD_CORE
 
 namespace framelift {
@@ -38,6 +39,9 @@ inline void end_generator(PyObject* object) {
   PyGenObject* generator = (PyGenObject*)object;
   if (generator->gi_frame_state < FRAME_EXECUTING) generator->gi_frame_state = FRAME_COMPLETED;
 }
+
+// The finaliser of an object that the collector knows does not run any more: it counts as finalised.
+inline void take_finaliser(PyObject* object) { _PyGC_SET_FINALIZED(object); }
 
 // The exception being handled in this thread, as `except` blocks see it: the slot itself.
 inline PyObject** handled_at(PyThreadState* ts) { return &ts->exc_info->exc_value; }

@@ -6,6 +6,7 @@
 #include "barrier.h"
 #include "calls.h"
 #include "evaluator.h"
+#include "finalisers.h"
 #include "outside.h"
 #include "receivers.h"
 #include "resume.h"
@@ -20,7 +21,8 @@ static Py_ssize_t extra_index = -1;
 static PyObject* resolve_code = nullptr;   // Python: code -> what to do with its frames while rehearsing
 static PyObject* capture_frame = nullptr;  // Python: (compiled, function, locals) -> bool
 static PyObject* trampoline = nullptr;     // code of `lambda r: r`
-static PyObject *name_note_function, *name_note_class, *name_refuse, *name_frames, *name_answered;
+static PyObject *name_note_function, *name_note_class, *name_refuse, *name_frames, *name_answered,
+    *name_deny_finalised;
 
 // What the hook knows about a code object, kept with the code object itself.
 struct CodeInfo {
@@ -234,6 +236,17 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
   return finish_frame(ts, frame, slot<answer_frame>(r, info, ts, frame), trampoline);
 }
 
+// The finaliser of an object that captured code made.
+static PyObject* finalise(PyThreadState* ts, Frame* frame) {
+  Rehearsal* r = current_rehearsal();
+  PyObject *object = frame->localsplus[0], *result = nullptr;
+  CodeInfo* info = slot<resolve>(r, (PyObject*)frame_code(frame));
+  bool may = slot<may_finalise>(r, frame);
+  if (may && info) result = slot<answer_frame>(r, info, ts, frame);
+  result = may ? slot<finalised>(r, object, result) : Py_NewRef(Py_None);
+  return finish_frame(ts, frame, result, trampoline);
+}
+
 // Capture and RunOnly: a cached entry for a function's frame, or a capture.  As try_entries; 0 and 2 mean plain Python.
 // Entries are kept per code, and several functions may share one code, so the function is handed over as one more
 // local. *muted: the function is a wrapper that switches capturing off for all it calls.
@@ -378,6 +391,7 @@ static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) noexce
     case Mode::Paused:
       if (!current_rehearsal()) break;
       if (is_signal_handler(frame)) return run_signal_handler(ts, frame, throwflag);
+      if (!throwflag && is_finaliser(current_rehearsal(), frame)) return finalise(ts, frame);
       if (tls.mode == Mode::Rehearse) return rehearse_frame(ts, frame, throwflag);
       return _PyEval_EvalFrameDefault(ts, frame, throwflag);  // our own code: nobody else's business
     case Mode::Capture:
@@ -469,6 +483,9 @@ static void note_left(Rehearsal* r) {
 static PyObject* run_rehearsal(Rehearsal* r, PyObject* function, PyObject* given_locals, PyObject* given_twin) {
   // Safe, here and below: the session is framelift's own object.
   Ref start = Ref::steal(PyObject_GetAttrString(r->session, "start"));
+  Ref watches = Ref::steal(PyObject_GetAttrString(r->session, "watches"));
+  if (!watches) return nullptr;
+  r->watches = watches.get() == Py_True;
   Ref locals = Ref::steal(start ? PyObject_CallOneArg(start.get(), given_locals) : nullptr);
   if (!locals) return nullptr;
   if (!PyTuple_Check(locals.get())) return PyErr_Format(PyExc_TypeError, "start() gives a tuple");
@@ -487,6 +504,10 @@ static PyObject* run_rehearsal(Rehearsal* r, PyObject* function, PyObject* given
   }
   if (!result) note_left(r);
   if (!result || r->interrupt) return nullptr;
+  if (PyObject* living = living_watched(r)) {
+    PyObject* said[] = {(PyObject*)Py_TYPE(living), Py_None};
+    return ask_session(r, name_deny_finalised, said, 2);
+  }
   Ref finish = Ref::steal(PyObject_GetAttrString(r->session, "finish"));
   return finish ? PyObject_CallOneArg(finish.get(), result.get()) : nullptr;
 }
@@ -503,6 +524,7 @@ static void report(Rehearsal& rehearsal) {
   for (auto& [unit, count] : rehearsal.generators)
     if (!append(made, Ref::steal(Py_BuildValue("(il)", unit, count)))) PyErr_Clear();
   set("generators", made.get());
+  set("has_watched", rehearsal.has_watched ? Py_True : Py_False);
   set("times", Ref::steal(rehearsal.times.as_list()).get());
   set("time_tree", Ref::steal(rehearsal.times.as_tree()).get());
   set("outside", rehearsal.outside ? rehearsal.outside.get() : Py_None);
@@ -580,6 +602,7 @@ bool init_hook(PyObject* module) {
   name_note_class = PyUnicode_InternFromString("note_class");
   name_refuse = PyUnicode_InternFromString("refuse");
   name_frames = PyUnicode_InternFromString("frames");
+  name_deny_finalised = PyUnicode_InternFromString("deny_finalised");
   name_answered = PyUnicode_InternFromString("answered");
   return extra_index >= 0 && add_functions(module, methods);
 }

@@ -3,6 +3,7 @@
 
 #include "barrier.h"
 #include "evaluator.h"
+#include "finalisers.h"
 #include "outside.h"
 #include "places.h"
 
@@ -52,6 +53,7 @@ void end_generators(Rehearsal* r) {
     if (is_asynchronous && waits(object)) ((PyGenObject*)object)->gi_frame_state = FRAME_COMPLETED;
     end_generator(object);
   }
+  end_finalisers(r);
 }
 
 int root_unit(Rehearsal* r) { return r->root_frame ? frame_unit(r->root_frame) : -1; }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from typing import Any
 
 import pytest
@@ -97,3 +98,203 @@ def test_a_finaliser_runs_as_often_as_in_eager(way: str, leaves: bool) -> None:
             del result
             found.append((inside, list(ended)))
         assert found[0] == found[1]
+
+
+# ---- ends that are captured ------------------------------------------------------------------------------------------
+
+
+class Logs:
+    def __init__(self, log: list[Any], name: Any) -> None:
+        self.log, self.name = log, name
+
+    def __del__(self) -> None:
+        self.log.append(self.name)
+
+
+def _deleted(log: list[Any]) -> None:
+    made = Logs(log, "deleted")
+    log.append("before")
+    del made
+    log.append("after")
+
+
+def _overwritten(log: list[Any]) -> None:
+    made = Logs(log, "first")
+    made = Logs(log, "second")
+    log.append(made.name)
+    made = None
+
+
+def _dropped(log: list[Any]) -> None:
+    Logs(log, "dropped")
+    log.append("after")
+
+
+def _local_variables(log: list[Any]) -> None:
+    def inner():
+        first, second = Logs(log, 1), Logs(log, 2)
+        return first.name + second.name
+
+    log.append(inner())
+
+
+def _in_containers(log: list[Any]) -> None:
+    made = [Logs(log, number) for number in range(3)]
+    table = {"a": Logs(log, "a"), "b": Logs(log, "b")}
+    del made[1]
+    table["a"] = None
+    log.append("between")
+    made.clear()
+    table.pop("b")
+    log.append("after")
+
+
+def _in_attributes(log: list[Any]) -> None:
+    outer = Logs(log, "outer")
+    outer.inner = Logs(log, "inner")
+    outer.inner = None
+    outer.other = Logs(log, "other")
+    del outer
+
+
+def _in_a_generator(log: list[Any]) -> None:
+    def values():
+        kept = Logs(log, "kept")
+        yield kept.name
+        yield 2
+
+    generator = values()
+    log.append(next(generator))
+    del generator
+    log.append("after")
+
+
+def _in_a_raised_exception(log: list[Any]) -> None:
+    def fails():
+        kept = Logs(log, "kept")
+        raise ValueError(kept.name)
+
+    try:
+        fails()
+    except ValueError as error:
+        log.append(str(error))
+    log.append("after")
+
+
+def _called_back(log: list[Any]) -> None:
+    log.append(sorted([2, 1], key=lambda value: Logs(log, value).name))
+
+
+class Loud(list):
+    def __del__(self) -> None:
+        self.log.append(len(self))
+
+
+def _of_a_subclass_of_list(log: list[Any]) -> None:
+    made = Loud([1, 2])
+    made.log = log
+    values = iter(made)
+    del made
+    log.append(next(values))
+    log.append(list(values))
+    log.append("after")
+
+
+def _makes_others(log: list[Any]) -> None:
+    class Parent:
+        def __del__(self) -> None:
+            log.append("parent")
+            Logs(log, "child")
+            log.append("parent again")
+
+    Parent()
+
+
+CAPTURED = [
+    _deleted,
+    _overwritten,
+    _dropped,
+    _local_variables,
+    _in_containers,
+    _in_attributes,
+    _in_a_generator,
+    _in_a_raised_exception,
+    _called_back,
+    _of_a_subclass_of_list,
+    _makes_others,
+]
+
+
+@pytest.mark.parametrize("end", CAPTURED)
+def test_ends_at_moments_of_the_program_are_captured(end: Any) -> None:
+    def f(x, log):
+        end(log)
+        return x + len(log)
+
+    c = framelift.compile(f, backend="eager", fullgraph=True)
+    for _ in range(2):
+        want: list[Any] = []
+        got: list[Any] = []
+        assert torch.equal(f(torch.ones(2), want), c(torch.ones(2), got))
+        assert want == got
+
+
+def _handed_to_a_function(log: list[Any]) -> None:
+    def takes(value):
+        log.append(value.name)
+
+    takes(Logs(log, "handed over"))
+    log.append("after")
+
+
+def _raises(log: list[Any]) -> None:
+    class Raises:
+        def __del__(self) -> None:
+            log.append("ends")
+            raise ValueError
+
+    Raises()
+
+
+def _lives_on(log: list[Any]) -> None:
+    class Saved:
+        def __del__(self) -> None:
+            log.append(self)
+
+    Saved()
+    log[-1] = "saved"
+
+
+def _in_a_cycle(log: list[Any]) -> None:
+    made = Logs(log, "cycle")
+    made.made = made
+
+
+def _called_by_name(log: list[Any]) -> None:
+    made = Logs(log, "twice")
+    made.__del__()
+    log.append("between")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("breaks", [False, True])
+@pytest.mark.parametrize("end", [*CAPTURED, _handed_to_a_function, _raises, _lives_on, _in_a_cycle, _called_by_name])
+def test_other_ends_are_left_to_eager_mode(end: Any, breaks: bool) -> None:
+    def f(x, log):
+        kept = Logs(log, "kept") if breaks else None
+        end(log)
+        if breaks:
+            print(end="")
+        return x + len(log), kept is None
+
+    c = framelift.compile(f, backend="eager")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(2):
+            want: list[Any] = []
+            got: list[Any] = []
+            assert torch.equal(f(torch.ones(2), want)[0], c(torch.ones(2), got)[0])
+            assert want == got
+    finally:
+        gc.enable()

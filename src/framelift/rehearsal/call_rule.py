@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "finalised", "is_in_graph", "unwrap"]
 
-PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE = range(1, 9)
+PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE, WATCHED = range(1, 10)
 
 OPERATIONS: tuple[type, ...] = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
 #: C types that may stand in a `with` statement
@@ -220,7 +220,8 @@ def _declared_word(callable_: Any) -> tuple[int, Any]:
         and _core.type_lookup(callable_, "__del__", None) is not None
         and callable_ not in _HARMLESS_FINALISERS
     ):
-        return DENIED, finalised(callable_)
+        simple = _core.is_watchable(callable_) and _BY_WORD.get(lookup.verdict(callable_) or "") == (PURE_, True)
+        return (WATCHED, True) if simple else (DENIED, finalised(callable_))
     word = lookup.verdict(callable_)
     if word in _BY_WORD:
         return _BY_WORD[word]

@@ -103,6 +103,8 @@ class Session(RehearsedScene):
         self.left_at = ""  # where the exception was raised that left the root
         self.outside: BaseException | None = None  # an exception from outside of the program that ended the rehearsal
         self.ended: BaseException | None = None  # whatever ended it early
+        self.watches = not knowledge_of(function.__code__).finalises_eagerly  # objects with finalisers may be made
+        self.has_watched = False  # there were some
         self.generators: list[tuple[int, int]] = []  # (root's unit, root's probes) whenever a generator was made
         self.times: list[
             tuple[types.CodeType, int, float, float]

@@ -30,6 +30,8 @@ class CodeKnowledge:
     breaks_at_retain_grad: bool = False
     #: texts of tensors are read, or alive at a graph break: they are made in eager mode
     reads_texts: bool = False
+    #: objects with finalisers live at a graph break, or end at moments of our own: they are made in eager mode
+    finalises_eagerly: bool = False
     #: something looks at an object to which a function is bound that does not look at it
     reads_receivers: bool = False
     #: the last capture depended on the state of a generator outside
