@@ -132,18 +132,20 @@ static PyObject* makes_finalised(PyObject* callable, PyObject* const* args, Py_s
 
 // Whether CPython itself refuses these arguments by the calling convention of a C function, before any of its code
 // runs: the call raises, whatever the function does.
-static bool refuses(PyObject* callable, Py_ssize_t nargs, PyObject* kwnames) {
+static bool refuses(PyObject* callable, Py_ssize_t nargs, bool named) {
   if (!PyCFunction_CheckExact(callable)) return false;
   constexpr int kConventions = METH_VARARGS | METH_FASTCALL | METH_NOARGS | METH_O | METH_KEYWORDS;
-  bool named = kwnames && PyTuple_GET_SIZE(kwnames) > 0;
   switch (PyCFunction_GET_FLAGS(callable) & kConventions) {
     case METH_NOARGS:
       return named || nargs != 0;
     case METH_O:
       return named || nargs != 1;
-    case METH_VARARGS:
     case METH_FASTCALL:
       return named;
+    case METH_VARARGS: {  // the words of the error differ for methods of instances, by how they were looked up
+      PyObject* owner = PyCFunction_GET_SELF(callable);
+      return named && (!owner || PyModule_Check(owner) || PyType_Check(owner));
+    }
     default:
       return false;
   }
@@ -367,7 +369,7 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
     case CallKind::Unwrap:
       return unwrap(r, callable, args, nargs, kwnames);
     case CallKind::Denied:
-      if (refuses(callable, nargs, kwnames)) return PyObject_Vectorcall(callable, args, nargs, kwnames);
+      if (refuses(callable, nargs, all > nargs)) return PyObject_Vectorcall(callable, args, nargs, kwnames);
       return deny(r, name_deny, callable, v.payload.get());
   }
   Py_UNREACHABLE();
@@ -397,6 +399,12 @@ PyObject* dispatch_spread(Rehearsal* r, PyObject* callable, PyObject* args, PyOb
     stack.push_back(value);
   }
   return dispatch(r, callable, stack.data(), n, names.get());
+}
+
+// refuses(callable, positional arguments, keyword arguments)
+static PyObject* refuses_arguments(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 3) return PyErr_Format(PyExc_TypeError, "refuses(callable, args, kwargs)");
+  return PyBool_FromLong(refuses(a[0], PyTuple_GET_SIZE(a[1]), PyDict_GET_SIZE(a[2]) > 0));
 }
 
 static PyObject* set_safe_receivers(PyObject*, PyObject* args) {
@@ -448,6 +456,8 @@ static PyObject* forget_verdicts(PyObject*, PyObject*) {
 }
 
 static MethodTable methods({
+    method<refuses_arguments>("refuses",
+                              "refuses(callable, args, kwargs): a calling convention raises before the function runs"),
     method<set_safe_receivers, METH_VARARGS>(
         "set_safe_receivers", "(C types whose methods are pure on internal receivers, methods that are not)"),
     method<set_numbers, METH_VARARGS>("set_numbers",

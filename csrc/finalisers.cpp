@@ -58,10 +58,13 @@ PyObject* make_watched(Rehearsal* r, PyObject* cls, PyObject* const* args, Py_ss
   return made.release();
 }
 
-PyObject* living_watched(Rehearsal* r) {
+bool have_ended(Rehearsal* r) {
   for (auto& [object, reference] : r->watched)
-    if (PyWeakref_GET_OBJECT(reference.get()) == object) return object;
-  return nullptr;
+    if (PyWeakref_GET_OBJECT(reference.get()) == object) {
+      deny(r, Py_TYPE(object));
+      return false;
+    }
+  return true;
 }
 
 void end_finalisers(Rehearsal* r) {

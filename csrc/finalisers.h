@@ -13,8 +13,8 @@ bool is_watchable(PyObject* cls);
 PyObject* make_watched(Rehearsal* r, PyObject* cls, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 // Such an instance was made.  -1 with an exception set.
 int watch_end(Rehearsal* r, PyObject* object);
-// One that lives; borrowed, or NULL.
-PyObject* living_watched(Rehearsal* r);
+// Ends the rehearsal where one of them lives.  False with an exception set.
+bool have_ended(Rehearsal* r);
 // Captured code runs no more: no finaliser of theirs runs from now on.
 void end_finalisers(Rehearsal* r);
 // Whether a frame that is about to start is the finaliser of a watched object.

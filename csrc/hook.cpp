@@ -21,8 +21,7 @@ static Py_ssize_t extra_index = -1;
 static PyObject* resolve_code = nullptr;   // Python: code -> what to do with its frames while rehearsing
 static PyObject* capture_frame = nullptr;  // Python: (compiled, function, locals) -> bool
 static PyObject* trampoline = nullptr;     // code of `lambda r: r`
-static PyObject *name_note_function, *name_note_class, *name_refuse, *name_frames, *name_answered,
-    *name_deny_finalised;
+static PyObject *name_note_function, *name_note_class, *name_refuse, *name_frames, *name_answered;
 
 // What the hook knows about a code object, kept with the code object itself.
 struct CodeInfo {
@@ -239,12 +238,10 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
 // The finaliser of an object that captured code made.
 static PyObject* finalise(PyThreadState* ts, Frame* frame) {
   Rehearsal* r = current_rehearsal();
-  PyObject *object = frame->localsplus[0], *result = nullptr;
+  if (!slot<may_finalise>(r, frame)) return finish_frame(ts, frame, Py_NewRef(Py_None), trampoline);
   CodeInfo* info = slot<resolve>(r, (PyObject*)frame_code(frame));
-  bool may = slot<may_finalise>(r, frame);
-  if (may && info) result = slot<answer_frame>(r, info, ts, frame);
-  result = may ? slot<finalised>(r, object, result) : Py_NewRef(Py_None);
-  return finish_frame(ts, frame, result, trampoline);
+  PyObject* result = info ? slot<answer_frame>(r, info, ts, frame) : nullptr;
+  return finish_frame(ts, frame, slot<finalised>(r, frame->localsplus[0], result), trampoline);
 }
 
 // Capture and RunOnly: a cached entry for a function's frame, or a capture.  As try_entries; 0 and 2 mean plain Python.
@@ -483,9 +480,7 @@ static void note_left(Rehearsal* r) {
 static PyObject* run_rehearsal(Rehearsal* r, PyObject* function, PyObject* given_locals, PyObject* given_twin) {
   // Safe, here and below: the session is framelift's own object.
   Ref start = Ref::steal(PyObject_GetAttrString(r->session, "start"));
-  Ref watches = Ref::steal(PyObject_GetAttrString(r->session, "watches"));
-  if (!watches) return nullptr;
-  r->watches = watches.get() == Py_True;
+  r->watches = Ref::steal(PyObject_GetAttrString(r->session, "watches")).get() == Py_True;
   Ref locals = Ref::steal(start ? PyObject_CallOneArg(start.get(), given_locals) : nullptr);
   if (!locals) return nullptr;
   if (!PyTuple_Check(locals.get())) return PyErr_Format(PyExc_TypeError, "start() gives a tuple");
@@ -503,11 +498,7 @@ static PyObject* run_rehearsal(Rehearsal* r, PyObject* function, PyObject* given
     return Py_NewRef(Py_True);
   }
   if (!result) note_left(r);
-  if (!result || r->interrupt) return nullptr;
-  if (PyObject* living = living_watched(r)) {
-    PyObject* said[] = {(PyObject*)Py_TYPE(living), Py_None};
-    return ask_session(r, name_deny_finalised, said, 2);
-  }
+  if (!result || r->interrupt || !have_ended(r)) return nullptr;
   Ref finish = Ref::steal(PyObject_GetAttrString(r->session, "finish"));
   return finish ? PyObject_CallOneArg(finish.get(), result.get()) : nullptr;
 }
@@ -602,7 +593,6 @@ bool init_hook(PyObject* module) {
   name_note_class = PyUnicode_InternFromString("note_class");
   name_refuse = PyUnicode_InternFromString("refuse");
   name_frames = PyUnicode_InternFromString("frames");
-  name_deny_finalised = PyUnicode_InternFromString("deny_finalised");
   name_answered = PyUnicode_InternFromString("answered");
   return extra_index >= 0 && add_functions(module, methods);
 }

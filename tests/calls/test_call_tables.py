@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import mmap
 import os
 import sys
 import time
@@ -60,3 +61,21 @@ def test_arguments_that_a_calling_convention_refuses() -> None:
     compiled = framelift.compile(f, backend="eager", fullgraph=True)
     assert compiled(x)[1] == f(x)[1] and len(compiled(x)[1]) == 7
     assert framelift.compile(lambda x: (x + 1, os.getpid()), backend="eager")(x)[1] == os.getpid()
+
+
+def test_methods_of_objects_of_unknown_types_refuse_arguments_too() -> None:
+    def f(x, memory):
+        texts = []
+        for call in (lambda: memory.tell(1), lambda: memory.size(1, 2), lambda: memory.tell(at=1)):
+            try:
+                call()
+            except TypeError as error:
+                texts.append(str(error))
+        return x + 1, texts
+
+    x = torch.ones(2)
+    with mmap.mmap(-1, 16) as memory:
+        compiled = framelift.compile(f, backend="eager", fullgraph=True)
+        assert compiled(x, memory)[1] == f(x, memory)[1] and len(compiled(x, memory)[1]) == 3
+        moves = framelift.compile(lambda x: (x + 1, memory.write(b"ab"), memory.tell()), backend="eager")
+        assert moves(x)[1:] == (2, 2) and moves(x)[1:] == (2, 4)

@@ -10,6 +10,7 @@ from typing import Any
 from ... import _core
 from ...graph.metadata.arguments import PLACEHOLDERS
 from ...guards.kinds import full_name
+from ...vocabulary.class_reads import flags_of
 from ...vocabulary.reasons import Interrupt
 
 __all__ = ["Opaque", "opaque_for", "refuse_opaque", "refused", "unhashed", "unknown_object", "unread_object"]
@@ -27,10 +28,43 @@ class Opaque:
         cls = _real[id(self)][0]
         if name == "__class__" and cls is not None and not _has_own_reads(cls):
             return cls
-        raise refused(self)
+        method = _method_of(self, cls, name) if cls is not None else None
+        if method is None:
+            raise refused(self)
+        return method
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        method = _bound.get(id(self))
+        if method is None or not _core.refuses(method, args, kwargs):
+            raise refused(self)
+        return method(*args, **kwargs)  # raises: nothing of the method runs
 
     def __del__(self) -> None:
-        _real.pop(id(self), None)
+        for table in (_real, _originals, _bound):
+            table.pop(id(self), None)
+
+
+#: what placeholders of external objects stand for, and the methods that others of their C types stand for
+_originals: dict[int, Any] = {}
+_bound: dict[int, Any] = {}
+_IMMUTABLE = 1 << 8  # a flag of types
+
+
+def _method_of(placeholder: Opaque, cls: type, name: str) -> Any:
+    """A method that C code gave to a type for good: of an instance another placeholder, else itself.  None: no such."""
+    if id(placeholder) not in _originals or not flags_of(cls) & _IMMUTABLE or _has_own_reads(cls) or cls.__dictoffset__:
+        return None
+    found = _core.type_lookup(cls, name, None)
+    if type(found) is types.ClassMethodDescriptorType:
+        return found.__get__(None, cls)
+    if type(found) is staticmethod and type(found.__func__) is types.BuiltinFunctionType:
+        return found.__func__
+    if type(found) is not types.MethodDescriptorType:
+        return None
+    made = Opaque()
+    _real[id(made)] = (types.BuiltinMethodType, *_real[id(placeholder)][1:])
+    _bound[id(made)] = found.__get__(_originals[id(placeholder)])
+    return made
 
 
 #: they read attributes in their own way, but `__class__` is their type
@@ -53,7 +87,7 @@ def _refuse(self: Any, *_args: Any, **_kwargs: Any) -> Any:
 
 
 _SPECIAL = """
-    setattr delattr call len bool iter next contains getitem setitem delitem reversed length_hint missing enter exit
+    setattr delattr len bool iter next contains getitem setitem delitem reversed length_hint missing enter exit
     aenter aexit await aiter anext eq ne lt le gt ge hash repr str format bytes index int float complex trunc floor
     ceil round neg pos abs invert add radd iadd sub rsub isub mul rmul imul matmul rmatmul imatmul truediv rtruediv
     itruediv floordiv rfloordiv ifloordiv mod rmod imod divmod rdivmod pow rpow ipow lshift rlshift ilshift rshift
@@ -70,6 +104,7 @@ def opaque_for(value: Any, reason: str = "opaque-object", detail: str = "") -> O
     """A new placeholder for `value`; the caller records which object it stands for."""
     made = Opaque()
     _real[id(made)] = (type(value), reason, detail or full_name(type(value)), None)
+    _originals[id(made)] = value
     return made
 
 
