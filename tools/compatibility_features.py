@@ -32,7 +32,12 @@ FEATURES: tuple[tuple[str, str, str, str], ...] = (
     (GROUPS[0], "Nested wrappers collapse", "works", ""),
     (GROUPS[0], "Compiled inside compiled", "works", ""),
     (GROUPS[0], "Inside export", "works", ""),
-    (GROUPS[0], "Inside FX tracing", "partly", "refused or traced through; force_compile_during_fx_trace warns"),
+    (
+        GROUPS[0],
+        "Inside FX tracing",
+        "works",
+        "tracing_mode='symbolic' is traced through, also where compiling is forced",
+    ),
     (GROUPS[0], "Inside `torch.jit.trace`", "works", ""),
     (GROUPS[0], "Inside a fake kernel", "works", ""),
     (GROUPS[0], "Backend is part of the cache key", "works", ""),

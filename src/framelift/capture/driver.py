@@ -42,7 +42,7 @@ from .around.failing import left_words
 from .attempts import Attempts, attempt
 from .breaks import Breaks
 from .compile_entry import Backend, compile_entry, plain_entry
-from .frames import is_left_out, muted, prepare, resolve_code, skipped
+from .frames import closure_of, has_tensor, is_left_out, muted, prepare, resolve_code, skipped
 from .kept import Keeper, keeper_for
 from .kept_shapes import expected_of, keep_shapes
 from .learned_shapes import Learned
@@ -125,7 +125,7 @@ class Driver:
         if torch._C._functorch.peek_interpreter_stack() is not None:
             return False  # inside a function transform that runs plainly: about the moment, not about the frame
         if not self.breaks.is_resumed(code) and (
-            muted(code) or skipped(code) or not _has_tensor(locals_) and not _has_tensor(_closure(function))
+            muted(code) or skipped(code) or not has_tensor(locals_) and not has_tensor(closure_of(function))
         ):
             if muted(code) or skipped(code):
                 compiled.frames[code] = False if muted(code) else None
@@ -147,7 +147,9 @@ class Driver:
         with capture_lock:
             if any(id(entry) not in before and entry.program.check(locals_) is None for entry in entries):
                 return True  # another thread captured it while this one waited
-            pool = pool_of(self.backend.settings, function, locals_, root) if not self.expected else None
+            traced = policy.is_for_trace()
+            shares = not self.expected and not traced
+            pool = pool_of(self.backend.settings, function, locals_, root) if shares else None
             if pool is not None and self._take_over(pool, entries, locals_):
                 return True
             seen = self.seen.get(function.__code__)
@@ -192,6 +194,8 @@ class Driver:
             kept = self._count(info)
             if entry is None or not _holds(entry, info, locals_, failed):
                 return False
+            if traced:
+                return entry  # made for this trace
             self._learned(function.__code__).entered = True
             # asked last: compilers know more of a size that is 2 at least
             entries.insert(len(entries) if info.general or _is_asked_last(info) else 0, entry)
@@ -263,6 +267,7 @@ class Driver:
         """
         start = time.process_time()
         sessions: list[Session] = []
+        traced = policy.is_for_trace()
         compile_id = numbered(function.__code__, self.breaks.begins_at(function.__code__))
         try:
             with (
@@ -270,7 +275,7 @@ class Driver:
                 compiling(compile_id),
                 policy.options_of_frame(),
                 counting_instructions(),
-                at_rest() as moment,
+                at_rest(traced) as moment,
             ):
                 entry, info = self._make_entry(
                     function, locals_, root, _for_backend(moment, self.backend), sessions, pool, seen, is_kept
@@ -315,15 +320,15 @@ class Driver:
         info.resumed = resumed_from(self.breaks, code)
         info.backend, info.compiler = self.backend.name, weakly(self.backend.compiler)
         info.sessions, info.called = sessions, (function, locals_)
-        seen = known or self.seen.get(code) or self._begun(code, info, pool)
+        seen = Learned() if moment.traced else known or self.seen.get(code) or self._begun(code, info, pool)
         once = functools.partial(
             taking_values if self.fullgraph and root else rehearse,
             moment=moment,
             made=sessions,
             unread=self.breaks.unread(code),
         )
-        backend = replace(self.backend, submit=None) if self._learned(code).blocks else self.backend
-        keeper = self._keeper(function, locals_, moment, root) if known is None else None
+        backend = self._backend_for(code, moment)
+        keeper = self._keeper(function, locals_, moment, root) if known is None and not moment.traced else None
         if keeper is not None:
             found = keeper.load(function, moment.state, info, backend)
             if found is not None:
@@ -365,14 +370,19 @@ class Driver:
             info.replayable = info.replayable or raises is not None
         origins = [world.memo[id(t)].origin if is_a(t, torch.Tensor) else t for t in inputs]
         with info.phase("guards"):
-            program, info.explain = build_program(
-                self.hooks.guards(world.guards, world.memo), origins, externals, world.all_distinct(), session.state
-            )
+            kept, state = self.hooks.guards(world.guards, world.memo), None if moment.traced else session.state
+            program, info.explain = build_program(kept, origins, externals, world.all_distinct(), state)
         if keeper is not None:
             keeper.keep(made, origins, externals, info, lines)
         if self.fullgraph and root and config.error_on_dynamo_callback_in_fullgraph_compiled_code:
             run = policy.alone(run)
         return _core.Entry(program, run, info, replayable=info.replayable), info
+
+    def _backend_for(self, code: types.CodeType, moment: Moment) -> Backend:
+        """The backend as this capture uses it; what is made for a trace is shared with nobody."""
+        if moment.traced:
+            return replace(self.backend, submit=None, settings=None)
+        return replace(self.backend, submit=None) if self._learned(code).blocks else self.backend
 
     def _begun(self, code: types.CodeType, info: Capture, pool: Pool | None) -> Learned:
         """What is known of a code before its first capture."""
@@ -519,28 +529,6 @@ def _holds(entry: Entry, info: Capture, locals_: tuple[Any, ...], failed: list[M
 def _is_asked_last(info: Capture) -> bool:
     """Whether captures for fixed sizes go before this one, where both hold."""
     return bool(config.automatic_dynamic_exclusion_guard and info.relations is not None)
-
-
-def _closure(function: types.FunctionType) -> list[Any]:
-    found = []
-    for cell in function.__closure__ or ():
-        try:
-            found.append(cell.cell_contents)
-        except ValueError:  # not assigned yet
-            pass
-    return found
-
-
-def _has_tensor(values: Any, depth: int = 0) -> bool:
-    """Whether a frame is worth a look: a tensor or module among its arguments."""
-    for value in values:
-        if is_a(value, (torch.Tensor, torch.nn.Module)):
-            return True
-        if depth < 3 and is_a(value, (list, tuple)) and _has_tensor(value, depth + 1):
-            return True
-        if depth < 3 and is_a(value, dict) and _has_tensor(value.values(), depth + 1):
-            return True
-    return False
 
 
 _core.set_package(FRAMELIFT, own_file("capture", ""), own_file("capture", "module_wrapper.py"))

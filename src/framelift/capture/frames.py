@@ -8,6 +8,8 @@ import sys
 import types
 from typing import Any
 
+import torch
+
 from .. import _core, config
 from .._core import is_a
 from ..boundary.world import World
@@ -23,7 +25,17 @@ from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.torch_code import TORCH, is_python_file
 from .dynamo_functions import DYNAMO, of_dynamo
 
-__all__ = ["is_left_out", "muted", "prepare", "resolve_code", "skip_code", "skip_files", "skipped"]
+__all__ = [
+    "closure_of",
+    "has_tensor",
+    "is_left_out",
+    "muted",
+    "prepare",
+    "resolve_code",
+    "skip_code",
+    "skip_files",
+    "skipped",
+]
 
 #: files whose functions are for programs; in captured code each needs a handler
 _PUBLIC = frozenset(
@@ -193,3 +205,26 @@ def skipped(code: types.CodeType) -> bool:
     if name.startswith((FRAMELIFT, "<")) or _of_triton(code):
         return True
     return is_python_file(name)
+
+
+def closure_of(function: types.FunctionType) -> list[Any]:
+    """What a function closes over and has a value."""
+    found = []
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # not assigned yet
+            pass
+    return found
+
+
+def has_tensor(values: Any, depth: int = 0) -> bool:
+    """Whether a frame is worth a look: a tensor or module among its arguments."""
+    for value in values:
+        if is_a(value, (torch.Tensor, torch.nn.Module)):
+            return True
+        if depth < 3 and is_a(value, (list, tuple)) and has_tensor(value, depth + 1):
+            return True
+        if depth < 3 and is_a(value, dict) and has_tensor(value.values(), depth + 1):
+            return True
+    return False

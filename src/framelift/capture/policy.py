@@ -96,7 +96,7 @@ def _surroundings(asked: Asked) -> bool:
             f"{asked.function.__qualname__} would be compiled while code that was compiled with fullgraph=True runs "
             "(config.error_on_dynamo_callback_in_fullgraph_compiled_code)"
         )
-    if _fx_tracing():
+    if _fx_tracing() and not config.force_compile_during_fx_trace:
         if config.error_on_nested_fx_trace and asked.root:
             raise RuntimeError(
                 "Detected that you are using FX to symbolically trace a dynamo-optimized function. This "
@@ -111,6 +111,11 @@ def _surroundings(asked: Asked) -> bool:
             )
         return False
     return True
+
+
+def is_for_trace() -> bool:
+    """Whether FX traces, and what is compiled is to be part of the trace (config.force_compile_during_fx_trace)."""
+    return config.force_compile_during_fx_trace and _fx_tracing()
 
 
 def _fx_tracing() -> bool:

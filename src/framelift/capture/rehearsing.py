@@ -78,6 +78,7 @@ def rehearsed(
             session.world.largest *= _AT_A_PRICE
         session.unread = unread if stop is None else stop.unread
         session.recorder.drawing.attributes = graphs_may_hold() or moment is not None and moment.plain
+        session.recorder.options.takes_fakes = moment is not None and moment.traced
         session.recorder.options.is_plain = moment is not None and moment.plain
         session.recorder.options.unrolls = moment is not None and moment.unrolls and not fullgraph
         if made is not None:

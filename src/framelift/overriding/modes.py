@@ -6,6 +6,7 @@ Python is captured like any other.  What the program leaves on the stack, or tak
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +15,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import _core
 from .._core import is_a
@@ -91,6 +93,7 @@ class Moment(NamedTuple):
     modes: list[Any]
     subclasses_off: bool = False
     transforms: Sequence[Any] = ()  # interpreters of function transforms that the call is inside of
+    traced: bool = False  # FX traces the call: its modes see the graph when it runs, and nothing of its capture
     plain: bool = False  # the graph will be run as it is, so transforms act on it
     may_be_plain: bool = False  # so it may be: what the backend gives back will tell
     unrolls: bool = False  # a compiler that writes out every step of a recurrent network
@@ -155,19 +158,21 @@ def _ignoring_modes_off() -> Iterator[None]:
 
 
 @scope
-def at_rest() -> Iterator[Moment]:
+def at_rest(traced: bool = False) -> Iterator[Moment]:
     """Torch without modes, overriding subclasses, function transforms and saved-tensor hooks, for a capture."""
     notice_patches()
     with (
         _ignoring_modes_off(),
         uncounted_hooks(),
         modes_off() as moment,
+        _disable_current_modes() if traced else contextlib.nullcontext(),
         torch._C.DisableTorchFunction(),
         transforms_off() as transforms,
         _saved_hooks_off(),
     ):
         try:
-            yield moment._replace(transforms=transforms)
+            modes = [] if traced else moment.modes
+            yield moment._replace(transforms=transforms, modes=modes, traced=traced)
         except BaseException as error:
             release_frames(error)
             raise

@@ -76,6 +76,7 @@ SHOWN_BY: dict[str, str] = {
     "disable": f"{_OWN}test_variables_set_options",
     "dynamo_profiler": f"{_OWN}test_profiles",
     "error_on_nested_fx_trace": f"{_SURFACE}test_a_compiled_function_passes_for_a_function",
+    "force_compile_during_fx_trace": "surface/test_fx_tracing.py::test_graphs_in_a_trace",
     "error_on_nested_jit_trace": f"{_OWN}test_under_jit_tracing",
     "ignore_logging_functions": f"{_SURFACE}test_logging_that_waits_for_the_graph",
     "reorderable_logging_functions": f"{_SURFACE}test_logging_that_waits_for_the_graph",

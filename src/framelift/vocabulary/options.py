@@ -190,6 +190,9 @@ OPTIONS: dict[str, Option] = {
     "error_on_nested_fx_trace": Option(
         True, "calling a compiled function while FX traces symbolically is an error; else it is traced through"
     ),
+    "force_compile_during_fx_trace": Option(
+        False, "a compiled function is captured, compiled and run also while FX traces: its graph is part of the trace"
+    ),
     "error_on_nested_jit_trace": Option(
         True, "calling a compiled function while torch.jit traces is an error; else it is traced through"
     ),

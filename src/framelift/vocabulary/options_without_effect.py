@@ -105,7 +105,6 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
         "force_nn_module_property_static_shapes": True,
     },
     "sizes of parameters are constants": {"force_parameter_static_shapes": True},
-    "make_fx traces through compiled functions, or refuses them": {"force_compile_during_fx_trace": False},
     "a frame without operations has no graph": {"allow_empty_graphs": False},
     "the checks that a program asks for are always part of its graph": {"do_not_emit_runtime_asserts": False},
     "parts of a graph for DistributedDataParallel are compiled at once": {"optimize_ddp_lazy_compile": False},
