@@ -14,6 +14,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 
 from .. import _core, config
+from ..graph.fx.tape import draws_from_generators
 from ..graph.state.torch_state import SavedState
 from ..graph.symbols.symbol_sources import source_called
 from ..vocabulary.log import topic
@@ -246,11 +247,15 @@ def lower(
     table = _float_decompositions() if has_floats else None
     floats = caching_floats() if has_floats else contextlib.nullcontext()
     layers = contextlib.ExitStack()
+    caches: Any = contextlib.nullcontext()
+    if draws_from_generators(graph_module):  # what comes from a cache would draw from a generator of its own
+        patches["fx_graph_cache"] = False
+        caches = functorch_config.patch(enable_autograd_cache=False)
     if _calls_layers(graph_module):
         patches["joint_custom_pre_pass"] = SeparateResults()
         layers.enter_context(one_schema_per_layer())
         layers.enter_context(functorch_config.patch(functorch_settings))
-    with layers, floats, warm_start.noting_hits(note), _core.SignalsWait():
+    with layers, floats, caches, warm_start.noting_hits(note), _core.SignalsWait():
         return compile_fx(
             graph_module,
             list(example_inputs),
@@ -282,6 +287,8 @@ def _packed(
     """What another process needs to compile the graph with Inductor."""
     if takes_floats(graph_module):
         raise NotPacked("a float among the inputs, about which the compiler may assume something")
+    if draws_from_generators(graph_module):
+        raise NotPacked("a generator of random numbers in the graph")
     note = warm_start.where(graph_module, example_inputs, _inductor_config(mode, options))
     own = _own(graph_module, example_inputs, folds_layers=_runs_our_passes(mode, options))
     return pack(own, example_inputs, mode, options, note)

@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from torch.fx.graph_module import GraphModule
 
+from ..graph.fx.tape import draws_from_generators
 from ..vocabulary.log import topic
 from .float_caches import may_be_kept
 from .generated_code import Kernels, kernels_of
@@ -79,6 +80,8 @@ def where(graph_module: GraphModule, example_inputs: Sequence[Any], options: dic
     from torch._inductor import config as inductor_config
     from torch._inductor.runtime.runtime_utils import cache_dir
 
+    if draws_from_generators(graph_module):
+        return None
     with inductor_config.patch(options):
         if not functorch_config.enable_autograd_cache or not inductor_config.fx_graph_cache:
             return None

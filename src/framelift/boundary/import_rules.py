@@ -117,6 +117,7 @@ def frozen(world: World, value: Any, origin: Origin) -> Any:
     return world.register(value, value, origin, mutable=False) if value else value
 
 
+@check
 def _is_no_default(value: Any) -> bool:
     return value is not torch.default_generator
 

@@ -15,12 +15,14 @@ from ..bytecode.resume import Point
 from ..exits.entry import EntryPlan
 from ..exits.leaves import is_nan
 from ..graph.metadata.wrappers import is_wrapper
+from ..graph.state.random_draws import Drawing
 from ..graph.symbols.relations import Preamble
 from ..guards.kinds import Guard, same_leaf
 from ..recording.finished import Finished
 from ..substitutes.marks import constant
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import is_captured_function, is_own_code
+from .drawing_data import drawing_data, drawing_of
 from .graph_data import Metadata, graph_data, graph_of
 from .plain_values import leaf_data, leaf_of
 from .record_reader import Reader
@@ -66,6 +68,7 @@ class Kept:
     given: tuple[Any, ...]  # the entry's inputs in this call
     lines: Preamble | None  # that run before the graph
     numbers: Numbers | None  # that are symbolic in the graph
+    drawing: Drawing  # generators of random numbers around the graph
 
 
 # ---- writing
@@ -90,7 +93,7 @@ def record_of(
     identities = session.notes.get(Identities)
     writer = Writer(session.function, () if identities is None else identities.pinned)
     rows = [writer.guard(guard) for guard in guards]
-    distinct = session.world.all_distinct()
+    distinct, drawing = session.world.all_distinct(), session.recorder.drawing
     data = {
         "state": _state(session.state),
         "guards": rows,
@@ -98,7 +101,8 @@ def record_of(
         "externals": [writer.origin(origin) for origin in externals],
         "distinct": [writer.origin(origin) for origin in distinct],
         "plan": None if plan is None else _plan(writer, plan),
-        "graph": None if finished is None else graph_data(writer, finished.graph_module, metadata),
+        "drawing": drawing_data(writer, drawing),
+        "graph": None if finished is None else graph_data(writer, finished.graph_module, metadata, drawing.own),
         "finished": None if finished is None else {name: leaf_data(getattr(finished, name)) for name in _FINISHED},
         "lines": None if lines is None else preamble_data(writer, lines),
         "symbols": None if finished is None or lines is None else _symbols(writer, session, lines, finished),
@@ -119,12 +123,10 @@ def record_of(
 
 def _check_session(session: Session, plan: EntryPlan | None, finished: Finished | None) -> None:
     """What an entry needs besides its plan and its graph, and is not written."""
-    recorder = session.recorder
     inputs = finished.inputs if finished is not None else []
     tensors = [*inputs, *(plan.outputs if plan is not None else ())]
     for there, what in (
         (session.leaves_modes, "the program leaves torch function modes behind"),
-        (recorder.drawing.used, "a generator of random numbers is an input"),
         (any(is_wrapper(type(one)) for one in tensors), "a tensor holds others"),
     ):
         if there:
@@ -247,20 +249,22 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     at = _point_of(record["point"])
     values = tuple([reader.fetch(one) for one in record["inputs"]])
     lines = None if record["lines"] is None else preamble_from(reader, record["lines"], record["inputs"])
+    drawing = drawing_of(reader, record["drawing"])
     if record["plan"] is None:
-        return Kept(None, None, at, record["rest"], record["overrides"], (), values, lines, None)
+        return Kept(None, None, at, record["rest"], record["overrides"], (), values, lines, None, drawing)
     numbers = None if record["symbols"] is None or lines is None else Numbers(reader, record["symbols"], lines.tensors)
     source, constants, outputs, acts, classes = record["plan"]
+    externals = [reader.origin(one) for one in record["externals"]]
     plan = EntryPlan(
         source,
         {name: reader.value(data) for name, data in constants.items()},
         (None,) * outputs,
-        tuple([reader.origin(one) for one in record["externals"]]),
+        tuple(externals[: len(externals) - len(drawing.outside)]),
         acts,
         classes=tuple([(i, reader.object(number)) for i, number in classes]),
     )
     finished = Finished(
-        graph_module=graph_of(reader, record["graph"], numbers),
+        graph_module=graph_of(reader, record["graph"], numbers, drawing.own),
         inputs=list(values) if numbers is None else numbers.inputs,
         arguments=None if numbers is None else numbers.arguments,
         left_state=tuple([(reader.object(n), tuple(map(leaf_of, args))) for n, args in record["left_state"]]),
@@ -272,4 +276,4 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     reached = tuple([values[one] for one in record["reached"]])
     if hooked(reached):
         raise NotMine("a tensor whose gradient it adds to has hooks")
-    return Kept(plan, finished, at, record["rest"], record["overrides"], reached, values, lines, numbers)
+    return Kept(plan, finished, at, record["rest"], record["overrides"], reached, values, lines, numbers, drawing)

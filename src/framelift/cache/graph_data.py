@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import types
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
 from .._core import is_a
-from ..graph.fx.tape import add_node, made_module
+from ..graph.fx.tape import Generators, add_node, made_module
 from ..graph.metadata.facts import Facts
 from ..graph.metadata.fakes import Fakes
 from ..vocabulary.own_code import FRAMELIFT
@@ -39,8 +40,16 @@ _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.Hig
 class _Saving:
     """One graph, or a body in it: these have facts and storages in common with the graph around them."""
 
-    def __init__(self, writer: Writer, module: GraphModule, metadata: Metadata, around: _Saving | None = None) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        module: GraphModule,
+        metadata: Metadata,
+        sources: Sequence[torch.Generator] = (),
+        around: _Saving | None = None,
+    ) -> None:
         self.writer, self.module, self.metadata, self.is_body = writer, module, metadata, around is not None
+        self.sources = sources
         self.numbers: dict[Node, int] = {}
         self.texts: dict[str, int] = {} if around is None else around.texts
         self.facts: dict[Facts, int] = {} if around is None else around.facts
@@ -48,19 +57,29 @@ class _Saving:
 
     def graph(self) -> dict[str, Any]:
         """The nodes, and those of the bodies of higher-order operators."""
-        bodies = {}
+        bodies, generators = {}, {}
         for name, child in self.module.named_children():
-            if not is_a(child, GraphModule):
-                raise NotKept("the graph holds a module, a tensor or a generator", type(child).__qualname__)
-            bodies[name] = _Saving(self.writer, child, self.metadata, self).graph()
+            if type(child) is Generators:
+                generators.update(self.generators(name, child))
+            elif is_a(child, GraphModule):
+                bodies[name] = _Saving(self.writer, child, self.metadata, around=self).graph()
+            else:
+                raise NotKept("the graph holds a module or a tensor", type(child).__qualname__)
         for node in self.module.graph.find_nodes(op="get_attr"):
-            if node.target not in bodies:
-                raise NotKept("the graph holds a module, a tensor or a generator", str(node.target))
-        return {"nodes": [self.node(node) for node in self.module.graph.nodes], "bodies": bodies}
+            if node.target not in bodies and node.target not in generators:
+                raise NotKept("the graph holds a module or a tensor", str(node.target))
+        nodes = [self.node(node) for node in self.module.graph.nodes]
+        return {"nodes": nodes, "bodies": bodies, "generators": generators}
+
+    def generators(self, module: str, child: Generators) -> dict[str, int]:
+        """The names of generators that the graph draws from -> their number among the capture's."""
+        held = {name: one for name, one in vars(child).items() if type(one) is torch.Generator}
+        known = {id(one): i for i, one in enumerate(self.sources)}
+        return {f"{module}.{name}": known[id(one)] for name, one in held.items()}
 
     def node(self, node: Node) -> list[Any]:
         if node.op not in _OPS:
-            raise NotKept("the graph holds a module, a tensor or a generator", str(node.target))
+            raise NotKept("the graph holds a module or a tensor", str(node.target))
         row = [
             node.name,
             node.op,
@@ -127,18 +146,24 @@ def body_metadata(module: GraphModule) -> Metadata:
     return {node: dict(node.meta) for body in bodies for node in body.graph.nodes}
 
 
-def graph_data(writer: Writer, module: GraphModule, metadata: Metadata) -> dict[str, Any]:
-    """A graph as data; raises `NotKept`.  `metadata` is that of the nodes of bodies, before the graph was compiled."""
+def graph_data(
+    writer: Writer, module: GraphModule, metadata: Metadata, sources: Sequence[torch.Generator]
+) -> dict[str, Any]:
+    """A graph as data; raises `NotKept`.  `metadata` is that of the nodes of bodies, before the graph was compiled,
+    `sources` the generators that it may draw from.
+    """
     if "cudagraph_annotation" in module.meta:
         raise NotKept("the graph carries a setting for the backend", "cudagraph_annotation")
-    saving = _Saving(writer, module, metadata)
+    saving = _Saving(writer, module, metadata, sources)
     data = saving.graph()
     return {**data, "texts": list(saving.texts), "facts": [facts_data(facts) for facts in saving.facts]}
 
 
 class _Loading:
-    def __init__(self, reader: Reader, data: dict[str, Any], numbers: Numbers | None) -> None:
-        self.reader, self.data = reader, data
+    def __init__(
+        self, reader: Reader, data: dict[str, Any], numbers: Numbers | None, sources: Sequence[torch.Generator]
+    ) -> None:
+        self.reader, self.data, self.sources = reader, data, sources
         self.facts = [facts_from(row, numbers) for row in data["facts"]]
         self.fakes = Fakes()
         if numbers is not None:
@@ -151,6 +176,11 @@ class _Loading:
         graph, root = torch.fx.Graph(), torch.nn.Module()
         for name, body in data["bodies"].items():
             root.add_module(name, self.graph(body))
+        for path, number in data["generators"].items():
+            module, name = path.split(".")
+            if module not in root._modules:
+                root.add_module(module, Generators())
+            setattr(getattr(root, module), name, self.sources[number])
         for row in data["nodes"]:
             self.node(graph, row)
         self.nodes = around
@@ -192,6 +222,8 @@ class _Loading:
         self.nodes.append(node)
 
 
-def graph_of(reader: Reader, data: dict[str, Any], numbers: Numbers | None) -> GraphModule:
-    """The graph of such data; `numbers` are the symbolic ones in it."""
-    return _Loading(reader, data, numbers).graph(data)
+def graph_of(
+    reader: Reader, data: dict[str, Any], numbers: Numbers | None, sources: Sequence[torch.Generator]
+) -> GraphModule:
+    """The graph of such data; `numbers` are the symbolic ones in it, `sources` the generators that it draws from."""
+    return _Loading(reader, data, numbers, sources).graph(data)

@@ -166,6 +166,7 @@ def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None)
         before, names = lines.lines, names_for(lines, info.relations)
         inputs = [*lines.tensors, *lines.places]
         _check_relations(kept.numbers, lines)
+    graph = wrapped(AROUND_CALL, graph, session)
     info.replayable = Run(finished).is_repeatable
     build = functools.partial(build_entry, plan, graph, info.name, before, names)
     return _entry_with_stages(build, Entry(session, plan, finished, info, inputs, lines, undo))
@@ -181,7 +182,7 @@ def _check_relations(numbers: Numbers | None, lines: Preamble) -> None:
 
 class _Over:
     """What the stages ask a session, for a rehearsal that was over long ago.  Rehearsals with any of this are not
-    kept, but for symbolic numbers and overriding subclasses.
+    kept, but for symbolic numbers, generators and overriding subclasses.
     """
 
     def __init__(self, kept: Kept) -> None:
@@ -189,9 +190,9 @@ class _Over:
         self.point, self.overrides = kept.point, kept.overrides
         self.active_modes = self.leaves_modes = ()
         self.reached = kept.reached
-        self.symbols, self.used = None if numbers is None else numbers.symbols, False
+        self.symbols, self.drawing = None if numbers is None else numbers.symbols, kept.drawing
         self.input_facts = dict if numbers is None else numbers.input_facts
-        self.recorder = self.drawing = self.gradients = self
+        self.recorder = self.gradients = self
 
 
 def _name_inputs(session: Session, finished: Finished) -> None:

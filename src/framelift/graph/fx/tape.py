@@ -32,7 +32,7 @@ from ..symbols.numbers import NUMBERS
 from .targets import Getter, Target
 from .values import Body, Value
 
-__all__ = ["Step", "add_node", "build_body", "build_graph", "made_module"]
+__all__ = ["Generators", "Step", "add_node", "build_body", "build_graph", "draws_from_generators", "made_module"]
 
 
 class Step:
@@ -168,11 +168,17 @@ def _is_one_number(step: Step) -> bool:
     return len(step.inputs) == 1 and type(step.inputs[0].facts) is Facts and step.inputs[0].facts.size.numel() == 1
 
 
-class _Generators(torch.nn.Module):
+class Generators(torch.nn.Module):
     """The generators that a graph draws from (random_draws.py).  A copy of the graph draws from the same ones."""
 
-    def __deepcopy__(self, memo: Any) -> _Generators:
+    def __deepcopy__(self, memo: Any) -> Generators:
         return self
+
+
+def draws_from_generators(module: GraphModule) -> bool:
+    """Whether a graph holds generators that it draws from."""
+    held = [node.target for node in module.graph.find_nodes(op="get_attr")]
+    return any(type(operator.attrgetter(name)(module)) is torch.Generator for name in held)
 
 
 class _Builder:
@@ -185,7 +191,7 @@ class _Builder:
         self._parts: dict[tuple[int, tuple[int | str, ...]], Node] = {}
         self._counts: dict[str, int] = {}
         self._root = torch.nn.Module()
-        self._generators: _Generators | None = None
+        self._generators: Generators | None = None
         self.numbers: NumberNodes | None = None
 
     def values(self, live: Sequence[Step], outputs: Sequence[Value]) -> list[Value]:
@@ -259,7 +265,7 @@ class _Builder:
         node = self._nodes.get(id(kept))
         if node is None:
             if self._generators is None:
-                self._generators = _Generators()
+                self._generators = Generators()
                 self._root.add_module("generators", self._generators)
             name = self._unused("generator")
             setattr(self._generators, name, kept)
