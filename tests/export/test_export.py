@@ -514,3 +514,18 @@ def test_a_float_of_the_data_made_a_size() -> None:
 def test_what_has_no_form_in_a_graph_is_refused_in_words() -> None:
     with pytest.raises(framelift.exc.Unsupported):
         export_graph(lambda x: torch.zeros(int(x.item() * 2.5)))(torch.tensor(3.7))
+
+
+def test_graph_of_a_call_with_a_dtype():
+    x = torch.ones(3)
+    graph, _ = export_graph(lambda x, dtype: x.to(dtype) + 1)(x, torch.float64)
+    assert graph(x, torch.float64).dtype is torch.float64
+    graph, _ = export_graph(lambda x, dtype: x.to(dtype) + 1, aten_graph=True)(x, torch.float64)
+    assert graph(x, torch.float64).tolist() == [2.0] * 3
+
+
+def test_graph_of_a_call_where_symbols_do_not_do():
+    """Nobody asked for them: the sizes are constants."""
+    x = torch.linspace(-1, 1, 6).reshape(2, 3)
+    graph, _ = export_graph(lambda x: torch.vmap(torch.sin)(x))(x)
+    torch.testing.assert_close(graph(x), x.sin())

@@ -96,6 +96,44 @@ def test_floats_made_ints(fn, backend):
     assert run(fn, [(torch.tensor(value),) for value in (3.7, -5.2, 2.0, 1e9)], backend) == 1
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x + x.sum().item() ** 2,
+        lambda x: x + x.sum().item() ** 3.0,
+        lambda x: x * x.sum().item() ** -1,
+        lambda x: x * 2 ** x.sum().item(),
+        lambda x: x * math.sqrt(x.sum().item()),
+        lambda x: (math.sqrt(x.sum().item()), math.cos(x[0].item()) + 1),
+    ],
+)
+def test_powers_and_functions_of_floats(fn, backend):
+    assert run(fn, [(torch.ones(3) * n,) for n in (1, 2, 3)], backend) == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x * (x.sum().item() - 7) ** -1,
+        lambda x: x * (x.sum().item() * 1e200) ** 3,
+        lambda x: x * math.sqrt(x.sum().item() - 7),
+    ],
+)
+def test_powers_and_functions_that_raise(fn, backend):
+    compiled = framelift.compile(fn, backend=backend)
+    for n in (3.0, 1.0, 7 / 3, 2.0):
+        x = torch.full((3,), n)
+        try:
+            expected = fn(x)
+        except (ArithmeticError, ValueError) as error:
+            with pytest.raises(type(error), match=str(error.args[-1])):
+                compiled(x)
+        else:
+            assert_same(expected, compiled(x))
+
+
 def test_a_float_that_is_no_int_is_the_programs_error():
     with config.patch(capture_scalar_outputs=True):
         captured = framelift.compile(lambda x: x * int(x.item()), backend="eager", fullgraph=True)

@@ -103,3 +103,44 @@ def test_a_leaf_that_is_a_view_later() -> None:
         x = make()[1]
         want, got = program(x), compiled(x)
         assert got[0] == want[0] and got[1].requires_grad == want[1].requires_grad and torch.equal(got[1], want[1])
+
+
+def test_backends_of_a_program() -> None:
+    """One is supposed to run graphs as they are, until it gives back something else."""
+    leaf = torch.ones(3, 3, requires_grad=True)
+    given: list[int] = []
+
+    def gives_graph(graph: Any, examples: Any) -> Any:
+        given.append(len(graph.graph.nodes))
+        return graph.forward
+
+    def gives_other(graph: Any, examples: Any) -> Any:
+        given.append(len(graph.graph.nodes))
+        return lambda *inputs: graph(*inputs)
+
+    def changes(graph: Any, examples: Any) -> Any:
+        given.append(len(graph.graph.nodes))
+        for node in list(graph.graph.nodes):
+            if node.op == "call_function" and node.target is torch._C._set_grad_enabled:
+                graph.graph.erase_node(node)
+        graph.recompile()
+        return graph.forward
+
+    def fails(graph: Any, examples: Any) -> Any:
+        given.append(len(graph.graph.nodes))
+        raise RuntimeError("cannot")
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            rows = leaf.t()
+        return rows * x
+
+    x = torch.ones(3)
+    for backend in (gives_graph, gives_other, changes, fails):
+        framelift.reset()
+        given.clear()
+        compiled = framelift.compile(fn, backend=backend)
+        for _ in range(3):
+            made, expected = compiled(x), fn(x)
+            assert torch.equal(made, expected) and made.requires_grad is expected.requires_grad
+        assert len(given) == 1 and framelift.stats()["graphs"] == (backend is gives_graph)

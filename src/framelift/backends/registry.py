@@ -27,6 +27,7 @@ from ..graph.fx.gradient_buckets import compile_in_parts
 from ..graph.fx.node_metadata import fill_examples
 from ..graph.metadata.device_guard import keep_device_guard
 from ..graph.symbols.symbol_sources import source_called
+from ..recording.recorder_parts import Habits
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.scopes import insist
@@ -363,6 +364,7 @@ def _is_to_be_minified() -> bool:
 def used_by_drivers(found: Backend, background: Any = None, shared: Any = None) -> UsedBackend:
     """A backend as drivers use it.  `shared`: the settings with which captures are shared; None: with nobody."""
     inner = _inner(found)
+    is_eager, is_own = getattr(inner, "runs_graphs_eagerly", False) is True, id(inner) in _OWN
     return UsedBackend(
         functools.partial(compile_graph, found),
         name_of(found),
@@ -371,10 +373,11 @@ def used_by_drivers(found: Backend, background: Any = None, shared: Any = None) 
         background,
         shared,
         shared is not None and getattr(inner, "reuses_equal_graphs", False) is True,
-        getattr(inner, "runs_graphs_eagerly", False) is True,
+        is_eager,
         getattr(inner, "unrolls_recurrent_networks", False) is True,
-        id(inner) not in _OWN,
+        not is_own,
         getattr(inner, "has_disk_cache", False) is True,
+        Habits(is_eager or not is_own, not is_eager and not is_own),
     )
 
 

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
@@ -24,6 +24,7 @@ from ..graph.fx.source_names import source_text
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.relations import relation_text
 from ..overriding.subclasses import plain_examples
+from ..recording.recorder_parts import Habits
 from ..substitutes.python.python_random import note_decided
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
@@ -82,7 +83,7 @@ class Backend:
     unrolls: bool = False  # every step of a recurrent network is written out
     described: bool = False  # it may read what a graph says of its nodes
     has_disk_cache: bool = False  # what it compiled is kept on disk: so are captures, where nothing else is asked for
-    compiles: bool = False  # inside a transform it gave back something else than the graph
+    habits: Habits = field(default_factory=Habits)  # what it does to graphs
 
 
 class Parts(NamedTuple):
@@ -220,7 +221,7 @@ def _compiled_graph(
             torch._C._EnableTorchFunction(),
         ):
             hits = cache_hits()
-            with _shown(session), _inside_transforms(session, info, backend) as check:
+            with _shown(session), _as_supposed(session, info, backend) as check:
                 compiled = check(compile_graph(module, plain_examples(finished.inputs)))
             info.from_cache = cache_hits() > hits
         graph = wrapped(AROUND_RUN, compiled, run)
@@ -235,25 +236,37 @@ def _is_compiled(compiled: Any, module: Any) -> bool:
 
 
 @scope
-def _inside_transforms(session: Session, info: Capture, backend: Backend) -> Iterator[Callable[[Any], Any]]:
-    """Function transforms that the call is inside of act on a graph that runs as it is, and on no compiled one."""
-    outer, module = None if type(session) is _Over else session.outer_transform, info.graph_module
+def _as_supposed(session: Session, info: Capture, backend: Backend) -> Iterator[Callable[[Any], Any]]:
+    """Where the capture relies on a backend that runs graphs as they are: what this one gives back tells whether it
+    does.  If not, there is another rehearsal.
+    """
+    relied, module = type(session) is not _Over and session.recorder.options.relied, info.graph_module
+    before = _operations(module) if relied else ()
+
+    def learn() -> None:
+        backend.habits.runs_as_is = backend.habits.is_supposed = False
 
     def refusal() -> Interrupt:
-        backend.compiles, info.graph_module = True, None
-        return Interrupt("active-transform", outer or "")
+        info.graph_module = None
+        stop = Interrupt("backend-cannot", f"{backend.name} does not run the graph as it is")
+        stop.first = learn
+        return stop
 
     def check(compiled: Any) -> Any:
-        if outer is not None and _is_compiled(compiled, module):
+        if relied and (_is_compiled(compiled, module) or _operations(module) != before):
             raise refusal()
         return compiled
 
     try:
         yield check
     except BackendCompilerFailed as error:
-        if outer is None:
+        if not relied:
             raise
         raise refusal() from error
+
+
+def _operations(module: Any) -> tuple[Any, ...]:
+    return tuple([node.target for node in module.graph.nodes])
 
 
 class _Shown(threading.local):

@@ -469,10 +469,7 @@ class Driver:
 
 def _for_backend(moment: Moment, backend: Backend) -> Moment:
     """With what the backend will do to the graph."""
-    may_be_plain = backend.described and not backend.compiles
-    return moment._replace(
-        plain=backend.is_eager, may_be_plain=may_be_plain, unrolls=backend.unrolls, described=backend.described
-    )
+    return moment._replace(habits=backend.habits, unrolls=backend.unrolls, described=backend.described)
 
 
 def _is_below_autograd() -> bool:

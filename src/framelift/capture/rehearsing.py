@@ -14,6 +14,7 @@ from ..exc import InternalError
 from ..exits import plan_return
 from ..graph.state.random_draws import graphs_may_hold
 from ..overriding.modes import Moment
+from ..recording.recorder_parts import Habits
 from ..rehearsal.session import Session
 from ..vocabulary.own_code import begins_rehearsal
 from ..vocabulary.quiet_capture import no_collections, watching_warnings
@@ -77,9 +78,10 @@ def rehearsed(
         if fullgraph:
             session.world.largest *= _AT_A_PRICE
         session.unread = unread if stop is None else stop.unread
-        session.recorder.drawing.attributes = graphs_may_hold() or moment is not None and moment.plain
+        habits = moment.habits if moment is not None else Habits()
+        session.recorder.drawing.attributes = graphs_may_hold() or habits.runs_as_is and not habits.is_supposed
+        session.recorder.options.habits = habits
         session.recorder.options.takes_fakes = moment is not None and moment.traced
-        session.recorder.options.is_plain = moment is not None and moment.plain
         session.recorder.options.unrolls = moment is not None and moment.unrolls and not fullgraph
         if made is not None:
             made.append(session)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ..exc import Unsupported
 from .capture import Captured, called_as, capture
 from .inputs import Call, Fakes, call_of, called, dynamism_of, fakes_of, mark_everything, marks_kept
 from .strict_session import check_inputs
@@ -61,7 +62,8 @@ def export_graph(
         decomposition_table: how operators are decomposed in an ATen graph.
         tracing_mode: "symbolic", or "real"/"fake" for an ATen graph of constant sizes.
         dynamic_shapes: as for torch.export; where given, all else is constant.
-        assume_static_by_default: without `dynamic_shapes` all sizes are constants, instead of symbols.
+        assume_static_by_default: without `dynamic_shapes` all sizes are constants, instead of symbols; so they are
+        too where symbols do not do.
         same_signature: False: the graph takes the leaves of the arguments and gives the leaves of the result.
         disable_constraint_solver: do not check what `dynamic_shapes` promises.
 
@@ -78,17 +80,27 @@ def export_graph(
         raise AssertionError("pre_dispatch=True can only be used when aten_graph=True")
 
     def run(*args: Any, **kwargs: Any) -> ExportResult:
-        from torch._subclasses.fake_tensor import unset_fake_temporarily
-
         call = call_of(function, args, kwargs)
         check_inputs(call.leaves)
+        if dynamic_shapes is not None or assume_static_by_default:
+            return attempt(call, with_symbols=False)
+        try:
+            return attempt(call, with_symbols=True)
+        except Unsupported as error:  # nobody asked for symbols
+            if error.reason != "symbolic-number":
+                raise
+        return attempt(call, with_symbols=False)
+
+    def attempt(call: Call, with_symbols: bool) -> ExportResult:
+        from torch._subclasses.fake_tensor import unset_fake_temporarily
+
         with marks_kept(call), unset_fake_temporarily():
-            if dynamic_shapes is None and not assume_static_by_default:
+            if with_symbols:
                 mark_everything(call)
             captured = capture(call, dynamism_of(call, dynamic_shapes))
             if not captured.operations and not same_signature:
                 raise AssertionError("Failed to produce a graph during tracing as no tensor operations were found.")
-            fakes = fakes_of(call, dynamic_shapes, prefer_deferred_runtime_asserts_over_guards)
+            fakes = fakes_of(call, dynamic_shapes, prefer_deferred_runtime_asserts_over_guards, constants=True)
             with fakes.mode:
                 captured.relied.holds(fakes.leaves)
             fakes.asked.extend(captured.relied.lines(called(call)))

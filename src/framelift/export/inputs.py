@@ -23,6 +23,7 @@ from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..guards.sentences import where
 from ..vocabulary.origins import Origin, arg
 from ..vocabulary.own_code import FRAMELIFT
+from ..vocabulary.plain_types import TORCH_CONSTANTS
 from ..vocabulary.scopes import scope
 
 __all__ = [
@@ -323,13 +324,23 @@ def _sources(env: Any, symbol: Any) -> list[Any]:
     return list(env.var_to_sources.get(symbol, ()))
 
 
-def fakes_of(call: Call, dynamic_shapes: Any, deferred: bool = False) -> Fakes:
-    """Fakes with symbols for what is dynamic.  `deferred`: other relations are checked by the graph."""
+def fakes_of(call: Call, dynamic_shapes: Any, deferred: bool = False, constants: bool = False) -> Fakes:
+    """Fakes with symbols for what is dynamic.  `deferred`: other relations are checked by the graph.
+
+    `constants`: dtypes and the like may be arguments, which programs of torch.export do not take.
+    """
     from torch._export import non_strict_utils
 
     accepted = inspect.signature(non_strict_utils.make_fake_inputs).parameters
     options = {name: deferred for name in ("prefer_deferred_runtime_asserts_over_guards",) if name in accepted}
+    named = {i: leaf for i, leaf in enumerate(call.leaves) if constants and isinstance(leaf, TORCH_CONSTANTS)}
+    shown = [str(leaf) if i in named else leaf for i, leaf in enumerate(call.leaves)]  # torch takes texts for constants
+    given, given_named = pytree.tree_unflatten(shown, call.spec) if named else (call.args, call.kwargs)
     mode, args, kwargs, equalities, signature, shapes = non_strict_utils.make_fake_inputs(
-        as_module(call.root), call.args, call.kwargs, dynamic_shapes, **options
+        as_module(call.root), given, given_named, dynamic_shapes, **options
     )
-    return Fakes(mode, args, kwargs, equalities, signature, shapes, pytree.tree_leaves((args, kwargs)))
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    if named:
+        leaves = [named.get(i, leaf) for i, leaf in enumerate(leaves)]
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+    return Fakes(mode, args, kwargs, equalities, signature, shapes, leaves)

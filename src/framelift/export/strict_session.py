@@ -290,7 +290,7 @@ def rehearse_call(
             function,
             (args, kwargs),
             dynamism,
-            moment._replace(plain=False),
+            moment,
             True,
             made,
             begin=functools.partial(_ExportSession, root, of_fakes, keep_functions),

@@ -29,6 +29,7 @@ from ..graph.state.patched import notice_patches
 from ..graph.state.torch_state import asked_of_nesting, autocast_nesting
 from ..graph.symbols.numbers import Bool, Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
+from ..recording.recorder_parts import Habits
 from ..recording.rules.special_cases import RULES
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import const
@@ -94,8 +95,7 @@ class Moment(NamedTuple):
     subclasses_off: bool = False
     transforms: Sequence[Any] = ()  # interpreters of function transforms that the call is inside of
     traced: bool = False  # FX traces the call: its modes see the graph when it runs, and nothing of its capture
-    plain: bool = False  # the graph will be run as it is, so transforms act on it
-    may_be_plain: bool = False  # so it may be: what the backend gives back will tell
+    habits: Habits = Habits()  # of the backend: transforms act on a graph that is run as it is
     unrolls: bool = False  # a compiler that writes out every step of a recurrent network
     described: bool = False  # the backend may read what nodes belong to
 
@@ -208,11 +208,10 @@ def import_transforms(session: Session, moment: Moment) -> None:
     if moment.transforms:
         session.recorder.live.begin_inside(moment.transforms)
         stack = session.recorder.live.ask(described_transforms)
-        session.outer_transform = stack[-1][0].lower()
-        if not moment.plain and not moment.may_be_plain:
-            raise Interrupt("active-transform", session.outer_transform)
+        if not session.recorder.options.is_plain:
+            raise Interrupt("active-transform", stack[-1][0].lower())
         session.world.guard(const(MODES).to("attr", "transforms"), "EQ", stack)
-    elif level >= 0 and not moment.plain:  # compiled graphs drop tangents
+    elif level >= 0 and not session.recorder.options.is_plain:  # compiled graphs drop tangents
         raise Interrupt("active-mode", "a level of forward-mode differentiation")
 
 

@@ -12,7 +12,7 @@ import torch
 
 from ..graph.fx.values import Value
 
-__all__ = ["Callbacks", "Gradients", "Options"]
+__all__ = ["Callbacks", "Gradients", "Habits", "Options"]
 
 
 @dataclass(slots=True)
@@ -31,15 +31,30 @@ class Callbacks:
 
 
 @dataclass(slots=True)
+class Habits:
+    """What a backend does to graphs, as far as that is known."""
+
+    runs_as_is: bool = False  # they are run as they are, operation by operation, by torch itself
+    is_supposed: bool = False  # nobody said so: what it gives back will tell
+
+
+@dataclass(slots=True)
 class Options:
     """How to record, decided before the program begins."""
 
     code: CodeType | None = None  # of the root
     assumes: bool = True  # the program may be taken to go on where the other side raises
     unrolls: bool = False  # the backend writes out every step of a recurrent network
-    is_plain: bool = False  # the graph will be run as it is, by torch itself
+    habits: Habits = field(default_factory=Habits)  # of the backend
+    relied: bool = False  # captured code depends on what is supposed of the backend
     takes_fakes: bool = False  # fakes from outside are taken for what they stand for (export)
     lazy: bool = False  # comparisons of symbols are decided when their truth is asked for
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the graph will be run as it is, by torch itself."""
+        self.relied = self.relied or self.habits.is_supposed
+        return self.habits.runs_as_is
 
 
 @dataclass(slots=True)

@@ -138,7 +138,6 @@ class Session(RehearsedScene):
         self.recorder.subclasses_off = moment.subclasses_off
         self.modes_before: list[Any] = []
         self.leaves_modes = False  # the entry puts modes on torch's stack
-        self.outer_transform: str | None = None  # of the transforms that the call is inside of, the innermost
 
     # ---- the root -------------------------------------------------------------------------------------------------
 

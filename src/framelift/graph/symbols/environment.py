@@ -405,7 +405,8 @@ class Symbols:
         if any(type(arg) is Float and arg.hint is None for arg in args) or any(
             type(arg) is Int and arg.hint is None for arg in args
         ):
-            return self._new_float(None, Calculation(func, args), func, args)
+            in_graph = _IN_GRAPHS.get(func, func)
+            return self._new_float(None, Calculation(in_graph, args), in_graph, args)
         hint = self._in_this_call(func, args)
         if type(hint) is not float:
             return func(*(arg.value() if type(arg) in NUMBERS else arg for arg in args))
@@ -475,6 +476,13 @@ class Symbols:
 
 #: compilers of older versions of torch do not follow calculations with floats: they are given the results
 _BEFORE_THE_GRAPH = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
+
+#: functions of math's, as torch's symbols know them; given a plain number, they call math's
+_IN_GRAPHS = {
+    getattr(math, name): getattr(torch, f"_sym_{name}")
+    for name in ("acos", "asin", "atan", "cos", "cosh", "log2", "sin", "sinh", "sqrt", "tan", "tanh")
+    if hasattr(torch, f"_sym_{name}")
+}
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
