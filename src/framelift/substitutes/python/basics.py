@@ -28,7 +28,7 @@ from ...boundary.lazy.view import View
 from ...boundary.world import ABSENT
 from ...bytecode import source_of
 from ...calls.call_tables import pure, substitute
-from ...calls.frame_views import caller
+from ...calls.frame_views import caller, frame_locals
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...overriding import tensor_attributes
@@ -246,8 +246,10 @@ def _type(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 @substitute(vars)
 def _vars(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if not args:
-        raise Interrupt("unsupported-code", "vars() without an argument")
+    if not args and not kwargs:
+        return frame_locals(session, caller())
+    if len(args) != 1 or kwargs:
+        return callable_(*args, **kwargs)  # raises
     try:
         return _core.read(args[0], "__dict__")
     except AttributeError:
@@ -255,8 +257,12 @@ def _vars(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 @substitute(breakpoint)
-def _frames(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    raise Interrupt("unsupported-code", f"{callable_.__name__}()")
+def _breakpoint(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A debugger needs the real frames; a hook of the program's own is a function like any other."""
+    hook = _core.read(sys, "breakpointhook")
+    if hook is sys.__breakpointhook__:
+        raise Interrupt("unsupported-code", "breakpoint()")
+    return _core.captured(hook, args, kwargs)
 
 
 @substitute(builtins.__import__)
