@@ -390,3 +390,20 @@ def test_wrapper_subclasses_and_jagged_tensors() -> None:
     for i, lengths in enumerate(((3, 5), (4, 6), (9, 2))):
         x = torch.nested.nested_tensor([on_cuda(n, 16, seed=i) for n in lengths], layout=torch.jagged)
         close(compiled(x).values(), (layer(x).relu() * 2).values())
+
+
+def test_a_cache_written_at_an_index_is_not_copied_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that is out of bounds raises in no call there, so that there is nothing to take back."""
+    monkeypatch.setattr(framelift._core, "memory_copies", None)
+    cache, seen = torch.zeros(8, 4).cuda(), []
+
+    def f(position: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        seen.append(len(seen))
+        cache.index_copy_(0, position, x)
+        return torch.nn.functional.embedding(position, cache)
+
+    compiled = framelift.compile(f, backend="aot_eager", fullgraph=True)
+    for i in range(3):
+        x = on_cuda(1, 4, seed=i)
+        assert torch.equal(compiled(torch.tensor([i]).cuda(), x), x)
+    assert torch.equal(cache[2:3], x) and seen == [0, 1, 2]

@@ -48,6 +48,11 @@ _SURE_OF_FLOATS = frozenset(
 """.split()
 )
 
+#: on CUDA alone: an index that is out of bounds ends CUDA for the process, and no call raises for it
+_SURE_ON_CUDA = frozenset(
+    "embedding index_select index_copy index_add index_fill gather scatter scatter_add take_along_dim".split()
+)
+
 #: besides those that go element by element: their numbers become elements
 _OF_NUMBERS = frozenset("iadd isub imul itruediv truediv fill full full_like setitem".split())
 #: these convert a number to the type of the elements, which may be too narrow for any
@@ -113,7 +118,12 @@ def _is_sure(step: Step) -> bool:
         return False
     if name in ("getitem", "setitem"):  # numbers were looked at, the elements of tensors were not
         return not _indexed_by_tensors(step.args[1], name == "setitem" and is_a(step.args[2], Value))
-    types = {value.facts.dtype for value in step.inputs if value.facts is not None}
+    facts = [value.facts for value in step.inputs if value.facts is not None]
+    if name in _SURE_ON_CUDA:
+        return all(one.device.type == "cuda" for one in facts)
+    types = {one.dtype for one in facts}
+    if name == "scaled_dot_product_attention":
+        types.discard(torch.bool)  # a mask
     floats = [kind.is_floating_point for kind in types]
     if name in _SURE_OF_FLOATS:  # autocast brings all of them to one type, but for the widest
         return all(floats) and (len(types) == 1 or step.state.autocast is not None and torch.float64 not in types)
