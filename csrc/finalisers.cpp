@@ -76,7 +76,9 @@ bool is_finaliser(Rehearsal* r, Frame* frame) {
   if (r->watched.empty() || frame_code(frame)->co_argcount < 1) return false;
   PyObject* object = frame->localsplus[0];
   auto found = object ? r->watched.find(object) : r->watched.end();
-  return found != r->watched.end() && PyWeakref_GET_OBJECT(found->second.get()) == object &&
+  if (found == r->watched.end()) return false;
+  PyObject* referred = PyWeakref_GET_OBJECT(found->second.get());  // None: the collector found it, in a cycle
+  return (referred == object || referred == Py_None) &&
          finaliser_of(Py_TYPE(object)) == (PyObject*)frame_function(frame);
 }
 
@@ -84,8 +86,9 @@ bool may_finalise(Rehearsal* r, Frame* frame) {
   PyObject* object = frame->localsplus[0];
   Frame* caller = current_frame(PyThreadState_Get());
   bool after_call = caller && caller != r->calling && caller == r->left && frame_unit(caller) == r->left_unit;
-  bool own_moment = thread_state().mode != Mode::Rehearse || after_call;
   Ref kept = std::move(r->watched[object]);
+  bool collected = PyWeakref_GET_OBJECT(kept.get()) != object;  // when that happens is not the program's to say
+  bool own_moment = thread_state().mode != Mode::Rehearse || after_call || collected;
   r->watched.erase(object);
   if (r->interrupt) return false;
   if (own_moment) {

@@ -270,6 +270,15 @@ def _in_a_cycle(log: list[Any]) -> None:
     made.made = made
 
 
+def _collected(log: list[Any]) -> None:
+    made = Logs(log, "cycle")
+    made.made = made
+    del made
+    log.append("before")
+    gc.collect()
+    log.append("after")
+
+
 def _called_by_name(log: list[Any]) -> None:
     made = Logs(log, "twice")
     made.__del__()
@@ -278,7 +287,9 @@ def _called_by_name(log: list[Any]) -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("breaks", [False, True])
-@pytest.mark.parametrize("end", [*CAPTURED, _handed_to_a_function, _raises, _lives_on, _in_a_cycle, _called_by_name])
+@pytest.mark.parametrize(
+    "end", [*CAPTURED, _handed_to_a_function, _raises, _lives_on, _in_a_cycle, _collected, _called_by_name]
+)
 def test_other_ends_are_left_to_eager_mode(end: Any, breaks: bool) -> None:
     def f(x, log):
         kept = Logs(log, "kept") if breaks else None
