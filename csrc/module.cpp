@@ -1,5 +1,6 @@
 // The extension module framelift._core: collects what the other files offer.
 #include "barrier.h"
+#include "paths.h"
 #include "places.h"
 #include "reference.h"
 #include "state.h"
@@ -18,7 +19,7 @@ static PyObject* make_module() {
   if (!module) return nullptr;
   for (auto init :
        {init_hook, init_probes, init_guards, init_entries, init_compiled, init_memory, init_places, init_instances,
-        init_resume, init_sets, init_tensor_reads, init_evaluator, init_outside, init_scopes, init_graph_calls})
+        init_resume, init_sets, init_tensor_reads, init_evaluator, init_outside, init_scopes, init_graph_calls, init_paths})
     if (!init(module.get())) return nullptr;
   return module.release();
 }

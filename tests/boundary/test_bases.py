@@ -109,6 +109,58 @@ def test_the_class_that_super_begins_at():
     assert seen[0] == seen[1]
 
 
+def test_what_super_found_is_looked_for_again_after_a_write():
+    """Inside, a class on the way is given the function, another one, and loses both."""
+    seen = []
+    for wrap in (lambda f: f, lambda f: framelift.compile(f, backend="eager")):
+
+        class Base:
+            def said(self, text):
+                return "base " + text
+
+        class Middle(Base):
+            pass
+
+        class Last(Middle):
+            def said(self, text):
+                return super().said(text)
+
+        def f(x, made):
+            rows = [made.said("1"), made.said("2")]
+            Middle.said = lambda self, text: "middle " + text
+            rows += [made.said("3"), Last.said(made, "4")]
+            Base.said = lambda self, text: "other " + text
+            rows.append(made.said("5"))
+            del Middle.said
+            rows += [made.said("6"), super(Last, made).said("7")]
+            return x + 1, rows
+
+        target = wrap(f)
+        seen.append([target(torch.ones(1), Last())[1] for _ in range(3)])
+    assert seen[0] == seen[1]
+
+
+def test_super_of_a_class_and_of_its_instance():
+    """One place, two receivers: the function binds to the instance only."""
+
+    class Base:
+        def said(self):
+            return type(self).__name__
+
+    class Last(Base):
+        def both(self):
+            return super().said(), super(Last, type(self)).said(self), super(Last, self).said()
+
+        def __getattribute__(self, name):
+            return super().__getattribute__(name)
+
+    def f(x, made):
+        return x + 1, made.both(), made.both()
+
+    made = Last()
+    assert framelift.compile(f, backend="eager")(torch.ones(1), made)[1:] == f(torch.ones(1), made)[1:]
+
+
 def test_a_mapping_is_subscripted_by_its_class():
     class Keys:
         def keys(self):

@@ -130,3 +130,21 @@ def test_names_are_not_guarded_without_an_error() -> None:
         assert torch.equal(captured(X, w), X)
         _rename(w, number)
     assert counts().captures == before + 1
+
+
+def test_what_is_met_after_the_first_error_may_be_renamed() -> None:
+    """The names are looked through at each handler: a class that came in between two errors is among them."""
+
+    def program(x: Any, w: Any) -> Any:
+        texts = []
+        for read in (lambda: w.Base().missing, lambda: w.row.missing, lambda: w.thing.missing, lambda: w.function()):
+            try:
+                read()
+            except (AttributeError, TypeError) as error:
+                texts.append(str(error))
+        return x + 1, texts
+
+    w, captured = _make(), compiled(program)
+    for number in range(3):
+        assert captured(X, w)[1] == program(X, w)[1]
+        _rename(w, number)

@@ -10,9 +10,9 @@ from ..vocabulary.origins import Origin
 __all__ = ["DELETED", "Effect", "External", "Shadow"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: a capture makes thousands, and those would take three times as long
 class External:
-    """An external object and what captured code sees in its place."""
+    """An external object and what captured code sees in its place.  It is never changed."""
 
     original: Any
     seen: Any

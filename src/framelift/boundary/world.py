@@ -114,6 +114,8 @@ class World:
             int, list[tuple[Any, str]]
         ] = {}  # id of a module's table -> attributes answered from it
         self._looked_up: dict[tuple[int, str], Any] = {}
+        # functions that `super` found, by the ids of the receiver's class and of the class it began after, and the name
+        self.inherited: dict[tuple[int, int, str], Any] = {}
         self._cell_origin: dict[int, Origin] = {}
 
     # ---- guards ---------------------------------------------------------------------------------------------------
@@ -185,6 +187,7 @@ class World:
     def forget_lookups(self) -> None:
         """A class attribute was written."""
         self._looked_up.clear()
+        self.inherited.clear()
 
     def _lookup(self, cls: type, name: str) -> Any:
         deleted = False  # outside it is still there: guarded is the class that has the next
@@ -298,7 +301,7 @@ class World:
 
     def _is_made(self, obj: Any) -> bool:
         """Whether it is a module that was made inside, by C code and so unseen: no guard knows it."""
-        if not _core.is_a(obj, types.ModuleType) or any(one is obj for one in tuple(sys.modules.values())):
+        if not _core.is_a(obj, types.ModuleType) or _is_listed(obj):
             return False
         return not any(guard.value is obj for guard in self.guards)
 
@@ -424,6 +427,14 @@ class World:
 
     def is_external_cell(self, cell: Any) -> bool:
         return id(cell) in self._cell_origin
+
+
+def _is_listed(module: types.ModuleType) -> bool:
+    """Whether it is among the imported modules, mostly under its own name."""
+    name = _core.own_dict(module).get("__name__")
+    if type(name) is str and sys.modules.get(name) is module:
+        return True
+    return any(one is module for one in tuple(sys.modules.values()))
 
 
 def _is_unchanged(table: dict[Any, Any], before: dict[Any, Any]) -> bool:

@@ -40,9 +40,9 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: a capture makes thousands, and those would take three times as long
 class Guard:
-    """One predicate: the value at `origin` satisfies `kind` with `value`.
+    """One predicate: the value at `origin` satisfies `kind` with `value`.  It is never changed.
 
     `line` is the user line whose read made it, for explanations: a text ("file.py:12 in forward"), or (code, offset of
     the instruction), which is turned into that text only when somebody asks; ~n as offset means the first use of local

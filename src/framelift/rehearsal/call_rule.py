@@ -90,6 +90,8 @@ def classify(callable_: Any) -> tuple[int, Any]:
     )
     if found is not None:
         return HANDLER, found[1]
+    if type(callable_) is types.MethodWrapperType:
+        return UNWRAP, True  # a new object at each read, so none of the tables knows it
     if (
         type(callable_) is types.BuiltinFunctionType
         and (known := lookup.loaded_again(callable_)) is not callable_
@@ -151,8 +153,7 @@ def _caller_substitute(callable_: Any) -> Any:
 def _wrapper(callable_: Any) -> Any:
     if is_a(callable_, _core.Compiled):
         return True
-    kind = type(callable_)
-    if kind is types.MethodWrapperType or _calls_as(callable_, functools.partial):
+    if _calls_as(callable_, functools.partial):
         return True
     if is_a(_core.type_lookup(type(callable_), "__call__", None), _core.Compiled):
         return True  # an instance of a class that was compiled in place
@@ -321,10 +322,10 @@ def unwrap(
     session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The callable inside a wrapper, with its arguments: the call rule starts again with it."""
+    if type(callable_) is types.MethodWrapperType:
+        return getattr(callable_.__objclass__, callable_.__name__), (callable_.__self__, *args), kwargs
     if derives(type(callable_), functools.partial):
         return callable_.func, callable_.args + args, {**callable_.keywords, **kwargs}
-    if is_a(callable_, types.MethodWrapperType):
-        return getattr(callable_.__objclass__, callable_.__name__), (callable_.__self__, *args), kwargs
     if is_a(callable_, _core.Compiled):  # compiled inside compiled: captured as what it was made of
         inside = _core.is_internal(callable_)
         if callable_.receiver is not None:

@@ -8,6 +8,7 @@ Texts that the program itself made are no different: then the guard is one too m
 
 from __future__ import annotations
 
+import itertools
 import types
 from typing import Any
 
@@ -39,6 +40,7 @@ class Names:
     def __init__(self, world: World) -> None:
         self.world = world
         self.looked_at = 0  # that many guards
+        self.met = 0  # that many objects: they are in the order of their coming, and none is taken out
         self.known: set[int] = set()
         self.classes: list[tuple[type, tuple[str, ...]]] = []  # with their names; guarded ones are taken out
         self.functions: dict[int, types.FunctionType] = {}  # by their ids; guarded ones are taken out
@@ -82,9 +84,11 @@ class Names:
                 self._meet(root)
             self._meet_functions(guard.value, root, *_special_methods(guard))
         self.looked_at = len(guards)
-        for record in list(self.world.memo.values()):
+        memo = self.world.memo
+        for record in list(itertools.islice(memo.values(), self.met, None)):
             self._meet(type(record.original))
             self._meet_functions(record.original)
+        self.met = len(memo)
 
     def _meet_functions(self, *values: Any) -> None:
         for value in values:

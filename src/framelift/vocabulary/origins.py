@@ -33,46 +33,15 @@ class Step:
     text: str
 
 
-class Origin:
-    """A frozen path.  `base` is None for roots.
+class Origin(_core.Path):
+    """A frozen path.  `base` is None for roots.  Two are equal where they lead from equal roots by equal steps; keys
+    keep their classes, and what a `const` begins at is compared by identity.
 
     >>> str(arg(0, "self").to("dict").to("item", "scale"))
     "self.__dict__['scale']"
     """
 
-    __slots__ = ("_children", "_hash", "_text", "base", "key", "step")
-
-    def __init__(self, base: Origin | None, step: str, key: Any = None) -> None:
-        self.base = base
-        self.step = step
-        self.key = key
-        # Unhashable or identity-compared keys (const) are distinguished by identity.
-        self._hash = hash((base, step, id(key) if step == "const" else key))
-        self._children: dict[tuple[str, int, Any], Origin] = {}
-        self._text: str | None = None
-
-    def to(self, step: str, key: Any = None) -> Origin:
-        """The origin one step further; the same object for the same step, so that comparing is mostly by identity."""
-        place = (step, id(type(key)), key)  # the key keeps its class; a metaclass may hash classes itself
-        found = self._children.get(place)
-        if found is None:
-            found = self._children[place] = Origin(self, step, key)
-        return found
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not is_a(other, Origin) or self._hash != other._hash or self.step != other.step:
-            return False
-        same = (
-            self.key is other.key
-            if self.step == "const"
-            else (self.key is other.key or type(self.key) is type(other.key) and self.key == other.key)
-        )
-        return same and self.base == other.base
+    __slots__ = ()
 
     def __str__(self) -> str:
         text = self._text

@@ -311,6 +311,10 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
     return value
 
 
+#: what only binds to an instance: nothing else is looked up or guarded
+_BIND_ONLY = (types.FunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
 def read_super(world: World, obj: Any, name: str) -> Any:
     """`super(cls, self).name`: the MRO after `cls`, guarding each class passed on the way."""
     this, receiver, start = obj.__thisclass__, obj.__self__, obj.__self_class__
@@ -318,6 +322,11 @@ def read_super(world: World, obj: Any, name: str) -> Any:
         return getattr(obj, name)
     if type(receiver) is Opaque:
         raise refused(receiver)
+    instance = None if receiver is start and is_a(receiver, type) else receiver
+    place = (id(start), id(this), name)
+    known = world.inherited.get(place)
+    if known is not None and instance is not None:
+        return known.__get__(instance, start)
     world.note_order(start)
     mro = mro_of(start)
     for base in mro[mro.index(this) + 1 :]:
@@ -327,7 +336,9 @@ def read_super(world: World, obj: Any, name: str) -> Any:
             continue
         if pending is ABSENT and _core.is_internal(base):
             return _core.natively(super.__getattribute__, (obj, name), None)
-        instance = None if receiver is start and is_a(receiver, type) else receiver
+        if pending is ABSENT and type(found) in _BIND_ONLY and not _core.is_internal(start):
+            world.inherited[place] = found
+            world.keep.append(start)
         return _from_class(world, start, base, name, found, instance)
     return object.__getattribute__(obj, name)  # what a super object has itself; or it raises, in CPython's own words
 

@@ -29,6 +29,7 @@ from ..state.torch_state import State, StateNodes
 from ..symbols.environment import Symbols
 from ..symbols.number_nodes import BodyNumbers, NumberNodes, graph_values, numbers_in
 from ..symbols.numbers import NUMBERS
+from .plain_code import PlainCode
 from .targets import Getter, Target
 from .values import Body, Value
 
@@ -94,6 +95,7 @@ def add_node(
 def made_module(root: torch.nn.Module, graph: torch.fx.Graph) -> GraphModule:
     """The module of a finished graph."""
     graph.lint()
+    graph.set_codegen(PlainCode())
     # The lazy kind writes its Python code when it is first called; most backends never call it.
     made = (GraphModule if lazy._force_skip_lazy_graph_module_flag else lazy._LazyGraphModule)(root, graph)
     weakref.finalize(made, _forget_source, type(made)).atexit = False  # a module's class is its own
