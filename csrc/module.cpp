@@ -19,7 +19,8 @@ static PyObject* make_module() {
   if (!module) return nullptr;
   for (auto init :
        {init_hook, init_probes, init_guards, init_entries, init_compiled, init_memory, init_places, init_instances,
-        init_resume, init_sets, init_tensor_reads, init_evaluator, init_outside, init_scopes, init_graph_calls, init_paths})
+        init_resume, init_sets, init_tensor_reads, init_evaluator, init_outside, init_scopes, init_graph_calls,
+        init_paths})
     if (!init(module.get())) return nullptr;
   return module.release();
 }

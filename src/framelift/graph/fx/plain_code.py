@@ -102,7 +102,7 @@ def _line(node: Node) -> str:
 @functools.cache
 def _nothing() -> fx.PythonCode:
     """The code of no nodes: what names stand for in all code."""
-    return fx.CodeGen()._gen_python_code([], "self", fx._Namespace())  # type: ignore[arg-type]
+    return fx.CodeGen()._gen_python_code([], "self", fx._Namespace())
 
 
 def _last_uses(nodes: list[Node]) -> dict[Node, list[Node]]:
@@ -126,7 +126,7 @@ class PlainCode(fx.CodeGen):
                 return self._plain(list(nodes))
             except _Unusual:
                 pass
-        return super()._gen_python_code(nodes, root_module, namespace, **options)  # type: ignore[arg-type]
+        return super()._gen_python_code(nodes, root_module, namespace, **options)
 
     def _plain(self, nodes: list[Node]) -> fx.PythonCode:
         taken = {*_nothing().globals, "self", "getattr"}
