@@ -309,3 +309,19 @@ def test_a_hook_registered_inside() -> None:
     for _ in range(2):
         assert all(map(torch.equal, run(model, torch.ones(2)), expected))
         assert not model._forward_hooks
+
+
+def test_a_class_is_written_to_between_two_of_its_objects() -> None:
+    def f(x: torch.Tensor, first: Any, second: Any) -> Any:
+        seen = [1 if first.one else 2]
+        type(first).one = property(lambda self: Table(z=1))
+        seen.append(1 if second.one else 2)
+        del type(first).one
+        return x + 1, [*seen, 1 if second.one else 2]
+
+    kinds = [type("Own", (Box,), {}) for _ in range(2)]
+    run = framelift.compile(f, backend="eager")
+    for _ in range(2):
+        rows = [function(torch.ones(2), kind(), kind())[1] for function, kind in zip((f, run), kinds)]
+        assert rows[0] == rows[1]
+        assert not any("one" in vars(kind) for kind in kinds)

@@ -114,6 +114,8 @@ class World:
             int, list[tuple[Any, str]]
         ] = {}  # id of a module's table -> attributes answered from it
         self._looked_up: dict[tuple[int, str], Any] = {}
+        # classes by their ids, with names under which an object's own dictionary is read first
+        self.read_first: set[tuple[int, str]] = set()
         # functions that `super` found, by the ids of the receiver's class and of the class it began after, and the name
         self.inherited: dict[tuple[int, int, str], Any] = {}
         self._cell_origin: dict[int, Origin] = {}
@@ -188,6 +190,7 @@ class World:
         """A class attribute was written."""
         self._looked_up.clear()
         self.inherited.clear()
+        self.read_first.clear()
 
     def _lookup(self, cls: type, name: str) -> Any:
         deleted = False  # outside it is still there: guarded is the class that has the next

@@ -22,7 +22,7 @@ from ..exc import BackendCompilerFailed
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
 from ..guards.kinds import Guard, TensorFacts, class_name
-from ..vocabulary.origins import Origin, const
+from ..vocabulary.origins import Origin, const, step_text
 from .around.specialized_floats import gave_up_on_floats
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class Learned:
     def _learn_guards(self, guards: Iterable[Guard]) -> None:
         for guard in guards:
             value = guard.value
+            if guard.kind == "ABSENT":
+                continue  # a third of all guards, and nothing to learn
             if guard.kind in ("IS", "TYPE") and is_a(value, type) and "<locals>" in class_name(value):
                 self._class(str(guard.origin), value)
             if guard.kind == "EQ":
@@ -81,8 +83,9 @@ class Learned:
             elif guard.kind == "LEN" and self.changing.get(place := str(guard.origin.to("len"))) is not False:
                 self.meet(place, value)
             elif guard.kind == "KEYS" and guard.origin.step != "dict":
-                self._keys(str(guard.origin), KeysSeen(keys_text(value)))
-                self.meet(str(guard.origin.to("len")), len(value))
+                place = str(guard.origin)
+                self._keys(place, keys_text(value) if value else "[]")
+                self.meet(step_text("len", place, None), len(value))
             elif (
                 guard.kind == "CODE"
                 or guard.kind == "IS"
@@ -100,9 +103,12 @@ class Learned:
         if last is None or last() is not now:
             self.classes[place] = weakref.ref(now), count + 1
 
-    def _keys(self, place: str, now: KeysSeen) -> None:
+    def _keys(self, place: str, now: str) -> None:
         old = self.values.get(place)
-        self.values[place] = now if type(old) is not KeysSeen or old == now else KeysSeen(now.text, True)
+        if type(old) is not KeysSeen:
+            self.values[place] = KeysSeen(now)
+        elif old.text != now or old.changes:
+            self.values[place] = KeysSeen(now, True)
 
     def _function(self, place: str, guard: Any) -> None:
         if guard.kind == "CODE":

@@ -89,8 +89,8 @@ def _urgency(root: _Draft) -> tuple[bool, bool, int]:
 
 def _settled(guards: list[Guard]) -> list[Guard]:
     """A node's guards in order; a tensor's facts name its class already."""
-    classes = [g.value.python_type for g in guards if g.kind == "TENSOR"]
-    if classes:
+    if any([g.kind == "TENSOR" for g in guards]):
+        classes = [g.value.python_type for g in guards if g.kind == "TENSOR"]
         guards = [g for g in guards if g.kind != "TYPE" or g.value not in classes]
     return sorted(guards, key=_rank)
 
@@ -99,14 +99,16 @@ def _rank(guard: Guard) -> int:
     return RANK[guard.kind]
 
 
+#: kinds that compare with what is at other origins
+_ELSEWHERE = frozenset({"SAME", "JOINT"})
+
+
 def _constant(tree: _Tree, guard: Guard) -> Any:
-    """What a guard compares with; other origins by their nodes."""
+    """What such a guard compares with: the nodes of the other origins."""
     if guard.kind == "SAME":
         return tree.drafts[guard.value].index
-    if guard.kind == "JOINT":
-        check, words, others = guard.value
-        return check, words, tuple([tree.drafts[other].index for other in others])
-    return guard.value
+    check, words, others = guard.value
+    return check, words, tuple([tree.drafts[other].index for other in others])
 
 
 def build_program(
@@ -142,7 +144,7 @@ def build_program(
                 -1 if draft.parent is None else draft.parent.index,
                 origin.step,
                 origin.key,
-                tuple([(g.kind, _constant(tree, g)) for g in kept]),
+                tuple([(g.kind, g.value if g.kind not in _ELSEWHERE else _constant(tree, g)) for g in kept]),
             )
         )
         lines.append(tuple([g.line for g in kept]))

@@ -136,6 +136,8 @@ class Session(RehearsedScene):
         self.blocks = Blocks()  # of error_on_graph_break
         self.recorder.callbacks.dispatch = functools.partial(modes.dispatch, self)
         self.recorder.subclasses_off = moment.subclasses_off
+        # by the id of the class of an object, which decides, the function that reads its attributes
+        self._readers: dict[int, Callable[[World, Any, str], Any]] = {}
         self.modes_before: list[Any] = []
         self.leaves_modes = False  # the entry puts modes on torch's stack
 
@@ -344,16 +346,23 @@ class Session(RehearsedScene):
     # ---- attributes -----------------------------------------------------------------------------------------------
 
     def load_attr(self, obj: Any, name: str) -> Any:
+        read = self._readers.get(id(type(obj)))
+        if read is not None:
+            return read(self.world, obj, name)
         if is_a(obj, _OPERATOR_SPACES):
             getattr(obj, name, None)  # torch makes operators when they are first asked for, and keeps them
+            return reader_of(obj)(self.world, obj, name)
         shown = frame_access.READERS.get(type(obj))
         if shown is not None:
             return shown(self, obj, name)
-        return reader_of(obj)(self.world, obj, name)
+        self.world.keep.append(type(obj))
+        read = self._readers[id(type(obj))] = reader_of(obj)
+        return read(self.world, obj, name)
 
     def test_attr(self, obj: Any, name: str) -> Any:
         """`load_attr` for a value that is asked for its truth alone."""
-        usual = reader_of(obj) is instances.read_instance and type(obj) not in frame_access.READERS
+        known = self._readers.get(id(type(obj)))
+        usual = (known or reader_of(obj)) is instances.read_instance and type(obj) not in frame_access.READERS
         return False if usual and instances.is_empty_table(self.world, obj, name) else self.load_attr(obj, name)
 
     def fall_back(self, obj: Any, name: str) -> tuple[Any, ...]:

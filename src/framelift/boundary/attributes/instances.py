@@ -207,15 +207,23 @@ def is_empty_table(world: World, obj: Any, name: str) -> bool:
     value = own.get(name) if type(own) is dict else None
     if type(value) is not collections.OrderedDict or dict.__len__(value):
         return False
-    if id(value) in world.memo or (id(obj), name) in world.overlay or is_a(obj, (types.ModuleType, _thread._local)):
+    if id(value) in world.memo or (id(obj), name) in world.overlay:
         return False
-    if world.lookup(type(obj), "__getattribute__") not in _GENERIC:
-        return False
-    found = world.lookup(type(obj), name)
-    if found is not ABSENT and is_data_descriptor(world, found):
-        return False
+    place = (id(type(obj)), name)
+    if place not in world.read_first:
+        if not _is_read_first(world, obj, name):
+            return False
+        world.read_first.add(place)
     world.test_empty(value, origin_of_external(world, obj).to("dict").to("item", name))
     return True
+
+
+def _is_read_first(world: World, obj: Any, name: str) -> bool:
+    """Whether what the dictionary of an object has under a name is its attribute, as a fact of its class."""
+    if is_a(obj, (types.ModuleType, _thread._local)) or world.lookup(type(obj), "__getattribute__") not in _GENERIC:
+        return False
+    found = world.lookup(type(obj), name)
+    return found is ABSENT or not is_data_descriptor(world, found)
 
 
 def no_attribute(obj: Any, name: str) -> AttributeError:
