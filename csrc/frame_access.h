@@ -64,6 +64,14 @@ inline void more_depth(int n) {
 #endif
 }
 
+inline int depth_left(PyThreadState* ts) {
+#if PY_VERSION_HEX >= 0x030c0000
+  return ts->py_recursion_remaining;
+#else
+  return ts->recursion_remaining;
+#endif
+}
+
 // Framelift's own Python code, which stands where plain Python has no frame, must not be what a deep program fails at:
 // it is given depth of its own while this lives.
 struct ExtraDepth {

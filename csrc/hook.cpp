@@ -202,6 +202,11 @@ static PyObject* answer_frame(Rehearsal* r, CodeInfo* info, PyThreadState* ts, F
     PyObject* args[] = {(PyObject*)code, info->payload ? info->payload.get() : Py_None};
     return ask_session(r, name_refuse, args, 2);
   }
+  if (depth_left(ts) < ExtraDepth::kCapture) {  // plain Python, which is less deep here, may reach its limit or not
+    Ref why = Ref::steal(PyUnicode_FromFormat("%U, called at the recursion limit", code->co_qualname));
+    PyObject* args[] = {(PyObject*)code, why.get()};
+    return why ? ask_session(r, name_refuse, args, 2) : nullptr;
+  }
   if (note_function(r, function.get()) < 0 || note_receiver(r, function.get(), frame->localsplus) < 0) return nullptr;
   return run_in_place(r, info, function.get(), frame).release();
 }

@@ -111,3 +111,30 @@ def test_captured_code_goes_as_deep_as_plain_python() -> None:
     """In a process of its own, where nothing stands below."""
     out = subprocess.run([sys.executable, "-c", _DEEP], capture_output=True, text=True, check=True)
     assert out.stdout.split("\n")[-2] == str([True] * 6), out.stdout
+
+
+_LIMIT = """
+import sys
+import torch
+import framelift
+
+def down(x, n):
+    return x + 1 if n == 0 else down(x, n - 1) + 1
+
+def caught(x, n):
+    try:
+        return down(x, n)
+    except RecursionError:
+        return x - 1
+
+sys.setrecursionlimit(1000)
+for n in (100, 900, *range(960, 1010, 3), 1100, 1400, 2000):
+    framelift.reset()
+    compiled = framelift.compile(caught, backend="eager")
+    assert [compiled(torch.zeros(1), n).item() for _ in range(2)] == [caught(torch.zeros(1), n).item()] * 2, n
+"""
+
+
+def test_captured_code_reaches_the_limit_where_plain_python_does() -> None:
+    done = subprocess.run([sys.executable, "-c", _LIMIT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
