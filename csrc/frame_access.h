@@ -84,6 +84,29 @@ struct ExtraDepth {
   ~ExtraDepth() { more_depth(-frames); }
 };
 
+// CPython 3.12 counts calls from C apart, and allows few of them; a frame that comes by a hook is one, though the
+// program called it from Python.  Python's own limit goes on to hold for it.
+struct CalledFromPython {
+#if PY_VERSION_HEX >= 0x030c0000
+  static constexpr int kFew = 150, kMostFrames = 2000;  // beyond these C's stack itself may be too small
+  static inline thread_local int frames = 0;
+  PyThreadState* ts;
+  int given;
+  explicit CalledFromPython(PyThreadState* state)
+      : ts(state),
+        given(++frames <= kMostFrames && state->c_recursion_remaining < kFew ? kFew - state->c_recursion_remaining
+                                                                             : 0) {
+    ts->c_recursion_remaining += given;
+  }
+  ~CalledFromPython() {
+    ts->c_recursion_remaining -= given;
+    frames--;
+  }
+#else
+  explicit CalledFromPython(PyThreadState*) {}
+#endif
+};
+
 inline int parameter_count(PyCodeObject* code) {
   return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
          !!(code->co_flags & CO_VARKEYWORDS);

@@ -356,32 +356,6 @@ static void give(Frame* frame) {
   }
 }
 
-// CPython 3.12 counts calls from C apart, and allows few of them; a frame that comes by a hook is one, though the
-// program called it from Python.  Python's own limit goes on to hold for it.
-struct CalledFromPython {
-#if PY_VERSION_HEX >= 0x030c0000
-  static constexpr int kFew = 150, kMostFrames = 2000;  // beyond these C's stack itself may be too small
-  static thread_local int frames;
-  PyThreadState* ts;
-  int given;
-  explicit CalledFromPython(PyThreadState* state)
-      : ts(state),
-        given(++frames <= kMostFrames && state->c_recursion_remaining < kFew ? kFew - state->c_recursion_remaining
-                                                                             : 0) {
-    ts->c_recursion_remaining += given;
-  }
-  ~CalledFromPython() {
-    ts->c_recursion_remaining -= given;
-    frames--;
-  }
-#else
-  explicit CalledFromPython(PyThreadState*) {}
-#endif
-};
-#if PY_VERSION_HEX >= 0x030c0000
-thread_local int CalledFromPython::frames = 0;
-#endif
-
 static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) noexcept {
   CalledFromPython counted(ts);
   if (is_chain_test()) return _PyEval_EvalFrameDefault(ts, frame, throwflag);

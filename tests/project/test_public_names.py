@@ -53,6 +53,7 @@ run
 save_package
 save_repro
 set_default_backend
+set_enable_guard_collectives
 set_logs
 set_stance
 shapes
