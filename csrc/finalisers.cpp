@@ -16,7 +16,7 @@ bool is_watchable(PyObject* cls) {
   if (!has_finaliser(cls)) return false;
   PyTypeObject* type = (PyTypeObject*)cls;
   PyObject* finaliser = finaliser_of(type);
-  return finaliser && PyFunction_Check(finaliser) && PyType_IS_GC(type) && type->tp_weaklistoffset > 0 &&
+  return finaliser && PyFunction_Check(finaliser) && PyType_IS_GC(type) && type->tp_weaklistoffset != 0 &&
          Py_TYPE(cls)->tp_call == PyType_Type.tp_call;
 }
 

@@ -340,6 +340,7 @@ def test_a_cache_of_patterns() -> None:
     framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(2), "aab")
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="type variables are C objects: a graph break")
 def test_aliases_of_type_variables_made_inside() -> None:
     def f(x):
         key, value = typing.TypeVar("key"), typing.TypeVar("value")

@@ -10,6 +10,7 @@ import sys
 import traceback
 from pathlib import Path
 
+import pytest
 import torch
 
 import framelift
@@ -76,6 +77,7 @@ def test_rows_of_tracebacks() -> None:
     assert framelift.compile(f, backend="eager", fullgraph=True)(x)[1] == f(x)[1]
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="suggestions read the builtins of a frame: a graph break")
 def test_printed_tracebacks() -> None:
     def f(x):
         texts = []
