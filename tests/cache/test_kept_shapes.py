@@ -22,6 +22,11 @@ def kept(tmp_path: Path) -> Iterator[None]:
         yield
 
 
+#: graphs are given the results of calculations with floats, and such captures are not kept
+IS_OLDER = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
+GIVEN = "compilers of this torch do not follow calculations with floats"
+
+
 def halves(x: torch.Tensor) -> torch.Tensor:
     return (x * 2).reshape(-1, 2).sum(0)
 
@@ -103,6 +108,8 @@ def run(function: Callable[..., Any], calls: list[Any], **options: Any) -> tuple
 @pytest.mark.parametrize("options", [{}, {"dynamic": True}], ids=["automatic", "dynamic"])
 @pytest.mark.parametrize("function", CALLS, ids=[one.__name__ for one in CALLS])
 def test_symbolic_captures_are_loaded(function: Callable[..., Any], options: dict[str, Any]) -> None:
+    if IS_OLDER and function in (scaled, calculated):
+        pytest.skip(GIVEN)
     calls = CALLS[function]
     assert run(function, calls, **options)[1] == 0 and not framelift.stats()["not_kept"]
     captures, loaded = run(function, calls, **options)
@@ -142,6 +149,7 @@ def test_other_floats_than_those_of_the_first_process() -> None:
     assert run(compared, [(sized(3), 2)])[1] == 0
 
 
+@pytest.mark.skipif(IS_OLDER, reason=GIVEN)
 def test_what_changed_in_the_first_process_is_symbolic_in_the_second() -> None:
     run(scaled, [(sized(3), 0.5), (sized(3), 0.25)])
     doubled = [(sized(3).double(), 0.5), (sized(3).double(), 0.25)]
