@@ -41,7 +41,7 @@ text { fill: #e4e8ec; } .note { fill: #95a0ac; } .back { fill: #14171b; } .axis 
 .framelift { fill: #5fa8d3; } .dynamo { fill: #8a6f52; } }
 </style>"""
 #: bounds of the columns of a histogram of ratios
-_BOUNDS = (1, 2, 4, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
+_BOUNDS = (0, 1, 2, 4, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,7 @@ def _columns(title: str, ratios: list[float], top: int) -> tuple[list[str], int]
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     head = f"{title}: {mean:.1f} times less than torch.compile (geometric mean of {len(ratios)} models)"
     parts = [_text(40, top + 12, head)]
-    counts = [
-        sum(low <= ratio < high for ratio in ratios) for low, high in zip((0, *_BOUNDS[1:]), (*_BOUNDS[1:], math.inf))
-    ]
+    counts = [sum(low <= ratio < high for ratio in ratios) for low, high in zip(_BOUNDS, (*_BOUNDS[1:], math.inf))]
     floor = top + 40 + height
     for number, (low, count) in enumerate(zip(_BOUNDS, counts)):
         x, tall = 40 + number * width, height * count / max(counts)
