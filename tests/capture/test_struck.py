@@ -255,6 +255,7 @@ class Stop(BaseException):
     """
 
 
+@pytest.mark.usefixtures("plain_guards")  # whoever verifies them takes a strike for a guard that fails
 def test_random_strikes_are_never_lost_or_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """At any moment of many captures: the exception leaves the call.
 
