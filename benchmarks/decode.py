@@ -15,23 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from tokens import llama
 
 import framelift
-
-
-def llama(layers: int, device: str) -> Any:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        hidden_size=1024,
-        intermediate_size=2816,
-        num_attention_heads=16,
-        num_key_value_heads=16,
-        num_hidden_layers=layers,
-        vocab_size=32000,
-    )
-    return LlamaForCausalLM(config).to(device, torch.bfloat16).eval()
 
 
 class Decoder:
@@ -78,7 +64,7 @@ def main() -> None:
     for name, default in (("layers", 12), ("tokens", 64), ("prompt", 32), ("rounds", 9)):
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
-    model = llama(options.layers, options.device)
+    model = llama(options.layers, options.device).eval()
     prompt = torch.randint(0, 32000, (1, options.prompt), device=options.device)
     ends = {
         name: Decoder(model, compile(model.forward, mode=options.mode, fullgraph=True), prompt, options.tokens)

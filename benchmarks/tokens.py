@@ -19,7 +19,8 @@ import torch
 import framelift
 
 
-def llama() -> torch.nn.Module:
+def llama(layers: int, device: str, **options: Any) -> Any:
+    """A Llama of width 1024 with random weights."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
@@ -28,11 +29,11 @@ def llama() -> torch.nn.Module:
         intermediate_size=2816,
         num_attention_heads=16,
         num_key_value_heads=16,
-        num_hidden_layers=12,
+        num_hidden_layers=layers,
         vocab_size=32000,
-        use_cache=False,
+        **options,
     )
-    return LlamaForCausalLM(config).to("cuda", torch.bfloat16)
+    return LlamaForCausalLM(config).to(device, torch.bfloat16)
 
 
 def forward(run: Any, ids: torch.Tensor) -> None:
@@ -59,7 +60,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
     ids = torch.randint(0, 32000, (options.batch, options.length), device="cuda")
-    model = llama()
+    model = llama(12, "cuda", use_cache=False)
     ends = {"framelift": framelift.compile(model), "torch.compile": torch.compile(model)}
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, bf16, batch {options.batch} x {options.length}")
     for title, job in (("forward", forward), ("forward and backward", training)):

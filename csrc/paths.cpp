@@ -10,12 +10,13 @@
 namespace framelift {
 
 struct PathObject {
-  PyObject_HEAD PyObject *base, *step, *key;  // base: NULL for roots
-  PyObject *children, *text;                  // (step, id of the key's class, key) -> path; both NULL until asked for
+  PyObject_HEAD
+  PyObject *base, *step, *key;  // base: NULL for roots
+  PyObject *children, *text;    // (step, id of the key's class, key) -> path; both NULL until asked for
   Py_hash_t hash;
 };
 static PyTypeObject Path_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-static PyObject* name_const = nullptr;  // keys of these are told apart by identity: they may be unhashable
+static PyObject* name_const = nullptr;  // keys of these are compared by identity: they may be unhashable
 
 static bool is_const(const PathObject* path) {
   return path->step == name_const || PyUnicode_Compare(path->step, name_const) == 0;

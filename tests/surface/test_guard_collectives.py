@@ -68,7 +68,7 @@ def test_all_ranks_compile_where_one_has_to(tmp_path):
 
 @pytest.fixture
 def heard():
-    """What a hook that agrees is told."""
+    """What a hook that agrees receives."""
     told: list[bool] = []
     set_guard_complete_hook(lambda served: told.append(served) or served)
     yield told
