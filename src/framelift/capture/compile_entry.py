@@ -26,6 +26,7 @@ from ..graph.symbols.relations import relation_text
 from ..overriding.subclasses import plain_examples
 from ..recording.recorder_parts import Habits
 from ..substitutes.python.python_random import note_decided
+from ..vocabulary.quiet_capture import collections_as_usual
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
 from . import background
@@ -221,7 +222,8 @@ def _compiled_graph(
             torch._C._EnableTorchFunction(),
         ):
             hits = cache_hits()
-            with _shown(session), _as_supposed(session, info, backend) as check:
+            collecting = contextlib.nullcontext() if backend.is_eager else collections_as_usual()
+            with collecting, _shown(session), _as_supposed(session, info, backend) as check:
                 compiled = check(compile_graph(module, plain_examples(finished.inputs)))
             info.from_cache = cache_hits() > hits
         graph = wrapped(AROUND_RUN, compiled, run)

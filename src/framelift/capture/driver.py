@@ -36,6 +36,7 @@ from ..vocabulary.log import topic, warn
 from ..vocabulary.outside_exceptions import from_outside, raise_outside, without_own_context, without_own_frames
 from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.places import shown_stack
+from ..vocabulary.quiet_capture import no_collections
 from ..vocabulary.reasons import Interrupt
 from . import background, policy
 from .around.failing import left_words
@@ -275,6 +276,7 @@ class Driver:
                 compiling(compile_id),
                 policy.options_of_frame(),
                 counting_instructions(),
+                no_collections(),
                 at_rest(traced) as moment,
             ):
                 entry, info = self._make_entry(

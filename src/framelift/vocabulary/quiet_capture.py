@@ -17,7 +17,7 @@ from typing import Any
 from .. import _core
 from .scopes import insist, scope
 
-__all__ = ["Watched", "no_collections", "quietly", "thresholds", "watching_warnings"]
+__all__ = ["Watched", "collections_as_usual", "no_collections", "quietly", "thresholds", "watching_warnings"]
 
 
 # ---- warnings ----
@@ -150,6 +150,14 @@ class _Block:
     def __init__(self) -> None:
         self.thread = threading.get_ident()
 
+    def begin(self) -> None:
+        if not _Held.blocks:
+            _Held.before = gc.get_threshold()
+        if self not in _Held.blocks:
+            _Held.blocks.append(self)
+        if gc.get_threshold()[0]:
+            gc.set_threshold(0, *_Held.before[1:])
+
     def end(self) -> None:
         if self in _Held.blocks:
             _Held.blocks.remove(self)
@@ -158,17 +166,29 @@ class _Block:
 
 @scope
 def no_collections() -> Iterator[None]:
-    """No collection begins by itself: finalisers it runs would be taken for captured code."""
+    """No collection begins by itself: in a rehearsal, finalisers it runs would be taken for captured code; and of what
+    a capture makes, next to nothing is garbage before its end.
+    """
     block = _Block()
     try:
-        if not _Held.blocks:
-            _Held.before = gc.get_threshold()
-        _Held.blocks.append(block)
-        if gc.get_threshold()[0]:
-            gc.set_threshold(0, *_Held.before[1:])
+        block.begin()
         yield
     finally:
         insist(block.end)
+
+
+@scope
+def collections_as_usual() -> Iterator[None]:
+    """Within a block of `no_collections`, the innermost of this thread: a compiler works here, for minutes maybe."""
+    own = threading.get_ident()
+    block = next((block for block in reversed(_Held.blocks) if block.thread == own), None)
+    try:
+        if block is not None:
+            insist(block.end)
+        yield
+    finally:
+        if block is not None:
+            insist(block.begin)
 
 
 def _let_collect() -> None:
