@@ -232,6 +232,7 @@ struct Program {
   std::vector<bool> last_use;                          // over inputs, then externals: the slot is not asked for again
   std::vector<std::pair<uint32_t, uint32_t>> same;     // (node, check) of SAME checks
   std::vector<std::pair<uint32_t, uint32_t>> joint;    // (node, check) of JOINT checks
+  std::vector<std::pair<uint32_t, uint32_t>> unmarked;  // (node, check) of UNMARKED checks
   std::vector<std::pair<uint32_t, uint32_t>> looks;    // (node, check): what one look at an argument tells
   int32_t slot_count = 0;
   bool has_state = false;
@@ -284,7 +285,8 @@ struct Program {
   Ref fetch_node(Node& node, Walk& walk, Outcome* outcome);
   bool check_same(Walk& walk);
   Outcome check_joint(Walk& walk);
-  Outcome check_between(Walk& walk);  // all conditions between nodes: of SAME, JOINT and the distinct ones
+  Outcome check_unmarked(Walk& walk);
+  Outcome check_between(Walk& walk);  // all conditions between nodes: of SAME, JOINT, UNMARKED and the distinct ones
   int find_given(long given) const;
   friend struct Walk;
 };

@@ -41,6 +41,15 @@ static bool prepare_name(Program&, Node&, Check& check, PyObject* value) {
   return true;
 }
 
+static bool prepare_names(Program&, Node&, Check& check, PyObject* value) {
+  bool fits = PyTuple_Check(value) && PyTuple_GET_SIZE(value) > 0;
+  for (Py_ssize_t i = 0; fits && i < PyTuple_GET_SIZE(value); i++)
+    fits = PyUnicode_CheckExact(PyTuple_GET_ITEM(value, i));
+  if (!fits) PyErr_SetString(PyExc_TypeError, "UNMARKED takes the names of a module and of its variables");
+  check.leaf = Ref::new_ref(value);
+  return fits;
+}
+
 static bool prepare_leaf(Program&, Node&, Check& check, PyObject* value) {
   check.leaf = Ref::new_ref(value);
   return true;
@@ -381,7 +390,7 @@ static Outcome test_tensor(Visit& v, Check& check) {
   return Outcome::Holds;
 }
 
-static Outcome test_same(Visit&, Check&) { return Outcome::Holds; }  // compared when all values are known
+static Outcome test_same(Visit&, Check&) { return Outcome::Holds; }  // looked at when all values are known
 
 static Outcome test_call(Visit& v, Check& check) {
   v.walk.ran_code = true;
@@ -439,6 +448,7 @@ static const Kind kKinds[] = {
     {"SAME", prepare_number, test_same, show_number},
     {"CHECK", prepare_call, test_call, show_call},
     {"JOINT", prepare_joint, test_same, show_joint},
+    {"UNMARKED", prepare_names, test_same, show_leaf},
 };
 
 static MethodTable methods({

@@ -229,7 +229,7 @@ void Program::settle_flags() {
       node.pinned |= one_of(kind, {"IS"});
       node.wants_layout |= one_of(kind, {"CODE", "LEN", "KEYS", "HAS_KEY", "ABSENT", "NO_LOOKUP", "DUNDERS", "EMPTY"});
       node.wants_version |= one_of(kind, {"LEN", "KEYS", "HAS_KEY", "ABSENT", "NO_LOOKUP", "DUNDERS"});
-      only_tensor &= one_of(kind, {"TENSOR", "SAME", "JOINT"});
+      only_tensor &= one_of(kind, {"TENSOR", "SAME", "JOINT", "UNMARKED"});
     }
     node.lone = node.argument && only_tensor && node.end == node.index + 1;
     for (size_t k = 0; node.argument && k < node.checks.size(); k++) {
@@ -295,6 +295,10 @@ bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* externa
       Check& check = node.checks[i];
       if (!strcmp(check.kind->name, "JOINT") && !build_joint(node, (uint32_t)i))
         return complain("JOINT names no node", node_list);
+      if (!strcmp(check.kind->name, "UNMARKED")) {
+        if (node.slot < 0) node.slot = slot_count++;
+        unmarked.emplace_back(node.index, (uint32_t)i);
+      }
       if (strcmp(check.kind->name, "SAME")) continue;
       int other = find_given(check.number);
       if (other < 0) return complain("SAME names no node", node_list);
@@ -383,6 +387,7 @@ void Program::copy(const Program& other) {
   last_use = other.last_use;
   same = other.same;
   joint = other.joint;
+  unmarked = other.unmarked;
   looks = other.looks;
   slot_count = other.slot_count;
   has_state = other.has_state;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "guard.h"
+#include "marked_ids.h"
 #include "unseen.h"
 
 namespace framelift {
@@ -327,9 +328,29 @@ Outcome Program::check_joint(Walk& walk) {
   return Outcome::Holds;
 }
 
+// Sets of ids have no version: they are asked at every call, all together.
+Outcome Program::check_unmarked(Walk& walk) {
+  if (unmarked.empty()) return Outcome::Holds;
+  Unseen unseen;
+  MarkedIds ids;
+  const PyObject* found = nullptr;
+  for (auto [node, number] : unmarked) {
+    PyObject* names = nodes[node].checks[number].leaf.get();
+    bool known = names == found || ids.find(names);
+    found = names;
+    int contain = known ? ids.contain(walk.slots[nodes[node].slot]) : -1;
+    if (!contain) continue;
+    walk.failed_node = (int)nodes[node].given;
+    walk.failed_check = (int)number;
+    return contain < 0 ? after_error() : Outcome::Fails;
+  }
+  return Outcome::Holds;
+}
+
 Outcome Program::check_between(Walk& walk) {
   if (!check_same(walk)) return Outcome::Fails;
   Outcome outcome = check_joint(walk);
+  if (outcome == Outcome::Holds) outcome = check_unmarked(walk);
   if (outcome != Outcome::Holds) return outcome;
   outcome = check_distinct(walk);
   if (outcome != Outcome::Holds) walk.failed_node = -1, walk.failed_check = 0;

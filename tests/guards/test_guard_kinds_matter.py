@@ -208,4 +208,40 @@ def test_without_the_guard(name: str) -> None:
 
 
 def test_every_kind_has_a_case() -> None:
-    assert {name.upper() for name in CASES} == {*KINDS, "DISTINCT", "STATE"}
+    assert {name.upper() for name in CASES} == {*KINDS, "DISTINCT", "STATE"} - {"UNMARKED"}
+
+
+def marked_later() -> list[float]:
+    """What two calls give, where the function that is called tells them apart: by then it is one node of the graph."""
+
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if torch.compiler.is_compiling() else x
+
+    framelift.reset()  # captures are shared by functions of one code
+    compiled = framelift.compile(lambda x, function: function(x) * 2, backend="eager")
+    x = torch.ones(1)
+    first = compiled(x, inner).item()
+    torch._dynamo.allow_in_graph(inner)
+    try:
+        return [first, compiled(x, inner).item()]
+    finally:
+        torch._dynamo.trace_rules._allowed_callable_ids.remove(id(inner))
+
+
+def test_unmarked() -> None:
+    assert marked_later() == [4, 2]
+    with planted("UNMARKED"):
+        assert marked_later() == [4, 4]
+
+
+def test_what_is_asked_of_marks_is_not_visited() -> None:
+    import torch._dynamo
+
+    module = torch.nn.Linear(2, 2)
+    module.register_forward_hook(lambda module, args, result: result * 2)
+    compiled = framelift.compile(lambda x: module(x), backend="eager")
+    for _ in range(3):
+        assert torch.equal(compiled(torch.ones(1, 2)), module(torch.ones(1, 2)))
+    program = compiled.entries[0].program
+    unmarked = [i for i in range(program.stats()["nodes"]) if "UNMARKED" in dict(program.describe(i)[3])]
+    assert unmarked and not {*unmarked} & {*program.unsettled()}

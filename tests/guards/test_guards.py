@@ -198,6 +198,22 @@ def _zoo() -> list[Any]:
     return [*values, with_grad]
 
 
+def _marks(zoo: list[Any]) -> list[Any]:
+    """Names of sets that are not there, not filled yet, empty, and filled with some of the zoo."""
+    module: Any = types.ModuleType("framelift_test_marks")
+    sys.modules[module.__name__] = module
+    ids: list[Any] = [None, set(), {id(value) for value in zoo[::3]}, [id(value) for value in zoo[::5]], 7]
+    for number, one in enumerate(ids):
+        setattr(module, f"set{number}", types.SimpleNamespace(function_ids=one))
+    module.unfilled = object()
+    return [
+        ("framelift_test_no_module", "set0"),
+        *((module.__name__, name) for name in vars(module) if name.startswith("set")),
+        (module.__name__, "unfilled", "missing"),
+        (module.__name__, "missing", "set0", "set1", "set2", "set3"),
+    ]
+
+
 def _constants(kind: str, zoo: list[Any]) -> list[Any]:
     if kind == "TENSOR":
         tensors = [v for v in zoo if isinstance(v, torch.Tensor)]
@@ -220,6 +236,7 @@ def _constants(kind: str, zoo: list[Any]) -> list[Any]:
             (lambda v, again: v is again and bool(v), "true", (X,)),
             (lambda v, again: v.missing, "raises", (X,)),
         ],
+        "UNMARKED": _marks(zoo),
     }[kind]
 
 

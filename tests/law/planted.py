@@ -57,6 +57,7 @@ NOT_FOUND = {
     "EMPTY": "programs do not empty and fill closure cells",
     "CHECK": "rare Python predicates of single substitutes, each tested beside it",
     "JOINT": "relations of numbers of several small tensors, tested beside them",
+    "UNMARKED": "programs do not mark functions between their calls; tested with the kinds of guards",
 }
 
 #: seeds whose programs find the defect, from the search above; to be searched again when the generator changes

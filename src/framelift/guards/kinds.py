@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import math
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -259,6 +260,13 @@ def _is_empty(cell: Any) -> bool:
     return False
 
 
+def _unmarked(value: Any, names: tuple[str, ...]) -> bool:
+    """None of TorchDynamo's sets of ids, named by their module and variables, has the value's."""
+    module = sys.modules.get(names[0])
+    sets = [getattr(getattr(module, name, None), "function_ids", None) for name in names[1:]]
+    return not any(ids is not None and id(value) in ids for ids in sets)
+
+
 KINDS: dict[str, Callable[[Any, Any], bool]] = {
     "TYPE": lambda v, cls: type(v) is cls,
     "IS": lambda v, obj: v is obj,
@@ -275,4 +283,5 @@ KINDS: dict[str, Callable[[Any, Any], bool]] = {
     "SAME": lambda v, other: v is other,  # the other value, once its origin was followed
     "CHECK": lambda v, check: bool(check[0](v)),
     "JOINT": lambda v, check: bool(check[0](v, *check[2])),  # the other values, once their origins were followed
+    "UNMARKED": _unmarked,
 }

@@ -32,6 +32,7 @@ RANK = {
             "SAME",
             "CHECK",
             "JOINT",
+            "UNMARKED",
         )
     )
 }

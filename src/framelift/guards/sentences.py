@@ -183,6 +183,7 @@ WORDS: dict[str, Callable[[Any, Any], str]] = {
     "SAME": lambda old, now: f"is no longer the same object as {old}",
     "CHECK": _check,
     "JOINT": _check,
+    "UNMARKED": lambda old, now: "now bears a mark of TorchDynamo's, which it did not bear",
 }
 
 

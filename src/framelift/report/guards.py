@@ -36,6 +36,7 @@ _WORDS = {
     "SAME": "is the same object as",
     "CHECK": "satisfies",
     "JOINT": "satisfies",
+    "UNMARKED": "bears no mark of TorchDynamo's",
 }
 
 
@@ -86,7 +87,7 @@ def check_words(program: GuardProgram, kind: str, value: Any) -> str:
         return f"{word} {path(program, value)}"
     if kind == "TENSOR":
         return f"{word} {tensor_words(value)}" if is_a(value, TensorFacts) else "is a tensor of the same properties"
-    if kind in ("DUNDERS", "EMPTY"):
+    if kind in ("DUNDERS", "EMPTY", "UNMARKED"):
         return word
     if kind == "KEYS":
         keys = ", ".join(map(_show, list(value)[:8]))

@@ -128,6 +128,7 @@ _KINDS = {
     "EMPTY": "closure variable",
     "CHECK": "condition",
     "JOINT": "condition",
+    "UNMARKED": "mark",
     "RELATION": "relation of numbers",
     "REACH": "way to the value",
     "state": "torch's state",

@@ -130,21 +130,11 @@ def guard_unmarked(world: World, function: types.FunctionType, origin: Origin) -
 
     Asked of the tables of marks where that is enough, since guards on tables cost nothing while these do not change.
     """
-    rules = sys.modules.get("torch._dynamo.trace_rules")
-    sets = [getattr(rules, name, None) for name in _SETS]
-    if (
-        rules is None
-        or function.__code__ in MARKED
-        or _logging
-        or any(name in function.__dict__ for name in _ATTRIBUTES)
-        or any(one is not None and getattr(one, "function_ids", None) is not None for one in sets)
-    ):
+    if function.__code__ in MARKED or _logging or not function.__dict__.keys().isdisjoint(_ATTRIBUTES):
         guard_mark(world, origin, None)
         return
     world.guard(const(MARKED), "ABSENT", function.__code__, function.__code__)
-    for one in sets:
-        if one is not None:
-            world.guard(const(one).to("dict").to("item", "function_ids"), "IS", None)
+    world.guard(origin, "UNMARKED", _NAMES_OF_SETS)
 
 
 _logging: tuple[int, ...] = ()  # the functions that the options on logging name
@@ -182,7 +172,7 @@ def _is_own(attributes: Any, callable_: Any) -> bool:
 
 
 def _by_torch_sets(callable_: Any) -> Handler | None:
-    rules = sys.modules.get("torch._dynamo.trace_rules")
+    rules = sys.modules.get(_RULES)
     if rules is None:
         return None
     for name, handler in _SETS.items():
@@ -449,3 +439,5 @@ _SETS: dict[str, Handler] = {
     "_allowed_callable_ids": allowed,
     "_nonstrict_trace_callable_ids": nonstrict,
 }
+_RULES = "torch._dynamo.trace_rules"
+_NAMES_OF_SETS = (_RULES, *_SETS)
