@@ -10,7 +10,7 @@ from .._core import is_a
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.places import Place, place_of
 from .kinds import TensorFacts, builtin_length, class_name, dict_keys, tensor_facts
-from .sentences import _show, explain, path
+from .sentences import _show, changed_properties, explain, hidden_methods, path
 
 if TYPE_CHECKING:
     from .._core import GuardProgram
@@ -65,11 +65,17 @@ def _shown(kind: str, old: Any, now: Any) -> tuple[str, str]:
     """The old and the new value, as briefly as they can be distinguished."""
     if kind == "TENSOR" and is_a(old, TensorFacts):
         facts = tensor_facts(now, ask_grad=old.has_grad is not None, ask_marks=old.marks is not None)
-        names = [n for n in old.__slots__ if getattr(old, n) != getattr(facts, n) and n != "keys"] or ["keys"]
+        names = changed_properties(old, facts)
         if "size" in names:
             names = [n for n in names if n != "stride"]
-        before, after = (", ".join(f"{n} {_brief(getattr(f, n))}" for n in names) for f in (old, facts))
-        return before, after
+        before, after = ([f"{n} {_brief(getattr(f, n))}" for n in names] for f in (old, facts))
+        if type(now) is not old.python_type:
+            before.insert(0, class_name(old.python_type))
+            after.insert(0, class_name(type(now)))
+        for name in hidden_methods(old, now):
+            before.append(f"{name} of its class")
+            after.append(f"{name} of its own")
+        return ", ".join(before), ", ".join(after)  # nothing at all: the sentence says it
     if kind == "LEN":
         return items(old), items(builtin_length(now))
     if kind == "KEYS":

@@ -19,7 +19,17 @@ from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.places import place_of
 from .kinds import TensorFacts, builtin_length, class_name, dict_keys, dunders, immutable_leaf, tensor_facts
 
-__all__ = ["WORDS", "described", "explain", "explain_all", "name_of", "path", "where"]
+__all__ = [
+    "WORDS",
+    "changed_properties",
+    "described",
+    "explain",
+    "explain_all",
+    "hidden_methods",
+    "name_of",
+    "path",
+    "where",
+]
 
 Line = str | tuple[types.CodeType, int]
 
@@ -117,6 +127,39 @@ def _keys(old: Any, now: Any) -> str:
     return " and ".join(parts) or "has its keys in another order"
 
 
+#: what users know of a tensor; the rest of its facts has words of its own
+_PROPERTIES = (
+    "dtype",
+    "device",
+    "layout",
+    "size",
+    "stride",
+    "requires_grad",
+    "is_leaf",
+    "is_conj",
+    "is_neg",
+    "is_inference",
+    "has_grad",
+)
+
+
+def changed_properties(old: TensorFacts, now: TensorFacts) -> list[str]:
+    """Names of what differs between a tensor's facts and those of the one in its place."""
+    return [name for name in _PROPERTIES if not _is_same(getattr(old, name), getattr(now, name))]
+
+
+def hidden_methods(old: TensorFacts, now: Any) -> list[str]:
+    """Methods that were called, and that an attribute of the tensor now hides."""
+    return [method for method in old.methods if method in _core.own_dict(now)]
+
+
+def _is_same(old: Any, now: Any) -> bool:
+    """Whether a property is as before; None in sizes and strides stands for any."""
+    if type(old) is not tuple or type(now) is not tuple or len(old) != len(now):
+        return old is None or bool(old == now)
+    return all([before is None or before == after for before, after in zip(old, now)])
+
+
 def _tensor(old: TensorFacts | None, now: Any) -> str:
     if old is None:
         return f"is now {_a(class_name(type(now)))} of other properties than before"
@@ -128,23 +171,9 @@ def _tensor(old: TensorFacts | None, now: Any) -> str:
     rows = []
     if type(now) is not old.python_type:
         rows.append(f"is now {_a(class_name(type(now)))}, was {_a(class_name(old.python_type))}")
-    for name in (
-        "dtype",
-        "device",
-        "layout",
-        "size",
-        "stride",
-        "requires_grad",
-        "is_leaf",
-        "is_conj",
-        "is_neg",
-        "is_inference",
-        "has_grad",
-    ):
-        before, after = getattr(old, name), getattr(facts, name)
-        if before != after and not (name == "stride" and before is None):
-            rows.append(f"has {name} {after}, had {before}")
-    hidden = [method for method in old.methods if method in _core.own_dict(now)]
+    for name in changed_properties(old, facts):
+        rows.append(f"has {name} {getattr(facts, name)}, had {getattr(old, name)}")
+    hidden = hidden_methods(old, now)
     if hidden:
         rows.append(f"has an attribute of its own in place of {', '.join(hidden)}")
     if facts.marks and old.marks is not None and not facts.marks <= old.marks:
