@@ -198,3 +198,21 @@ def test_numbers_that_only_the_graph_knows_are_not_taken_for_equal():
 
     calls = [(torch.ones(rows, 2), torch.tensor(n)) for rows, n in ((4, 3), (1, 5), (0, 2), (6, 4))]
     assert run(fn, calls) >= 2
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_slices_bounded_by_tensors(backend):
+    def fn(x, lengths):
+        ends = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+        parts = [x[ends[i] : ends[i + 1]].sum(0) for i in range(3)]
+        y = x.clone()
+        y[: lengths[0]] = 0
+        return torch.stack(parts), x[-lengths[1] :, : lengths[2]].sum(), y
+
+    calls = [(torch.rand(9, 4), torch.tensor(lengths)) for lengths in ([2, 3, 4], [1, 1, 2], [4, 4, 1], [0, 9, 0])]
+    assert run(fn, calls, backend) == 1
+    with pytest.raises(TypeError) as plain:
+        fn(torch.rand(9, 4), torch.tensor([1.5, 2.0, 3.0]))
+    with pytest.raises(TypeError) as captured:
+        framelift.compile(fn, backend=backend)(torch.rand(9, 4), torch.tensor([1.5, 2.0, 3.0]))
+    assert str(plain.value) == str(captured.value)

@@ -277,3 +277,75 @@ def test_what_cannot_be_undone_behind_a_check() -> None:
     with pytest.raises(AssertionError, match="below"):
         broken(-torch.ones(2))
     assert len(ran) == 4
+
+
+def _merged(x: torch.Tensor, tokens: torch.Tensor, features: torch.Tensor, log: list[int]) -> torch.Tensor:
+    mask = tokens == 7
+    chosen = x[mask]
+    if chosen.numel() != features.numel():
+        raise ValueError(f"{mask.sum()} tokens, {features.shape[0]} features")
+    log.append(1)
+    return x.masked_scatter(mask.unsqueeze(-1).expand_as(x), features)
+
+
+def _merged_or_none(x: torch.Tensor, tokens: torch.Tensor, features: torch.Tensor, log: list[int]) -> torch.Tensor:
+    try:
+        return _merged(x, tokens, features, log)
+    except ValueError as error:
+        log.append(str(error))
+        return x - 1
+
+
+def _checked(x: torch.Tensor, tokens: torch.Tensor, features: torch.Tensor, log: list[int]) -> torch.Tensor:
+    mask = tokens == 7
+    chosen = x[mask]
+
+    def text() -> str:
+        log.append(2)  # asked for where the check fails, and only there
+        return f"{mask.sum()} tokens, {features.shape[0]} features"
+
+    torch._check(chosen.numel() == features.numel(), text)
+    log.append(1)
+    return x.masked_scatter(mask.unsqueeze(-1).expand_as(x), features)
+
+
+@pytest.mark.parametrize("fn", [_merged, _merged_or_none, _checked])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_numbers_of_tokens_and_features(backend: str, fn: Any) -> None:
+    """Sizes that only the graph knows, compared where the other side raises: one graph for all values."""
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    rows = [[7, 1, 7], [1, 7, 7], [7, 1, 1], [7, 3, 5, 2, 7], [2, 4, 1, 7, 7, 3], [7, 7, 7, 7], [7, 7, 1]]
+    for tokens in rows:
+        given = torch.rand(len(tokens), 4), torch.tensor(tokens), torch.rand(2, 4)
+        seen = []
+        for side in (compiled, fn):
+            log: list[int] = []
+            try:
+                seen.append([side(*given, log).tolist(), log])
+            except (ValueError, RuntimeError) as error:
+                seen.append([type(error), str(error), log])
+        assert seen[0] == seen[1]
+    assert len(compiled.entries) == 2  # the number of tokens has changed
+
+
+def test_a_write_behind_numbers_that_are_compared() -> None:
+    """What is written before the check must not be written where it fails, and is not undone by the eager run."""
+
+    def f(x: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        chosen = x[tokens == 7]
+        x.mul_(2)
+        if chosen.shape[0] != 2:
+            raise ValueError("not two")
+        x.add_(1)
+        return chosen + 1
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    for tokens in ([7, 7, 1], [7, 1, 1], [1, 7, 7]):
+        seen = []
+        for side in (compiled, f):
+            x = torch.arange(3.0)
+            try:
+                seen.append([side(x, torch.tensor(tokens)).tolist(), x.tolist()])
+            except ValueError as error:
+                seen.append([str(error), x.tolist()])
+        assert seen[0] == seen[1]

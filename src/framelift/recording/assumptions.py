@@ -6,20 +6,44 @@ Where an assumption proves wrong, the call runs eagerly, which raises what it ra
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..bytecode.branches import unless_it_raises
 from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
 from ..graph.metadata.fakes import UNKNOWN
 from ..graph.state.torch_state import read_state
 from ..graph.symbols.number_nodes import graph_values
+from ..vocabulary.own_code import is_own_code
 
 if TYPE_CHECKING:
+    from ..graph.symbols.numbers import Bool
     from .recorder import Recorder
 
-__all__ = ["assertion", "assume"]
+__all__ = ["assertion", "assume", "assume_of_numbers", "truth_that_goes_on"]
+
+
+def truth_that_goes_on() -> bool | None:
+    """The truth that the program tests now, where the other side of the branch only raises; None where it does not."""
+    frame: Any = sys._getframe()
+    while frame is not None and is_own_code(frame.f_code):
+        frame = frame.f_back
+    return None if frame is None else unless_it_raises(frame.f_code, frame.f_lasti)
+
+
+def _may_assume(recorder: Recorder) -> bool:
+    """What cannot be undone must not have happened when an assumption is found wrong; a body's results are not the
+    graph's.
+    """
+    return (
+        not recorder.tape_is_a_body()
+        and recorder.options.assumes
+        and recorder.stays != UNKNOWN
+        and not any(storage.written for storage in recorder.storages.values())
+    )
 
 
 def assume(recorder: Recorder, tensor: torch.Tensor, truth: bool) -> bool:
@@ -27,10 +51,8 @@ def assume(recorder: Recorder, tensor: torch.Tensor, truth: bool) -> bool:
     if recorder.callbacks.assume_otherwise is not None:
         return bool(recorder.callbacks.assume_otherwise(tensor, truth))
     value = recorder.value_of(tensor)
-    if any(length != 1 for length in value.facts.size) or recorder.tape_is_a_body() or not recorder.options.assumes:
-        return False  # a body's results are not the graph's
-    if recorder.stays == UNKNOWN or any(storage.written for storage in recorder.storages.values()):
-        return False  # what cannot be undone must not have happened when an assumption is found wrong
+    if any(length != 1 for length in value.facts.size) or not _may_assume(recorder):
+        return False
     wrong = recorder.record(target_of(torch.Tensor.eq if truth else torch.Tensor.ne), (tensor, 0), {})
     if value.facts.size:
         wrong = recorder.record(target_of(torch.Tensor.reshape), (wrong, ()), {})
@@ -39,6 +61,20 @@ def assume(recorder: Recorder, tensor: torch.Tensor, truth: bool) -> bool:
         wrong = recorder.record(target_of(torch.logical_or), (recorder.violated[device], wrong), {})
     recorder.violated[device] = wrong
     return True
+
+
+def assume_of_numbers(recorder: Recorder, condition: Bool) -> bool | None:
+    """The truth of a comparison of numbers that only the graph knows, where the program raises otherwise; the graph
+    checks it.  None: not possible here.
+    """
+    truth = truth_that_goes_on() if recorder.callbacks.assume_otherwise is None and _may_assume(recorder) else None
+    if truth is None:
+        return None
+    held = condition if truth else condition.home.negated(condition)
+    condition.home.expect(held)
+    assertion(recorder, held, "the program raises otherwise")
+    recorder.assumed = True
+    return truth
 
 
 def assertion(recorder: Recorder, condition: Any, text: str) -> None:

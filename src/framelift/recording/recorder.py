@@ -6,6 +6,7 @@ knows of frames, probes or origins.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -29,12 +30,14 @@ from ..graph.metadata.wrappers import WrapperFacts
 from ..graph.state.random_draws import Drawing
 from ..graph.state.settings import Settings, asks_default_dtype
 from ..graph.state.torch_state import LeftState, SavedState, State, check_state, kernel_choice, read_state
+from ..graph.symbols.environment import Symbols
 from ..graph.symbols.number_nodes import graph_values, numbers_in
 from ..graph.symbols.numbers import NUMBERS
 from ..graph.symbols.numpy_numbers import given_to_torch
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist, scope
 from .asking import Asked, ask, ask_symbolic, gives_a_size
+from .assumptions import assume_of_numbers
 from .finished import Finished, counted_writes
 from .histories import check_leaf_views, is_captured, is_leaf_view, without_histories
 from .known_calls import UNDECIDED, call_known
@@ -77,12 +80,19 @@ class Recorder(StandIns):
         self._lookup = self.cache.get
         self._flags = kernel_choice()
         self.stays = 0  # the gravest reason why an operation so far must stay in the graph
+        self.assumed = False  # the graph asserts what was assumed of numbers
         self.violated: dict[torch.device, torch.Tensor] = {}  # stand-ins that are true where an assumption was wrong
         self._base: State | None = None
         self._left: LeftState | Interrupt | None = None
         self.saved: SavedState | None = None
         self._mode: RecordingMode | None = None
         self.own_outcomes: dict[Any, Outcome] = {}  # outcomes of operations that involve symbols
+
+    def with_symbols(self) -> Symbols:
+        """The rehearsal's symbols, from now on in use."""
+        if self.symbols is None:
+            super().with_symbols().by_branch = functools.partial(assume_of_numbers, self)
+        return super().with_symbols()
 
     def close(self) -> None:
         """Let go of the real tensors now, not when the collector comes."""
@@ -281,7 +291,9 @@ class Recorder(StandIns):
         self.stays = max(self.stays, outcome.stays)
         if outcome.stays:
             self.drawing.draw()
-        if self.violated and (outcome.stays == UNKNOWN or any(found[i].storage.external for i in outcome.written)):
+        if (self.violated or self.assumed) and (
+            outcome.stays == UNKNOWN or any(found[i].storage.external for i in outcome.written)
+        ):
             stop = Interrupt("tensor-bool", f"and {target.name}, which cannot be undone, comes after it")
             stop.first = self.callbacks.stop_assuming
             raise stop

@@ -87,6 +87,7 @@ class Symbols:
         self._calculated: dict[Any, Float] = {}  # by function and arguments
         self.drawn_tensors: dict[int, tuple[str, torch.Tensor]] = {}  # by id
         self.scalars = False  # some of the numbers are numpy's
+        self.by_branch: Callable[[Bool], bool | None] | None = None  # a truth that the program cannot go on without
         self.by_values: Callable[[Any], bool | None] | None = None  # answers a relation by what tensors hold
         self.created: list[Created] = []  # symbols of the environment, in the order they were made
         self.lazy = False  # comparisons are decided when their truth is asked for, not before
@@ -375,8 +376,16 @@ class Symbols:
         return self._truth(self.guarded(lambda: torch.sym_not(one.raw), "a truth value"))
 
     def truth(self, one: Bool) -> bool:
-        """The plain truth value, where it is decided: by what is known of the numbers, or by what tensors hold."""
-        if self.by_values is not None and self.env._maybe_evaluate_static(one.raw.node.expr) is None:
+        """The plain truth value, where it is decided: by what is known of the numbers, what is assumed of them, or by
+        what tensors hold.
+        """
+        undecided = self.env._maybe_evaluate_static(one.raw.node.expr) is None
+        if undecided and self.by_branch is not None and self._is_of_graph(one.raw.node.expr):
+            with _off():
+                known = self.by_branch(one)
+            if known is not None:
+                return known
+        if undecided and self.by_values is not None:
             with _off():
                 known = self.by_values(one.raw.node.expr)
             if known is not None:
@@ -385,6 +394,11 @@ class Symbols:
                     self.guarded(lambda: expect_true(one.raw if known else torch.sym_not(one.raw)), "a comparison")
                 return known
         return self.guarded(lambda: bool(one.raw), "a comparison")
+
+    def _is_of_graph(self, expression: Any) -> bool:
+        """Whether all numbers of which nothing is known are the graph's."""
+        unknown = free_unbacked_symbols(expression)
+        return bool(unknown) and all(type(self.meanings.get(str(symbol))) is FromGraph for symbol in unknown)
 
     def expect(self, condition: Bool) -> None:
         """The program says that this holds; the graph will check it."""

@@ -13,6 +13,7 @@ from typing import Any
 import sympy
 import torch
 from torch.fx import Proxy
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.node import Node
 from torch.fx.proxy import GraphAppendingTracer
 from torch.utils._sympy.interp import sympy_interp
@@ -152,17 +153,30 @@ class NumberNodes:
         """Check in the graph what was relied on of its own numbers.  `live`: ids of the steps that are in it."""
         for asserts in list(self.symbols.env.deferred_runtime_asserts.values()):
             for one in asserts:
-                names = {str(symbol) for symbol in one.expr.free_symbols}
+                relied_on = self._in_names_of_inputs(one.expr)
+                names = {str(symbol) for symbol in relied_on.free_symbols}
                 if not names <= self.symbols.meanings.keys():
                     continue
                 values = [
                     m.value for n in _closed(self.symbols, names) if type(m := self.symbols.meanings[n]) is FromGraph
                 ]
                 if values and all(id(value.step) in live for value in values):
-                    condition = self._expression(one.expr)
+                    condition = self._expression(relied_on)
                     self.builder.graph.call_function(
                         torch.ops.aten._assert_scalar.default, (condition, f"the program relies on {one.expr}")
                     )
+
+    def _in_names_of_inputs(self, expression: Any) -> Any:
+        """An expression in the names that sizes of inputs have by now.
+
+        Numbers of the graph keep theirs: what torch has put in place of one may follow from this very expression.
+        """
+        known = {}
+        for symbol in expression.free_symbols:
+            now = self.symbols.env.replace(symbol)
+            if type(self.symbols.meanings.get(str(symbol))) is not FromGraph and not free_unbacked_symbols(now):
+                known[symbol] = now
+        return expression.xreplace(known)
 
     def _proxy(self, node: Any) -> Any:
         return Proxy(node, self.tracer) if type(node) is Node else node
@@ -180,6 +194,8 @@ class NumberNodes:
         if type(meaning) is FromGraph:
             node = self.builder.node_of(meaning.value)
             return node if meaning.dim is None else self.builder.graph.call_method("size", (node, meaning.dim))
+        if type(meaning) in (FromSize, FromNumber, Drawn):
+            raise Interrupt("symbolic-number", "a size that is no input of the graph")
         args = tuple(self.node(arg) if type(arg) in NUMBERS else arg for arg in meaning.args)
         if meaning.is_alias:
             return args[0]

@@ -1,4 +1,7 @@
-"""Tensors indexed by symbolic ints: torch's own indexing would make constants of them, its `select` does not."""
+"""Tensors indexed by symbolic ints: torch's own indexing would make constants of them, its `select` does not.
+
+Slices whose bounds are tensors: torch takes the numbers, and so does the graph.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ... import config
 from ...graph.fx.targets import target_of
 from ...graph.symbols.numbers import Int
 from .special_cases import RULES, Handler
@@ -54,8 +58,32 @@ def _places(parts: tuple[Any, ...], skipped: int) -> list[tuple[int, Int]]:
     return found
 
 
+def _with_bounds(recorder: Recorder, index: Any) -> Any:
+    """An index with numbers of the graph for the tensors of one integer that bound its slices."""
+    if type(index) is tuple:
+        return tuple(_with_bounds(recorder, part) for part in index)
+    if type(index) is not slice:
+        return index
+    bounds = [index.start, index.stop, index.step]
+    if not any(map(recorder.is_stand_in, bounds)):
+        return index
+    return slice(*(_number(recorder, bound) for bound in bounds))
+
+
+def _number(recorder: Recorder, bound: Any) -> Any:
+    """What `operator.index` takes of a tensor; whatever it refuses is left to torch."""
+    if not recorder.is_stand_in(bound):
+        return bound
+    facts = recorder.value_of(bound).facts
+    if facts.size or facts.dtype.is_floating_point or facts.dtype.is_complex or facts.dtype is torch.bool:
+        return bound
+    return recorder.call(torch.Tensor.item, (bound,), {})
+
+
 def _indexed(func: Any, otherwise: Handler | None) -> Handler:
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if config.capture_scalar_outputs and len(args) > 1 and not kwargs:
+            args = (args[0], _with_bounds(recorder, args[1]), *args[2:])
         selected = (
             _by_selection(recorder, *args[:2])
             if recorder.symbols is not None and len(args) > 1 and not kwargs

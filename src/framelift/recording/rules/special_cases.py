@@ -7,22 +7,19 @@ attribute of a tensor is in attributes.py.  Handlers run with torch function off
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 import torch._refs
 
-from ...bytecode.branches import unless_it_raises
 from ...graph.fx.targets import target_of
 from ...graph.metadata.facts import SymbolicFacts
 from ...graph.symbols.number_nodes import numbers_in
 from ...graph.symbols.unread_text import text_or
 from ...vocabulary.class_reads import name_of
-from ...vocabulary.own_code import is_own_code
 from ...vocabulary.reasons import Interrupt
-from ..assumptions import assume
+from ..assumptions import assume, truth_that_goes_on
 from ..histories import may_make_leaf
 from ..known_calls import with_numbers
 from .plain_data import record_data
@@ -163,10 +160,7 @@ for _legacy in torch._tensor_classes:
 @rule(*_named("__bool__", *_TENSOR))
 def _bool(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> bool:
     """Where the other side of a branch only raises, the program is taken to go on; the graph checks that."""
-    frame: Any = sys._getframe()
-    while frame is not None and is_own_code(frame.f_code):
-        frame = frame.f_back
-    truth = None if frame is None else unless_it_raises(frame.f_code, frame.f_lasti)
+    truth = truth_that_goes_on()
     if truth is None or not assume(recorder, args[0], truth):
         raise Interrupt("tensor-bool", "Tensor.__bool__")
     return truth

@@ -397,12 +397,17 @@ def _sym_ite(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
 
 @substitute(torch._check)
 def _check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the program says of a number that only the graph knows: believed, and checked by the graph."""
+    """What the program says of a number that only the graph knows: believed, and checked by the graph.
+
+    The message is asked for where the check fails: the call is left to eager mode then, so it is not asked here.  An
+    exported program has no such mode.
+    """
     if not args or type(args[0]) is not Bool:
         given = dict(zip(("cond", "message"), args)) | kwargs if len(args) < 3 else {}
         return _core.captured(torch._check_with, (RuntimeError,), {"message": None, **given})
     message = args[1] if len(args) > 1 else kwargs.get("message")
-    text = _core.captured(message, (), None) if callable(message) else "Expected cond to be True, but got False."
+    asked = session.exporting and callable(message)
+    text = _core.captured(message, (), None) if asked else "Expected cond to be True, but got False."
     args[0].home.expect(args[0])
     assertion(session.recorder, args[0], str(text))
     return None
