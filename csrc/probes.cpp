@@ -124,6 +124,7 @@ static bool is_number_type(PyTypeObject* t) {
 // to be different, of the others the session has to hear.
 static bool is_identity_a_question(Rehearsal* r, PyObject* x, PyObject* y) {
   PyTypeObject* type = Py_TYPE(x);
+  if (r->tensors_meet && is_tensor(x) && is_tensor(y)) return true;
   if (type != Py_TYPE(y)) return is_symbolic_number(x) || is_symbolic_number(y);
   if (type == &PyLong_Type) {  // small ints exist once
     int beyond = 0;

@@ -23,6 +23,11 @@ static PyObject* mark_tensor(PyObject*, PyObject* object) {
   r->tensors.insert(object);
   Py_RETURN_NONE;
 }
+static PyObject* tensors_meet(PyObject*, PyObject*) {
+  NEED_REHEARSAL
+  r->tensors_meet = true;
+  Py_RETURN_NONE;
+}
 // A class is in the list of subclasses of each of its bases, which anybody may ask for.  One made inside leaves the
 // lists of those from outside: other threads must not see it, nor the program when the rehearsal is thrown away and the
 // class waits for the garbage collector. Lists of classes made inside stay as they are: CPython passes changes of a
@@ -233,6 +238,7 @@ static PyObject* text_shows_address(PyObject*, PyObject* text) { return PyBool_F
 static MethodTable methods({
     method<mark_external, METH_O>("mark_external", "this object is a handle"),
     method<mark_tensor, METH_O>("mark_tensor", "this stands for a tensor from outside"),
+    method<tensors_meet, METH_NOARGS>("tensors_meet", "whether two tensors are one is the session's to say"),
     method<mark_internal, METH_O>("mark_internal", "this function or class was made inside"),
     method<is_external, METH_O>("is_external"),
     method<adopt>("adopt", "adopt(class, name): the class was made inside, and the mark of this name leaves it"),

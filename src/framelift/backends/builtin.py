@@ -383,6 +383,8 @@ setattr(inductor, "check", _inductor_config)  # asked when a user names mode or 
 
 setattr(eager, "runs_graphs_eagerly", True)
 setattr(inductor, "has_disk_cache", True)
+for _backend in (aot_eager, aot_eager_default_partitioner, aot_eager_decomp_partition):
+    setattr(_backend, "keeps_memory_of_nodes", True)
 for _backend in (inductor, aot_eager, aot_eager_default_partitioner, aot_eager_decomp_partition):
     # what they give depends on graph, inputs and torch's state alone
     setattr(_backend, "reuses_equal_graphs", True)

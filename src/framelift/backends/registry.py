@@ -377,7 +377,9 @@ def used_by_drivers(found: Backend, background: Any = None, shared: Any = None) 
         getattr(inner, "unrolls_recurrent_networks", False) is True,
         not is_own,
         getattr(inner, "has_disk_cache", False) is True,
-        Habits(is_eager or not is_own, not is_eager and not is_own),
+        Habits(
+            is_eager or not is_own, not is_eager and not is_own, getattr(inner, "keeps_memory_of_nodes", False) is True
+        ),
     )
 
 

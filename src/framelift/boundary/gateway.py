@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _thread
 import contextvars
-import dataclasses
 import enum
 import functools
 import itertools
@@ -28,7 +27,7 @@ from .._core import is_a
 from ..bytecode.resume import untouched
 from ..graph.metadata.wrapper_guards import sizes_hold
 from ..graph.metadata.wrappers import context_of, inner_tensors, is_wrapper
-from ..guards.kinds import PLAIN_TENSORS, TensorFacts, tensor_facts
+from ..guards.kinds import PLAIN_TENSORS, tensor_facts, without_entries
 from ..vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
@@ -44,6 +43,7 @@ from .becomes.leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, 
 from .becomes.mapping_views import MAPPING_VIEWS, import_view
 from .becomes.opaque import Opaque, unread_object
 from .becomes.reloaded_types import for_life, known_kind
+from .becomes.script_objects import import_script_object
 from .dynamism import is_argument
 from .import_rules import (
     RULES,
@@ -308,7 +308,7 @@ def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
             raise
         return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
     facts = tensor_facts(value, ask_marks=type(value) is not torch.nn.Parameter and is_argument(origin))
-    world.guard(origin, "TENSOR", _without(facts, *world.symbolic_entries(value)) if symbolic else facts)
+    world.guard(origin, "TENSOR", without_entries(facts, *world.symbolic_entries(value)) if symbolic else facts)
     if _core.own_dict(value).get("_dynamo_static_input_type") == "guarded":  # compilers rely on its address
         world.guard(origin, "IS", value)
     if cls in PLAIN_TENSORS:
@@ -341,13 +341,6 @@ def _wrapper(world: World, value: Any, origin: Origin) -> Any:
         holds = sizes_hold(value, names, context, *world.symbolic_entries(value))
     world.guard(origin, "CHECK", (holds, f"is a {qualname_of(kind)} of the same context and sizes"), "wrapper")
     return world.register(value, seen, origin)
-
-
-def _without(facts: TensorFacts, dims: frozenset[int], strides: frozenset[int]) -> TensorFacts:
-    """The facts without the sizes and strides that are symbolic: relations speak of those."""
-    size = tuple(None if i in dims else n for i, n in enumerate(facts.size))
-    stride = None if facts.stride is None else tuple(None if i in strides else n for i, n in enumerate(facts.stride))
-    return dataclasses.replace(facts, size=size, stride=stride)
 
 
 @rule(tuple)
@@ -541,6 +534,12 @@ def _described(world: World, value: Any, origin: Origin) -> Any:
 @rule(*MAPPING_VIEWS)
 def _view(world: World, value: Any, origin: Origin) -> Any:
     seen = import_view(world, value, origin, let_in)
+    return let_in_opaque(world, value, origin) if seen is None else seen
+
+
+@rule(torch.ScriptObject)
+def _script_object(world: World, value: Any, origin: Origin) -> Any:
+    seen = import_script_object(world, value, origin)
     return let_in_opaque(world, value, origin) if seen is None else seen
 
 

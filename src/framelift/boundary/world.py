@@ -66,6 +66,10 @@ class World:
         self.largest = config.large_container  # no container of more entries is copied
         # makes the private one of a generator of random numbers
         self.generator: Callable[[Any, Origin], Any] | None = None
+        # makes the value of a script object, and lets the placeholder answer for its methods
+        self.script_object: Callable[[Any, Any, str, Any, Any, str], None] | None = None
+        # whether tensors that such objects hold may have symbolic sizes
+        self.follows_contents: Callable[[], bool] = lambda: False
         # the dimensions of a tensor let in whose size, and whose stride, is symbolic
         self.symbolic_entries = symbolic_entries
         self.guards: list[Guard] = []

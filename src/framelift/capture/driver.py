@@ -36,6 +36,7 @@ from ..vocabulary.log import topic, warn
 from ..vocabulary.outside_exceptions import from_outside, raise_outside, without_own_context, without_own_frames
 from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.places import shown_stack
+from ..vocabulary.plain_types import GIVEN
 from ..vocabulary.quiet_capture import no_collections
 from ..vocabulary.reasons import Interrupt
 from . import background, policy
@@ -370,7 +371,7 @@ class Driver:
             raises = left_words(stop, first.left_at) if stop is not None and not is_a(stop, Interrupt) else None
             run, inputs, lines = plain_entry(session, info, raises)
             info.replayable = info.replayable or raises is not None
-        origins = [world.memo[id(t)].origin if is_a(t, torch.Tensor) else t for t in inputs]
+        origins = [world.memo[id(t)].origin if is_a(t, GIVEN) else t for t in inputs]
         with info.phase("guards"):
             kept, state = self.hooks.guards(world.guards, world.memo), None if moment.traced else session.state
             program, info.explain = build_program(kept, origins, externals, world.all_distinct(), state)

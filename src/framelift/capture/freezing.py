@@ -19,6 +19,7 @@ from .._core import is_a
 from ..boundary.dynamism import is_argument
 from ..graph.metadata.facts import is_parameter
 from ..recording.recorder import Finished
+from ..vocabulary.plain_types import GIVEN
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
@@ -54,7 +55,7 @@ def frozen(session: Session, finished: Finished) -> Finished:
         return finished
     module.graph.lint()
     module.recompile()
-    tensors = [given for given in rest if is_a(given, torch.Tensor)]
+    tensors = [given for given in rest if is_a(given, GIVEN)]
     return dataclasses.replace(
         finished, inputs=tensors, shared=(), arguments=None if finished.arguments is None else rest
     )

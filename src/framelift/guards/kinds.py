@@ -9,6 +9,7 @@ A predicate that raises does not hold.
 from __future__ import annotations
 
 import collections
+import dataclasses
 import math
 import sys
 import types
@@ -38,6 +39,7 @@ __all__ = [
     "same_leaf",
     "tensor_agrees",
     "tensor_facts",
+    "without_entries",
 ]
 
 
@@ -144,6 +146,13 @@ def tensor_facts(tensor: torch.Tensor, *, ask_grad: bool = False, ask_marks: boo
         _core.has_grad(tensor) if ask_grad else None,
         _marks(tensor) if ask_marks else None,
     )
+
+
+def without_entries(facts: TensorFacts, dims: frozenset[int], strides: frozenset[int]) -> TensorFacts:
+    """The facts without the sizes and strides that are symbolic: relations speak of those."""
+    size = tuple(None if i in dims else n for i, n in enumerate(facts.size))
+    stride = None if facts.stride is None else tuple(None if i in strides else n for i, n in enumerate(facts.stride))
+    return dataclasses.replace(facts, size=size, stride=stride)
 
 
 def _marks(tensor: torch.Tensor) -> frozenset[int]:

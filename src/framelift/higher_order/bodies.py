@@ -114,10 +114,18 @@ class Rehearsed:
 
 
 def rehearse_body(
-    session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
+    session: Session,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    once: bool = False,
 ) -> Rehearsed:
-    """Run captured code with a tape of its own.  Called from a handler, that is paused."""
+    """Run captured code with a tape of its own.  Called from a handler, that is paused.
+
+    `once`: the body runs exactly once when the graph runs.
+    """
     recorder = session.recorder
+    calls = _script_calls(recorder)
     if recorder.in_transform():
         raise Interrupt("torch-operation", "a higher-order operator inside a function transform")
     outer, outer_written = recorder.tape, recorder.written
@@ -125,10 +133,16 @@ def rehearse_body(
     base = read_state()
     try:
         result = _core.captured(function, args, kwargs)
+        if not once and _script_calls(recorder) > calls:
+            raise Interrupt("body-effect", "a body of an operator (a call of a script object)")
         return Rehearsed(result, recorder.tape, base, recorder.written)
     finally:
         outer_written.extend(recorder.written)
         recorder.tape, recorder.written = outer, outer_written
+
+
+def _script_calls(recorder: Recorder) -> int:
+    return recorder.scripts.calls if recorder.scripts is not None else 0
 
 
 def kept_of(recorder: Recorder, outputs: Any) -> tuple[Any, list[Value]]:

@@ -114,11 +114,16 @@ def bound(signature: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 
 def pure_body(
-    session: Session, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
+    session: Session,
+    name: str,
+    function: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    once: bool = False,
 ) -> Rehearsed:
-    """Rehearse a body that may change nothing outside of itself."""
+    """Rehearse a body that may change nothing outside of itself but script objects, and these where it runs `once`."""
     around = Surroundings(session, function, *args)
-    body = rehearse_body(session, function, args, kwargs)
+    body = rehearse_body(session, function, args, kwargs, once)
     changed = around.changed() or (body.writes_outside() and "a tensor")
     if changed:
         raise Interrupt("body-effect", f"a body of {name} ({changed})")

@@ -65,7 +65,7 @@ def _tensors(session: Session, args: Any) -> list[Value]:
 @operator("wrap")
 def _wrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     function, *rest = args
-    body = pure_body(session, "wrap", function, tuple(rest), kwargs)
+    body = pure_body(session, "wrap", function, tuple(rest), kwargs, once=True)
     return _record(session, callable_, body, _tensors(session, (rest, kwargs)), "wrap_body")
 
 

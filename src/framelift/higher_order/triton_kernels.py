@@ -121,7 +121,7 @@ def _add_step(recorder: Recorder, kernel: Any, grid: tuple[Any, ...], named: dic
     written = get_mutated_tensors(index, constants, examples, {})
     for name in written:
         value = graphed[name]
-        if value.facts.requires_grad and torch._C.is_grad_enabled() or value.storage.wrapped:
+        if value.facts.requires_grad and torch._C.is_grad_enabled() or value.storage.wrapped or value.storage.shared:
             raise Interrupt("torch-operation", "a Triton kernel that writes to a tensor that requires grad")
         value.storage.written = True
         recorder.written.append(value)

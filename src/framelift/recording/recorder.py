@@ -25,6 +25,7 @@ from ..graph.metadata.cache import Const, New, Number, Outcome, Same, shared_cac
 from ..graph.metadata.facts import SymbolicFacts, new_stand_in
 from ..graph.metadata.fakes import UNKNOWN
 from ..graph.metadata.live_fakes import LiveOutcome
+from ..graph.metadata.script_objects import ScriptFacts
 from ..graph.metadata.value_errors import asks_for_value
 from ..graph.metadata.wrappers import WrapperFacts
 from ..graph.state.random_draws import Drawing
@@ -50,6 +51,7 @@ from .rules import composed, indexing, known, number_arguments, sequences, state
 from .rules.attributes import ATTRIBUTES, OF_MEMORY, assign
 from .rules.operations import is_torch_operation, torch_operations
 from .rules.special_cases import GIVES_VALUES, RULES, make_leaf
+from .script_objects import ScriptObjects
 from .stand_ins import StandIns
 from .wrapper_results import check_results, kind_of_memory, record_wrapped
 
@@ -86,6 +88,7 @@ class Recorder(StandIns):
         self._left: LeftState | Interrupt | None = None
         self.saved: SavedState | None = None
         self._mode: RecordingMode | None = None
+        self.scripts: ScriptObjects | None = None  # once there is one
         self.own_outcomes: dict[Any, Outcome] = {}  # outcomes of operations that involve symbols
 
     def with_symbols(self) -> Symbols:
@@ -202,6 +205,8 @@ class Recorder(StandIns):
             self.tape_is_a_body() or self.in_transform() or self.wrapped is not None
         ):
             raise Interrupt("torch-operation", f"{target.name} with a torch.Generator here")
+        if self.scripts is not None and any(type(value.facts) is ScriptFacts for value in found):
+            return self.scripts.record(target, kept, kept_named, found, state)
         if self.wrapped is not None and self.wrapped.concerns(found):
             return record_wrapped(self, self.wrapped, target, kept, kept_named, found, state, gives_values)
         if self._live is not None and self._live.concerns(found):
@@ -297,6 +302,12 @@ class Recorder(StandIns):
             stop = Interrupt("tensor-bool", f"and {target.name}, which cannot be undone, comes after it")
             stop.first = self.callbacks.stop_assuming
             raise stop
+
+    def script_object(self, *given: Any) -> None:
+        """A script object from outside (`ScriptObjects.meet`)."""
+        if self.scripts is None:
+            self.scripts = ScriptObjects(self)
+        self.scripts.meet(*given)
 
     def tape_is_a_body(self) -> bool:
         """Whether a sub-graph is being recorded, not the graph itself."""
@@ -396,6 +407,8 @@ class Recorder(StandIns):
         """What `then` makes of these values, over a replay with histories.  Torch function must be off."""
         if self.settings.chosen() is not None:
             raise Interrupt("torch-state", "a setting for the length of a differentiation")
+        if self.scripts is not None and self.scripts.calls:
+            raise Interrupt("torch-operation", "a differentiation beside calls of script objects")
         with leaving_no_hooks([region.hooks for region in self.gradients.saving], ended=True):
             return replay(self.fakes, name, self.tape, asked, self._base or read_state(), self.symbols, then)
 

@@ -36,6 +36,7 @@ class Habits:
 
     runs_as_is: bool = False  # they are run as they are, operation by operation, by torch itself
     is_supposed: bool = False  # nobody said so: what it gives back will tell
+    keeps_memory: bool = False  # it never writes into memory of a result of a node
 
 
 @dataclass(slots=True)

@@ -105,6 +105,11 @@ class StandIns:
         self._inputs[id(tensor)] = self._values[id(value.stand_in)] = value
         return value
 
+    def adopt_input(self, value: Value, external: Any, name: str) -> None:
+        """Know an object from outside that is an input of the graph, and no tensor."""
+        value.external, value.name = external, identifier(name)
+        self._values[id(value.stand_in)] = value
+
     def with_wrappers(self) -> Wrapped:
         """The rehearsal's tensors of wrapper subclasses."""
         if self.wrapped is None:

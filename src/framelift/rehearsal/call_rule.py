@@ -21,6 +21,7 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..autograd import autograd_function
+from ..boundary.becomes.opaque import handler_of
 from ..boundary.becomes.reloaded_types import derives, known_kind
 from ..boundary.gateway import let_in
 from ..boundary.lazy.view import View
@@ -299,6 +300,7 @@ _core.set_sorting((sorted, min, max, any, all))
 
 #: read from the top; the first that answers decides; else the tables' word does
 _ORDER: tuple[tuple[int, Any], ...] = (
+    (HANDLER, handler_of),
     (BOUND, _bound_tensor_method),
     (BOUND, _bound_substitute),
     (HANDLER, _operation),

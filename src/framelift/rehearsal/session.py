@@ -116,6 +116,8 @@ class Session(RehearsedScene):
         self.recorder = described_tape.recorder_for(self, tape)
         self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
         self.world.generator = self.recorder.drawing.meet
+        self.world.script_object = self.recorder.script_object
+        self.world.follows_contents = lambda: self.recorder.options.is_plain
         self.world.of_tensor = functools.partial(tensor_attributes.by_descriptor, self)
         self.recorder.callbacks.ask = functools.partial(fact_of, self.world)
         self.recorder.callbacks.grad_of, self.recorder.callbacks.switch = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import types
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ...graph.metadata.arguments import PLACEHOLDERS
@@ -13,7 +13,21 @@ from ...guards.kinds import full_name
 from ...vocabulary.class_reads import flags_of
 from ...vocabulary.reasons import Interrupt
 
-__all__ = ["Opaque", "opaque_for", "refuse_opaque", "refused", "unhashed", "unknown_object", "unread_object"]
+if TYPE_CHECKING:
+    from ...calls.call_tables import Handler
+
+__all__ = [
+    "Opaque",
+    "answers_reads",
+    "callable_for",
+    "handler_of",
+    "opaque_for",
+    "refuse_opaque",
+    "refused",
+    "unhashed",
+    "unknown_object",
+    "unread_object",
+]
 
 #: class or None, reason, detail, and what is done first before another rehearsal that can do without the placeholder
 _real: dict[int, tuple[type | None, str, str, Callable[[], None] | None]] = {}
@@ -28,7 +42,10 @@ class Opaque:
         cls = _real[id(self)][0]
         if name == "__class__" and cls is not None and not _has_own_reads(cls):
             return cls
-        method = _method_of(self, cls, name) if cls is not None else None
+        read = _readers.get(id(self))
+        method = read(self, name) if read is not None else None
+        if method is None and cls is not None:
+            method = _method_of(self, cls, name)
         if method is None:
             raise refused(self)
         return method
@@ -40,13 +57,16 @@ class Opaque:
         return method(*args, **kwargs)  # raises: nothing of the method runs
 
     def __del__(self) -> None:
-        for table in (_real, _originals, _bound):
+        for table in (_real, _originals, _bound, _readers, _handlers):
             table.pop(id(self), None)
 
 
 #: what placeholders of external objects stand for, and the methods that others of their C types stand for
 _originals: dict[int, Any] = {}
 _bound: dict[int, Any] = {}
+#: what answers reads of attributes of some of them, and what runs when they are called
+_readers: dict[int, Callable[[Opaque, str], Any]] = {}
+_handlers: dict[int, Handler] = {}
 _IMMUTABLE = 1 << 8  # a flag of types
 
 
@@ -106,6 +126,24 @@ def opaque_for(value: Any, reason: str = "opaque-object", detail: str = "") -> O
     _real[id(made)] = (type(value), reason, detail or full_name(type(value)), None)
     _originals[id(made)] = value
     return made
+
+
+def answers_reads(placeholder: Opaque, read: Callable[[Opaque, str], Any]) -> None:
+    """Let `read` say what an attribute is; None: any use of it interrupts."""
+    _readers[id(placeholder)] = read
+
+
+def callable_for(cls: type, detail: str, handler: Handler) -> Opaque:
+    """A placeholder for an object of a class of C callables: a call of it is given to `handler`."""
+    made = Opaque()
+    _real[id(made)] = (cls, "opaque-object", detail, None)
+    _handlers[id(made)] = handler
+    return made
+
+
+def handler_of(callable_: Any) -> Handler | None:
+    """What runs when a placeholder is called, where that is known."""
+    return _handlers.get(id(callable_)) if type(callable_) is Opaque else None
 
 
 def refused(placeholder: Opaque) -> Interrupt:

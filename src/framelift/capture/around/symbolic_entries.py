@@ -178,6 +178,8 @@ def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
         if is_a(argument, torch.Tensor):
             record = session.world.memo.get(id(argument))
             return Input.of(argument, str(record.origin) if record is not None else "drawn")
+        if is_a(argument, torch.ScriptObject):
+            return argument
         if is_a(argument, str):
             meaning = symbols.meanings[argument]
             if type(meaning) is FromSize:

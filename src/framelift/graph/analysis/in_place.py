@@ -41,6 +41,8 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
             _check_view_write(target, value)
         if value.storage.wrapped:
             raise Interrupt("tensor-subclass", f"of a wrapper class, of which {target.name} changes an inner tensor,")
+        if value.storage.shared:
+            raise Interrupt("torch-operation", f"{target.name} into a tensor that a script object may hold")
         value.storage.written = True
     for index, facts in outcome.changes:
         value = found[index]

@@ -41,6 +41,8 @@ def examples_for(
         if is_a(argument, torch.Tensor):
             example: Any = argument
             fake: Any = _fake(mode, argument, facts[id(argument)])
+        elif is_a(argument, torch.ScriptObject):  # compilers make fakes of their own
+            example = fake = argument
         else:
             example, fake = number_example(symbols, mode, argument)
         node.meta["example_value"] = fake

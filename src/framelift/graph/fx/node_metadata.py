@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.graph_module import GraphModule
 
 from ..._core import is_a
+from ...vocabulary.plain_types import GIVEN
 from ..metadata.facts import Facts
 from .source_names import Source, source_text, state_name
 
@@ -27,7 +28,7 @@ def describe(
     """Write what is known without values.  `memo` has a record with the origin of each object that was met."""
     names: dict[str, Source] = {}
     for node, given in zip(module.graph.find_nodes(op="placeholder"), arguments):
-        record = memo.get(id(given)) if is_a(given, torch.Tensor) else None
+        record = memo.get(id(given)) if is_a(given, GIVEN) else None
         if record is None:  # AOTAutograd asks each input, numbers too
             node._dynamo_source = None
             continue

@@ -15,6 +15,7 @@ from ... import _core
 from ..._core import is_a
 from ...bytecode.resume import parameter_count
 from ...vocabulary.origins import Origin
+from ...vocabulary.plain_types import GIVEN
 
 __all__ = ["closed_over", "identifier", "name_placeholders", "source_name"]
 
@@ -61,17 +62,18 @@ def closed_over(origin: Origin, root: types.CodeType | None) -> str | None:
 def name_placeholders(
     graph_module: torch.fx.GraphModule, arguments: Sequence[Any], memo: Mapping[int, Any], root: types.CodeType
 ) -> None:
-    """Rename the placeholders of tensors, which stand in the order of `arguments`, and note whose address stays: CUDA
-    graphs need not copy these.
+    """Rename the placeholders of tensors and script objects, which stand in the order of `arguments`, and note whose
+    address stays: CUDA graphs need not copy these.
 
     `memo` has a record with the origin of each object that was met, by its id; `root` is the captured code.
     """
     stay = _tensors_of_modules(memo)
     for node, tensor in zip(graph_module.graph.find_nodes(op="placeholder"), arguments):
-        if not is_a(tensor, torch.Tensor) or id(tensor) not in memo:  # drawn, not found
+        if not is_a(tensor, GIVEN) or id(tensor) not in memo:  # drawn, not found
             continue
-        marked = _core.own_dict(tensor).get(_MARK) or ("unguarded" if id(tensor) in stay else None)
-        node.meta["tensor_dict"] = {_MARK: marked} if marked else {}
+        if is_a(tensor, torch.Tensor):
+            marked = _core.own_dict(tensor).get(_MARK) or ("unguarded" if id(tensor) in stay else None)
+            node.meta["tensor_dict"] = {_MARK: marked} if marked else {}
         name = source_name(memo[id(tensor)].origin, root)
         node._rename(name.lower())
         node.target = name if node.name == name.lower() else node.name

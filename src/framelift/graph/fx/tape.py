@@ -25,6 +25,7 @@ from ...vocabulary.reasons import Interrupt
 from ..metadata.arguments import rebuild
 from ..metadata.facts import Facts
 from ..metadata.fakes import UNKNOWN
+from ..metadata.script_objects import ScriptFacts
 from ..state.torch_state import State, StateNodes
 from ..symbols.environment import Symbols
 from ..symbols.number_nodes import BodyNumbers, NumberNodes, graph_values, numbers_in
@@ -292,8 +293,8 @@ class _Builder:
             return node
         if node is None:
             node = self._nodes[id(value)] = self._part(value.step, value.path)
-        # for the compilers' own copy of the graph (backends/)
-        node.meta["tensor_facts"] = (value.facts, id(value.storage))
+        if type(value.facts) is not ScriptFacts:  # for the compilers' own copy of the graph (backends/)
+            node.meta["tensor_facts"] = (value.facts, id(value.storage))
         return node
 
     def _part(self, step: Any, path: tuple[int | str, ...]) -> Node:

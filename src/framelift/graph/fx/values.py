@@ -22,15 +22,18 @@ AFTER_DATA = "use of a tensor after an assignment to its Tensor.data"
 
 
 class Storage:
-    """Memory that one or more values look at.  `wrapped`: a tensor of a wrapper subclass is made of it."""
+    """Memory that one or more values look at.  `wrapped`: a tensor of a wrapper subclass is made of it; `shared`: a
+    script object may know it.
+    """
 
-    __slots__ = ("external", "values", "wrapped", "written")
+    __slots__ = ("external", "shared", "values", "wrapped", "written")
 
     def __init__(self, external: bool) -> None:
         self.external = external
         self.values: list[Value] = []
         self.written = False
         self.wrapped = False
+        self.shared = False
 
 
 class Value:

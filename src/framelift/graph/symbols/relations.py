@@ -27,6 +27,7 @@ from ... import _core
 from ..._core import is_a
 from ...guards.sentences import where
 from ...vocabulary.outside_exceptions import raise_outside
+from ...vocabulary.plain_types import GIVEN
 from .declared_sizes import unsettled
 from .environment import Symbols
 from .meanings import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside
@@ -272,7 +273,7 @@ def _given_text(symbols: Symbols, tensors: list[torch.Tensor], argument: Any) ->
     """One input of the graph."""
     if id(argument) in symbols.drawn_tensors:
         return f"torch.from_numpy({symbols.drawn_tensors[id(argument)][0]})"
-    if is_a(argument, torch.Tensor):
+    if is_a(argument, GIVEN):
         return f"i{_index(tensors, argument)}"
     if type(argument) is str:
         return argument
@@ -289,9 +290,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     names |= {str(symbol) for one in symbols.claimed for symbol in one.free_symbols}
     for argument in arguments or ():
         names |= {argument} if type(argument) is str else _names(argument)
-    tensors: list[torch.Tensor] = [
-        a for a in arguments or () if is_a(a, torch.Tensor) and id(a) not in symbols.drawn_tensors
-    ]
+    tensors: list[torch.Tensor] = [a for a in arguments or () if is_a(a, GIVEN) and id(a) not in symbols.drawn_tensors]
     stride_rows = []
     # Symbols of an input's own sizes, and that its strides follow from them, are relied on by the graph's nodes and by
     # every answer about its layout (`is_contiguous`), whether or not a relation names them, and whether or not it is an

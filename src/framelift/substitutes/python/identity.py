@@ -42,11 +42,20 @@ def same_object(session: Session, left: Any, right: Any) -> bool:
         return left is right
     if type(left) in NUMBERS or type(right) in NUMBERS:
         return _same_number(left, right)
-    if is_a(left, torch.Tensor) or is_its_own_copy(session, left, right):
+    if is_a(left, torch.Tensor):
+        if left is not right and _may_be_another(session, left) and _may_be_another(session, right):
+            raise Interrupt("torch-operation", "whether two tensors that a script object may know are one")
+        return left is right
+    if is_its_own_copy(session, left, right):
         return left is right
     if (type(left) is NumpyNumber) is not (type(right) is NumpyNumber) and left == right:
         raise Interrupt("symbolic-number", "whether two scalars are one object")
     return _identities(session).same(left, right)
+
+
+def _may_be_another(session: Session, obj: Any) -> bool:
+    """Whether a tensor may be one that another name leads to: script objects give back what they were given."""
+    return session.recorder.is_stand_in(obj) and session.recorder.value_of(obj).storage.shared
 
 
 def _identities(session: Session) -> Identities:
@@ -81,6 +90,8 @@ def _original(session: Session, obj: Any) -> Any:
     """The real object behind what captured code sees, its identity guarded; None for what was made inside."""
     world = session.world
     record = world.by_seen.get(id(obj))
+    if record is None and _may_be_another(session, obj):
+        raise Interrupt("torch-operation", "the address of a tensor that a script object gave or was given")
     if record is not None:
         if record.origin.step != "const":
             world.guard(record.origin, "IS", record.original)

@@ -1,0 +1,173 @@
+"""Calls of methods of script objects (TorchBind), and of operators that are given one: nodes of torch's own operator.
+
+What a call gives is what the object's fake gives, which changes with each call as the object itself will.  A tensor
+that an object was given, held before or gave may be known to both sides from then on: nobody may write to it in the
+same graph, since compilers take results of a node for memory of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._higher_order_ops.torchbind import call_torchbind
+from torch._library.fake_class_registry import FakeScriptObject
+
+from .. import _core
+from .._core import is_a
+from ..boundary.becomes.opaque import Opaque, answers_reads, callable_for
+from ..graph.fx.tape import Step
+from ..graph.fx.targets import Target
+from ..graph.fx.values import Storage, Value
+from ..graph.metadata.cache import VALUES
+from ..graph.metadata.facts import SymbolicFacts, facts_of, new_stand_in
+from ..graph.metadata.fakes import UNKNOWN
+from ..graph.metadata.live_fakes import LiveOutcome, storage_of
+from ..graph.metadata.script_objects import ScriptFacts
+from ..graph.state.torch_state import State
+from ..graph.symbols.number_nodes import graph_values, numbers_in
+from ..vocabulary.class_reads import qualname_of
+from ..vocabulary.reasons import Interrupt
+from .asking import over_fakes
+
+if TYPE_CHECKING:
+    from ..rehearsal.session import Session
+    from .recorder import Recorder
+
+__all__ = ["ScriptObjects"]
+
+
+def _method(obj: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    return getattr(obj.wrapped_obj, name)(*args, **kwargs)
+
+
+_CALL = Target(_method, "call_function", call_torchbind, "call_torchbind")
+
+
+class ScriptObjects:
+    """The script objects of one rehearsal."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.calls = 0
+        self._fakes: dict[int, torch.Tensor] = {}  # of tensors that objects know, by id of their value
+        self._known: set[int] = set()  # their memory
+
+    def meet(self, obj: torch.ScriptObject, seen: Opaque, name: str, cls: Any, held: Any, place: str) -> None:
+        """Know an object from outside, which captured code sees as `seen`; `held` is what it holds, over stand-ins."""
+        recorder = self._recorder
+        with torch._C.DisableTorchFunction():
+            contents = self._over_fakes(held)
+            made = recorder.fakes.run(name, lambda _: cls.__obj_unflatten__(contents), [])
+            fake = FakeScriptObject(made, name, None)
+        methods = frozenset(obj._method_names())
+        for method in methods:
+            found = getattr(made, method, None)
+            if callable(found):  # fakes of operators call them
+                object.__setattr__(fake, method, found)
+        value = Value(seen, ScriptFacts(name, fake), Storage(external=True))  # type: ignore[arg-type]  # no tensor
+        recorder.adopt_input(value, obj, place)
+        answers_reads(seen, lambda owner, read: _read(recorder, owner, made, read) if read in methods else None)
+
+    def _over_fakes(self, held: Any) -> Any:
+        if self._recorder.is_stand_in(held):
+            return self._fake(self._recorder.value_of(held))
+        if type(held) in (list, tuple):
+            return type(held)([self._over_fakes(item) for item in held])
+        return {key: self._over_fakes(item) for key, item in held.items()} if type(held) is dict else held
+
+    def _fake(self, value: Value) -> Any:
+        if type(value.facts) is ScriptFacts:
+            return value.facts.fake
+        fake = self._fakes.get(id(value))
+        return self._keep(value, self._recorder.fakes.make(value.facts)) if fake is None else fake
+
+    def _keep(self, value: Value, fake: torch.Tensor) -> torch.Tensor:
+        _core.tensors_meet()
+        value.storage.shared = True
+        self._fakes[id(value)] = fake
+        self._known.add(storage_of(fake))
+        return fake
+
+    def record(self, target: Target, kept: list[Any], named: dict[str, Any], found: list[Value], state: State) -> Any:
+        """A call that is given a script object.  Torch function must be off."""
+        recorder = self._recorder
+        found = list(dict.fromkeys(found))
+        self._check(target, found, state)
+        self.calls += 1
+        result = self._run(target, kept, named, found)
+        recorder._note_effect(target, LiveOutcome(None, UNKNOWN, (), ()), found)
+        numbers = numbers_in([kept, named]) if recorder.symbols is not None else []
+        read = graph_values(recorder.symbols, numbers) if recorder.symbols is not None else []
+        step = Step(target, kept, named, [*found, *read], state, True)
+        answer = self._result(target, step, result, ())
+        recorder.tape.append(step)
+        return answer
+
+    def _check(self, target: Target, found: Sequence[Value], state: State) -> None:
+        recorder = self._recorder
+        if recorder.in_transform() or recorder.wrapped is not None:
+            raise Interrupt("torch-operation", f"{target.name} of a script object here")
+        if state.grad and any(value.facts.requires_grad for value in found):  # torch's operator has no backward
+            raise Interrupt("torch-operation", f"{target.name} of a script object with a tensor that requires grad")
+        if any(value.storage.written for value in found) and not recorder.options.is_plain:
+            raise Interrupt("torch-operation", f"{target.name} of a script object with a tensor that was written to")
+
+    def _run(self, target: Target, kept: list[Any], named: dict[str, Any], found: list[Value]) -> Any:
+        """What the fakes give.  Once: they change."""
+        call, mode = over_fakes(self._recorder, target, kept, named, found), self._recorder.fakes.mode
+        runs: list[None] = []
+
+        def once(fakes: list[Any]) -> Any:
+            if runs:
+                raise Interrupt("tensor-item", f"{target.name} of a script object")
+            runs.append(None)
+            return call(fakes)
+
+        mode.written.clear()
+        result = self._recorder.fakes.run(target.name, once, [self._fake(value) for value in found])
+        if mode.written:
+            raise Interrupt("torch-operation", f"{target.name} of a script object, which writes to a tensor,")
+        return result
+
+    def _result(self, target: Target, step: Step, raw: Any, path: tuple[int, ...]) -> Any:
+        kind = type(raw)
+        if is_a(raw, torch.Tensor):
+            return self._tensor(target, step, raw, path)
+        if kind is list or kind is tuple:
+            return kind([self._result(target, step, item, (*path, i)) for i, item in enumerate(raw)])
+        if kind in VALUES or kind in (str, torch.SymInt, torch.SymFloat, torch.SymBool):
+            return self._recorder._shown(raw)
+        raise Interrupt("torch-operation", f"{target.name}, which gives an object of type {qualname_of(kind)}")
+
+    def _tensor(self, target: Target, step: Step, fake: torch.Tensor, path: tuple[int, ...]) -> torch.Tensor:
+        recorder = self._recorder
+        if fake.layout is not torch.strided:
+            raise Interrupt("tensor-kind", f"{target.name} gives layout {fake.layout}")
+        facts = facts_of(fake)
+        if facts.requires_grad and not recorder.options.is_plain:  # compilers know no history but that of inputs
+            raise Interrupt("torch-operation", f"{target.name} of a script object, which gives a tensor with a history")
+        habits = recorder.options.habits
+        if storage_of(fake) in self._known and not habits.keeps_memory and not recorder.options.is_plain:
+            # compilers use the memory of a result again when nobody needs it any more
+            raise Interrupt("torch-operation", f"{target.name} of a script object, which gives a tensor it knows")
+        value = Value(new_stand_in(facts), facts, Storage(external=False))
+        value.step, value.path, value.exact = step, path, False
+        self._keep(value, fake)
+        recorder.adopt(value)
+        if type(facts) is SymbolicFacts:
+            recorder.with_symbols().new_sizes(value)
+        return value.stand_in
+
+
+def _read(recorder: Recorder, owner: Opaque, fake: Any, name: str) -> Opaque | None:
+    """A method of a script object that its fake has too."""
+    if not callable(getattr(fake, name, None)):
+        return None
+
+    def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with torch._C.DisableTorchFunction():
+            return recorder.record(_CALL, (owner, name, *args), kwargs)
+
+    return callable_for(torch.ScriptMethod, f"a method of a script object ({name})", call)
