@@ -39,6 +39,9 @@ static PyObject* is_a(PyObject*, PyObject* const* a, Py_ssize_t n) {
   int found = derives(Py_TYPE(a[0]), a[1]);
   return found < 0 ? nullptr : PyBool_FromLong(found);
 }
+// id(object): as the builtin, which also tells the audit hooks of the program (sys.addaudithook).  A capture asks for
+// tens of thousands, and libraries (filelock, which transformers imports) have such hooks.
+static PyObject* id(PyObject*, PyObject* value) { return PyLong_FromVoidPtr(value); }
 // What a metaclass has by a name is not type's own, but code of the program.
 static bool overrides(PyTypeObject* meta, PyObject* name) {
   PyObject* found = _PyType_Lookup(meta, name);
@@ -122,6 +125,7 @@ static MethodTable methods({
     method<frame_holds>("frame_holds", "frame_holds(frame, object)"),
     method<frame_cell>("frame_cell", "frame_cell(frame, name): the cell of a closure's variable"),
     method<is_a>("is_a", "is_a(value, classes): isinstance() that runs no code of the value's class"),
+    method<id, METH_O>("id", "id(object), untold to audit hooks"),
     method<own_dict, METH_O>(
         "own_dict",
         "own_dict(object): the dictionary of its attributes, read without its class; None where it has none"),

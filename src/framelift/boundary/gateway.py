@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from .._core import is_a
+from .._core import id, is_a
 from ..bytecode.resume import untouched
 from ..graph.metadata.wrapper_guards import sizes_hold
 from ..graph.metadata.wrappers import context_of, inner_tensors, is_wrapper

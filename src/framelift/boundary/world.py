@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from .. import _core, config
+from .._core import id
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.checks import check
 from ..guards.kinds import Guard, dunders

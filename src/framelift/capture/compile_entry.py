@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import torch
 
 from .. import _core
+from .._core import id
 from ..cache.graph_data import Metadata, body_metadata
 from ..cache.refusals import NotMine
 from ..exc import BackendCompilerFailed

@@ -23,7 +23,7 @@ import torch
 from torch._guards import CompileContext
 
 from .. import _core, config
-from .._core import is_a
+from .._core import id, is_a
 from ..boundary.declared_shapes import Declared
 from ..exc import BackendCompilerFailed, FrameliftError, InternalError
 from ..guards.kinds import full_name

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .._core import is_a
+from .._core import id, is_a
 from ..graph.analysis.in_place import apply_writes
 from ..graph.analysis.replay import replay
 from ..graph.fx.saved_tensor_nodes import leaving_no_hooks

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.overrides import TorchFunctionMode
 
+from .._core import id
 from ..graph.fx.targets import WRITTEN_AS_OPERATORS, method_behind
 from ..graph.metadata.facts import is_tensor_like
 

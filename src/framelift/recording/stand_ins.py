@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .._core import id
 from ..exc import InternalError
 from ..graph.fx.placeholder_names import identifier
 from ..graph.fx.values import Storage, Value

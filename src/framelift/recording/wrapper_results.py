@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .._core import is_a
+from .._core import id, is_a
 from ..boundary.attributes.wrapper_classes import note_wrapper_class
 from ..boundary.becomes.leaves import is_leaf
 from ..graph.fx.targets import Target

@@ -6,6 +6,7 @@ The answers are the rows of `Kind` in csrc/calls.cpp.  The core remembers them p
 from __future__ import annotations
 
 import array
+import builtins
 import decimal
 import functools
 import hashlib
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _core
-from .._core import is_a
+from .._core import id, is_a
 from ..autograd import autograd_function
 from ..boundary.becomes.opaque import handler_of
 from ..boundary.becomes.reloaded_types import derives, known_kind
@@ -294,7 +295,23 @@ _core.set_safe_receivers(
 )
 
 _core.set_unordered(
-    (len, bool, isinstance, issubclass, callable, set, frozenset, any, all, hash, id, type, getattr, hasattr, setattr)
+    (
+        len,
+        bool,
+        isinstance,
+        issubclass,
+        callable,
+        set,
+        frozenset,
+        any,
+        all,
+        hash,
+        builtins.id,
+        type,
+        getattr,
+        hasattr,
+        setattr,
+    )
 )
 _core.set_sorting((sorted, min, max, any, all))
 

@@ -13,7 +13,7 @@ import types
 from typing import Any
 
 from .. import _core
-from .._core import is_a
+from .._core import id, is_a
 from ..boundary.attributes.classes import text_of_class
 from ..boundary.becomes.opaque import Opaque
 from ..boundary.lazy.instance_dict import instance_entry

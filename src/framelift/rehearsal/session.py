@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 from .. import _core
-from .._core import is_a
+from .._core import id, is_a
 from ..boundary.attributes import classes, function_attributes, instances
 from ..boundary.becomes.arrays import Array
 from ..boundary.becomes.containers import note_attribute_changes

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from .. import _core, config
-from .._core import is_a
+from .._core import id, is_a
 from ..boundary.attributes.owners import own_dict
 from ..boundary.becomes.leaves import is_constant, is_leaf
 from ..boundary.facts.unwatched_reads import UnwatchedReads

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._core import id
 
 __all__ = [
     "Place",

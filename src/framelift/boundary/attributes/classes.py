@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ... import _core
-from ..._core import is_a
+from ..._core import id, is_a
 from ...guards.checks import check
 from ...vocabulary.class_reads import flags_of, has_member, members_of, module_of, mro_of, qualname_of
 from ...vocabulary.origins import const

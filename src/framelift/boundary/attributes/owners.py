@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..._core import is_a
+from ..._core import id, is_a
 from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..._core import is_a
+from ..._core import id, is_a
 from ...vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 
 __all__ = ["CONSTANT_TYPES", "LEAF_TYPES", "holds_nan", "is_constant", "is_leaf"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ... import _core
-from ..._core import is_a
+from ..._core import id, is_a
 from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt

@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from ..._core import is_a
+from ..._core import id, is_a
 from ...boundary.becomes.reloaded_types import known_kind
 from ...vocabulary.class_reads import members_of, module_of, mro_of
 from ..call_tables import HIGHER_ORDER, pure, pure_on_internals

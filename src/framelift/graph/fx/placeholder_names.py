@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ... import _core
-from ..._core import is_a
+from ..._core import id, is_a
 from ...bytecode.resume import parameter_count
 from ...vocabulary.origins import Origin
 from ...vocabulary.plain_types import GIVEN

@@ -19,7 +19,7 @@ from torch.fx import graph_module
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import Node
 
-from ..._core import is_a, places
+from ..._core import id, is_a, places
 from ...vocabulary.places import stack_text
 from ...vocabulary.reasons import Interrupt
 from ..metadata.arguments import rebuild

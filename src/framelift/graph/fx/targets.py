@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ... import _core
-from ..._core import is_a
+from ..._core import id, is_a
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_replacement
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ... import _core
-from ..._core import is_a
+from ..._core import id, is_a
 from ...exc import InternalError
 from ...vocabulary.class_reads import has_member, members_of, module_of, name_of, qualname_of
 from ...vocabulary.reasons import Interrupt

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
-from ..._core import is_a
+from ..._core import id, is_a
 from ...graph.fx.targets import OPERATORS
 from ...vocabulary.torch_code import is_replacement
 from .special_cases import GIVES_VALUES, RULES

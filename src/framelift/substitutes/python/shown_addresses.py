@@ -12,7 +12,7 @@ import types
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ... import _core
-from ..._core import is_a
+from ..._core import id, is_a
 from ...boundary.world import ABSENT
 from ...graph.symbols.unread_text import text_or
 from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
