@@ -138,7 +138,7 @@ def site() -> str:
     missing = [row for row in missing if "reference/" not in row]  # those pages are made for the site
     if missing:
         raise Failed("links that lead nowhere:\n" + "\n".join(missing))
-    run([sys.executable, str(ROOT / "tools" / "docs.py")], env=os.environ | {"PYTHONPATH": str(ROOT / "src")})
+    run([python(), str(ROOT / "tools" / "docs.py")], env=environment())  # of the names that were installed
     return "the site, and every link"
 
 
