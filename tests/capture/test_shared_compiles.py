@@ -9,6 +9,7 @@ import copy
 import functools
 import gc
 import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -450,3 +451,33 @@ def test_reports_and_counts_say_so() -> None:
     assert "shared with another callable of the same code, Block" in taken.to_text()
     assert framelift.stats()["captures"] == framelift.stats()["shared"] == 1
     assert second.recompiles() == []
+
+
+def test_modules_of_one_class_have_one_limit_as_far_as_one_capture_serves_them() -> None:
+    class Layer(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sin(x) + 1
+
+    class Scaled(torch.nn.Module):
+        def __init__(self, by: float) -> None:
+            super().__init__()
+            self.by = by
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.by
+
+    counter = Counting()
+    layers = [framelift.compile(Layer(), backend=counter) for _ in range(4)]
+    with framelift.config.patch(recompile_limit=2), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for size in ((4,), (4, 4), (4, 4, 4), (4,), (4, 4)):
+            for layer in layers:
+                x = torch.randn(size)
+                assert torch.equal(layer(x), torch.sin(x) + 1)
+        assert counter.compiles == 2
+
+        counter = Counting()  # these have a capture for each
+        for by in range(5):
+            layer = framelift.compile(Scaled(by + 0.5), backend=counter)
+            assert torch.equal(layer(x), x * (by + 0.5))
+        assert counter.compiles > 2

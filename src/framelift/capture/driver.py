@@ -96,6 +96,8 @@ class Driver:
         self.hooks = hooks
         self.record = Record()
         self.breaks = Breaks()
+        self.taken: weakref.WeakSet[Capture] = weakref.WeakSet()  # captures that were made for other callables
+        self.full: weakref.ref[Any] | None = None  # the module whose call had no room for another capture last
         self.recorded = False  # captures are kept as data, for packages
 
     def forget(self) -> None:
@@ -134,7 +136,7 @@ class Driver:
             return False
         if self.breaks.is_resumed(code) and self.breaks.ends_within(code, locals_):
             return False  # about the values at hand
-        if _is_below_autograd():
+        if _is_below_autograd() or policy.is_left_with_its_call(self.full, code, locals_):
             return False  # about the moment
         entries = compiled.frames.setdefault(code, [])
         return self.capture(entries, function, locals_, root=False)
@@ -165,7 +167,7 @@ class Driver:
                 return self._exchange(entries, old, function, locals_, root, pool)
             limit = self.hooks.recompile_limit or config.recompile_limit
             miss, full = (
-                cause(entries, function, locals_, limit)
+                cause(entries, function, locals_, limit, self.taken)
                 if entries or seen is None or not seen.entered
                 else (GONE, False)
             )
@@ -179,7 +181,9 @@ class Driver:
                 policy.at_limit(function, names, times, miss, self.fullgraph and root)
                 self.record.refuse("limit", function.__code__, why, miss)
                 self._warn_limit(function, names, times, miss)
+                self.full = policy.owner_of(locals_) if root else self.full
                 return False
+            self.full = None if root else self.full
             self.hooks.failed(why, function.__code__)
             modules = len(sys.modules)
             made = made or self._captured(function, locals_, root, miss, pool)
@@ -221,6 +225,7 @@ class Driver:
         """Use what other callables captured of the same code."""
         taken = list(pool.taken(entries, locals_, bool(background.is_wanted(self.backend.background))))
         for offer in taken:
+            self.taken.add(offer.entry.info)
             self.record.share(offer.note, offer.by)
             if offer.keeps is not None:
                 self.breaks.keep(offer.keeps)

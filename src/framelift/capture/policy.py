@@ -6,7 +6,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ __all__ = [
     "cause_of",
     "is_full",
     "is_at_total_limit",
+    "is_left_with_its_call",
     "limit_message",
     "may_capture",
     "may_exchange",
@@ -219,10 +220,16 @@ def cause_of(miss: Miss | None) -> tuple[str, str] | None:
     return None if miss is None else (miss.origin, "EQ" if miss.kind in ("RELATION", "CHECK", "JOINT") else miss.kind)
 
 
-def is_full(entries: list[Any], locals_: tuple[Any, ...], limit: int, miss: Miss | None) -> bool:
-    """Whether the limit of captures is reached: by this cause in this instance, or by far too many of either."""
+def is_full(
+    entries: list[Any], locals_: tuple[Any, ...], limit: int, miss: Miss | None, taken: Container[Any] = ()
+) -> bool:
+    """Whether the limit of captures is reached: by this cause in this instance, or by far too many of either.
+
+    What an instance took over from others (`taken`) counts as its own: modules of one class have one limit, as far as
+    one capture serves them.
+    """
     owner = owner_of(locals_)
-    mine = [entry.info for entry in entries if entry.info.owner is owner]
+    mine = [entry.info for entry in entries if entry.info.owner is owner or entry.info in taken]
     if not mine:
         return len(entries) >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
     # the oldest is what the others differ from
@@ -232,6 +239,15 @@ def is_full(entries: list[Any], locals_: tuple[Any, ...], limit: int, miss: Miss
         or len(mine) >= _CAUSES * limit
         or len(entries) >= min(_INSTANCES * limit, config.accumulated_recompile_limit)
     )
+
+
+def is_left_with_its_call(full: weakref.ref[Any] | None, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
+    """Whether a frame is part of the call of the module `full`, which runs eagerly since there is no room for another
+    capture: to who compiled the module the call and its `forward` are one frame.
+    """
+    if full is None or owner_of(locals_) is not full:
+        return False
+    return code is torch.nn.Module._call_impl.__code__ or code is names_in(locals_[0]).code
 
 
 def is_at_total_limit(seen: Learned | None, limit: int) -> bool:

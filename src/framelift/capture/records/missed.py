@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Container
 from typing import Any
 
 from ... import _core
@@ -56,10 +57,14 @@ def _refuse(info: Capture, why: Miss) -> Any:
 
 
 def cause(
-    entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], limit: int
+    entries: list[Any],
+    function: types.FunctionType,
+    locals_: tuple[Any, ...],
+    limit: int,
+    taken: Container[Capture] = (),
 ) -> tuple[Miss | None, bool]:
     """Why a call is not served, by the entry that comes closest to serving it; and whether that cause has no room for
-    one more.
+    one more.  `taken`: captures that were made for others, and serve here.
 
     Of entries that are equally close the newest whose cause has room counts.
     """
@@ -70,7 +75,7 @@ def cause(
         if len(found) <= fewest:
             miss = _why_not(entry, found, function, locals_)
             first = first or miss
-            if not policy.is_full(entries, locals_, limit, miss):
+            if not policy.is_full(entries, locals_, limit, miss, taken):
                 return miss, False
     return first, bool(entries)
 
