@@ -633,3 +633,19 @@ def test_wrappers_of_sizes_nought_and_one() -> None:
         got = compiled(pair)
         assert type(got) is Pair and torch.equal(got.a, pair.a * 2 + 1) and torch.equal(got.b, pair.b * 2 + 1)
     assert framelift.stats()["graphs"] == framelift.stats()["captures"] <= 4
+
+
+def test_a_class_allowed_in_graphs() -> None:
+    class Boxed(Pair):
+        pass
+
+    framelift.allow_in_graph(Boxed)
+
+    def program(x: torch.Tensor) -> Any:
+        made = Boxed(x + 1, x)
+        return made.a * 2, made.b
+
+    x = torch.arange(3.0)
+    compiled = framelift.compile(program, backend="eager", fullgraph=True)
+    for found, expected in zip(compiled(x), program(x)):
+        assert torch.equal(found, expected)

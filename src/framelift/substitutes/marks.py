@@ -27,6 +27,7 @@ from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES, Handler
 from ..exc import ForbiddenCallable
 from ..graph.fx.targets import OneNode
 from ..guards.checks import check
+from ..recording.wrapper_results import make_wrapper
 from ..vocabulary.class_reads import members_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
@@ -313,6 +314,9 @@ def replaced(substitute_: Callable[..., Any]) -> Handler:
 
 def allowed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One node of the graph, whatever is inside."""
+    make = make_wrapper(callable_)  # a class of tensors that hold others
+    if make is not None:
+        return make(session, callable_, args, kwargs)
     UnwatchedReads.of(session.world).follow(callable_)
     return session.recorder.record(OneNode(_as_function(callable_)), args, kwargs)
 
@@ -325,7 +329,8 @@ def _as_function(callable_: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         return callable_(*args, **kwargs)
 
-    call.__name__ = getattr(callable_, "name", None) or _name(callable_).rpartition(".")[2]
+    name = getattr(callable_, "name", None)
+    call.__name__ = name if is_a(name, str) and name else _name(callable_).rpartition(".")[2]
     return call
 
 

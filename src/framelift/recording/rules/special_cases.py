@@ -65,7 +65,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
     "tensor-data": [
         *_named(
             "numpy __array__ __array_wrap__ data_ptr storage untyped_storage _typed_storage storage_type "
-            "storage_offset set_ is_set_to is_shared share_memory_ is_pinned pin_memory __dlpack__ __dlpack_device__ "
+            "set_ is_set_to is_shared share_memory_ is_pinned pin_memory __dlpack__ __dlpack_device__ "
             "_is_view _use_count _view_func _view_func_unsafe _rev_view_func_unsafe",
             *_TENSOR,
         ),

@@ -71,6 +71,24 @@ def _bytes_of(recorder: Recorder, tensor: Any) -> Any:
     return first.facts.size.numel() * first.facts.dtype.itemsize
 
 
+def offset_of(tensor: torch.Tensor) -> int:
+    """Where in its storage a tensor begins."""
+    return int(_core.of_tensor(tensor, "storage_offset"))
+
+
+@rule(torch._C.TensorBase.storage_offset)
+def _offset(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+    value = recorder.value_of(args[0])
+    if recorder.in_transform() or recorder.wrapped is not None or _is_exchanged(recorder, value):
+        raise Interrupt("tensor-data", "Tensor.storage_offset")
+    if value.external is not None and recorder.callbacks.ask is not None:
+        return recorder.callbacks.ask(value.stand_in, offset_of)
+    first = value.storage.values[0]
+    if value is not first or value.storage.external or value.view or value.facts is None or not _is_dense(value):
+        raise Interrupt("tensor-data", "Tensor.storage_offset")
+    return 0
+
+
 def _is_exchanged(recorder: Recorder, value: Value) -> bool:
     return recorder.exchanged and any(one.view == EXCHANGED for one in value.storage.values)
 
