@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import traceback
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -76,25 +77,30 @@ def _stack(capture: Capture) -> list[Any]:
     return torch._logging.structured.from_traceback([*calls, traceback.FrameSummary(capture.file, line, capture.name)])
 
 
-def _artifact(internal: Any, name: str, text: str, encoding: str = "string") -> None:
-    if text:
-        internal.trace_structured("artifact", lambda: {"name": name, "encoding": encoding}, payload_fn=lambda: text)
+def _artifact(internal: Any, name: str, text: Callable[[], str], encoding: str = "string") -> None:
+    """`text` is asked for while there is somebody to write it: torch's handler takes itself away at the first record
+    where no folder for traces was named.
+    """
+    internal.trace_structured("artifact", lambda: {"name": name, "encoding": encoding}, payload_fn=text)
 
 
 def _traced(capture: Capture, internal: Any) -> None:
     stack = _stack(capture)
     internal.trace_structured("dynamo_start", lambda: {"stack": stack})
-    _artifact(internal, "recompile_reasons", json.dumps(capture.recompile) if capture.recompile else "", "json")
+    if capture.recompile:
+        _artifact(internal, "recompile_reasons", lambda: json.dumps(capture.recompile), "json")
     if capture.stop is not None:
-        _artifact(internal, "dynamo_graph_break_reason", f"{capture.reason}\n{capture.where}")
+        _artifact(internal, "dynamo_graph_break_reason", lambda: f"{capture.reason}\n{capture.where}")
     if capture.graph_module is not None:
         internal.trace_structured(
             "dynamo_output_graph",
             lambda: {"sizes": {i.origin: list(i.size) for i in capture.inputs if hasattr(i, "origin")}},
             payload_fn=lambda: readable(capture.graph_module),
         )
-    _artifact(internal, "framelift_guards", _guards(capture, True))
-    _artifact(internal, "framelift_entry", capture.source)
+    if capture.guard_count:
+        _artifact(internal, "framelift_guards", lambda: _guards(capture, True))
+    if capture.source:
+        _artifact(internal, "framelift_entry", lambda: capture.source)
     internal.trace_structured(
         "compilation_metrics",
         lambda: {
