@@ -3,7 +3,7 @@
 tests/project/test_types.py compares the names here with those the built core has.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, Final, Literal, NoReturn, TypeVar, overload
 
@@ -103,6 +103,15 @@ class GuardProgram:
     def records(self) -> list[tuple[int, int]]: ...
     def unsettled(self) -> list[int]: ...
     def stats(self) -> dict[str, int]: ...
+
+def guard_tree(
+    guards: Sequence[Any],
+    inputs: Sequence[Path],
+    externals: Sequence[Path],
+    distinct: Sequence[Path],
+    rank: dict[str, int],
+    /,
+) -> tuple[list[Any], list[Any], list[int], list[int], list[int]]: ...
 
 class Entry:
     info: Any
