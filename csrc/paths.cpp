@@ -112,6 +112,14 @@ static void dealloc(PyObject* object) noexcept {
   Py_TYPE(object)->tp_free(object);
 }
 
+static PyObject* root(PyObject* object, void*) {
+  const PathObject* path = (PathObject*)object;
+  while (path->base) path = (PathObject*)path->base;
+  return Py_NewRef((PyObject*)path);
+}
+
+static GetterTable getters({getter<root>("root", "the path that this one begins with")});
+
 static MethodTable methods({
     method<to>("to", "to(step, key=None): the path one step further; the same object for the same step"),
 });
@@ -137,6 +145,7 @@ bool init_paths(PyObject* module) {
   Path_Type.tp_richcompare = slot<compare>;
   Path_Type.tp_methods = methods.rows;
   Path_Type.tp_members = members;
+  Path_Type.tp_getset = getters.rows;
   return name_const && PyType_Ready(&Path_Type) == 0 &&
          PyModule_AddObjectRef(module, "Path", (PyObject*)&Path_Type) == 0;
 }

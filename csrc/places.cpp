@@ -84,7 +84,7 @@ PyObject* program_places() {
 static PyObject* places(PyObject*, PyObject*) { return program_places(); }
 
 // The innermost frame that is not framelift's own; the outermost one where all are.
-static PyObject* place(PyObject*, PyObject*) {
+PyObject* innermost_place() {
   Frame* found = nullptr;
   for (Frame* f = current_frame(PyThreadState_Get()); f; f = f->previous) {
     if (!is_complete(f)) continue;
@@ -96,6 +96,36 @@ static PyObject* place(PyObject*, PyObject*) {
   int offset = _PyInterpreterFrame_LASTI(found) * (int)sizeof(_Py_CODEUNIT);
   return known(&code, &offset, 1);
 }
+
+// A local variable of a frame, as its f_locals has it; None where it is unbound.
+static PyObject* local_of(Frame* f, PyCodeObject* code, PyObject* name) {
+  for (int i = 0; i < code->co_nlocalsplus; i++) {
+    if (PyUnicode_Compare(PyTuple_GET_ITEM(code->co_localsplusnames, i), name) != 0) continue;
+    PyObject* value = f->localsplus[i];
+    bool is_plain = !(_PyLocals_GetKind(code->co_localspluskinds, i) & (CO_FAST_CELL | CO_FAST_FREE));
+    if (value && !is_plain && PyCell_Check(value)) value = PyCell_GET(value);
+    return value ? value : Py_None;
+  }
+  return Py_None;
+}
+
+// frames_named(qualname, variable, codes that end the walk): [(code, value of the variable)], innermost first.
+static PyObject* frames_named(PyObject*, PyObject* args) {
+  PyObject *name, *variable, *ends;
+  if (!PyArg_ParseTuple(args, "UUO!", &name, &variable, &PyTuple_Type, &ends)) return nullptr;
+  Ref found = Ref::steal(PyList_New(0));
+  for (Frame* f = current_frame(PyThreadState_Get()); found && f; f = f->previous) {
+    if (!is_complete(f)) continue;
+    PyCodeObject* code = frame_code(f);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(ends); i++)
+      if (PyTuple_GET_ITEM(ends, i) == (PyObject*)code) return found.release();
+    if (code->co_qualname != name && PyUnicode_Compare(code->co_qualname, name) != 0) continue;
+    if (!append(found, Ref::steal(PyTuple_Pack(2, (PyObject*)code, local_of(f, code, variable))))) return nullptr;
+  }
+  return found.release();
+}
+
+static PyObject* place(PyObject*, PyObject*) { return innermost_place(); }
 
 // location(code, byte offset): (line, end line, column, end column); None where CPython does not know one.
 static PyObject* location(PyObject*, PyObject* args) {
@@ -133,6 +163,9 @@ static MethodTable functions({
     method<places, METH_NOARGS>("places",
                                 "The program's frames, innermost first: (code, byte offset, code, byte offset, ...)."),
     method<place, METH_NOARGS>("place", "The innermost frame of the program: (code, byte offset)."),
+    method<frames_named, METH_VARARGS>("frames_named",
+                                       "frames_named(qualname, variable, codes): the frames of code of this name, "
+                                       "innermost first, up to one of these codes: [(code, its local variable)]."),
     method<location, METH_VARARGS>("location",
                                    "Where an instruction is written: (line, end line, column, end column) or None."),
     method<forget_places, METH_NOARGS>("forget_places", "Let go of the tuples that `places` gave."),

@@ -8,6 +8,8 @@ namespace framelift {
 // frames are left out; the walk ends at the driver, which started the rehearsal.  New reference, or NULL with an
 // exception set.
 PyObject* program_places();
+// (code, byte offset) of the innermost frame that is not framelift's own; a new reference.
+PyObject* innermost_place();
 bool init_places(PyObject* module);
 
 }  // namespace framelift

@@ -57,6 +57,7 @@ bool init_hook(PyObject* module);
 bool init_probes(PyObject* module);
 bool init_guards(PyObject* module);
 bool init_guard_tree(PyObject* module);
+bool init_guard_log(PyObject* module);
 bool init_compiled(PyObject* module);
 bool init_entries(PyObject* module);
 bool init_memory(PyObject* module);

@@ -73,8 +73,10 @@ class World:
         self.follows_contents: Callable[[], bool] = lambda: False
         # the dimensions of a tensor let in whose size, and whose stride, is symbolic
         self.symbolic_entries = symbolic_entries
-        self.guards: list[Guard] = []
-        self._tensor_guards: dict[Origin, int] = {}  # places of their guards in the list
+        # adds a guard once: guard(origin, kind, value, tag), where the tag distinguishes several guards of a kind at one
+        # origin (names, keys)
+        self.guard = _core.GuardLog(Guard, self.meet_function)
+        self.guards: list[Guard] = self.guard.guards
         self.memo: dict[int, External] = {}  # by id of the original
         self.tested: dict[int, tuple[Any, Origin]] = {}  # of which only the truth was looked at, by id
         self.by_seen: dict[int, External] = {}  # by id of what captured code sees
@@ -111,8 +113,6 @@ class World:
         self.proxied: dict[int, Callable[[], Any]] = {}  # what a weak proxy made inside stands for, seen to be alive
         self.sealed: dict[int, Any] = {}  # properties and their like from outside, which may have attributes
         self.attributes_before: dict[int, dict[str, Any]] = {}  # instance attributes of shadows, right after import
-        self.line: tuple[types.CodeType, int] | None = None  # the place of reads that no frame of the program makes
-        self._guarded: set[tuple[Origin, str, Any]] = set()
         self._noted: set[int] = set()
         self._kinds: set[int] = set()  # ids of modules and classes whose class is guarded
         self._read_through: dict[
@@ -127,26 +127,15 @@ class World:
 
     # ---- guards ---------------------------------------------------------------------------------------------------
 
-    def guard(self, origin: Origin, kind: str, value: Any, tag: Any = 0) -> None:
-        """Add a guard once.  `tag` distinguishes several guards of a kind at one origin (names, keys)."""
-        key = (origin, kind, tag)
-        if key in self._guarded:
-            return
-        self._guarded.add(key)
-        if kind == "IS" and type(value) is types.FunctionType:
-            self.meet_function(value, origin)
-        if kind == "TENSOR":
-            self._tensor_guards[origin] = len(self.guards)
-        self.guards.append(Guard(origin, kind, value, self.line or _core.place()))
-
     def guard_method(self, origin: Origin, name: str) -> bool:
         """Guard that no attribute of the tensor at `origin` hides a method; False where no guard could say so."""
-        index = self._tensor_guards.get(origin)
+        index = self.guard.tensors.get(origin)
         if index is None:
             return False
         guard = self.guards[index]
         if name not in guard.value.methods:
-            self.guards[index] = replace(guard, value=replace(guard.value, methods=(*guard.value.methods, name)))
+            facts = replace(guard.value, methods=(*guard.value.methods, name))
+            self.guards[index] = Guard(origin, guard.kind, facts, guard.line)
         return True
 
     def meet_function(self, function: types.FunctionType, origin: Origin | None) -> None:
@@ -198,6 +187,13 @@ class World:
         self.read_first.clear()
 
     def _lookup(self, cls: type, name: str) -> Any:
+        if not self.overlay and not _core.is_internal(cls):
+            found = _core.type_lookup(cls, name, ABSENT)
+            if found is not ABSENT:
+                self.guard_lookup(cls, name, found)
+            elif flags_of(cls) & _HEAP_TYPE:
+                self.guard(const(cls), "NO_LOOKUP", name, name)
+            return found
         deleted = False  # outside it is still there: guarded is the class that has the next
         if any((id(base), name) in self.overlay for base in mro_of(cls)):
             self._guard_holders(cls, name)

@@ -43,19 +43,16 @@ __all__ = [
 ]
 
 
-@dataclass(slots=True, eq=False)  # not frozen: a capture makes thousands, and those would take three times as long
-class Guard:
-    """One predicate: the value at `origin` satisfies `kind` with `value`.  It is never changed.
+class Guard(_core.Predicate):
+    """One predicate: the value at `origin` satisfies `kind` with `value`.  Frozen.
 
     `line` is the user line whose read made it, for explanations: a text ("file.py:12 in forward"), or (code, offset of
     the instruction), which is turned into that text only when somebody asks; ~n as offset means the first use of local
     n.
     """
 
+    __slots__ = ()
     origin: Origin
-    kind: str
-    value: Any
-    line: str | tuple[types.CodeType, int] = ""
 
     def __str__(self) -> str:
         return f"{self.origin} {self.kind} {self.value!r}"

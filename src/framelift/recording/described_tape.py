@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .. import _core
 from ..bytecode import source_of
 from ..graph.fx.source_names import module_path
 from ..vocabulary.class_reads import module_of, qualname_of
-from ..vocabulary.own_code import is_beginning
+from ..vocabulary.own_code import beginnings
 from .recorder import Recorder
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class DescribedTape(list[Any]):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
+        self.ends = beginnings()
         self.modules: dict[int, tuple[Any, tuple[str, tuple[str, Any]]]] = {}  # by id, with what keeps the id
         self.codes: dict[int, tuple[types.CodeType, bool]] = {}  # whether frames of it are calls of modules
 
@@ -53,14 +55,11 @@ class DescribedTape(list[Any]):
     def _stack(self) -> dict[str, tuple[str, Any]]:
         """The modules being called, outermost first, as `nn_module_stack` has them."""
         found: list[tuple[str, tuple[str, Any]]] = []
-        frame: types.FrameType | None = sys._getframe(2)
-        while frame is not None and not is_beginning(frame.f_code):
-            if self._is_call(frame.f_code):
-                module = frame.f_locals.get("self")
+        for code, module in _core.frames_named(_CALL.co_qualname, "self", self.ends):
+            if self._is_call(code):
                 known = self.modules.get(id(module)) or self._meet(module)
                 if known is not None:
                     found.append(known[1])
-            frame = frame.f_back
         return dict(reversed(found))
 
     def _is_call(self, code: types.CodeType) -> bool:

@@ -18,9 +18,7 @@ from ..boundary.attributes.classes import text_of_class
 from ..boundary.becomes.opaque import Opaque
 from ..boundary.lazy.instance_dict import instance_entry
 from ..boundary.world import World
-from ..guards.kinds import Guard
 from ..vocabulary.class_reads import flags_of, mro_of, name_of
-from ..vocabulary.origins import Origin
 from ..vocabulary.reasons import Interrupt
 from .called_functions import note_unbound
 
@@ -41,6 +39,7 @@ class Names:
         self.world = world
         self.looked_at = 0  # that many guards
         self.met = 0  # that many objects: they are in the order of their coming, and none is taken out
+        self.seen: dict[int, Any] = {}  # what guards name, by its id
         self.known: set[int] = set()
         self.classes: list[tuple[type, tuple[str, ...]]] = []  # with their names; guarded ones are taken out
         self.functions: dict[int, types.FunctionType] = {}  # by their ids; guarded ones are taken out
@@ -57,7 +56,7 @@ class Names:
             self._meet_object(_obj(error))
         open_ones = []
         for cls, names in self.classes:
-            if any(name in text for name in names for text in texts):
+            if any([name in text for name in names for text in texts]):
                 for name in _TEXTS:
                     text_of_class(self.world, cls, name)
                 if is_a(error, TypeError):  # `cls[...]`, perhaps: C code looked for what would answer
@@ -76,13 +75,16 @@ class Names:
                     note_unbound(self.world, function)
 
     def _look(self) -> None:
-        guards = self.world.guards
+        guards, seen = self.world.guards, self.seen
         for guard in guards[self.looked_at :]:
-            if is_a(guard.value, type):
-                self._meet(guard.value)
-            if is_a(root := _root(guard.origin), type):
-                self._meet(root)
-            self._meet_functions(guard.value, root, *_special_methods(guard))
+            for value in (guard.value, guard.origin.root.key):
+                if id(value) not in seen:  # most guards are about what others are about
+                    seen[id(value)] = value
+                    if is_a(value, type):
+                        self._meet(value)
+                    self._meet_functions(value)
+            if guard.kind == "DUNDERS":
+                self._meet_functions(*[value for _, value in guard.value[1]])  # C code finds and calls them unseen
         self.looked_at = len(guards)
         memo = self.world.memo
         for record in list(itertools.islice(memo.values(), self.met, None)):
@@ -115,14 +117,3 @@ class Names:
                 instance_entry(self.world, obj, "__name__")
         else:
             self._meet(obj if is_a(obj, type) else type(obj))
-
-
-def _special_methods(guard: Guard) -> tuple[Any, ...]:
-    """The functions that C code finds in a class, and calls unseen."""
-    return tuple(value for _, value in guard.value[1]) if guard.kind == "DUNDERS" else ()
-
-
-def _root(origin: Origin) -> Any:
-    while origin.base is not None:
-        origin = origin.base
-    return origin.key

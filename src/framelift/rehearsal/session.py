@@ -169,14 +169,14 @@ class Session(RehearsedScene):
         try:
             return tuple([self._argument(i, names[i], value) for i, value in enumerate(locals_[:count])])
         finally:
-            self.world.line = None
+            self.world.guard.line = None
 
     def _argument(self, index: int, name: str, value: Any) -> Any:
         code = self.function.__code__
         spread = code.co_argcount + code.co_kwonlyargcount
         if name in self.unread:
             return self.world.handed_on(value, arg(index, name))
-        self.world.line = (code, ~index)  # its first use, found when somebody asks
+        self.world.guard.line = (code, ~index)  # its first use, found when somebody asks
         if name.startswith(".") and _core.type_lookup(type(value), "__next__", None) is not None:
             # a loop that is resumed: its position is not a fact to guard
             return let_in_opaque(self.world, value, arg(index, name))

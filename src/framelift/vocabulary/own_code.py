@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 __all__ = [
     "FRAMELIFT",
+    "beginnings",
     "begins_rehearsal",
     "captured_functions",
     "is_beginning",
@@ -62,6 +63,11 @@ def begins_rehearsal(function: _Function) -> _Function:
     """A decorator: the frames below this function are those of captured code."""
     _BEGINNINGS[id(function.__code__)] = function.__code__
     return function
+
+
+def beginnings() -> tuple[types.CodeType, ...]:
+    """The codes of these functions."""
+    return tuple(_BEGINNINGS.values())
 
 
 def is_beginning(code: types.CodeType) -> bool:

@@ -1,0 +1,185 @@
+// The guards of a rehearsal as they are made: Predicate, the fields under a Guard (guards/kinds.py), and GuardLog, which
+// adds each once (boundary/world.py).  In C, since a capture makes thousands, and asks for more.
+#include "barrier.h"
+
+#include <structmember.h>
+
+#include "places.h"
+#include "reference.h"
+#include "state.h"
+
+namespace framelift {
+
+// ---- Predicate ----
+
+struct PredicateObject {
+  PyObject_HEAD
+  PyObject *origin, *kind, *value, *line;
+};
+static PyTypeObject Predicate_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+static Ref make_predicate(PyTypeObject* type, PyObject* origin, PyObject* kind, PyObject* value, PyObject* line) {
+  Ref made = Ref::steal(type->tp_alloc(type, 0));
+  if (!made) return nullptr;
+  PredicateObject* self = (PredicateObject*)made.get();
+  self->origin = Py_NewRef(origin);
+  self->kind = Py_NewRef(kind);
+  self->value = Py_NewRef(value);
+  self->line = Py_NewRef(line);
+  return made;
+}
+
+static PyObject* create_predicate(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static const char* names[] = {"origin", "kind", "value", "line", nullptr};
+  static PyObject* const no_line = PyUnicode_InternFromString("");
+  PyObject *origin, *kind, *value, *line = no_line;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OUO|O", (char**)names, &origin, &kind, &value, &line)) return nullptr;
+  return make_predicate(type, origin, kind, value, line).release();
+}
+
+static int traverse_predicate(PyObject* object, visitproc visit, void* arg) noexcept {
+  PredicateObject* self = (PredicateObject*)object;
+  Py_VISIT(self->origin);
+  Py_VISIT(self->value);
+  Py_VISIT(self->line);
+  return 0;
+}
+
+static int clear_predicate(PyObject* object) noexcept {
+  PredicateObject* self = (PredicateObject*)object;
+  for (PyObject** field : {&self->origin, &self->value, &self->line})
+    if (*field) Py_SETREF(*field, Py_NewRef(Py_None));  // never NULL: a finaliser may still look at it
+  return 0;
+}
+
+static void dealloc_predicate(PyObject* object) noexcept {
+  PredicateObject* self = (PredicateObject*)object;
+  PyObject_GC_UnTrack(object);
+  for (PyObject** field : {&self->origin, &self->kind, &self->value, &self->line}) Py_CLEAR(*field);
+  Py_TYPE(object)->tp_free(object);
+}
+
+static PyMemberDef fields[] = {
+    {"origin", T_OBJECT_EX, offsetof(PredicateObject, origin), READONLY, "where the value is"},
+    {"kind", T_OBJECT_EX, offsetof(PredicateObject, kind), READONLY, "what is asked of it"},
+    {"value", T_OBJECT_EX, offsetof(PredicateObject, value), READONLY, "what it is compared with"},
+    {"line", T_OBJECT_EX, offsetof(PredicateObject, line), READONLY, "whose read made it"},
+    {nullptr}};
+
+// ---- GuardLog ----
+
+struct LogObject {
+  PyObject_HEAD
+  PyObject *guard_type, *met;             // the class of guards; called with a function that one names, and its origin
+  PyObject *guards, *tensors, *known;     // a list; origin of a tensor -> its place there; keys of all
+  PyObject* line;                         // the place of reads that no frame of the program makes, or None
+  vectorcallfunc call;
+};
+static PyTypeObject Log_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+static PyObject *name_is, *name_tensor, *zero;
+
+static bool is(PyObject* kind, PyObject* name) { return kind == name || PyUnicode_Compare(kind, name) == 0; }
+
+// guard(origin, kind, value, tag=0)
+static PyObject* guard(PyObject* object, PyObject* const* args, size_t flags, PyObject* kwnames) {
+  LogObject* self = (LogObject*)object;
+  Py_ssize_t n = PyVectorcall_NARGS(flags);
+  if (n < 3 || n > 4 || (kwnames && PyTuple_GET_SIZE(kwnames)) || !PyUnicode_Check(args[1]))
+    return PyErr_Format(PyExc_TypeError, "guard(origin, kind, value, tag=0)");
+  PyObject *origin = args[0], *kind = args[1], *value = args[2];
+  Ref key = Ref::steal(PyTuple_Pack(3, origin, kind, n == 4 ? args[3] : zero));
+  Py_ssize_t before = PySet_GET_SIZE(self->known);
+  if (!key || PySet_Add(self->known, key.get()) < 0) return nullptr;
+  if (PySet_GET_SIZE(self->known) == before) Py_RETURN_NONE;
+  if (PyFunction_Check(value) && is(kind, name_is)) {
+    PyObject* given[] = {value, origin};
+    if (!Ref::steal(PyObject_Vectorcall(self->met, given, 2, nullptr))) return nullptr;
+  }
+  if (is(kind, name_tensor)) {
+    Ref place = Ref::steal(PyLong_FromSsize_t(PyList_GET_SIZE(self->guards)));
+    if (!place || PyDict_SetItem(self->tensors, origin, place.get()) < 0) return nullptr;
+  }
+  Ref line = self->line == Py_None ? Ref::steal(innermost_place()) : Ref::new_ref(self->line);
+  if (!line) return nullptr;
+  Ref made = make_predicate((PyTypeObject*)self->guard_type, origin, kind, value, line.get());
+  if (!made || PyList_Append(self->guards, made.get()) < 0) return nullptr;
+  Py_RETURN_NONE;
+}
+
+static PyObject* create_log(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *guard_type, *met;
+  if (!PyArg_ParseTuple(args, "O!O", &PyType_Type, &guard_type, &met)) return nullptr;
+  if (!PyType_IsSubtype((PyTypeObject*)guard_type, &Predicate_Type))
+    return PyErr_Format(PyExc_TypeError, "guards are predicates");
+  Ref made = Ref::steal(type->tp_alloc(type, 0));
+  if (!made) return nullptr;
+  LogObject* self = (LogObject*)made.get();
+  self->guard_type = Py_NewRef(guard_type);
+  self->met = Py_NewRef(met);
+  self->line = Py_NewRef(Py_None);
+  self->call = slot<guard>;
+  self->guards = PyList_New(0);
+  self->tensors = PyDict_New();
+  self->known = PySet_New(nullptr);
+  return self->guards && self->tensors && self->known ? made.release() : nullptr;
+}
+
+static int traverse_log(PyObject* object, visitproc visit, void* arg) noexcept {
+  LogObject* self = (LogObject*)object;
+  for (PyObject* part : {self->guard_type, self->met, self->guards, self->tensors, self->known, self->line})
+    Py_VISIT(part);
+  return 0;
+}
+
+// What it calls leads back to it; the rest holds nothing of it.
+static int clear_log(PyObject* object) noexcept {
+  LogObject* self = (LogObject*)object;
+  if (self->met) Py_SETREF(self->met, Py_NewRef(Py_None));
+  return 0;
+}
+
+static void dealloc_log(PyObject* object) noexcept {
+  LogObject* self = (LogObject*)object;
+  PyObject_GC_UnTrack(object);
+  for (PyObject** part :
+       {&self->guard_type, &self->met, &self->guards, &self->tensors, &self->known, &self->line})
+    Py_CLEAR(*part);
+  Py_TYPE(object)->tp_free(object);
+}
+
+static PyMemberDef parts[] = {
+    {"guards", T_OBJECT_EX, offsetof(LogObject, guards), READONLY, "all, in the order of their reads"},
+    {"tensors", T_OBJECT_EX, offsetof(LogObject, tensors), READONLY, "origin of a tensor -> place of its guard"},
+    {"line", T_OBJECT_EX, offsetof(LogObject, line), 0, "the place of reads that no frame of the program makes"},
+    {nullptr}};
+
+bool init_guard_log(PyObject* module) {
+  name_is = PyUnicode_InternFromString("IS");
+  name_tensor = PyUnicode_InternFromString("TENSOR");
+  zero = PyLong_FromLong(0);
+  Predicate_Type.tp_name = "framelift._core.Predicate";
+  Predicate_Type.tp_basicsize = sizeof(PredicateObject);
+  Predicate_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
+  Predicate_Type.tp_doc = "Predicate(origin, kind, value, line=''): the fields of a guard.";
+  Predicate_Type.tp_new = slot<create_predicate>;
+  Predicate_Type.tp_dealloc = slot<dealloc_predicate>;
+  Predicate_Type.tp_traverse = traversal<traverse_predicate>;
+  Predicate_Type.tp_clear = slot<clear_predicate>;
+  Predicate_Type.tp_members = fields;
+  Log_Type.tp_name = "framelift._core.GuardLog";
+  Log_Type.tp_basicsize = sizeof(LogObject);
+  Log_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
+  Log_Type.tp_doc = "GuardLog(class of guards, called with functions that are guarded): a callable that adds guards.";
+  Log_Type.tp_new = slot<create_log>;
+  Log_Type.tp_call = PyVectorcall_Call;
+  Log_Type.tp_vectorcall_offset = offsetof(LogObject, call);
+  Log_Type.tp_dealloc = slot<dealloc_log>;
+  Log_Type.tp_traverse = traversal<traverse_log>;
+  Log_Type.tp_clear = slot<clear_log>;
+  Log_Type.tp_members = parts;
+  return name_is && name_tensor && zero && PyType_Ready(&Predicate_Type) == 0 && PyType_Ready(&Log_Type) == 0 &&
+         PyModule_AddObjectRef(module, "Predicate", (PyObject*)&Predicate_Type) == 0 &&
+         PyModule_AddObjectRef(module, "GuardLog", (PyObject*)&Log_Type) == 0;
+}
+
+}  // namespace framelift
