@@ -56,3 +56,30 @@ def test_the_order_of_elements_that_share_a_place_is_plain_pytorchs(backend: str
         return x
 
     check(f, torch.ones(3), backend=backend, graphs=None, breaks=None, captures=None)
+
+
+def _joined_views(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    left, right = y.chunk(2, 1)
+    left.copy_(right)
+    y[:, :1].add_(y[:, 1:2])
+    y[1:] += y[1:]
+    return y
+
+
+def _turned(x: torch.Tensor) -> torch.Tensor:
+    y = (x * 2)[:3, :3]
+    row = y[0]
+    y.t_()
+    y[0].add_(row)  # a column now, with one element of the row
+    return y
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_views_of_one_result_are_told_apart(backend: str) -> None:
+    check(_joined_views, torch.rand(3, 4), backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_view_of_what_was_turned_in_place_since(backend: str) -> None:
+    check(_turned, torch.rand(3, 4), raises=RuntimeError, backend=backend, graphs=None, breaks=None, captures=None)

@@ -188,7 +188,7 @@ class Driver:
             modules = len(sys.modules)
             made = made or self._captured(function, locals_, root, miss, pool)
             failed: list[Miss] = []
-            while made is not None and _fails(made[0], locals_, failed):
+            while made is not None and (is_failing := _fails(made[0], locals_, failed)):
                 # torch and backends import modules of theirs as they are needed, which register themselves
                 if not (_may_be_others(failed) if _other_threads_run() else len(sys.modules) > modules):
                     break
@@ -198,7 +198,7 @@ class Driver:
                 return False
             entry, info = made
             kept = self._count(info)
-            if entry is None or not _holds(entry, info, locals_, failed):
+            if entry is None or is_failing and not _holds(entry, info, locals_, failed):
                 return False
             if traced:
                 return entry  # made for this trace

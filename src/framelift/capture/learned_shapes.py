@@ -73,27 +73,27 @@ class Learned:
 
     def _learn_guards(self, guards: Iterable[Guard]) -> None:
         for guard in guards:
-            value = guard.value
-            if guard.kind == "ABSENT":
+            kind = guard.kind
+            if kind == "ABSENT":
                 continue  # a third of all guards, and nothing to learn
-            if guard.kind in ("IS", "TYPE") and is_a(value, type) and "<locals>" in class_name(value):
-                self._class(str(guard.origin), value)
-            if guard.kind == "EQ":
+            value = guard.value
+            if kind == "IS" or kind == "TYPE":
+                if is_a(value, type):
+                    if "<locals>" in class_name(value):
+                        self._class(str(guard.origin), value)
+                elif kind == "IS" and type(value) is types.FunctionType and guard.origin.step != "lookup":
+                    self._function(str(guard.origin), guard)
+            elif kind == "EQ":
                 self._leaf(guard.origin, value)
-            elif guard.kind == "LEN" and self.changing.get(place := str(guard.origin.to("len"))) is not False:
+            elif kind == "LEN" and self.changing.get(place := str(guard.origin.to("len"))) is not False:
                 self.meet(place, value)
-            elif guard.kind == "KEYS" and guard.origin.step != "dict":
+            elif kind == "KEYS" and guard.origin.step != "dict":
                 place = str(guard.origin)
                 self._keys(place, keys_text(value) if value else "[]")
                 self.meet(step_text("len", place, None), len(value))
-            elif (
-                guard.kind == "CODE"
-                or guard.kind == "IS"
-                and type(value) is types.FunctionType
-                and guard.origin.step != "lookup"
-            ):
+            elif kind == "CODE":
                 self._function(str(guard.origin), guard)
-            elif guard.kind == "TENSOR" and type(value) is TensorFacts and value.python_type is not torch.nn.Parameter:
+            elif kind == "TENSOR" and type(value) is TensorFacts and value.python_type is not torch.nn.Parameter:
                 self.meet(str(guard.origin), value.size)
                 if value.stride is not None:
                     self.meet(f"{guard.origin}.stride()", value.stride)

@@ -46,6 +46,7 @@ class DescribedTape(list[Any]):
         self.session = session
         self.ends = beginnings()
         self.modules: dict[int, tuple[Any, tuple[str, tuple[str, Any]]]] = {}  # by id, with what keeps the id
+        self.classes: dict[int, tuple[type, Any]] = {}  # of modules, by id, and how they are shown
         self.codes: dict[int, tuple[types.CodeType, bool]] = {}  # whether frames of it are calls of modules
 
     def append(self, step: Step) -> None:
@@ -74,5 +75,9 @@ class DescribedTape(list[Any]):
         if record is None:
             return None
         path = module_path(record.origin, self.session.function.__code__)
-        self.modules[id(module)] = record, (str(id(module)), (path, _shown(type(module))))
+        cls = type(module)
+        shown = self.classes.get(id(cls))
+        if shown is None:
+            shown = self.classes[id(cls)] = (cls, _shown(cls))
+        self.modules[id(module)] = record, (str(id(module)), (path, shown[1]))
         return self.modules[id(module)]

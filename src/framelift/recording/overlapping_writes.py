@@ -7,18 +7,22 @@ and give a result: such a call is plain Python's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .._core import is_a
+from ..graph.analysis.in_place import RESHAPES_IN_PLACE
 from ..graph.fx.targets import Target, target_of
 from ..graph.fx.values import Value
 from ..graph.metadata.cache import Outcome
+from ..graph.metadata.facts import Facts
 from ..graph.symbols.numbers import Int
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
+    from ..graph.fx.tape import Step
     from .recorder import Recorder
 
 __all__ = ["check_overlaps"]
@@ -26,6 +30,13 @@ __all__ = ["check_overlaps"]
 _SETTERS = (target_of(torch.Tensor.__setitem__), target_of(torch._C.TensorBase.__setitem__))
 _GETTERS = (target_of(torch.Tensor.__getitem__), target_of(torch._C.TensorBase.__getitem__))
 _SELECTS = tuple(map(target_of, (torch.select, torch.Tensor.select, torch._C.TensorBase.select)))
+#: what gives a tensor another place in its memory
+_MOVES = tuple(
+    target_of(getattr(owner, name))
+    for name in (*sorted(RESHAPES_IN_PLACE), "as_strided_", "set_")
+    for owner in (torch, torch.Tensor, torch._C.TensorBase)
+    if hasattr(owner, name)
+)
 _MOST_ELEMENTS = 100_000  # that are looked at one by one
 
 
@@ -43,8 +54,55 @@ def check_overlaps(recorder: Recorder, target: Target, kept: list[Any], outcome:
             def written_apart(fakes: Any, part: Any = part) -> bool:
                 return _apart(fakes[0][part], fakes[1:])
 
-            if not _is_basic(part) or not recorder.replay(target.name, [value, *others], written_apart):
+            if not _is_basic(part) or not _replayed(recorder, target, [value, *others], written_apart):
                 raise Interrupt("torch-operation-failed", f"{target.name} into memory that another argument looks at")
+
+
+def _replayed(recorder: Recorder, target: Target, asked: list[Value], then: Callable[[list[Any]], bool]) -> bool:
+    """What `then` makes of fakes of these values, which share memory.  Where all are views of one value, there is no
+    need to run more than what made the views.
+    """
+    chain = _views_of_one(recorder, asked)
+    if chain is not None:
+        first, steps, values = chain
+        fakes = recorder.replay_views(target.name, first, steps, [*asked, *values])
+        if all(_lies_as(fake, value) for fake, value in zip(fakes, (*asked, *values))):
+            return then(fakes[: len(asked)])
+    answer: bool = recorder.replay(target.name, asked, then)
+    return answer
+
+
+def _lies_as(fake: torch.Tensor, value: Value) -> bool:
+    return fake.shape == value.facts.size and fake.stride() == value.facts.stride
+
+
+def _views_of_one(recorder: Recorder, asked: list[Value]) -> tuple[Value, list[Step], list[Value]] | None:
+    """The value that these are views of, the steps that made them of it, in order, and the values between."""
+    storage = asked[0].storage
+    if recorder.symbols is not None or recorder.in_transform() or recorder.exchanged:
+        return None
+    if any(step.target in _MOVES and any(one.storage is storage for one in step.inputs) for step in recorder.tape):
+        return None
+    steps: set[int] = set()
+    views: dict[int, Value] = {}
+    first: Value | None = None
+    for value in asked:
+        while id(value) not in views and value is not first:
+            if type(value.facts) is not Facts:
+                return None
+            step = value.step
+            if step is None or all(one.storage is not storage for one in step.inputs):
+                if first is not None:
+                    return None
+                first = value
+            elif len(step.inputs) != 1 or step.effect:
+                return None
+            else:
+                steps.add(id(step))
+                views[id(value)] = value
+                value = step.inputs[0]
+    order = [step for step in recorder.tape if id(step) in steps]
+    return (first, order, list(views.values())) if first is not None and len(order) == len(steps) else None
 
 
 def _row_of(value: Value) -> Value | None:

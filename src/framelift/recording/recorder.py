@@ -15,7 +15,7 @@ import torch
 
 from .._core import id, is_a
 from ..graph.analysis.in_place import apply_writes
-from ..graph.analysis.replay import replay
+from ..graph.analysis.replay import replay, replay_views
 from ..graph.fx.saved_tensor_nodes import leaving_no_hooks
 from ..graph.fx.tape import Step, build_graph
 from ..graph.fx.targets import OneNode, Target, getter_target, target_of
@@ -411,6 +411,10 @@ class Recorder(StandIns):
             raise Interrupt("torch-operation", "a differentiation beside calls of script objects")
         with leaving_no_hooks([region.hooks for region in self.gradients.saving], ended=True):
             return replay(self.fakes, name, self.tape, asked, self._base or read_state(), self.symbols, then)
+
+    def replay_views(self, name: str, first: Value, steps: Sequence[Step], asked: Sequence[Value]) -> list[Any]:
+        """Fakes of views that these steps make of `first`.  Torch function must be off."""
+        return replay_views(self.fakes, name, steps, first, asked, self._base or read_state())
 
     @scope
     def recording(self) -> Iterator[None]:

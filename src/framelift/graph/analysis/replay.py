@@ -12,13 +12,13 @@ import torch
 
 from ...vocabulary.scopes import scope
 from ..fx.examples import number_example
-from ..fx.tape import Step, build_graph
+from ..fx.tape import Step, build_body, build_graph
 from ..fx.values import Value
 from ..metadata.fakes import Fakes
 from ..state.torch_state import AUTOCAST_DEVICES, State
 from ..symbols.environment import Symbols
 
-__all__ = ["replay", "with_histories"]
+__all__ = ["replay", "replay_views", "with_histories"]
 
 
 def replay(
@@ -45,6 +45,20 @@ def replay(
         return then(results)
 
     return fakes.run(name, run, inputs)
+
+
+def replay_views(
+    fakes: Fakes, name: str, steps: Sequence[Step], first: Value, asked: Sequence[Value], base: State
+) -> list[Any]:
+    """Fakes of values that are views of `first`, which the steps make of one of it.  Torch function must be off."""
+    module, _ = build_body(steps, [first], tuple(asked), asked, base)
+
+    def run(made: list[Any]) -> Any:
+        with _beginning(base):
+            return list(module.forward(*made))
+
+    found: list[Any] = fakes.run(name, run, [fakes.make(first.facts.but(is_leaf=True))])
+    return found
 
 
 @scope
