@@ -1,5 +1,5 @@
-// The guards of a rehearsal as they are made: Predicate, the fields under a Guard (guards/kinds.py), and GuardLog, which
-// adds each once (boundary/world.py).  In C, since a capture makes thousands, and asks for more.
+// The guards of a rehearsal as they are made: Predicate, the fields under a Guard (guards/kinds.py), and GuardLog,
+// which adds each once (boundary/world.py).  In C, since a capture makes thousands, and asks for more.
 #include "barrier.h"
 
 #include <structmember.h>

@@ -73,8 +73,7 @@ class World:
         self.follows_contents: Callable[[], bool] = lambda: False
         # the dimensions of a tensor let in whose size, and whose stride, is symbolic
         self.symbolic_entries = symbolic_entries
-        # adds a guard once: guard(origin, kind, value, tag), where the tag distinguishes several guards of a kind at one
-        # origin (names, keys)
+        # adds a guard once: guard(origin, kind, value, tag); the tag distinguishes several of a kind at one origin
         self.guard = _core.GuardLog(Guard, self.meet_function)
         self.guards: list[Guard] = self.guard.guards
         self.memo: dict[int, External] = {}  # by id of the original
