@@ -63,15 +63,17 @@ static PyObject* adopt(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (!leave_lists(r, (PyTypeObject*)a[0]) || PyType_Type.tp_setattro(a[0], a[1], nullptr) < 0) return nullptr;
   Py_RETURN_NONE;
 }
-// has_new_subclass(class): whether a class made inside has it for a base.
-static PyObject* has_new_subclass(PyObject*, PyObject* cls) {
+// new_subclasses(class): the classes made inside that have it for a base.
+static PyObject* new_subclasses(PyObject*, PyObject* cls) {
   NEED_REHEARSAL
-  return PyBool_FromLong(r->internal.any([cls](PyObject* made) {
+  Ref found = Ref::steal(PyList_New(0));
+  bool failed = !found || r->internal.any([cls, &found](PyObject* made) {
     PyObject* bases = PyType_Check(made) ? ((PyTypeObject*)made)->tp_bases : nullptr;
     for (Py_ssize_t i = 0; bases && i < PyTuple_GET_SIZE(bases); i++)
-      if (PyTuple_GET_ITEM(bases, i) == cls) return true;
+      if (PyTuple_GET_ITEM(bases, i) == cls) return PyList_Append(found.get(), made) < 0;
     return false;
-  }));
+  });
+  return failed ? nullptr : found.release();
 }
 static PyObject* is_external(PyObject*, PyObject* object) {
   NEED_REHEARSAL
@@ -243,7 +245,7 @@ static MethodTable methods({
     method<is_external, METH_O>("is_external"),
     method<adopt>("adopt", "adopt(class, name): the class was made inside, and the mark of this name leaves it"),
     method<is_internal, METH_O>("is_internal"),
-    method<has_new_subclass, METH_O>("has_new_subclass", "whether a class made inside has this class for a base"),
+    method<new_subclasses, METH_O>("new_subclasses", "the classes made inside that have this class for a base"),
     method<mark_cell, METH_O>("mark_cell", "this cell is external"),
     method<is_external_cell, METH_O>("is_external_cell"),
     method<know>("know", "know(object, name, answer, payload)"),

@@ -109,6 +109,7 @@ class World:
         ] = []  # what looks at the end of the program once more, before recipes are made
         self.references: list[Any] = []  # weak references from outside
         self.errors: list[BaseException] = []  # copies of exceptions from outside
+        self.registered: list[type] = []  # classes that captured code registered with abstract ones
         self.proxied: dict[int, Callable[[], Any]] = {}  # what a weak proxy made inside stands for, seen to be alive
         self.sealed: dict[int, Any] = {}  # properties and their like from outside, which may have attributes
         self.attributes_before: dict[int, dict[str, Any]] = {}  # instance attributes of shadows, right after import

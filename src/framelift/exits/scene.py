@@ -50,6 +50,9 @@ class Scene(Protocol):
     def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
         """Whether the class, or the table of globals, was created inside the rehearsal."""
 
+    def is_registered(self, cls: type) -> bool:
+        """Whether captured code registered the class with an abstract class."""
+
     def is_one_object(self, nan: Any) -> bool:
         """Whether the very same object comes at each call: a constant of code, or one that is guarded from now on."""
 

@@ -69,6 +69,9 @@ class RehearsedScene:
     def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
         return _core.is_internal(cls)
 
+    def is_registered(self, cls: type) -> bool:
+        return any(one is cls for one in self.world.registered)
+
     def is_one_object(self, nan: Any) -> bool:
         identities = self.notes.get(Identities) or Identities(self.world)
         return identities.pin(nan) or identities.is_code_constant(nan)

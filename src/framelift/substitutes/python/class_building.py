@@ -71,7 +71,7 @@ def _type_subclasses(session: Session, callable_: Any, args: tuple[Any, ...], kw
     """
     cls = args[0]
     found = _core.natively(callable_, args, None)
-    if not is_a(cls, type) or _core.is_internal(cls) or _core.has_new_subclass(cls):
+    if not is_a(cls, type) or _core.is_internal(cls) or _core.new_subclasses(cls):
         raise Interrupt("unknown-callable", "type.__subclasses__ where classes were made inside")
     known = [weakref.ref(one) for one in found]
 

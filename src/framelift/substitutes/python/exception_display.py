@@ -1,8 +1,8 @@
 """sys.excepthook into a text file in memory that captured code put in place of sys.stderr: the traceback module writes
 the same text.
 
-CPython 3.11 adds its suggestions ("Did you mean") in C code alone.  Which of some names it suggests is asked of it, with
-an exception made for that; which names there are is read as captured code reads them.
+CPython 3.11 adds its suggestions ("Did you mean") in C code alone.  Which of some names it suggests is asked of it,
+with an exception made for that; which names there are is read as captured code reads them.
 """
 
 from __future__ import annotations
