@@ -131,7 +131,21 @@ static PyObject* collect_as(PyObject*, PyObject* const* a, Py_ssize_t n) {
 
 static PyObject* watchable(PyObject*, PyObject* cls) { return PyBool_FromLong(is_watchable(cls)); }
 
+// unless_the_programs(callback): a callback of weak references.  It is called where the object, which ends now, may end
+// at another moment in plain Python.
+static PyObject* ended(PyObject* callback, PyObject* reference) {
+  Rehearsal* r = current_rehearsal();
+  if (r && is_programs_moment(r, current_frame(PyThreadState_Get()))) Py_RETURN_NONE;
+  return PyObject_CallOneArg(callback, reference);
+}
+static PyObject* unless_the_programs(PyObject*, PyObject* callback) {
+  static PyMethodDef definition = {"ended", ended, METH_O, nullptr};
+  return PyCFunction_New(&definition, callback);
+}
+
 static MethodTable methods({
+    method<unless_the_programs, METH_O>("unless_the_programs",
+                                        "a callback called where an object may end at another moment in plain Python"),
     method<watchable, METH_O>("is_watchable",
                               "whether the end of instances of a class with a finaliser can be watched"),
     method<frame_holds>("frame_holds", "frame_holds(frame, object)"),

@@ -82,13 +82,16 @@ bool is_finaliser(Rehearsal* r, Frame* frame) {
          finaliser_of(Py_TYPE(object)) == (PyObject*)frame_function(frame);
 }
 
+bool is_programs_moment(Rehearsal* r, Frame* frame) {
+  bool after_call = frame && frame != r->calling && frame == r->left && frame_unit(frame) == r->left_unit;
+  return thread_state().mode == Mode::Rehearse && !after_call;
+}
+
 bool may_finalise(Rehearsal* r, Frame* frame) {
   PyObject* object = frame->localsplus[0];
-  Frame* caller = current_frame(PyThreadState_Get());
-  bool after_call = caller && caller != r->calling && caller == r->left && frame_unit(caller) == r->left_unit;
   Ref kept = std::move(r->watched[object]);
   bool collected = PyWeakref_GET_OBJECT(kept.get()) != object;  // when that happens is not the program's to say
-  bool own_moment = thread_state().mode != Mode::Rehearse || after_call || collected;
+  bool own_moment = collected || !is_programs_moment(r, current_frame(PyThreadState_Get()));
   r->watched.erase(object);
   if (r->interrupt) return false;
   if (own_moment) {

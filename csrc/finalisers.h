@@ -19,6 +19,8 @@ bool have_ended(Rehearsal* r);
 void end_finalisers(Rehearsal* r);
 // Whether a frame that is about to start is the finaliser of a watched object.
 bool is_finaliser(Rehearsal* r, Frame* frame);
+// Whether an object that ends now, while this frame runs, ends in plain Python too.
+bool is_programs_moment(Rehearsal* r, Frame* frame);
 // Ends the rehearsal where the object of a finaliser that starts now may have ended earlier in plain Python.
 // Whether it may run.
 bool may_finalise(Rehearsal* r, Frame* frame);

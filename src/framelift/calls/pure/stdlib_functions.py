@@ -190,7 +190,9 @@ _INTERPRETER = (
     Functions("_typing", {"pure": "_idfunc"}),
     Functions("_thread", {"pure": "allocate_lock"}),
     # Which references exist, and what they still lead to, depends on who else is alive.
-    Functions("_weakref", {"state": "_remove_dead_weakref getweakrefcount getweakrefs", "attributes": "proxy"}),
+    Functions(
+        "_weakref", {"pure": "_remove_dead_weakref", "state": "getweakrefcount getweakrefs", "attributes": "proxy"}
+    ),
     Functions("_warnings", {"terminal": "warn warn_explicit", "state": "_filters_mutated"}),
     Functions("posix", {"pure": "fspath"}),
     *(

@@ -25,6 +25,7 @@ from ...boundary.facts.released_objects import may_have_died, root_of
 from ...boundary.gateway import is_handle_class, let_in
 from ...bytecode import original_of
 from ...calls.call_tables import substitute
+from ...calls.frame_views import caller
 from ...graph.fx.values import Value
 from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.reasons import Interrupt
@@ -159,6 +160,8 @@ def _deref(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         if _core.is_internal(target) and "collected" in session.notes:
             raise Interrupt("unsupported-code", "a weak reference to a function or class after gc.collect()")
         return target
+    if original_of(caller().f_code) in _CALLBACKS:
+        return target  # what is taken out of a container that is gone is seen by nobody
     if not _holds(session, target):
         raise Interrupt("unsupported-code", "a weak reference to an object that may be dead by now")
     return target
@@ -174,6 +177,13 @@ def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 #: their callbacks take an entry out of a weak container, which never leaves a rehearsal
 _CONTAINERS = (vars(weakref), vars(_weakrefset))
+#: the callbacks themselves
+_CALLBACKS = frozenset(
+    part
+    for cls in (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet)
+    for part in cls.__init__.__code__.co_consts
+    if is_a(part, types.CodeType) and "selfref" in part.co_varnames
+)
 
 
 def _keep_alive(session: Session, reference: Any) -> None:
@@ -209,7 +219,10 @@ def _check_living(session: Session, reference: Any) -> None:
 
 
 def _watched(target: Any, dead: list[str]) -> Any:
-    """Notes the end of an object while captured code runs."""
+    """Notes the end of an object while captured code runs, at a moment that may not be the program's.
+
+    At one that is, the container's own callback runs as captured code.
+    """
 
     def note(_reference: Any) -> None:
         frame: types.FrameType | None = sys._getframe(1)
@@ -219,7 +232,7 @@ def _watched(target: Any, dead: list[str]) -> Any:
                 return
             frame = frame.f_back
 
-    return weakref.ref(target, note)
+    return weakref.ref(target, _core.unless_the_programs(note))
 
 
 def _check_alive(session: Session, held: list[Any]) -> None:
