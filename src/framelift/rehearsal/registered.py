@@ -25,7 +25,6 @@ from ..substitutes.python import (
     code_objects,
     context_variables,
     copying,
-    exception_display,
     frame_access,
     identity,
     interpreter,

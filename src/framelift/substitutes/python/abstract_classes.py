@@ -182,7 +182,8 @@ def _collect_as(cls: type, owner: type) -> None:
         raise Interrupt("effect-object", f"the registry of {qualname_of(owner)}")
     if cls.__flags__ & _OF_COLLECTIONS != owner.__flags__ & _OF_COLLECTIONS:
         _core.collect_as(cls, owner)
-        for one in type.__subclasses__(cls):
+        below: list[type] = type.__subclasses__(cls)
+        for one in below:
             _collect_as(one, owner)
 
 
