@@ -83,7 +83,7 @@ def _take_writes(recorder: Recorder, target: Target, outcome: LiveOutcome, found
                     f"{target.name}, which writes to a {qualname_of(value.facts.kind)} and is to be differentiated,",
                 )
         if value.storage.shared:
-            raise Interrupt("torch-operation", f"{target.name} into a tensor that a script object may hold")
+            raise Interrupt("torch-operation", f"{target.name} into a tensor that may be another one too")
         value.storage.written = True
         recorder.written.append(value)
     for index, facts in outcome.changes:

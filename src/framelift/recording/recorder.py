@@ -39,6 +39,7 @@ from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist, scope
 from .asking import Asked, ask, ask_symbolic, gives_a_size
 from .assumptions import assume_of_numbers
+from .chosen import Chosen
 from .finished import Finished, counted_writes
 from .histories import check_leaf_views, is_captured, is_leaf_view, without_histories
 from .known_calls import UNDECIDED, call_known
@@ -88,6 +89,7 @@ class Recorder(StandIns):
         self._left: LeftState | Interrupt | None = None
         self.saved: SavedState | None = None
         self._mode: RecordingMode | None = None
+        self.chosen = Chosen()
         self.scripts: ScriptObjects | None = None  # once there is one
         self.own_outcomes: dict[Any, Outcome] = {}  # outcomes of operations that involve symbols
 
@@ -367,6 +369,7 @@ class Recorder(StandIns):
             raise Interrupt("torch-operation", "a tensor of a function transform, as a result,")
         if any(type(out) is Value and is_leaf_view(out) and not is_captured(self, out) for out in asked):
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
+        self.chosen.check(self, asked)
         check_results(self, asked)
         leave_retaining(self, asked)
         asked, without_history = without_histories(self, asked)

@@ -148,6 +148,11 @@ class StandIns:
         """The external tensors."""
         return list(self._inputs.values())
 
+    @property
+    def has_tensors(self) -> bool:
+        """Whether captured code has seen a tensor."""
+        return bool(self._values)
+
     def values(self) -> list[Value]:
         """All tensors that captured code has seen, in the order it did."""
         return list(self._values.values())

@@ -131,6 +131,7 @@ class Session(RehearsedScene):
         known = knowledge_of(function.__code__)
         self.recorder.options.code, self.recorder.options.assumes = function.__code__, not known.without_assumptions
         self.recorder.callbacks.stop_assuming = functools.partial(setattr, known, "without_assumptions", True)
+        self.recorder.callbacks.stop_choosing = functools.partial(setattr, known, "chooses_eagerly", True)
         self.world.read_receivers = None if known.reads_receivers else known.read_receivers
         follow_options()
         meet_triton()

@@ -32,6 +32,10 @@ class CodeKnowledge:
     reads_texts: bool = False
     #: objects with finalisers live at a graph break, or end at moments of our own: they are made in eager mode
     finalises_eagerly: bool = False
+    #: a tensor that `max` or `min` chose leaves the frame beside one of those it was chosen from
+    chooses_eagerly: bool = False
+    #: what `max` or `min` walks over compares itself by code of the program
+    compares_while_walking: bool = False
     #: something looks at an object to which a function is bound that does not look at it
     reads_receivers: bool = False
     #: the last capture depended on the state of a generator outside

@@ -42,7 +42,7 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
         if value.storage.wrapped:
             raise Interrupt("tensor-subclass", f"of a wrapper class, of which {target.name} changes an inner tensor,")
         if value.storage.shared:
-            raise Interrupt("torch-operation", f"{target.name} into a tensor that a script object may hold")
+            raise Interrupt("torch-operation", f"{target.name} into a tensor that may be another one too")
         value.storage.written = True
     for index, facts in outcome.changes:
         value = found[index]

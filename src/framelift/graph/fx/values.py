@@ -22,8 +22,8 @@ AFTER_DATA = "use of a tensor after an assignment to its Tensor.data"
 
 
 class Storage:
-    """Memory that one or more values look at.  `wrapped`: a tensor of a wrapper subclass is made of it; `shared`: a
-    script object may know it.
+    """Memory that one or more values look at.  `wrapped`: a tensor of a wrapper subclass is made of it; `shared`: it
+    may be the memory of others too, since a script object knows it, or it was chosen among several.
     """
 
     __slots__ = ("external", "shared", "values", "wrapped", "written")

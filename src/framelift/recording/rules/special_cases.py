@@ -287,7 +287,7 @@ def _reversed(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]
 @rule(torch.Tensor.__hash__)
 def _hash(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
     if recorder.value_of(args[0]).storage.shared:
-        raise Interrupt("torch-operation", "the hash of a tensor that a script object may know")
+        raise Interrupt("torch-operation", "the hash of a tensor that may be another one too")
     return id(args[0])
 
 

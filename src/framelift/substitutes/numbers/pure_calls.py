@@ -31,6 +31,7 @@ from ...recording.assumptions import assertion, assume
 from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from ..python.called_back import calling_back
+from .tensor_extremes import extreme_of, items_of
 from .tensor_truths import truth_of
 
 if TYPE_CHECKING:
@@ -329,6 +330,12 @@ def _extreme(builtin: Any, symbolic: Any) -> None:
 
     @substitute(builtin)
     def handler(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not kwargs and session.recorder.has_tensors:
+            items = items_of(session, args)
+            found = extreme_of(session, builtin, items)
+            if found is not NotImplemented:
+                return found
+            args = args if items is args or len(args) > 1 else (items,)
         if (
             len(args) == 1
             and not kwargs

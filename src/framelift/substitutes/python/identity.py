@@ -44,7 +44,10 @@ def same_object(session: Session, left: Any, right: Any) -> bool:
         return _same_number(left, right)
     if is_a(left, torch.Tensor):
         if left is not right and _may_be_another(session, left) and _may_be_another(session, right):
-            raise Interrupt("torch-operation", "whether two tensors that a script object may know are one")
+            raise Interrupt(
+                "torch-operation",
+                "whether two tensors are one (script objects, max and min may give a tensor of several)",
+            )
         return left is right
     if is_its_own_copy(session, left, right):
         return left is right
@@ -54,7 +57,7 @@ def same_object(session: Session, left: Any, right: Any) -> bool:
 
 
 def _may_be_another(session: Session, obj: Any) -> bool:
-    """Whether a tensor may be one that another name leads to: script objects give back what they were given."""
+    """Whether a tensor may be one that another name leads to (`Storage.shared`)."""
     return session.recorder.is_stand_in(obj) and session.recorder.value_of(obj).storage.shared
 
 
@@ -91,7 +94,7 @@ def _original(session: Session, obj: Any) -> Any:
     world = session.world
     record = world.by_seen.get(id(obj))
     if record is None and _may_be_another(session, obj):
-        raise Interrupt("torch-operation", "the address of a tensor that a script object gave or was given")
+        raise Interrupt("torch-operation", "the address of a tensor that may be another one too")
     if record is not None:
         if record.origin.step != "const":
             world.guard(record.origin, "IS", record.original)
