@@ -43,6 +43,9 @@ class FakeFoo:
     def __obj_unflatten__(cls, held: Any) -> FakeFoo:
         return cls(**dict(held))
 
+    def increment(self, z: int) -> None:
+        self.x, self.y = self.x + z, self.y + z
+
     def add_tensor(self, z: Any) -> Any:
         return (self.x + self.y) * z
 
@@ -145,6 +148,15 @@ def test_sizes_of_held_tensors_become_symbolic_where_graphs_run_as_they_are(back
 def test_numbers_of_an_object_are_constants_of_a_capture(backend: str) -> None:
     compiled = agree(lambda f, x: f.add_tensor(x) + 1, lambda i: (foo(i), torch.randn(3)), 3, backend)
     assert len(compiled.entries) == 3
+
+
+@both
+def test_symbolic_numbers_given_to_methods(backend: str) -> None:
+    def f(one: Any, n: int, x: torch.Tensor) -> Any:
+        one.increment(n)
+        return one.add_tensor(x) + n
+
+    assert len(agree(f, lambda i: (foo(1), i + 2, torch.randn(3)), 5, backend).entries) == 2
 
 
 @both

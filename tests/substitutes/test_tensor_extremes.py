@@ -101,6 +101,22 @@ def test_what_python_decides(extreme: Any) -> None:
 
 
 @both
+def test_items_that_change_while_they_are_walked_over(extreme: Any) -> None:
+    def program(a: torch.Tensor, b: torch.Tensor) -> Any:
+        def items() -> Any:
+            first = a.sum()
+            yield first
+            yield b.sum()
+            first.add_(100)
+            yield a.mean()
+            first.sub_(1000)
+
+        return extreme(items()) * 1
+
+    agree(program, fullgraph=False)
+
+
+@both
 def test_comparisons_of_the_program_come_between_the_items(extreme: Any) -> None:
     class Item:
         def __init__(self, value: int, seen: list[str]) -> None:

@@ -39,10 +39,11 @@ def items_of(session: Session, args: tuple[Any, ...]) -> tuple[Any, ...]:
     known = knowledge_of(session.function.__code__)
     if type(args[0]) not in _WALKED or known.compares_while_walking:
         return args
+    written = len(session.recorder.written)
     items: tuple[Any, ...] = _core.natively(tuple, args, None)
-    if any(_core.is_python_class(type(item)) and not session.is_stand_in(item) for item in items):
-        # their comparisons are the program's own, and come between the items
-        stop = Interrupt("unknown-callable", "max or min over an iterator of objects that compare by their own code")
+    own = any(_core.is_python_class(type(item)) and not session.is_stand_in(item) for item in items)
+    if own or len(session.recorder.written) > written:  # comparisons come between the items, and would tell
+        stop = Interrupt("unknown-callable", "max or min over an iterator that tells when its items are compared")
         stop.first = functools.partial(setattr, known, "compares_while_walking", True)
         raise stop
     return items
