@@ -37,6 +37,8 @@ enum class Op : uint8_t {
   ArgumentTensor,  // local `index` satisfies the check `expect`
   Note,            // hand out the object `at`
   ArgumentNote,    // hand out local `index`
+  SpreadDict,      // local `index` is a dict with the keys of the check `expect`; its items become locals from `at` on
+  SpreadTuple,     // local `index` is a tuple as long as the check `expect` says; likewise
 };
 
 struct Record {
@@ -51,8 +53,36 @@ struct Record {
 // What the loop over records reads.  A Load is its own word, a tensor with a row has one that always matches; any other
 // record has a word that never does, and so have all words after the last record.
 struct Word {
+  static constexpr uint64_t kZero = 0;
   const uint64_t* at;
   uint64_t expect;
+  bool always() const { return at == &kZero && !expect; }
+  bool never() const { return at == &kZero && expect; }
+};
+
+// How many words from `at` on are found; memory is fetched early.
+inline const Word* run_words(const Word* at, const Word* end) {
+  constexpr ptrdiff_t kAhead = 16;
+  for (; end - at > kAhead; at++) {
+    __builtin_prefetch(at[kAhead].at);
+    if (*at->at != at->expect) return at;
+  }
+  while (at < end && *at->at == at->expect) at++;
+  return at;
+}
+
+// guard_settled.cpp: what is left to compare while nothing changes.
+struct Settled {
+  static constexpr uint32_t kMostPatience = 1 << 12;
+  struct Stop {
+    uint32_t word, record;  // before this word, this record has to hold
+  };
+  std::vector<Word> words;
+  std::vector<Stop> stops;
+  std::vector<std::pair<uint32_t, uint32_t>> same;  // those of Program::same that a call may change
+  uint32_t calls = 0, patience = 4;                 // how many have changed nothing, and how many must
+  bool built = false;
+  void end();
 };
 
 // The values that an evaluation hands out: owned references, or NULL.
@@ -62,6 +92,24 @@ struct SlotValues : std::vector<PyObject*> {
   ~SlotValues() {
     for (PyObject* value : *this) Py_XDECREF(value);
   }
+};
+
+// Dictionaries of keywords and tuples of arguments are new at every call, so no version and no address tells anything
+// about them.  The items of such an argument are locals of their own, numbered from kFirst on.
+struct SpreadItems {
+  static constexpr uint32_t kFirst = 1u << 24, kMost = 16;
+  PyObject* values[kMost] = {};  // owned
+  SpreadItems() = default;
+  SpreadItems(const SpreadItems&) = delete;
+  ~SpreadItems() {
+    for (PyObject* value : values) Py_XDECREF(value);
+  }
+  // False: it is none, or has other keys, or another length.
+  bool take_dict(PyObject* argument, const struct Check& keys, size_t from);
+  bool take_tuple(PyObject* argument, const struct Check& length, size_t from);
+
+ private:
+  void put(size_t at, PyObject* value) { Py_XSETREF(values[at], Py_NewRef(value)); }
 };
 
 enum class Outcome : int8_t { Error = -1, Fails = 0, Holds = 1, Again = 2 };
@@ -75,8 +123,8 @@ struct Check {
   const Kind* kind;
   PyObject* constant = nullptr;         // see Program::hold: alive while the program is not dead
   Ref leaf;                             // EQ's constant, replaced by an equal leaf that was met; names, keys, functions
-  long number = 0;                      // LEN; SAME: the other node
-  int32_t other = -1;                   // SAME: the other node's slot
+  long number = 0;                      // LEN; KEYS: how many; SAME: the other node
+  int32_t other = -1;                   // SAME: the other node's slot; KEYS, LEN: where items that are locals begin
   std::vector<long> numbers;            // JOINT: the other nodes
   std::vector<int32_t> others;          // JOINT: their slots
   std::vector<PyObject*> objects;       // KEYS, DUNDERS: held as `constant`
@@ -96,10 +144,13 @@ struct Node {
   Py_ssize_t number = -1;  // key as a number: arguments, positions
   std::vector<Check> checks;
   int32_t slot = -1;
+  uint32_t local = 0;   // where it is passed: of locals, or of items
+  int32_t spread = -1;  // an argument whose items are locals: of its checks, the one that tells them
   uint32_t row = 0;            // in Program::rows: its own, or that of the first node after it that has one
   bool has_row = false;        // nothing hangs on the tensor it leads to
   bool argument = false;       // a root: local `number`
-  bool lone = false;           // an argument whose own checks are all there is: no need to recognise the object
+  bool passed = false;         // an argument, or an item of one that is spread
+  bool lone = false;           // passed, and its own checks are all there is: no need to recognise the object
   bool pinned = false;         // has an IS check
   bool wants_layout = false;   // its records read fields of its type's struct
   bool wants_version = false;  // it has checks or children that a dict's or type's version settles
@@ -127,13 +178,16 @@ struct Walk {
   bool careful = false;   // visits only: Python code ran where records were being run
   bool ran_code = false;  // Python code may have run since this was last cleared
   bool visited = false;
+  bool was_settled = false;  // everything but what is passed is as it was when all guards held
   int failed_node = -1, failed_check = 0;
   std::vector<std::pair<int, int>>* failures = nullptr;  // where given, receives every failure, and the walk goes on
+  SpreadItems items = {};
 
   Outcome evaluate();
   Outcome evaluate_from(uint32_t node);  // by visits, from this root on
   Outcome visit(Node& node, PyObject* base);
   Outcome run(uint32_t from, uint32_t to);
+  bool run_settled();
   Outcome repair(uint32_t* record);  // the record does not hold: visit its node, and go on after it
   // False once another evaluation of the same program ran inside this one: memos are no longer ours to use or write.
   bool live() const;
@@ -149,6 +203,11 @@ struct Walk {
 
  public:
   void note(int32_t slot, PyObject* value);
+  // What is passed under this number, or NULL.
+  PyObject* local(uint32_t number) const {
+    if (number >= SpreadItems::kFirst) return items.values[number - SpreadItems::kFirst];
+    return (Py_ssize_t)number < count ? locals[number] : nullptr;
+  }
   void forget_slots();
 };
 
@@ -237,6 +296,7 @@ struct Program {
   int32_t slot_count = 0;
   bool has_state = false;
   TorchState state;
+  Settled settled;
   bool stale_layout = false;
   bool doubtful = false;  // the last check did not hold
   Addresses addresses;    // of the values of `distinct`, as last visited
@@ -274,8 +334,10 @@ struct Program {
   bool build_nodes(PyObject* list);
   bool build_checks(Node& node, PyObject* checks);
   bool build_slots(PyObject* list, std::vector<int32_t>& slots);
+  void find_spread();
   void settle_flags();
   void lay_out();
+  void settle();
   void put(uint32_t at, const Record& record);
   uint32_t row_of_record(uint32_t record) const;  // the first row that does not belong to an earlier record
   bool build_distinct(PyObject* list);

@@ -71,6 +71,7 @@ static bool prepare_keys(Program& p, Node&, Check& check, PyObject* value) {
     check.objects.push_back(key);
     check.leaves.push_back(immutable_leaf(key));
   }
+  check.number = (long)check.objects.size();
   return true;
 }
 
@@ -156,6 +157,7 @@ static bool prepare_joint(Program&, Node&, Check& check, PyObject* value) {
 
 static Outcome test_type(Visit& v, Check& check) {
   if ((PyObject*)Py_TYPE(v.value) != check.constant) return Outcome::Fails;
+  if (v.node.spread >= 0) return Outcome::Holds;  // the record of its items tells
   v.layout_known = true;
   if (!v.trusted || type_is_assignable(Py_TYPE(v.value))) v.record_type();
   return Outcome::Holds;
@@ -213,7 +215,7 @@ static Py_ssize_t builtin_length(Visit& v) {
 }
 
 static Outcome test_len(Visit& v, Check& check) {
-  Py_ssize_t length = builtin_length(v);
+  Py_ssize_t length = v.node.spread >= 0 ? Py_SIZE(v.value) : builtin_length(v);  // of a tuple, by TYPE
   if (length < 0) return after_error();
   return truth(length == check.number);
 }
@@ -242,7 +244,7 @@ static Outcome test_ordered_keys(Visit& v, Check& check) {
 
 static Outcome test_keys(Visit& v, Check& check) {
   if (!PyDict_Check(v.value)) return Outcome::Fails;
-  if (!v.node.reading) v.recordable = false;
+  if (!v.node.reading && v.node.spread < 0) v.recordable = false;
   if (PyODict_Check(v.value)) return test_ordered_keys(v, check);
   if ((size_t)PyDict_Size(v.value) != check.objects.size()) return Outcome::Fails;
   Py_ssize_t position = 0;
@@ -385,8 +387,9 @@ static Outcome test_empty(Visit& v, Check&) {
 
 static Outcome test_tensor(Visit& v, Check& check) {
   if (!tensor_holds(*check.tensor, v.value)) return Outcome::Fails;
+  v.layout_known = true;  // the class is one of the facts
   Op op = v.node.lone ? Op::ArgumentTensor : Op::Tensor;
-  v.add(op, v.value, (uint64_t)check.tensor, (uint32_t)v.node.number);
+  v.add(op, v.value, (uint64_t)check.tensor, v.node.local);
   return Outcome::Holds;
 }
 

@@ -219,6 +219,45 @@ static bool one_of(const char* name, std::initializer_list<const char*> names) {
   return false;
 }
 
+static const Check* check_of(const Node& node, const char* kind) {
+  for (const Check& check : node.checks)
+    if (!strcmp(check.kind->name, kind)) return &check;
+  return nullptr;
+}
+
+// The place of an item among those of its argument, or a number too large.
+static size_t place_of(const Node& item, const Check& check) {
+  if (check.objects.empty()) return item.number < 0 ? SIZE_MAX : (size_t)item.number;
+  for (size_t i = 0; i < check.objects.size(); i++)
+    if (PyUnicode_CheckExact(item.key) && !PyUnicode_Compare(item.key, check.objects[i])) return i;
+  return SIZE_MAX;
+}
+
+// Which arguments are spread: dictionaries and tuples of known items, of which nothing else is asked.
+void Program::find_spread() {
+  uint32_t next = 0;
+  for (Node& node : nodes) {
+    if (node.argument) node.passed = true, node.local = (uint32_t)node.number;
+    if (!node.argument || node.checks.size() != 2) continue;
+    const Check *type = check_of(node, "TYPE"), *told = check_of(node, "KEYS");
+    if (!told) told = check_of(node, "LEN");
+    bool is_dict = told && !strcmp(told->kind->name, "KEYS");
+    if (!type || !told || type->constant != (PyObject*)(is_dict ? &PyDict_Type : &PyTuple_Type)) continue;
+    bool fits = (size_t)told->number <= SpreadItems::kMost - next;
+    for (PyObject* key : told->objects) fits = fits && PyUnicode_CheckExact(key);
+    for (uint32_t i = node.index + 1; fits && i < node.end; i = nodes[i].end)
+      fits = !strcmp(nodes[i].step->name, "item") && place_of(nodes[i], *told) < (size_t)told->number;
+    if (!fits) continue;
+    node.spread = (int32_t)(told - node.checks.data());
+    node.checks[(size_t)node.spread].other = (int32_t)next;
+    for (uint32_t i = node.index + 1; i < node.end; i = nodes[i].end) {
+      nodes[i].passed = true;
+      nodes[i].local = SpreadItems::kFirst + next + (uint32_t)place_of(nodes[i], *told);
+    }
+    next += (uint32_t)told->number;
+  }
+}
+
 // What the shape of the program says about each node.  Children come after their parents, so go backwards.
 void Program::settle_flags() {
   for (size_t i = nodes.size(); i-- > 0;) {
@@ -231,7 +270,8 @@ void Program::settle_flags() {
       node.wants_version |= one_of(kind, {"LEN", "KEYS", "HAS_KEY", "ABSENT", "NO_LOOKUP", "DUNDERS"});
       only_tensor &= one_of(kind, {"TENSOR", "SAME", "JOINT", "UNMARKED"});
     }
-    node.lone = node.argument && only_tensor && node.end == node.index + 1;
+    if (node.spread >= 0) node.wants_layout = node.wants_version = false;
+    node.lone = node.passed && only_tensor && node.end == node.index + 1;
     for (size_t k = 0; node.argument && k < node.checks.size(); k++) {
       const Check& check = node.checks[k];
       bool tells = check.tensor ? !tensor_runs_code(*check.tensor)
@@ -263,7 +303,7 @@ bool Program::build_distinct(PyObject* list) {
     int index = find_given(PyLong_AsLong(PyList_GET_ITEM(list, i)));
     if (index < 0) return complain("no such node", PyList_GET_ITEM(list, i));
     Node& node = nodes[index];
-    std::vector<uint32_t>& group = node.argument ? distinct_arguments : distinct;
+    std::vector<uint32_t>& group = node.passed ? distinct_arguments : distinct;
     if (node.distinct) continue;
     node.distinct = true;
     group.push_back(node.index);
@@ -287,7 +327,9 @@ bool Program::build_joint(Node& node, uint32_t number) {
 
 bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* external_list, PyObject* distinct_list,
                     PyObject* state_or_none) {
-  if (!build_nodes(node_list) || !build_slots(input_list, inputs) || !build_slots(external_list, externals) ||
+  if (!build_nodes(node_list)) return false;
+  find_spread();
+  if (!build_slots(input_list, inputs) || !build_slots(external_list, externals) ||
       !build_distinct(distinct_list))
     return false;
   for (Node& node : nodes) {
@@ -363,6 +405,9 @@ static Node copy_of(const Node& node) {
   for (const Check& check : node.checks) made.checks.push_back(copy_of(check));
   made.slot = node.slot;
   made.argument = node.argument;
+  made.passed = node.passed;
+  made.local = node.local;
+  made.spread = node.spread;
   made.lone = node.lone;
   made.pinned = node.pinned;
   made.wants_layout = node.wants_layout;

@@ -47,12 +47,24 @@ static Outcome by_getattr(Visit& v, PyObject* base, const char* name) {
   return answer(v, PyObject_GetAttrString(base, name));
 }
 
-static Outcome take_argument(Visit& v, PyObject*) {
-  Py_ssize_t index = v.node.number;
-  if (index >= v.walk.count || !v.walk.locals[index]) return Outcome::Fails;
-  PyObject* value = v.walk.locals[index];
-  if (!v.node.lone) v.add(Op::Argument, nullptr, (uint64_t)value, (uint32_t)index);
+static Outcome passed(Visit& v, PyObject* value) {
+  if (!v.node.lone) v.add(Op::Argument, nullptr, (uint64_t)value, v.node.local);
   return found(v, value, false);
+}
+
+static Outcome take_argument(Visit& v, PyObject*) {
+  PyObject* value = v.walk.local(v.node.local);
+  if (!value) return Outcome::Fails;
+  if (v.node.spread >= 0) {
+    const Check& check = v.node.checks[(size_t)v.node.spread];
+    size_t from = (size_t)check.other;
+    bool is_tuple = PyTuple_Check(value);
+    v.add(is_tuple ? Op::SpreadTuple : Op::SpreadDict, (const void*)from, (uint64_t)&check, v.node.local);
+    // Where it is neither, or has other items, the checks fail.
+    is_tuple ? v.walk.items.take_tuple(value, check, from) : v.walk.items.take_dict(value, check, from);
+    return found(v, value, false);
+  }
+  return passed(v, value);
 }
 
 static Outcome take_constant(Visit& v, PyObject*) {
@@ -78,6 +90,7 @@ static Outcome take_dict_item(Visit& v, PyObject* base) {
   v.before_lookup(v.parent(), base, key);
   PyObject* value = PyDict_GetItemWithError(base, key);
   if (!value && PyErr_Occurred()) return answer(v, nullptr);
+  if (v.node.passed) return value ? passed(v, value) : Outcome::Fails;
   if (!v.parent().reading) v.recordable = false;
   return found(v, value, v.parent().reading != 0);
 }
@@ -108,6 +121,7 @@ static Outcome take_item(Visit& v, PyObject* base) {
   }
   if (index < 0 || index >= size) return Outcome::Fails;
   PyObject* value = is_list ? PyList_GET_ITEM(base, index) : PyTuple_GET_ITEM(base, index);
+  if (v.node.passed) return passed(v, value);
   bool trusted = is_tuple && v.parent().trusted;
   if (is_list)
     v.add(Op::ListItem, base, (uint64_t)value, (uint32_t)index);

@@ -59,6 +59,28 @@ void Visit::before_lookup(const Node& holder, PyObject* dict, PyObject* key) {
 
 bool Walk::live() const { return epoch == program.epoch; }
 
+static bool same_name(PyObject* key, PyObject* expected) {
+  return key == expected || (PyUnicode_CheckExact(key) && PyUnicode_Compare(key, expected) == 0);
+}
+
+bool SpreadItems::take_dict(PyObject* argument, const Check& keys, size_t from) {
+  if (!PyDict_CheckExact(argument) || PyDict_GET_SIZE(argument) != (Py_ssize_t)keys.number) return false;
+  Py_ssize_t position = 0;
+  PyObject *key, *value;
+  for (PyObject* expected : keys.objects) {
+    if (!PyDict_Next(argument, &position, &key, &value) || !same_name(key, expected)) return false;
+    put(from++, value);
+  }
+  return true;
+}
+
+bool SpreadItems::take_tuple(PyObject* argument, const Check& length, size_t from) {
+  if (!PyTuple_CheckExact(argument) || PyTuple_GET_SIZE(argument) != (Py_ssize_t)length.number) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(argument); i++)
+    put(from++, PyTuple_GET_ITEM(argument, i));
+  return true;
+}
+
 void Walk::note(int32_t slot, PyObject* value) {
   PyObject* before = slots[slot];
   slots[slot] = Py_NewRef(value);
@@ -142,7 +164,7 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
   v.trusted = v.trusted || (v.surely_dict && reading);
   if (node.wants_version && PyDict_Check(v.value)) node.quiet = has_leaf_keys(v.value);
   if (live()) {
-    if (node.distinct && !node.argument && node.value != v.value) {
+    if (node.distinct && !node.passed && node.value != v.value) {
       if (node.value) program.addresses.remove(node.value);
       program.addresses.add(v.value);
     }
@@ -159,7 +181,7 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
     note(node.slot, v.value);
     bool handed_out = false;
     for (int i = 0; i < v.count; i++) handed_out = handed_out || v.records[i].slot >= 0;
-    if (!handed_out) v.add(node.lone ? Op::ArgumentNote : Op::Note, v.value, 0, (uint32_t)node.number);
+    if (!handed_out) v.add(node.lone || node.spread >= 0 ? Op::ArgumentNote : Op::Note, v.value, 0, node.local);
   }
   bool whole = true;
   bool unchanged =
@@ -185,23 +207,26 @@ bool Walk::holds(const Record& r) {
       return PyList_GET_SIZE((PyObject*)r.at) > (Py_ssize_t)r.index &&
              PyList_GET_ITEM((PyObject*)r.at, r.index) == (PyObject*)r.expect;
     case Op::Argument:
-      return (Py_ssize_t)r.index < count && locals[r.index] == (PyObject*)r.expect;
+      return local(r.index) == (PyObject*)r.expect;
     case Op::Tensor:
       if (!tensor_holds(*(const TensorCheck*)r.expect, (PyObject*)r.at)) return false;
       if (r.slot >= 0) note(r.slot, (PyObject*)r.at);
       return true;
     case Op::ArgumentTensor:
-      if ((Py_ssize_t)r.index >= count || !locals[r.index]) return false;
-      if (!tensor_holds(*(const TensorCheck*)r.expect, locals[r.index])) return false;
-      if (r.slot >= 0) note(r.slot, locals[r.index]);
+      if (!local(r.index) || !tensor_holds(*(const TensorCheck*)r.expect, local(r.index))) return false;
+      if (r.slot >= 0) note(r.slot, local(r.index));
       return true;
     case Op::Note:
       note(r.slot, (PyObject*)r.at);
       return true;
     case Op::ArgumentNote:
-      if ((Py_ssize_t)r.index >= count || !locals[r.index]) return false;
-      note(r.slot, locals[r.index]);
+      if (!local(r.index)) return false;
+      note(r.slot, local(r.index));
       return true;
+    case Op::SpreadDict:
+      return local(r.index) && items.take_dict(local(r.index), *(const Check*)r.expect, (size_t)r.at);
+    case Op::SpreadTuple:
+      return local(r.index) && items.take_tuple(local(r.index), *(const Check*)r.expect, (size_t)r.at);
   }
   return false;
 }
@@ -222,7 +247,8 @@ Outcome Walk::repair(uint32_t* record) {
   bool ran_before = ran_code;
   ran_code = false;
   Unseen unseen;
-  Outcome outcome = visit(node, node.parent < 0 ? nullptr : program.nodes[node.parent].value);
+  const Node* parent = node.parent < 0 ? nullptr : &program.nodes[node.parent];
+  Outcome outcome = visit(node, !parent ? nullptr : parent->spread < 0 ? parent->value : local(parent->local));
   if (outcome != Outcome::Holds) return outcome;
   if (ran_code && node.parent >= 0) {  // a root is held by nothing that was borrowed
     learn(node);
@@ -247,17 +273,6 @@ Outcome Walk::run_rows(uint32_t from, uint32_t to) {
     if (outcome != Outcome::Holds) return outcome;
   }
   return Outcome::Holds;
-}
-
-// How many words from `at` on are found; memory is fetched early.
-static const Word* run_words(const Word* at, const Word* end) {
-  constexpr ptrdiff_t kAhead = 16;
-  for (; at < end - kAhead; at++) {
-    __builtin_prefetch(at[kAhead].at);
-    if (*at->at != at->expect) return at;
-  }
-  while (at < end && *at->at == at->expect) at++;
-  return at;
 }
 
 uint32_t Program::row_of_record(uint32_t record) const {
@@ -288,7 +303,11 @@ Outcome Walk::run(uint32_t from, uint32_t to) {
   }
 }
 
-Outcome Walk::evaluate() { return !careful && live() ? run(0, (uint32_t)program.records.size()) : evaluate_from(0); }
+Outcome Walk::evaluate() {
+  if (careful || !live()) return evaluate_from(0);
+  was_settled = program.settled.built && run_settled();
+  return was_settled ? Outcome::Holds : run(0, (uint32_t)program.records.size());
+}
 
 Outcome Walk::evaluate_from(uint32_t node) {
   Unseen unseen;
@@ -302,7 +321,7 @@ Outcome Walk::evaluate_from(uint32_t node) {
 // ---- the whole program ----
 
 bool Program::check_same(Walk& walk) {
-  for (auto [node, check] : same) {
+  for (auto [node, check] : walk.was_settled ? settled.same : same) {
     if (walk.slots[nodes[node].slot] == walk.slots[nodes[node].checks[check].other]) continue;
     walk.failed_node = (int)nodes[node].given;
     walk.failed_check = (int)check;
@@ -375,11 +394,10 @@ Outcome Program::check_distinct(Walk& walk) {
   const Addresses& others = live ? addresses : fetched;
   if (outcome == Outcome::Holds && !others.all_different()) outcome = Outcome::Fails;
   for (size_t i = 0; outcome == Outcome::Holds && i < distinct_arguments.size(); i++) {
-    Py_ssize_t local = nodes[distinct_arguments[i]].number;
-    PyObject* value = local < walk.count ? walk.locals[local] : nullptr;
+    PyObject* value = walk.local(nodes[distinct_arguments[i]].local);
     if (!value || (!distinct.empty() && others.contains(value))) outcome = Outcome::Fails;
     for (size_t j = 0; j < i; j++)
-      if (walk.locals[nodes[distinct_arguments[j]].number] == value) outcome = Outcome::Fails;
+      if (walk.local(nodes[distinct_arguments[j]].local) == value) outcome = Outcome::Fails;
   }
   return outcome;
 }
@@ -440,7 +458,12 @@ Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slo
   }
   doubtful = false;
   if (stale_layout && walk.live()) lay_out();
-  if (!walk.visited) counters.unchanged++;
+  if (walk.visited) {
+    settled.calls = 0;
+    return outcome;
+  }
+  counters.unchanged++;
+  if (!settled.built && walk.live() && ++settled.calls >= settled.patience) settle();
   return outcome;
 }
 
@@ -464,15 +487,13 @@ bool Program::all_failures(PyObject* const* locals, Py_ssize_t count, std::vecto
   return outcome != Outcome::Error;
 }
 
-static const uint64_t kZero = 0;
-
 // Give every node as many records as its last visit needed; all are written anew by the next evaluation.
 void Program::lay_out() {
   auto room_for = [](const Node& node) { return std::max({node.room, node.needed, node.parent < 0 ? 1u : 0u}); };
   auto wants_row = [](const Node& node) {
     int tensors = 0;
     for (const Check& check : node.checks) tensors += check.tensor != nullptr;
-    return tensors == 1 && !node.argument && node.end == node.index + 1;
+    return tensors == 1 && !node.passed && node.end == node.index + 1;
   };
   size_t record_count = 0, row_count = 0;
   for (const Node& node : nodes) {
@@ -505,12 +526,13 @@ void Program::lay_out() {
     node.last = node.end < nodes.size() ? nodes[node.end].first : next;
     for (uint32_t i = node.first; i < node.below; i++) put(i, {nullptr, 0, node.index, 0, -1, Op::Fail});
   }
-  words[next] = {&kZero, 1};
+  words[next] = {&Word::kZero, 1};
 }
 
 void Program::put(uint32_t at, const Record& record) {
+  settled.end();
   records[at] = record;
-  words[at] = {&kZero, record.op != Op::Pass};
+  words[at] = {&Word::kZero, record.op != Op::Pass};
   if (record.op == Op::Load) words[at] = {(const uint64_t*)record.at, record.expect};
   if (record.op == Op::TypeVersion && type_version_is_told_alone()) {
     uint64_t word = type_version_word((PyTypeObject*)record.at);
@@ -524,7 +546,7 @@ void Program::put(uint32_t at, const Record& record) {
   row.slot = record.slot;
   row.record = at;
   rows[node.row] = row;
-  if (row.object) words[at] = {&kZero, 0};
+  if (row.object) words[at] = {&Word::kZero, 0};
 }
 
 // The value at a node by its path alone, without checks; none, and the reason.

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "own_attributes.h"
 #include "tensor_fields.h"
 
 namespace framelift {
@@ -56,8 +57,9 @@ static bool is_dense(uint64_t keys) {
 
 TensorRow tensor_row(PyObject* object, const TensorCheck& check) {
   TensorRow row;
-  if (!check.plain || check.contradictory || check.has_grad >= 0 || check.marks >= 0 || !check.methods.empty() ||
-      !check.is_leaf || !is_dense(check.keys))
+  row.bare = !check.methods.empty();
+  if (!check.plain || check.contradictory || check.has_grad >= 0 || check.marks >= 0 || !check.is_leaf ||
+      !is_dense(check.keys) || (row.bare && !surely_without_attributes(object)))
     return row;
   const c10::TensorImpl* impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
   const AutogradMeta* meta = autograd_of(impl);
@@ -79,6 +81,7 @@ uint32_t rows_hold(const TensorRow* rows, uint32_t from, uint32_t to, PyObject**
     const TensorCheck& check = *row.check;
     const c10::TensorImpl* impl = (const c10::TensorImpl*)row.tensor;
     if (Py_TYPE(row.object) != check.type || THPVariable_Unpack(row.object).unsafeGetTensorImpl() != impl) return i;
+    if (row.bare && !surely_without_attributes(row.object)) return i;
     const c10::impl::SizesAndStrides& layout = impl->*field_of(LayoutField{});
     const uint64_t* entries = entries_of(layout);
     uint64_t difference = ((impl->*field_of(KeysField{})).raw_repr() ^ check.keys) | (flags_of(impl) ^ row.flags) |

@@ -14,6 +14,7 @@ struct TensorRow {
   const TensorCheck* check = nullptr;
   int32_t slot = -1;  // where the tensor is handed out, or -1
   uint32_t record = 0;
+  bool bare = false;  // it must not have attributes of its own: they would hide methods
 };
 
 // The row of a tensor that satisfies the check; without an object where words of memory cannot tell.

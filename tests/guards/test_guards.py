@@ -368,6 +368,50 @@ def test_memos_are_sound_under_random_changes(seed: int) -> None:
     assert program.stats()["restarts"] <= 3
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_settled_programs_see_random_changes(seed: int) -> None:
+    rng = random.Random(seed)
+    world, arguments, guards, inputs = guarded_world(seed)
+    few = [g for g in guards.guards if "ordered" not in str(g.origin) and "queue" not in str(g.origin)]
+    first = program_of(*few, inputs=inputs, distinct=guards.distinct)
+    outcomes: collections.Counter[bool] = collections.Counter()
+    for step in range(150):
+        program = first.copy()  # one that never had a reason to be patient
+        for _ in range(8):
+            assert program.check(arguments) is None
+        assert program.stats()["settled"] or program.unsettled()
+        value, change = rng.choice(sites(world))
+        undo = change(rng, world, value)
+        for _ in range(8):
+            expected = check_reference(few, guards.distinct, None, arguments)
+            assert (program.check(arguments) is None) == (expected is None), (step, change.__name__, expected)
+            if expected is None:
+                handed = program.values(arguments)[0]
+                assert all(a is fetch(o, arguments) for a, o in zip(handed, inputs, strict=True))
+        outcomes[expected is None] += 1
+        undo()
+        assert program.check(arguments) is None
+    assert outcomes[True] > 20 and outcomes[False] > 20
+
+
+def test_a_word_that_two_values_share_speaks_for_neither_once_it_has_changed() -> None:
+    shared = {"a": 1, "b": 2}
+    places = arg(0, "x").to("item", "a"), arg(1, "y").to("item", "b")
+    program = program_of(Guard(places[0], "TYPE", int), Guard(places[1], "EQ", 2))
+    for _ in range(8):
+        assert program.check((shared, shared)) is None
+    assert program.stats()["settled"]
+    shared["a"] = 3  # as good for the first, which notes the new version
+    assert program.check((shared, shared)) is None
+    shared["b"] = 4
+    assert program.check((shared, shared)) is not None
+    shared["b"] = 2
+    for _ in range(20):
+        assert program.check((shared, shared)) is None
+    shared["a"], shared["b"] = 5, 6
+    assert program.check((shared, shared)) is not None
+
+
 def test_repeated_checks_visit_nothing() -> None:
     _, arguments, guards, inputs = guarded_world(1)
     few = [g for g in guards.guards if "ordered" not in str(g.origin) and "queue" not in str(g.origin)]

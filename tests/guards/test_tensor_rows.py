@@ -5,6 +5,7 @@ Whatever changes in a tensor, in place or not, is seen as plain Python sees it.
 
 from __future__ import annotations
 
+import dataclasses
 import types
 from collections.abc import Callable
 from typing import Any
@@ -39,6 +40,11 @@ def _with_version(t: torch.Tensor) -> None:
     t.data.add_(1)
 
 
+def _with_attribute_for_a_while(t: torch.Tensor) -> None:
+    t.note = 1  # type: ignore[attr-defined]
+    del t.note  # type: ignore[attr-defined]
+
+
 CHANGES: dict[str, Callable[[torch.Tensor], Any]] = {
     "nothing": lambda t: None,
     "values": _with_version,
@@ -56,6 +62,8 @@ CHANGES: dict[str, Callable[[torch.Tensor], Any]] = {
     "a gradient": lambda t: setattr(t, "grad", torch.zeros_like(t)) if t.is_leaf and not t.is_inference() else None,
     "another class": lambda t: setattr(t, "__class__", Other),
     "an attribute": lambda t: setattr(t, "note", 1),
+    "an attribute that hides a method": lambda t: setattr(t, "size", lambda: (1,)),
+    "an attribute that came and went": _with_attribute_for_a_while,
     "a hook": lambda t: t.register_hook(lambda g: g) if t.requires_grad else None,
     "swapped with another": lambda t: torch.utils.swap_tensors(t, torch.zeros(1).requires_grad_()),
     "swapped with one alike": lambda t: torch.utils.swap_tensors(t, t.detach().clone().requires_grad_(t.requires_grad)),
@@ -74,19 +82,21 @@ TENSORS: dict[str, Callable[[], torch.Tensor]] = {
 }
 
 
-def _program(owner: Any) -> tuple[Any, list[Guard]]:
+def _program(owner: Any, methods: tuple[str, ...] = ()) -> tuple[Any, list[Guard]]:
     places = [OWNER.to("dict").to("item", name) for name in NAMES]
-    guards = [Guard(place, "TENSOR", tensor_facts(getattr(owner, name))) for place, name in zip(places, NAMES)]
+    facts = [dataclasses.replace(tensor_facts(getattr(owner, name)), methods=methods) for name in NAMES]
+    guards = [Guard(place, "TENSOR", one) for place, one in zip(places, facts)]
     with config.patch(verify_guards=False):
         return build_program(guards, places, [], [], None)[0], guards
 
 
 @pytest.mark.parametrize("tensor", TENSORS)
 @pytest.mark.parametrize("change", CHANGES)
-def test_whatever_changes_is_seen(tensor: str, change: str) -> None:
+@pytest.mark.parametrize("methods", [(), ("size",)])
+def test_whatever_changes_is_seen(tensor: str, change: str, methods: tuple[str, ...]) -> None:
     owner = types.SimpleNamespace(**{name: torch.nn.Parameter(torch.randn(2)) for name in NAMES})
     owner.c = TENSORS[tensor]()
-    program, guards = _program(owner)
+    program, guards = _program(owner, methods)
     for _ in range(4):
         assert program.check((owner,)) is None
     before = program.stats()["visits"]

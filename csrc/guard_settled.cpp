@@ -1,0 +1,67 @@
+// A program whose evaluations have changed nothing for a while: the words of its records in one row, each once.  Paths
+// meet in the same dictionaries, classes and tuples, so many of them are there several times.
+//
+// Any record that is written anew ends this: what one record said of an address, others then have to ask again.
+#include <algorithm>
+#include <unordered_map>
+
+#include "guard.h"
+
+namespace framelift {
+
+void Settled::end() {
+  if (!built) return;
+  built = false;
+  calls = 0;
+  patience = std::min(2 * patience, kMostPatience);
+  words.clear();
+  stops.clear();
+  same.clear();
+}
+
+void Program::settle() {
+  std::vector<bool> asked((size_t)slot_count);  // by others than conditions that hold while nothing changes
+  for (const std::vector<int32_t>* slots : {&inputs, &externals})
+    for (int32_t slot : *slots) asked[(size_t)slot] = true;
+  for (auto [node, number] : joint) {
+    asked[(size_t)nodes[node].slot] = true;
+    for (int32_t slot : nodes[node].checks[number].others) asked[(size_t)slot] = true;
+  }
+  for (auto [node, number] : unmarked) asked[(size_t)nodes[node].slot] = true;
+  std::vector<bool> varies((size_t)slot_count);
+  for (const Node& node : nodes)
+    if (node.slot >= 0 && (node.lone || node.spread >= 0)) varies[(size_t)node.slot] = true;
+  for (auto [node, number] : same) {
+    size_t one = (size_t)nodes[node].slot, other = (size_t)nodes[node].checks[number].other;
+    if (!varies[one] && !varies[other]) continue;
+    settled.same.emplace_back(node, number);
+    asked[one] = asked[other] = true;
+  }
+  std::unordered_map<const uint64_t*, uint64_t> seen;
+  for (uint32_t i = 0; i < records.size(); i++) {
+    const Record& record = records[i];
+    const Word& word = words[i];
+    if (word.never()) {
+      if (record.op != Op::Note || asked[(size_t)record.slot])
+        settled.stops.push_back({(uint32_t)settled.words.size(), i});
+    } else if (!word.always()) {
+      auto [known, is_new] = seen.emplace(word.at, word.expect);
+      if (is_new || known->second != word.expect) settled.words.push_back(word);
+    }
+  }
+  settled.built = true;
+}
+
+bool Walk::run_settled() {
+  const Settled& settled = program.settled;
+  const Word *at = settled.words.data(), *const first = at, *const end = at + settled.words.size();
+  for (const Settled::Stop& stop : settled.stops) {
+    at = run_words(at, first + stop.word);
+    if (at != first + stop.word || !holds(program.records[stop.record])) return false;
+  }
+  if (run_words(at, end) != end) return false;
+  uint32_t rows = (uint32_t)program.rows.size();
+  return rows_hold(program.rows.data(), 0, rows, slots) == rows;
+}
+
+}  // namespace framelift
