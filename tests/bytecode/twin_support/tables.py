@@ -84,6 +84,7 @@ def main(modules: list[str]) -> int:
     core = importlib.import_module("framelift._core")
     core.same_c_type = lambda one, other: False  # type: ignore[attr-defined]
     core.is_a = isinstance  # type: ignore[attr-defined]
+    core.id = id  # type: ignore[attr-defined]
     pure = importlib.import_module("framelift.calls.pure.lookup")
     is_c = importlib.import_module("framelift.calls.pure.words").is_c_callable
     seen: set[int] = set()

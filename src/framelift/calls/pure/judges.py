@@ -6,6 +6,7 @@ Judges look at types and at immutable values only: they run on captured argument
 
 from __future__ import annotations
 
+import _codecs
 import _random
 import _string
 import array
@@ -179,6 +180,17 @@ def _weakref(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 @_judges(weakref.ref.__new__)
 def _weakref_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _weakref(args[1:], kwargs)
+
+
+#: whose codecs are the interpreter's own from the start
+_OWN_CODECS = frozenset(("ascii", "latin1", "latin-1", "utf-8", "utf8"))
+
+
+@_judges(_codecs.encode, _codecs.decode)
+def _coded(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # Which codec a name means, and what is done about errors, others may have registered.
+    plain = len(args) == 2 and not kwargs and type(args[0]) in (str, bytes) and type(args[1]) is str
+    return "pure" if plain and args[1] in _OWN_CODECS else "state"
 
 
 @_judges(_ENCODERS.c_make_encoder)

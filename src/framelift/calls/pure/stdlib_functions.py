@@ -135,9 +135,8 @@ _TEXT = (
             "utf_16_ex_decode utf_16_le_decode utf_16_le_encode utf_32_be_decode utf_32_be_encode utf_32_decode "
             "utf_32_encode utf_32_ex_decode utf_32_le_decode utf_32_le_encode utf_7_decode utf_7_encode utf_8_decode "
             "utf_8_encode",
-            "state": (
-                "_forget_codec _unregister_error decode encode lookup lookup_error register register_error unregister"
-            ),
+            "judged": "decode encode",
+            "state": ("_forget_codec _unregister_error lookup lookup_error register register_error unregister"),
         },
     ),
     Functions(

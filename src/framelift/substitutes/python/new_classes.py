@@ -171,6 +171,8 @@ def _metaclass(bases: tuple[Any, ...], kwargs: dict[str, Any]) -> type | None:
             if not issubclass(kind, meta):
                 return None
             meta = kind
+    if not issubclass(meta, type):  # what it makes is no class
+        return None
     if member(meta, "mro") is not member(type, "mro"):  # it is called with a class that is none yet
         raise Interrupt("unsupported-code", f"a class of {qualname_of(meta)}, which has an mro() of its own,")
     return meta if meta is type or _core.is_python_class(meta) else None

@@ -76,9 +76,8 @@ def _guard_name(session: Session, obj: Any) -> None:
         return  # no module has it: pickling fails by itself
     renamed = (id(obj), "__module__") in session.world.overlay  # pending: the pickler would not see it
     extensions = copyreg._extension_registry  # type: ignore[attr-defined]  # private in typeshed
-    if renamed or holder is None or "." in name or (module, name) in extensions or vars(holder).get(name) is not obj:
+    if renamed or holder is None or (module, name) in extensions or _guard_entry(session, holder, name) is not obj:
         raise Interrupt("unknown-callable", f"pickle.dumps of {name}")
-    _guard_entry(session, holder, name)
 
 
 def _check_pending(session: Session, holder: Any, name: str) -> None:
@@ -89,8 +88,19 @@ def _check_pending(session: Session, holder: Any, name: str) -> None:
 
 
 def _guard_entry(session: Session, module: types.ModuleType, name: str) -> Any:
-    session.world.guard(const(sys.modules).to("item", module.__name__), "IS", module)
-    return _core.read(module, name)
+    """What a name leads to, from class to class, where captured code finds the same on its way."""
+    found: Any = module
+    for part in name.split("."):
+        if found is not module and not (is_a(found, type) and type(found).__getattribute__ is type.__getattribute__):
+            return None
+        there = lookup.member(found, part) if is_a(found, type) else vars(found).get(part)
+        if not is_a(there, _BY_NAME):
+            return None
+        session.world.guard(const(sys.modules).to("item", module.__name__), "IS", module)
+        if _core.read(found, part) is not there:
+            return None
+        found = there
+    return found
 
 
 @substitute(pickle.dumps)
@@ -124,12 +134,10 @@ class _Unpickler(pickle.Unpickler):
         holder = sys.modules.get(getattr(found, "__module__", None) or module)
         if (
             holder is None
-            or "." in name
             or not is_a(found, _BY_NAME)
-            or vars(holder).get(own := found.__qualname__) is not found
+            or _guard_entry(self._session, holder, found.__qualname__) is not found
         ):
             raise Interrupt("unknown-callable", f"pickle.loads of {module}.{name}")
-        _guard_entry(self._session, holder, own)
         if is_a(found, type):
             if found not in _SAFE and not _core.is_python_class(found):
                 raise Interrupt("unknown-callable", f"pickle.loads of {module}.{name}")

@@ -1,0 +1,94 @@
+"""Pickles of what is found by a name, from class to class; codecs of the interpreter's own; metaclasses that are none."""
+
+from __future__ import annotations
+
+import codecs
+import pickle
+
+import pytest
+import torch
+
+from support import check
+
+
+class Outer:
+    class Inner:
+        def __init__(self, value):
+            self.value = value
+
+        def __eq__(self, other):
+            return type(other) is type(self) and self.value == other.value
+
+        __hash__ = None
+
+        def method(self):
+            return self.value
+
+
+class Below(Outer):
+    pass
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_names_with_dots(protocol):
+    def program(x):
+        made = Outer.Inner(3)
+        copied = pickle.loads(pickle.dumps(made, protocol))
+        method = pickle.loads(pickle.dumps(Outer.Inner.method, protocol))
+        return x + 1, copied == made, type(copied) is Outer.Inner, method is Outer.Inner.method, method(copied)
+
+    check(program, torch.ones(2))
+
+
+def test_another_class_at_the_name():
+    inner = Outer.Inner
+
+    def program(x, cls):
+        try:
+            return x + 1, pickle.dumps(cls) == b"", None
+        except pickle.PicklingError as error:
+            return x + 1, None, str(error).partition("<class")[0]
+
+    class Other(inner):
+        pass
+
+    def replaced(number, world):
+        Outer.Inner = Other if number == 1 else inner
+
+    try:
+        check(program, torch.ones(2), inner, calls=3, mutate=replaced, graphs=None, breaks=None)
+    finally:
+        Outer.Inner = inner
+
+
+def test_codecs_of_the_interpreter():
+    def program(x, text):
+        data = codecs.encode(text, "latin1")
+        try:
+            codecs.encode(text, "ascii")
+        except UnicodeEncodeError as error:
+            return x + 1, data, codecs.decode(data, "latin-1"), error.args
+        return x + 1, data
+
+    check(program, torch.ones(2), "plain")
+    check(program, torch.ones(2), "\xe4")
+
+
+def test_a_metaclass_that_makes_no_class():
+    class Rows(int):
+        def __init__(*args, **kwargs):
+            pass
+
+        def __new__(cls, name, bases, names, **kwargs):
+            return name, bases, sorted(names), kwargs
+
+    def program(x):
+        class First(metaclass=Rows):
+            entry = 1
+
+        class Second(0, 1, metaclass=Rows, more=2):
+            pass
+
+        return x + 1, First, Second
+
+    check(program, torch.ones(2))
