@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib
 import logging
 import re
 import sys
@@ -357,3 +358,32 @@ def test_aliases_of_type_variables_made_inside() -> None:
 
     check(f, torch.ones(2))
     framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(2))
+
+
+def _second_functools():
+    """The module and its C code, loaded once more."""
+    names = ("functools", "_functools")
+    before = {name: sys.modules.pop(name) for name in names}
+    try:
+        return importlib.import_module("functools")
+    finally:
+        sys.modules.update(before)
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_copies_of_caches_that_a_class_holds(second):
+    cache = (_second_functools() if second else functools).lru_cache
+
+    class Holder:
+        @cache()
+        def method(self, number):
+            return number + 1
+
+        static = staticmethod(cache()(lambda number: number * 2))
+
+    def program(x, holder):
+        method, static = Holder.method, Holder.static
+        same = [copy.copy(one) is one and copy.deepcopy(one) is one for one in (method, static)]
+        return x + 1, same, holder.method(2), static(3)
+
+    check(program, torch.ones(2), Holder(), graphs=None)

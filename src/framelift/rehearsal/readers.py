@@ -64,7 +64,7 @@ READERS = {
     torch.jit.ScriptFunction: function_attributes.read_function,
     types.MethodType: function_attributes.read_method,
     super: classes.read_super,
-    weakref.ProxyType: instances.read_proxy,
+    **dict.fromkeys(weakref.ProxyTypes, instances.read_proxy),
     **dict.fromkeys(SYMBOLIC, read_number),
     weakref.ref: instances.read_reference,
     types.GenericAlias: instances.read_alias,

@@ -23,6 +23,7 @@ from ...vocabulary.class_reads import has_member, members_of, module_of, mro_of,
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
 from ..becomes.leaves import is_leaf
+from ..becomes.reloaded_types import known_kind
 from ..gateway import let_in
 from ..lazy.instance_dict import InstanceDict, instance_entry
 from ..records import DELETED
@@ -253,11 +254,13 @@ def _is_empty(slot: types.MemberDescriptorType, obj: Any) -> bool:
 
 
 def bound_as(world: World, kind: type) -> type:
-    """The built-in descriptor that binds as this class does: a subclass of one that left its `__get__` alone."""
+    """The built-in descriptor that binds as this class does: a subclass of one that left its `__get__` alone, or the
+    same C code loaded a second time.
+    """
     for base in _DESCRIPTORS:
         if kind is not base and issubclass(kind, base) and world.lookup(kind, "__get__") is members_of(base)["__get__"]:
             return base
-    return kind
+    return known_kind(kind)
 
 
 def bound_to_class(world: World, method: Any, cls: type) -> tuple[Any, bool]:
@@ -410,7 +413,7 @@ def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
     """`obj.name = value` for a handle or module."""
     if is_a(obj, (BaseException, types.TracebackType)):
         raise Interrupt("effect-object", f"{name_of(type(obj))}.{name}")
-    if type(obj) is weakref.ProxyType:
+    if type(obj) in weakref.ProxyTypes:
         _core.captured(setattr, (world.proxied[id(obj)](), name, value), None)
         return
     if is_a(obj, types.ModuleType):
@@ -462,7 +465,7 @@ def delete_instance(world: World, obj: Any, name: str) -> None:
     """`del obj.name` for a handle or module."""
     if type(obj) is types.TracebackType:
         raise Interrupt("effect-object", f"{name_of(type(obj))}.{name}")
-    if type(obj) is weakref.ProxyType:
+    if type(obj) in weakref.ProxyTypes:
         _core.captured(delattr, (world.proxied[id(obj)](), name), None)
         return
     if is_a(obj, types.ModuleType):

@@ -48,7 +48,11 @@ def _functional() -> tuple[Kind, ...]:
             methods="callback",
             words={"pure": "__setstate__", "internals": "__reduce__"},
         ),
-        Kind("_functools._lru_cache_wrapper", methods="state", words={"pure": "__get__", "callback": "__call__"}),
+        Kind(
+            "_functools._lru_cache_wrapper",
+            methods="state",
+            words={"pure": "__get__ __copy__ __deepcopy__", "callback": "__call__"},
+        ),
         Kind(type(functools.cmp_to_key(max)), words={"pure": "__call__"}),
     )
 

@@ -9,6 +9,7 @@ itself.
 from __future__ import annotations
 
 import _weakrefset
+import functools
 import gc
 import sys
 import types
@@ -21,11 +22,13 @@ from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import is_constant, is_leaf
 from ...boundary.becomes.opaque import opaque_for
+from ...boundary.becomes.reloaded_types import known_kind
 from ...boundary.facts.released_objects import may_have_died, root_of
 from ...boundary.gateway import is_handle_class, let_in
 from ...bytecode import original_of
 from ...calls.call_tables import substitute
 from ...calls.frame_views import caller
+from ...calls.pure import lookup
 from ...graph.fx.values import Value
 from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.reasons import Interrupt
@@ -107,24 +110,27 @@ _SILENT = frozenset(
 )
 
 
+#: C types of objects that hold what they are made of and nothing else
+_WATCHED = frozenset({*lookup.safe_self_types(), functools.partial})
+
+
 @substitute(weakref.proxy)
 def _proxy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A proxy of an object made inside.  Each look at an attribute asks whether the object lives; operators would not,
-    so there must be none.
+    so there must be none.  The end of an object of a C type is watched instead.
     """
     made = callable_(*args, **kwargs)  # raises where an object knows no weak references
     target, *callback = args
     cls = type(target)
     if any(one is not None for one in callback):
         raise Interrupt("unsupported-code", "weakref.proxy() with a callback")
-    if (
-        id(target) in session.world.by_seen
-        or _core.is_external(target)
-        or type(made) is not weakref.ProxyType
-        or not is_handle_class(cls)
-    ):
+    seen_outside = id(target) in session.world.by_seen or _core.is_external(target)
+    in_c = known_kind(cls) in _WATCHED and not seen_outside
+    if seen_outside or not in_c and (type(made) is not weakref.ProxyType or not is_handle_class(cls)):
         raise Interrupt("unsupported-code", f"weakref.proxy() of this {qualname_of(cls)}")
-    if any(
+    if in_c:
+        _watch(session, target)
+    elif any(
         name[:2] == "__" == name[-2:] and name not in _SILENT for base in mro_of(cls)[:-1] for name in members_of(base)
     ):
         raise Interrupt("unsupported-code", f"weakref.proxy() of a {qualname_of(cls)}, which has special methods,")
@@ -134,7 +140,7 @@ def _proxy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         found = reference()
         if found is None:
             raise ReferenceError("weakly-referenced object no longer exists")
-        if not _holds(session, found):
+        if not in_c and not _holds(session, found):
             raise Interrupt("unsupported-code", "a weak proxy of an object that may be dead by now")
         return found
 
@@ -198,17 +204,28 @@ def _keep_alive(session: Session, reference: Any) -> None:
     if id(target) in session.world.by_seen:
         session.world.finishing.append(lambda: _check_living(session, reference))
         return
-    held = session.notes.setdefault("weakly referred to", [])
-    if "dead" not in session.notes:
-        session.notes["dead"] = []
-        session.world.finishing.append(lambda: _check_alive(session, held))
     # the recorder holds those
     if any(getattr(reference.__callback__, "__globals__", None) is space for space in _CONTAINERS) and not is_a(
         target, torch.Tensor
     ):
-        session.notes.setdefault("watched", []).append(_watched(target, session.notes["dead"]))
+        _watch(session, target)
     else:
-        held.append(target)
+        _held(session).append(target)
+
+
+def _held(session: Session) -> list[Any]:
+    """Objects that must not die inside, and are held until the end of the rehearsal."""
+    held: list[Any] = session.notes.setdefault("weakly referred to", [])
+    if "dead" not in session.notes:
+        session.notes["dead"] = []
+        session.world.finishing.append(lambda: _check_alive(session, held))
+    return held
+
+
+def _watch(session: Session, target: Any) -> None:
+    """The object may die, when the program lets go of it."""
+    _held(session)
+    session.notes.setdefault("watched", []).append(_watched(target, session.notes["dead"]))
 
 
 def _check_living(session: Session, reference: Any) -> None:
