@@ -1,4 +1,4 @@
-"""Pickles of what is found by a name, from class to class; codecs of the interpreter's own; metaclasses that are none."""
+"""Pickles of what is found by a name, from class to class; the interpreter's own codecs; metaclasses that are none."""
 
 from __future__ import annotations
 
