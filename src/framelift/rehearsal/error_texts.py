@@ -78,7 +78,7 @@ class Names:
         guards, seen = self.world.guards, self.seen
         for guard in guards[self.looked_at :]:
             for value in (guard.value, guard.origin.root.key):
-                if id(value) not in seen:  # most guards are about what others are about
+                if type(value) is not str and id(value) not in seen:  # most are about names, or what others are about
                     seen[id(value)] = value
                     if is_a(value, type):
                         self._meet(value)

@@ -28,7 +28,7 @@ from ..exc import ForbiddenCallable
 from ..graph.fx.targets import OneNode
 from ..guards.checks import check
 from ..recording.wrapper_results import make_wrapper
-from ..vocabulary.class_reads import members_of, mro_of, qualname_of
+from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
@@ -156,13 +156,17 @@ class _Static:
     """Attributes read without running descriptors or `__getattr__`."""
 
     def __init__(self, obj: Any) -> None:
-        own = [members_of(base) for base in mro_of(obj)] if is_a(obj, type) else [own_dict(obj) or {}]
-        self.tables = [*own, *(members_of(base) for base in mro_of(type(obj)))]
+        is_class = is_a(obj, type)
+        self.own = {} if is_class else own_dict(obj) or {}
+        self.classes: tuple[type, ...] = (obj, type(obj)) if is_class else (type(obj),)
 
     def get(self, name: str) -> Any:
-        for table in self.tables:
-            if name in table:
-                return table[name]
+        if name in self.own:
+            return self.own[name]
+        for cls in self.classes:
+            found = _core.type_lookup(cls, name, self)  # itself: nothing
+            if found is not self:
+                return found
         return None
 
 
