@@ -304,7 +304,7 @@ def attempt(
         with info.phase("rehearse"):
             session, plan, stop = attempts.found()
             first = session
-            if is_a(stop, Interrupt) and _may_break(stop) and not is_fatal(session):
+            if is_a(stop, Interrupt) and _may_break(stop) and session.may_break and not is_fatal(session):
                 broken = break_off(
                     breaks, attempts.once, attempts.function, attempts.locals, stop, session.world.dynamism
                 )

@@ -84,6 +84,7 @@ class Session(RehearsedScene):
         self.function = function
         self.plan_return = plan_return
         self.plan: Any = None  # an exits.EntryPlan; of an export, an Exit
+        self.result: Any = None  # what the root returned, or holds where it was stopped
         self.exporting = False
         self.keep_functions = False  # autograd functions are nodes, whoever asks for gradients
         # the value of a stand-in in this call, where that may be a constant of the capture
@@ -94,6 +95,7 @@ class Session(RehearsedScene):
         self.addresses: set[int] = set()  # numbers that came from where objects made inside lie in memory
         self.own_answers: list[str] = []  # functions that answered what no other process would
         self.pinned_addresses: set[int] = set()  # of external objects, shown in texts
+        self.may_break = True  # what comes behind a break can be what it is in plain Python
         self.is_stopped = False  # the exit is a break: the frame is resumed after it
         self.notes: dict[Any, Any] = {}  # what substitutes remember for the length of the rehearsal
         self.point: Point | None = None  # where the root was stopped
@@ -214,6 +216,7 @@ class Session(RehearsedScene):
         return True
 
     def _plan_exit(self, value: Any) -> None:
+        self.result = value
         self._check_errors()
         note_attribute_changes(self.world)
         for look in self.world.finishing:

@@ -23,13 +23,13 @@ from ..._core import is_a
 from ...boundary.becomes.leaves import is_constant, is_leaf
 from ...boundary.becomes.opaque import opaque_for
 from ...boundary.becomes.reloaded_types import known_kind
+from ...boundary.facts.holders import is_held, is_in_a_frame
 from ...boundary.facts.released_objects import may_have_died, root_of
 from ...boundary.gateway import is_handle_class, let_in
 from ...bytecode import original_of
 from ...calls.call_tables import substitute
 from ...calls.frame_views import caller
 from ...calls.pure import lookup
-from ...graph.fx.values import Value
 from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 
@@ -44,25 +44,15 @@ def target_of(reference: Any) -> Any:
     return weakref.ref.__call__(reference)
 
 
-def _is_in_a_frame(target: Any) -> bool:
-    """Whether a running frame of captured code holds the target."""
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if original_of(frame.f_code) is not frame.f_code and _core.frame_holds(frame, target):
-            return True
-        frame = frame.f_back
-    return False
-
-
 def _living(session: Session, target: Any) -> Any:
     """An external object that a weak reference leads to, where captured code let go of nothing that held it."""
-    if target is None or is_constant(target) or is_leaf(target) or _is_in_a_frame(target):
+    if target is None or is_constant(target) or is_leaf(target) or is_in_a_frame(target):
         return target
     record = session.world.by_seen.get(id(target))
     root = root_of(session.world, target)
     if (
         root is not None
-        and not _is_in_a_frame(root)
+        and not is_in_a_frame(root)
         or may_have_died(session.world, target if record is None else record.original)
     ):
         raise Interrupt("unsupported-code", "a weak reference to an object that may be dead by now")
@@ -71,21 +61,15 @@ def _living(session: Session, target: Any) -> Any:
 
 def _holds(session: Session, target: Any) -> bool:
     """Whether a running frame of captured code, or an object of the program, holds the target."""
-    if _is_in_a_frame(target):
+    if is_in_a_frame(target):
         return True
     if is_a(target, torch.Tensor):  # the recorder holds them too
         return False
-    own = {id(session.world.keep), id(session.world.__dict__), id(session.notes)}
-    for holder in gc.get_objects(0):  # what was made lately is soon gone through
-        if (
-            type(holder) not in (tuple, types.FrameType)
-            and id(holder) not in own
-            and _is_among(target, gc.get_referents(holder))
-        ):
-            return True
-    return any(
-        type(holder) not in (tuple, types.FrameType) and id(holder) not in own for holder in gc.get_referrers(target)
-    )
+    return _is_held(session, target)
+
+
+def _is_held(session: Session, target: Any) -> bool:
+    return is_held(session.world, target, session.result, "collected" in session.notes)
 
 
 #: what a class may define that no operator asks for
@@ -199,15 +183,15 @@ def _keep_alive(session: Session, reference: Any) -> None:
     The entries of weak containers may go with the frames of the program, when all is over; not before.
     """
     target = target_of(reference)
+    is_containers = any(getattr(reference.__callback__, "__globals__", None) is space for space in _CONTAINERS)
+    if not is_containers:
+        session.may_break = False  # behind a break nobody would hold the reference, and its callback would be lost
     if is_constant(target):
         return
     if id(target) in session.world.by_seen:
         session.world.finishing.append(lambda: _check_living(session, reference))
         return
-    # the recorder holds those
-    if any(getattr(reference.__callback__, "__globals__", None) is space for space in _CONTAINERS) and not is_a(
-        target, torch.Tensor
-    ):
+    if is_containers and not is_a(target, torch.Tensor):  # the recorder holds those
         _watch(session, target)
     else:
         _held(session).append(target)
@@ -253,33 +237,12 @@ def _watched(target: Any, dead: list[str]) -> Any:
 
 
 def _check_alive(session: Session, held: list[Any]) -> None:
-    own = {id(held), id(session.world.keep), id(session.world.__dict__), id(session.notes)}
-    for reference in session.notes.get("watched", ()):
-        target = target_of(reference)
-        if target is not None:
-            held.append(target)
-        del target
-    while held:
-        target = held.pop()
-        if not _is_among(target, held) and not _is_held(target, own):
-            session.notes["dead"].append("")
-    if session.notes["dead"]:
+    """The list keeps them alive to the end of the rehearsal: no callback runs before."""
+    held.extend(
+        target for reference in session.notes.get("watched", ()) if (target := target_of(reference)) is not None
+    )
+    if session.notes["dead"] or not all([_is_held(session, target) for target in held]):
         raise Interrupt("unsupported-code", "the callback of a weak reference to an object that dies inside")
-
-
-def _is_among(target: Any, held: list[Any]) -> bool:
-    for other in held:  # no generator: its cell would be one more holder
-        if other is target:
-            return True
-    return False
-
-
-def _is_held(target: Any, own: set[int]) -> bool:
-    """Whether an object of the program holds the target: none of ours, and no frame, for these are at their end."""
-    for holder in gc.get_referrers(target):
-        if id(holder) not in own and type(holder) not in (types.FrameType, Value):
-            return True
-    return False
 
 
 @substitute(gc.collect)
