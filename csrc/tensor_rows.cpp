@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "frames.h"
 #include "own_attributes.h"
 #include "tensor_fields.h"
 
@@ -59,8 +60,15 @@ TensorRow tensor_row(PyObject* object, const TensorCheck& check) {
   TensorRow row;
   row.bare = !check.methods.empty();
   if (!check.plain || check.contradictory || check.has_grad >= 0 || check.marks >= 0 || !check.is_leaf ||
-      !is_dense(check.keys) || (row.bare && !surely_without_attributes(object)))
+      !is_dense(check.keys))
     return row;
+  if (row.bare && !surely_without_attributes(object)) {  // TorchDynamo leaves its marks on parameters
+    if (!instance_dict_at(object)) return row;
+    PyObject* attributes = attributes_at(object);
+    row.version = attributes ? dict_version(attributes) : 0;
+    if (!row.version) return row;
+    row.attributes = attributes;
+  }
   const c10::TensorImpl* impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
   const AutogradMeta* meta = autograd_of(impl);
   if (!known_layout(impl, meta) || (meta && (meta->is_view_ || meta->grad_fn_))) return row;  // views ask their base
@@ -73,6 +81,11 @@ TensorRow tensor_row(PyObject* object, const TensorCheck& check) {
   return row;
 }
 
+static bool same_attributes(const TensorRow& row) {
+  if (!row.attributes) return surely_without_attributes(row.object);
+  return attributes_at(row.object) == row.attributes && dict_version((PyObject*)row.attributes) == row.version;
+}
+
 uint32_t rows_hold(const TensorRow* rows, uint32_t from, uint32_t to, PyObject** slots) {
   constexpr size_t kStrides = TensorCheck::kInline;
   for (uint32_t i = from; i < to; i++) {
@@ -81,7 +94,7 @@ uint32_t rows_hold(const TensorRow* rows, uint32_t from, uint32_t to, PyObject**
     const TensorCheck& check = *row.check;
     const c10::TensorImpl* impl = (const c10::TensorImpl*)row.tensor;
     if (Py_TYPE(row.object) != check.type || THPVariable_Unpack(row.object).unsafeGetTensorImpl() != impl) return i;
-    if (row.bare && !surely_without_attributes(row.object)) return i;
+    if (row.bare && !same_attributes(row)) return i;
     const c10::impl::SizesAndStrides& layout = impl->*field_of(LayoutField{});
     const uint64_t* entries = entries_of(layout);
     uint64_t difference = ((impl->*field_of(KeysField{})).raw_repr() ^ check.keys) | (flags_of(impl) ^ row.flags) |

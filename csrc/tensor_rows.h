@@ -14,7 +14,10 @@ struct TensorRow {
   const TensorCheck* check = nullptr;
   int32_t slot = -1;  // where the tensor is handed out, or -1
   uint32_t record = 0;
-  bool bare = false;  // it must not have attributes of its own: they would hide methods
+  // Attributes of its own would hide methods: it must have none, or those that it had, in a dictionary of this version.
+  bool bare = false;
+  const PyObject* attributes = nullptr;
+  uint64_t version = 0;
 };
 
 // The row of a tensor that satisfies the check; without an object where words of memory cannot tell.

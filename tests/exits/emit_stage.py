@@ -57,6 +57,9 @@ class Stage:
     def is_alone(self, stand_in):
         return False
 
+    def is_registered(self, cls):
+        return False
+
     def is_one_object(self, nan):
         return False
 

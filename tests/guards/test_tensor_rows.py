@@ -45,6 +45,11 @@ def _with_attribute_for_a_while(t: torch.Tensor) -> None:
     del t.note  # type: ignore[attr-defined]
 
 
+def _marked(t: torch.Tensor, has_dictionary: bool = False) -> torch.Tensor:
+    t.mark = "static"  # type: ignore[attr-defined]
+    return t if not has_dictionary or vars(t) else t  # asked for, it is there as an object
+
+
 CHANGES: dict[str, Callable[[torch.Tensor], Any]] = {
     "nothing": lambda t: None,
     "values": _with_version,
@@ -64,6 +69,10 @@ CHANGES: dict[str, Callable[[torch.Tensor], Any]] = {
     "an attribute": lambda t: setattr(t, "note", 1),
     "an attribute that hides a method": lambda t: setattr(t, "size", lambda: (1,)),
     "an attribute that came and went": _with_attribute_for_a_while,
+    "its dictionary, for one that hides a method": lambda t: setattr(t, "__dict__", {"size": lambda: (1,)}),
+    "its dictionary, for one that does not": lambda t: setattr(t, "__dict__", {"note": 1}),
+    "its dictionary, that is emptied": lambda t: t.__dict__.clear(),
+    "its dictionary, from outside": lambda t: t.__dict__.update(size=lambda: (1,)),
     "a hook": lambda t: t.register_hook(lambda g: g) if t.requires_grad else None,
     "swapped with another": lambda t: torch.utils.swap_tensors(t, torch.zeros(1).requires_grad_()),
     "swapped with one alike": lambda t: torch.utils.swap_tensors(t, t.detach().clone().requires_grad_(t.requires_grad)),
@@ -71,6 +80,8 @@ CHANGES: dict[str, Callable[[torch.Tensor], Any]] = {
 
 TENSORS: dict[str, Callable[[], torch.Tensor]] = {
     "parameter": lambda: torch.nn.Parameter(torch.randn(2, 3)),
+    "with an attribute": lambda: _marked(torch.nn.Parameter(torch.randn(2, 3))),
+    "with a dictionary": lambda: _marked(torch.nn.Parameter(torch.randn(2, 3)), True),
     "plain": lambda: torch.randn(3),
     "number": lambda: torch.tensor(1.5),
     "four dimensions": lambda: torch.nn.Parameter(torch.randn(2, 1, 3, 2)),
