@@ -41,6 +41,7 @@ class Reader:
         self._numbers: dict[int, int] = {}
         self._origins: list[Origin | None] = [None] * len(origins)
         self._values: list[Any] = [_NOTHING] * len(origins)
+        self._guarded_code: list[types.CodeType] = []  # of functions of which nothing but the code is known
         self._bind(0, root)
 
     # ---- objects
@@ -94,13 +95,15 @@ class Reader:
         return leaf_of(data)
 
     def _code_inside(self, wanted: str) -> types.CodeType:
-        """A code object inside of a function that is known: of one that the program makes when it runs."""
-        for one in self._bound:
-            if type(one) is types.FunctionType:
-                for code in nested(one.__code__):
-                    if code_hash(code) == wanted:
-                        return code
-        raise NotMine("nothing leads to a code object")
+        """The code of a function that is guarded by it, or one inside of a function that is known: of one that the
+        program makes when it runs.
+        """
+        known = [one.__code__ for one in self._bound if type(one) is types.FunctionType]
+        for one in (*known, *self._guarded_code):
+            for code in nested(one):
+                if code_hash(code) == wanted:
+                    return code
+        raise Unbound("nothing leads to a code object")
 
     def _is(self, data: Any, present: Any) -> None:
         """What was written is what is there now."""
@@ -211,6 +214,7 @@ class Reader:
         function = self.fetch(number)
         if type(function) is not types.FunctionType or code_hash(function.__code__) != data:
             raise NotMine(f"the code of {self.origin(number)} is another one")
+        self._guarded_code.append(function.__code__)
         return function.__code__
 
     def _keys(self, number: int, data: list[Any]) -> tuple[Any, ...]:

@@ -134,7 +134,8 @@ def guard_unmarked(world: World, function: types.FunctionType, origin: Origin) -
     if function.__code__ in MARKED or _logging or not function.__dict__.keys().isdisjoint(_ATTRIBUTES):
         guard_mark(world, origin, None)
         return
-    world.guard(const(MARKED), "ABSENT", function.__code__, function.__code__)
+    table = const(sys.modules[__name__]).to("dict").to("item", "MARKED")  # found in another process too
+    world.guard(table, "ABSENT", function.__code__, function.__code__)
     world.guard(origin, "UNMARKED", _NAMES_OF_SETS)
 
 
