@@ -92,7 +92,57 @@ def held_by_a_closure(x):
     return function() + 1, reference() is None
 
 
+def of_a_function(x):
+    def function():
+        return 1
+
+    reference = weakref.ref(function)
+    before = reference() is None
+    function()
+    del function
+    return x + 1, before, reference() is None
+
+
+def of_a_function_that_names_itself(x):
+    def function():
+        return function
+
+    reference = weakref.ref(function)
+    del function
+    return x + 1, reference() is None
+
+
+def of_a_set_of_functions(x):
+    members, function = weakref.WeakSet(), lambda: 3
+    members.add(function)
+    before = len(members)
+    function = None
+    return x + 1, before, len(members)
+
+
+def of_a_key_in_a_frame_that_is_over(x):
+    table = weakref.WeakKeyDictionary()
+
+    def fill():
+        key = lambda: 3  # noqa: E731
+        table[key] = 1
+        return len(table)
+
+    return x + 1, fill(), len(table)
+
+
+def of_a_class(x):
+    class Made:
+        pass
+
+    reference = weakref.ref(Made)
+    del Made
+    return x + 1, reference() is None
+
+
 HOLDERS = [in_a_closure, in_a_default, of_a_generator_function, behind_a_list, of_a_cycle, held_by_a_closure]
+HOLDERS += [of_a_function, of_a_function_that_names_itself, of_a_set_of_functions, of_a_key_in_a_frame_that_is_over]
+HOLDERS += [of_a_class]
 
 
 def around_a_break(x):
@@ -149,6 +199,6 @@ def test_as_in_plain_python(program, capsys):
     assert "Exception ignored" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("program", [of_a_cycle, held_by_a_closure])
+@pytest.mark.parametrize("program", [of_a_cycle, held_by_a_closure, of_a_class])
 def test_what_the_program_holds_is_one_graph(program):
     framelift.compile(program, backend="eager", fullgraph=True)(torch.ones(2))

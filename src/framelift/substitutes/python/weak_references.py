@@ -146,9 +146,7 @@ def _deref(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     target = target_of(reference)
     if target is None or id(target) in world.by_seen:
         return _living(session, target)
-    if is_constant(target):  # functions and classes are kept until the end
-        if _core.is_internal(target) and "collected" in session.notes:
-            raise Interrupt("unsupported-code", "a weak reference to a function or class after gc.collect()")
+    if is_constant(target) and not _core.is_internal(target):
         return target
     if original_of(caller().f_code) in _CALLBACKS:
         return target  # what is taken out of a container that is gone is seen by nobody
@@ -186,7 +184,7 @@ def _keep_alive(session: Session, reference: Any) -> None:
     is_containers = any(getattr(reference.__callback__, "__globals__", None) is space for space in _CONTAINERS)
     if not is_containers:
         session.may_break = False  # behind a break nobody would hold the reference, and its callback would be lost
-    if is_constant(target):
+    if is_constant(target) and not _core.is_internal(target):
         return
     if id(target) in session.world.by_seen:
         session.world.finishing.append(lambda: _check_living(session, reference))
