@@ -139,8 +139,8 @@ static PyObject* ended(PyObject* callback, PyObject* reference) {
   return PyObject_CallOneArg(callback, reference);
 }
 static PyObject* unless_the_programs(PyObject*, PyObject* callback) {
-  static PyMethodDef definition = {"ended", ended, METH_O, nullptr};
-  return PyCFunction_New(&definition, callback);
+  static MethodTable table({method<ended, METH_O>("ended")});
+  return PyCFunction_New(table.rows, callback);
 }
 
 static MethodTable methods({
