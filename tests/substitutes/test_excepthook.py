@@ -76,6 +76,10 @@ def instead_of_stderr():
         sys.stderr = before
 
 
+#: errors with a suggestion, for which the traceback module of CPython 3.12 looks at `f_builtins`: a graph break
+_SUGGESTED = (0, 1, 5, 7, 8, 9)
+
+
 @pytest.mark.parametrize("number", range(11))
 def test_what_is_written(number):
     def fn(x):
@@ -86,7 +90,8 @@ def test_what_is_written(number):
                 sys.__excepthook__(*sys.exc_info())
         return x + 1, file.getvalue()
 
-    check(fn, torch.ones(2))
+    is_whole = sys.version_info < (3, 12) or number not in _SUGGESTED
+    check(fn, torch.ones(2), **({} if is_whole else {"graphs": None, "breaks": None, "fullgraph": False}))
 
 
 def test_names_that_change():
