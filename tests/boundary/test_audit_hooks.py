@@ -33,4 +33,4 @@ print(len(heard))
 
 def test_a_capture_asks_for_few_ids_that_hooks_hear_of():
     done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 2000, done.stdout  # 10,000 and more with the builtin
+    assert int(done.stdout) < 1000, done.stdout  # 223; 2,527 with the builtin

@@ -47,7 +47,9 @@ def _with_attribute_for_a_while(t: torch.Tensor) -> None:
 
 def _marked(t: torch.Tensor, has_dictionary: bool = False) -> torch.Tensor:
     t.mark = "static"  # type: ignore[attr-defined]
-    return t if not has_dictionary or vars(t) else t  # asked for, it is there as an object
+    if has_dictionary:
+        assert vars(t) == {"mark": "static"}  # once asked for, it is there as an object
+    return t
 
 
 CHANGES: dict[str, Callable[[torch.Tensor], Any]] = {
