@@ -69,30 +69,43 @@ def test_what_a_cached_function_changes_it_changes_once() -> None:
 
 def test_levels_of_loggers() -> None:
     log = logging.getLogger("framelift.tests.levels")
-    log.setLevel(logging.ERROR)
     heard: list[str] = []
 
     class Ear(logging.Handler):
         def emit(self, record):
             heard.append(record.getMessage())
 
-    @functools.lru_cache(None)
-    def once(text):
-        log.warning(text)
-
-    def f(x):
-        once("first")
-        log.info("second")
-        return x + 1 if log.isEnabledFor(logging.WARNING) else x - 1
-
     log.addHandler(Ear())
     log.propagate = False
-    compiled = framelift.compile(f, backend="eager", fullgraph=True)
-    assert compiled(torch.ones(())) == 0 and not heard
-    assert logging.WARNING not in log._cache  # type: ignore[attr-defined]
-    log.setLevel(logging.WARNING)
-    compiled = framelift.compile(f, backend="eager")
-    assert compiled(torch.ones(())) == 2 and compiled(torch.ones(())) == 2 and heard == ["first"]
+
+    def run(make):
+        heard.clear()
+
+        @functools.lru_cache(None)
+        def once(text):
+            log.warning(text)
+
+        def f(x):
+            once("first")
+            log.info("second")
+            return x + 1 if log.isEnabledFor(logging.WARNING) else x - 1
+
+        results, compiled = [], make(f)
+        for level in (logging.ERROR, logging.WARNING, logging.WARNING):
+            log.setLevel(level)
+            results.append((compiled(torch.ones(())).item(), list(heard)))
+        once.cache_clear()
+        return [*results, compiled(torch.ones(())).item(), list(heard)]
+
+    assert run(lambda f: framelift.compile(f, backend="eager")) == run(lambda f: f)
+
+
+def test_levels_are_read_in_one_graph() -> None:
+    log = logging.getLogger("framelift.tests.levels.one")
+    log.setLevel(logging.ERROR)
+    once = functools.lru_cache(None)(log.warning)
+    compiled = framelift.compile(lambda x: (once("first"), x + log.isEnabledFor(30)), backend="eager", fullgraph=True)
+    assert compiled(torch.zeros(())) == (None, 0)
 
 
 def test_padding_is_as_in_plain_python() -> None:
@@ -387,3 +400,151 @@ def test_copies_of_caches_that_a_class_holds(second):
         return x + 1, same, holder.method(2), static(3)
 
     check(program, torch.ones(2), Holder(), graphs=None)
+
+
+class _Weighted:
+    def __init__(self, weight):
+        self.weight = weight
+
+    @functools.lru_cache  # noqa: B019
+    def scaled(self, number):
+        return self.weight * 10 + number
+
+    @functools.lru_cache(maxsize=1)  # noqa: B019
+    def tensor(self):
+        return torch.full((2,), float(self.weight))
+
+
+class _Equal:
+    def __init__(self, value):
+        self.value = value
+
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        return isinstance(other, _Equal) and self.value == other.value
+
+
+_read = [0]  # what cached functions read besides their arguments
+
+
+def _of_number(cache):
+    kept = cache(lambda number: number + _read[0])
+    return lambda x, number: x + kept(number)
+
+
+def _of_names(cache):
+    @cache
+    def kept(number, *, more=1, **named):
+        return number + _read[0] + more + len(named)
+
+    return lambda x, number: x + kept(number, more=2) + kept(number) + kept(number, other=1) + kept(float(number))
+
+
+def _of_tuple(cache):
+    kept = cache(lambda number: (number, _read[0]))
+    return lambda x, number: (x + kept(number)[1], kept(number))
+
+
+def _of_list(cache):
+    kept = cache(lambda number: [number, _read[0]])
+
+    def program(x, number):
+        found = kept(number)
+        found.append(len(found))
+        return x + len(found), found, found is kept(number)
+
+    return program
+
+
+def _of_tensor(cache):
+    kept = cache(lambda number: torch.full((2,), float(number + _read[0])))
+
+    def program(x, number):
+        with torch.no_grad():
+            return x + kept(number)
+
+    return program
+
+
+def _of_equal(cache):
+    kept = cache(lambda key: key.value + _read[0])
+    return lambda x, number: x + kept(_Equal(number))
+
+
+def _of_itself(cache):
+    @cache
+    def kept(number):
+        return number + _read[0] if number < 2 else kept(number - 1) + kept(number - 2)
+
+    return lambda x, number: x + kept(number)
+
+
+def _of_text(cache):
+    kept = cache(lambda text: len(text) + _read[0])
+    return lambda x, number: x + kept("a" * number)
+
+
+@pytest.mark.parametrize(
+    "make", [_of_number, _of_names, _of_tuple, _of_list, _of_tensor, _of_equal, _of_itself, _of_text]
+)
+@pytest.mark.parametrize("options", [{}, {"maxsize": None}, {"maxsize": 2}, {"maxsize": 0}, {"typed": True}], ids=str)
+def test_an_answer_stays_though_what_it_was_made_of_changes(make, options) -> None:
+    def run(compile_):
+        caches = []
+
+        def cache(function):
+            caches.append(functools.lru_cache(**options)(function))
+            return caches[-1]
+
+        program, found = compile_(make(cache)), []
+        for step, number in enumerate((1, 1, 2, 3, 1, 2, 2, 1)):
+            _read[0] = step
+            found.append(repr(program(torch.zeros(2), number)))
+            if step == 5:
+                for one in caches:
+                    one.cache_clear()
+        return found
+
+    assert run(lambda f: framelift.compile(f, backend="eager")) == run(lambda f: f)
+
+
+def test_a_cached_method_of_several_objects() -> None:
+    def program(x, held):
+        return x + held.scaled(1), x * held.tensor()
+
+    def run(compile_):
+        function, found = compile_(program), []
+        first, second = _Weighted(1), _Weighted(2)
+        for step, held in enumerate((first, first, second, second, first, second, first)):
+            held.weight += step
+            found.append(repr(function(torch.ones(2), held)))
+            if step == 4:
+                _Weighted.scaled.cache_clear()
+        return found
+
+    assert run(lambda f: framelift.compile(f, backend="eager")) == run(lambda f: f)
+
+
+def test_a_tensor_in_a_cache_that_others_write_to() -> None:
+    kept = functools.lru_cache(lambda number: torch.ones(number))
+
+    def program(x):
+        return x + kept(3)
+
+    compiled = framelift.compile(program, backend="eager", fullgraph=True)
+    for step in range(4):
+        assert torch.equal(compiled(torch.zeros(3)), program(torch.zeros(3)))
+        kept(3).add_(step)
+
+
+def test_a_first_call_fills_the_cache() -> None:
+    @functools.lru_cache
+    def kept(number):
+        return number if number < 2 else kept(number - 1) + kept(number - 2)
+
+    compiled = framelift.compile(lambda x: x + kept(9), backend="eager", fullgraph=True)
+    assert kept.cache_info().currsize == 0
+    assert [compiled(torch.zeros(())).item() for _ in range(3)] == [34.0] * 3
+    assert kept.cache_info().currsize == 10 and len(framelift.stats()["recompiles"]) == 0

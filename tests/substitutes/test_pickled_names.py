@@ -8,6 +8,7 @@ import pickle
 import pytest
 import torch
 
+import framelift
 from support import check
 
 
@@ -92,3 +93,16 @@ def test_a_metaclass_that_makes_no_class():
         return x + 1, First, Second
 
     check(program, torch.ones(2))
+
+
+@pytest.mark.parametrize("values", [(2, 3, 4), (0.5, 1.5, 2.5)], ids=["int", "float"])
+@pytest.mark.parametrize(
+    "hold", [lambda n: n, lambda n: [1, {"k": (n,)}], lambda n: [n, n]], ids=["bare", "inside", "twice"]
+)
+def test_numbers_that_differ_from_call_to_call_are_pickled_as_numbers(values, hold) -> None:
+    def program(x, number):
+        return x + 1, pickle.dumps(hold(number))
+
+    compiled = framelift.compile(program, backend="eager")
+    for value in values:
+        assert compiled(torch.ones(2), value)[1] == pickle.dumps(hold(value))

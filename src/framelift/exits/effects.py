@@ -183,3 +183,15 @@ def _call(walk: Walk, change: Effect, owner: str) -> Text:
     """owner(*value); `key` only distinguishes calls of one owner"""
     parts = [part for value in change.value for part in (", ", walk.part(value))][1:]
     return (f"{owner}(", *parts, ")")
+
+
+@effect("named call")
+def _named_call(walk: Walk, change: Effect, owner: str) -> Text:
+    """owner(*value[0], **value[1]); `key` only distinguishes calls of one owner"""
+    args, named = change.value
+    parts = [part for value in args for part in (walk.part(value), ", ")]
+    for name, value in named.items():
+        if not is_attribute_name(name):
+            raise Interrupt("effect-object", f"{type_name(type(change.owner))}, called with the keyword {name!r}")
+        parts += [f"{name}=", walk.part(value), ", "]
+    return (f"{owner}(", *parts, ")")

@@ -37,11 +37,11 @@ from ..recording.recorder import is_torch_operation
 from ..substitutes import marks
 from ..substitutes.python import basics
 from ..substitutes.python.caches import call_through, is_own_cache
-from ..substitutes.python.formatting import format_watched
 from ..substitutes.python.lazy_containers import natively
 from ..substitutes.python.new_classes import made_class
-from ..substitutes.python.shown_addresses import known_text
-from ..substitutes.python.unread_texts import as_unread
+from ..substitutes.texts.formatting import format_watched
+from ..substitutes.texts.shown_addresses import known_text
+from ..substitutes.texts.unread_texts import as_unread
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt

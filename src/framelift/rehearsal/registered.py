@@ -34,11 +34,11 @@ from ..substitutes.python import (
     new_classes,
     operator_module,
     pickling,
-    printing,
     python_random,
     python_warnings,
     single_dispatch,
     syntax_trees,
     weak_references,
 )
+from ..substitutes.texts import printing
 from ..substitutes.torch import cuda, optimizers, tools, torch_random, torch_settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..boundary.becomes.leaves import is_constant
+from ..boundary.becomes.reloaded_types import derives
 from ..boundary.facts.identities import Identities
 from ..boundary.records import Effect, Shadow
 from ..boundary.world import World
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
 
 __all__ = ["RehearsedScene"]
+
+
+def _is_outside_cache(obj: Any) -> bool:
+    return derives(type(obj), functools._lru_cache_wrapper) and not _core.is_internal(obj)
 
 
 class RehearsedScene:
@@ -43,7 +49,7 @@ class RehearsedScene:
             # C code makes them, unseen
             made = is_a(obj, types.ModuleType) and not any(one is obj for one in tuple(sys.modules.values()))
             return None if made else const(obj)
-        if is_a(obj, call_rule.OPERATIONS):
+        if is_a(obj, call_rule.OPERATIONS) or _is_outside_cache(obj):
             return const(obj)
         return None
 

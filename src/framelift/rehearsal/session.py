@@ -42,7 +42,7 @@ from ..substitutes.numbers.tensor_truths import contains_tensor
 from ..substitutes.python import abstract_classes, frame_access, python_warnings
 from ..substitutes.python.identity import hashed_parts, same_object
 from ..substitutes.python.mappings import as_dict
-from ..substitutes.python.shown_addresses import known_text
+from ..substitutes.texts.shown_addresses import known_text
 from ..vocabulary.class_reads import flags_of, module_of, name_of, qualname_of
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.origins import arg, const

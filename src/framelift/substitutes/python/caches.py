@@ -1,4 +1,6 @@
-"""functools.lru_cache and partial: one made inside works by itself; an external one is called through."""
+"""functools.lru_cache and partial: one made inside works by itself; of an external one, an answer that it holds is read
+(cache_tables.py), else it is called through.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +27,7 @@ from ...vocabulary.origins import const
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_function
+from .cache_tables import may_be_outdated, question, take_out_answers
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -45,7 +48,7 @@ def is_own_cache(wrapper: Any) -> bool:
 
 
 def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An external cache: what it wraps is captured, but what that changes is changed once, not at each call."""
+    """An external cache.  Where it holds no answer, what it wraps is captured: that may change nothing."""
     answers: dict[Any, list[tuple[list[Any], Any]]] = session.notes.setdefault(call_through, {})
     _check_hashable((*args, *kwargs.values()))
     numbers: list[Any] = []
@@ -64,12 +67,22 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
             given.append((numbers, result))
             session.world.keep += (args, kwargs, result)
             return result
+    is_known = is_torch_function(function) or _is_of_typing(function)  # they read nothing that changes
+    asked = None if is_known else question(session, callable_, args, kwargs)
+    if asked is not None and asked.has_answer():
+        real = asked.answer(args, kwargs)
+        result = let_in(session.world, real, const(real))
+        given.append((numbers, result))
+        session.world.keep += (args, kwargs, real)
+        return result
     recorder = session.recorder
     for value in (*args, *kwargs.values()):
         if recorder.is_stand_in(value) and recorder.value_of(value).storage.external:
             raise _denied(function, "it may hold a result for this very tensor, from before the tensor was written")
     around, steps, written = Surroundings(session, function, *args), len(recorder.tape), len(recorder.written)
+    before = len(session.world.effects)
     result = _core.captured(function, args, kwargs)
+    kept_inside = take_out_answers(session, before)
     changed = (
         around.changed()
         or len(recorder.written) > written
@@ -85,6 +98,12 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
         raise _denied(function, "its result is one object for all calls, which others may hold and change")
     given.append((numbers, result))
     session.world.keep += (args, kwargs, result)
+    if asked is not None:
+        asked.keep(result, args, kwargs)  # which asks those that it asked, too
+    else:
+        session.world.effects += kept_inside
+    if asked is None and not is_known and may_be_outdated(session, (*args, *kwargs.values())):
+        raise _denied(function, "it may hold a result for these arguments, from before what it reads was changed")
     if not is_torch_function(function):
         _keep_inside(session, function, result)
     if type(result) in _CONTENTS:

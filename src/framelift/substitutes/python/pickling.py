@@ -23,6 +23,7 @@ from ...boundary.lazy.lazy_list import LazyList
 from ...boundary.lazy.view import View
 from ...calls.call_tables import substitute
 from ...calls.pure import lookup
+from ...graph.symbols.numbers import NUMBERS
 from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
@@ -51,6 +52,8 @@ class _Pickler(pickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         cls = type(obj)
+        if cls in NUMBERS:  # the pickler writes down plain ones alone as numbers
+            raise Interrupt("callable-on-handle", "pickle.dumps of a symbolic number")
         if is_a(obj, _BY_NAME):
             _guard_name(self._session, obj)
         elif cls in (LargeDict, LazyList, LazyDeque, LazySet):

@@ -47,16 +47,20 @@ def _print(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     if file is None or not _writes_under_watch(file):
         raise Interrupt("unknown-callable", "print (reads or writes the terminal)")
     separator, end = (kwargs.get(name) for name in ("sep", "end"))
-    if not all(part is None or type(part) is str for part in (separator, end)) or kwargs.keys() - _NAMES:
+    flush = bool(kwargs.get("flush"))
+    if not all(part is None or is_a(part, str) for part in (separator, end)) or kwargs.keys() - _NAMES:
         # raises
         return callable_(file=io.StringIO(), **{name: value for name, value in kwargs.items() if name != "file"})
-    write = _core.read(file, "write")
+
+    def write(text: Any) -> None:  # the method is looked up each time
+        _core.captured(_core.read(file, "write"), (_core.captured(builtins.str, (text,), None),), None)
+
     for place, value in enumerate(args):
         if place:
-            _core.captured(write, (" " if separator is None else separator,), None)
-        _core.captured(write, (_core.captured(builtins.str, (value,), None),), None)
-    _core.captured(write, ("\n" if end is None else end,), None)
-    if kwargs.get("flush"):
+            write(" " if separator is None else separator)
+        write(value)
+    write("\n" if end is None else end)
+    if flush:
         _core.captured(_core.read(file, "flush"), (), None)
 
 

@@ -1,0 +1,238 @@
+"""What a `functools.lru_cache` from outside holds: an answer that is there is given again, whatever the function would
+give now.
+
+CPython shows the table to the collector alone.  Looking into it, and asking for an answer that is there, runs no code
+of the program's where the arguments are plain values and objects that equal themselves alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ... import _core
+from ..._core import is_a
+from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
+from ...boundary.records import Effect
+from ...boundary.world import World, type_lookup
+from ...guards.checks import check
+from ...guards.kinds import same_leaf
+from ...vocabulary.origins import Origin, const
+from ...vocabulary.reasons import Interrupt
+from ...vocabulary.torch_code import TORCH
+
+if TYPE_CHECKING:
+    from ...rehearsal.session import Session
+
+__all__ = ["Question", "may_be_outdated", "question", "take_out_answers"]
+
+_ASKED = "named call"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A cache, and what it is asked with.
+
+    `args` are positional arguments and then the values of `names`.  One of them, at `place`, may be an object that is
+    another one in other calls: the one at `origin`.
+    """
+
+    world: World
+    wrapper: Any
+    args: tuple[Any, ...]
+    names: tuple[str, ...]
+    origin: Origin
+    place: int | None
+
+    def has_answer(self) -> bool:
+        return _answer(self.wrapper, self.args, self.names) is not _NONE
+
+    def answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the cache holds, from now on a fact.  It is asked for real when the frame ran, and counts that."""
+        real = _answer(self.wrapper, self.args, self.names)
+        self._guard(_keeps, real, "holds the same answer for these arguments")
+        self.world.write(_ASKED, self.wrapper, len(self.world.effects), (args, kwargs))
+        return real
+
+    def keep(self, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """The cache held nothing, and its function gave this: it is asked for real when the frame ran, and keeps it."""
+        if not is_leaf(answer) or _reads_what_may_change(self.world):
+            coming = sum(effect.kind == _ASKED and effect.owner is self.wrapper for effect in self.world.effects)
+            if not _has_room(self.wrapper, coming + 1):  # another answer would go, and be made anew
+                raise Interrupt("unknown-callable", "a function under functools.lru_cache whose cache is full")
+            if is_leaf(answer):
+                self._guard(_keeps_at_most, answer, "holds no other answer for these arguments")
+            else:
+                self._guard(_keeps_none, None, "holds no answer for these arguments")
+        self.world.write(_ASKED, self.wrapper, len(self.world.effects), (args, kwargs))
+
+    def _guard(self, holds: Any, answer: Any, words: str) -> None:
+        place = -1 if self.place is None else self.place
+        given = tuple(None if i == place else value for i, value in enumerate(self.args))
+        held = functools.partial(holds, answer, self.wrapper, given, self.names, place)
+        self.world.guard(self.origin, "CHECK", (held, words), (holds, id(self.wrapper), given, self.names))
+
+
+def question(session: Session, wrapper: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Question | None:
+    """None where the table cannot be asked without the program's code, or with values that differ from call to call."""
+    if not _KNOWN or _table(wrapper) is None:
+        return None
+    found: list[Any] = []
+    place: int | None = None
+    origin = const(wrapper)
+    for value in (*args, *kwargs.values()):
+        if not _is_plain(value):
+            record = session.world.by_seen.get(id(value))
+            if place is not None or record is None or not _equals_itself_alone(type(record.original)):
+                return None
+            place, origin, value = len(found), record.origin, record.original
+        found.append(value)
+    return Question(session.world, wrapper, tuple(found), tuple(kwargs), origin, place)
+
+
+def _is_plain(value: Any) -> bool:
+    return (is_leaf(value) and not holds_nan(value)) or is_constant(value) and not _core.is_internal(value)
+
+
+def _equals_itself_alone(cls: type) -> bool:
+    return type_lookup(cls, "__hash__") is object.__hash__ and type_lookup(cls, "__eq__") is object.__eq__
+
+
+def take_out_answers(session: Session, before: int) -> list[Effect]:
+    """The questions that are to be asked for real among the effects since; they are no longer among them."""
+    since = session.world.effects[before:]
+    asked = [effect for effect in since if effect.kind == _ASKED]
+    session.world.effects[before:] = [effect for effect in since if effect.kind != _ASKED]
+    return asked
+
+
+def may_be_outdated(session: Session, values: Iterable[Any]) -> bool:
+    """Whether a cache that cannot be asked may hold an answer that its function would not give now."""
+    values = list(values)
+    if any(_is_new(session, value) for value in values):
+        return False
+    return any(id(value) in session.world.by_seen for value in values) or _reads_what_may_change(session.world)
+
+
+def _is_new(session: Session, value: Any) -> bool:
+    """Whether no cache can have an answer for it: it was made inside, and equals itself alone."""
+    if session.is_stand_in(value):
+        return not session.recorder.value_of(value).storage.external
+    return not _is_plain(value) and id(value) not in session.world.by_seen and _equals_itself_alone(type(value))
+
+
+_FIXED = frozenset({"CODE", "DUNDERS", "ABSENT", "TYPE"})  # kinds of guards: about code, or names that it finds
+
+
+def _reads_what_may_change(world: World) -> bool:
+    """Whether what the program has read may change without a change of an argument of the frame's."""
+    return any(
+        guard.kind not in _FIXED
+        and not (guard.kind == "IS" and not is_leaf(guard.value))
+        and not _is_of_the_call(guard.origin)
+        for guard in world.guards
+    )
+
+
+def _is_of_the_call(origin: Any) -> bool:
+    """Whether an origin leads from an argument, to a default value, or to a setting of torch's."""
+    while origin.base is not None:
+        if origin.step in ("default", "kwdefault") or origin.key == "__defaults__":
+            return True
+        origin = origin.base
+    is_table = origin.step == "const" and type(origin.key) is dict
+    return origin.step == "arg" or is_table and str(origin.key.get("__file__")).startswith(TORCH)
+
+
+def _table(wrapper: Any) -> tuple[dict[Any, Any], Any] | None:
+    """The table of a cache, and the object that stands between arguments and keywords in its keys."""
+    held = gc.get_referents(wrapper)
+    # the last ones: table, function, mark, class of links, class of statistics, and attributes where it has some
+    for place in range(len(held) - 1, 2, -1):
+        if is_a(held[place], type) and held[place].__name__ == "_lru_list_elem":
+            table, mark = held[place - 3], held[place - 1]
+            return (table, mark) if type(table) is dict else None
+    return None
+
+
+def _has_room(wrapper: Any, count: int) -> bool:
+    """Whether so many answers come in without another one going."""
+    most, found = wrapper.cache_parameters()["maxsize"], _table(wrapper)
+    return most is None or most == 0 or found is not None and len(found[0]) + count <= most
+
+
+_NONE: Any = object()
+
+
+def _answer(wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...]) -> Any:
+    """What a cache holds for arguments, without asking it: it would count that."""
+    found = _table(wrapper)
+    if found is None:
+        return _NONE
+    held = found[0].get(_key(wrapper, found[1], args, names), _NONE)
+    return held if held is _NONE or wrapper.cache_parameters()["maxsize"] is None else _of_link(held)
+
+
+def _of_link(link: Any) -> Any:
+    """The answer in a link of a cache that is limited: the last field of the C structure."""
+    return ctypes.py_object.from_address(id(link) + type(link).__basicsize__ - ctypes.sizeof(ctypes.c_void_p)).value
+
+
+def _is_as_known() -> bool:
+    """Whether this CPython's caches are laid out as this module knows them."""
+    for limit in (None, 2):
+        tried = functools.lru_cache(limit)(lambda *args, **kwargs: (args, kwargs))
+        answers = [tried(1), tried("a", 2.0), tried(1, key=2)]
+        asked: list[tuple[tuple[Any, ...], tuple[str, ...]]] = [((1,), ()), (("a", 2.0), ()), ((1, 2), ("key",))]
+        for want, question_ in list(zip(answers, asked))[-2:]:
+            if _table(tried) is None or _answer(tried, *question_) is not want:
+                return False
+    return True
+
+
+def _key(wrapper: Any, mark: Any, args: tuple[Any, ...], names: tuple[str, ...]) -> Any:
+    """As CPython makes it."""
+    typed = bool(wrapper.cache_parameters()["typed"])
+    if not typed and not names and len(args) == 1 and type(args[0]) in (int, str):
+        return args[0]
+    given, named = _split(args, names)
+    marked = (mark, *(part for item in named.items() for part in item)) if names else ()
+    return (*given, *marked, *(map(type, args) if typed else ()))
+
+
+def _split(args: tuple[Any, ...], names: tuple[str, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    count = len(args) - len(names)
+    return args[:count], dict(zip(names, args[count:]))
+
+
+def _with(args: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
+    return args if place < 0 else (*args[:place], value, *args[place + 1 :])
+
+
+@check
+def _keeps(answer: Any, wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...], place: int, value: Any) -> bool:
+    """A cache holds this answer for these arguments, of which the one at `place` is `value`."""
+    now = _answer(wrapper, _with(args, place, value), names)
+    return now is answer or is_leaf(answer) and now is not _NONE and same_leaf(now, answer)
+
+
+@check
+def _keeps_at_most(
+    answer: Any, wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...], place: int, value: Any
+) -> bool:
+    """A cache holds this answer for these arguments, or none."""
+    now = _answer(wrapper, _with(args, place, value), names)
+    return _has_room(wrapper, 1) if now is _NONE else same_leaf(now, answer)
+
+
+@check
+def _keeps_none(_: Any, wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...], place: int, value: Any) -> bool:
+    """A cache holds no answer for these arguments."""
+    return _answer(wrapper, _with(args, place, value), names) is _NONE and _has_room(wrapper, 1)
+
+
+_KNOWN = _is_as_known()

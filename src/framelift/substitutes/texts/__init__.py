@@ -1,0 +1,1 @@
+"""Substitutes for what makes texts and writes them, one file for each subject."""
