@@ -358,3 +358,52 @@ def test_what_a_number_in_a_tensor_decides_from_the_right(program: Any) -> None:
         given = torch.ones(1), torch.tensor(value)
         assert torch.equal(compiled(*given), program(*given))
     assert framelift.stats()["captures"] == 2
+
+
+_FACTORIES = {
+    "arange": lambda n: torch.arange(n),
+    "arange, by name": lambda n: torch.arange(end=n),
+    "arange, all by name": lambda n: torch.arange(start=0, end=n, step=n - 1),
+    "arange, from": lambda n: torch.arange(n, 7),
+    "arange, both": lambda n: torch.arange(n, n * 3, n),
+    "linspace": lambda n: torch.linspace(0, 1, steps=n),
+    "linspace, all by name": lambda n: torch.linspace(start=0.0, end=1.0, steps=n),
+    "zeros": lambda n: torch.zeros(n),
+    "zeros, by name": lambda n: torch.zeros(size=(n, 2)),
+    "ones": lambda n: torch.ones((2, n)),
+    "full": lambda n: torch.full((n,), 2),
+    "full, with it": lambda n: torch.full((2,), n),
+    "full, by name": lambda n: torch.full(size=(2,), fill_value=n),
+    "eye": lambda n: torch.eye(n),
+    "eye, by name": lambda n: torch.eye(n=n, m=2),
+    "tensor": lambda n: torch.tensor([n, 1]),
+    "as_tensor": lambda n: torch.as_tensor([n]),
+    "empty": lambda n: torch.empty(n, n).shape,
+    "tril_indices": lambda n: torch.tril_indices(n, n),
+    "logspace": lambda n: torch.logspace(0, 1, n),
+    "hann_window": lambda n: torch.hann_window(n),
+    "one_hot": lambda n: torch.nn.functional.one_hot(torch.tensor([0, 1]), num_classes=n),
+    "repeat": lambda n: torch.ones(2).repeat(n),
+    "expand": lambda n: torch.ones(1).expand(n),
+    "view": lambda n: torch.ones(6).view(n, -1),
+    "narrow, by name": lambda n: torch.ones(6).narrow(dim=0, start=n, length=2),
+    "select": lambda n: torch.arange(6).select(0, n),
+    "roll": lambda n: torch.arange(6).roll(n),
+    "topk": lambda n: torch.arange(6).topk(n).values,
+    "topk, by name": lambda n: torch.topk(input=torch.arange(6), k=n).values,
+    "split": lambda n: torch.arange(6).split(n),
+    "chunk": lambda n: torch.chunk(torch.arange(6), chunks=n),
+    "range": lambda n: list(range(n)),
+    "index": lambda n: [4, 5, 6, 7][n],
+    "slice": lambda n: torch.arange(6)[:n],
+}
+
+
+@pytest.mark.parametrize("name", _FACTORIES)
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_tensor_in_the_place_of_a_number(name, inside) -> None:
+    def program(x, given):
+        number = torch.tensor(3) if inside else given
+        return x + 1, _FACTORIES[name](number)
+
+    check(program, torch.ones(2), torch.tensor(3), graphs=None, breaks=0 if inside else None, fullgraph=False)

@@ -53,7 +53,7 @@ def call_known(
         rest = with_numbers(recorder, args[1:], numbers)
         named = {name: with_numbers(recorder, arg, numbers) for name, arg in kwargs.items()}
         if numbers:
-            return recorder.record(target, (args[0], *rest), named)
+            return recorder.record(target, (*args[:1], *rest), named)
     if symbolic:
         return UNDECIDED
     real: dict[int, Any] = {id(value.stand_in): recorder.known(value.stand_in, outside=True) for value in found}
@@ -80,6 +80,8 @@ def with_numbers(recorder: Recorder, arg: Any, numbers: list[Any]) -> Any:
     """The arguments with integers in place of tensors that hold one and are known; `numbers` are those put in."""
     if type(arg) in (list, tuple):
         return type(arg)(with_numbers(recorder, item, numbers) for item in arg)
+    if type(arg) is slice:
+        return slice(*(with_numbers(recorder, bound, numbers) for bound in (arg.start, arg.stop, arg.step)))
     if not recorder.is_stand_in(arg):
         return arg
     facts = recorder.value_of(arg).facts
@@ -109,7 +111,7 @@ def _indexed(recorder: Recorder, target: Target, args: tuple[Any, ...]) -> Any:
         place += dims if part is not ... else rest
         if not recorder.is_stand_in(part) or recorder.value_of(part).facts.dtype not in (torch.bool, torch.uint8):
             single = recorder.is_stand_in(part) and not recorder.value_of(part).facts.size
-            parts.append(with_numbers(recorder, part, replaced) if single else part)
+            parts.append(with_numbers(recorder, part, replaced) if single or type(part) is slice else part)
             continue
         known = recorder.known(part, outside=True)
         if (
