@@ -19,6 +19,7 @@
 
 #include "frames.h"
 #include "guard_addresses.h"
+#include "guard_watches.h"
 #include "reference.h"
 #include "state.h"
 #include "tensor_rows.h"
@@ -39,6 +40,7 @@ enum class Op : uint8_t {
   ArgumentNote,    // hand out local `index`
   SpreadDict,      // local `index` is a dict with the keys of the check `expect`; its items become locals from `at` on
   SpreadTuple,     // local `index` is a tuple as long as the check `expect` says; likewise
+  DictVersion,     // the dictionary `at` has version `expect`
 };
 
 struct Record {
@@ -80,6 +82,7 @@ struct Settled {
   std::vector<Word> words;
   std::vector<Stop> stops;
   std::vector<std::pair<uint32_t, uint32_t>> same;  // those of Program::same that a call may change
+  std::shared_ptr<Touched> touched;                 // by a change of a dictionary that no word speaks for
   uint32_t calls = 0, patience = 4;                 // how many have changed nothing, and how many must
   bool built = false;
   void end();
@@ -188,6 +191,7 @@ struct Walk {
   Outcome visit(Node& node, PyObject* base);
   Outcome run(uint32_t from, uint32_t to);
   bool run_settled();
+  bool all_hold();  // each record still holds, one by one
   Outcome repair(uint32_t* record);  // the record does not hold: visit its node, and go on after it
   // False once another evaluation of the same program ran inside this one: memos are no longer ours to use or write.
   bool live() const;
@@ -337,7 +341,8 @@ struct Program {
   void find_spread();
   void settle_flags();
   void lay_out();
-  void settle();
+  void settle(Walk& walk);
+  void watch(Record& record, Word& word);
   void put(uint32_t at, const Record& record);
   uint32_t row_of_record(uint32_t record) const;  // the first row that does not belong to an earlier record
   bool build_distinct(PyObject* list);

@@ -1,5 +1,6 @@
 // A program whose evaluations have changed nothing for a while: the words of its records in one row, each once.  Paths
-// meet in the same dictionaries, classes and tuples, so many of them are there several times.
+// meet in the same dictionaries, classes and tuples, so many of them are there several times.  Where CPython tells of
+// changes of dictionaries, their versions are not among them.
 //
 // Any record that is written anew ends this: what one record said of an address, others then have to ask again.
 #include <algorithm>
@@ -17,9 +18,36 @@ void Settled::end() {
   words.clear();
   stops.clear();
   same.clear();
+  touched.reset();
 }
 
-void Program::settle() {
+bool Walk::all_hold() {
+  for (size_t i = 0; i < program.records.size(); i++) {
+    const Word& word = program.words[i];
+    if (word.never() ? !holds(program.records[i]) : *word.at != word.expect) return false;
+  }
+  return true;
+}
+
+// From here on CPython tells of a change of the dictionary, so that its version need not be compared.
+void Program::watch(Record& record, Word& word) {
+  PyObject* dict = (PyObject*)record.at;
+  Node& node = nodes[record.node];
+  watch_dict(dict, settled.touched);
+  bool is_its_own = node.value == dict && node.version == record.expect;
+  record.expect = word.expect = dict_version(dict);  // as it is while watched; nothing else has changed
+  if (is_its_own) node.version = node.reading = record.expect;
+}
+
+// The walk's evaluation held and visited nothing.  Functions of the program may have run since.
+void Program::settle(Walk& walk) {
+  bool watches = can_watch_dicts();
+  settled.calls = 0;
+  if (watches && !walk.all_hold()) return;
+  settled.touched = std::make_shared<Touched>();
+  settled.words.clear();
+  settled.stops.clear();
+  settled.same.clear();
   std::vector<bool> asked((size_t)slot_count);  // by others than conditions that hold while nothing changes
   for (const std::vector<int32_t>* slots : {&inputs, &externals})
     for (int32_t slot : *slots) asked[(size_t)slot] = true;
@@ -39,9 +67,11 @@ void Program::settle() {
   }
   std::unordered_map<const uint64_t*, uint64_t> seen;
   for (uint32_t i = 0; i < records.size(); i++) {
-    const Record& record = records[i];
-    const Word& word = words[i];
-    if (word.never()) {
+    Record& record = records[i];
+    Word& word = words[i];
+    if (watches && record.op == Op::DictVersion) {
+      watch(record, word);
+    } else if (word.never()) {
       if (record.op != Op::Note || asked[(size_t)record.slot])
         settled.stops.push_back({(uint32_t)settled.words.size(), i});
     } else if (!word.always()) {

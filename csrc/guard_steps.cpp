@@ -215,7 +215,7 @@ static Outcome take_kwdefault(Visit& v, PyObject* base) {
   PyObject* value = PyDict_GetItemWithError(dict, v.node.key);
   if (!value && PyErr_Occurred()) return answer(v, nullptr);
   v.load(at, dict);
-  v.add(Op::Load, dict_version_at(dict), version);
+  v.add(Op::DictVersion, dict, version);
   if (!version) v.recordable = false;
   return found(v, value, version != 0);
 }

@@ -173,7 +173,7 @@ Outcome Walk::visit(Node& node, PyObject* borrowed_base) {
     node.trusted = v.trusted;
   }
   if (node.wants_layout && !v.trusted) v.record_type();
-  if (reading && PyDict_Check(v.value)) v.add(Op::Load, dict_version_at(v.value), reading);
+  if (reading && PyDict_Check(v.value)) v.add(Op::DictVersion, v.value, reading);
   if (reading && PyType_Check(v.value)) v.add(Op::TypeVersion, v.value, reading);
   outcome = run_checks(v);
   if (outcome != Outcome::Holds) return failed(node, failed_check, outcome);
@@ -201,6 +201,8 @@ bool Walk::holds(const Record& r) {
       return false;
     case Op::Load:
       return *(const uint64_t*)r.at == r.expect;
+    case Op::DictVersion:
+      return dict_version((PyObject*)r.at) == r.expect;
     case Op::TypeVersion:
       return type_version((PyTypeObject*)r.at) == r.expect;
     case Op::ListItem:
@@ -305,6 +307,7 @@ Outcome Walk::run(uint32_t from, uint32_t to) {
 
 Outcome Walk::evaluate() {
   if (careful || !live()) return evaluate_from(0);
+  if (program.settled.built && program.settled.touched->is_so) program.settled.end();
   was_settled = program.settled.built && run_settled();
   return was_settled ? Outcome::Holds : run(0, (uint32_t)program.records.size());
 }
@@ -463,7 +466,7 @@ Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slo
     return outcome;
   }
   counters.unchanged++;
-  if (!settled.built && walk.live() && ++settled.calls >= settled.patience) settle();
+  if (!settled.built && walk.live() && ++settled.calls >= settled.patience) settle(walk);
   return outcome;
 }
 
@@ -534,6 +537,8 @@ void Program::put(uint32_t at, const Record& record) {
   records[at] = record;
   words[at] = {&Word::kZero, record.op != Op::Pass};
   if (record.op == Op::Load) words[at] = {(const uint64_t*)record.at, record.expect};
+  if (record.op == Op::DictVersion)
+    words[at] = {(const uint64_t*)dict_version_at((PyObject*)record.at), record.expect};
   if (record.op == Op::TypeVersion && type_version_is_told_alone()) {
     uint64_t word = type_version_word((PyTypeObject*)record.at);
     if ((uint32_t)word == record.expect) words[at] = {(const uint64_t*)type_version_at((PyTypeObject*)record.at), word};
