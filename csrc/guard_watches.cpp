@@ -1,5 +1,5 @@
-// See guard_watches.h.  CPython has eight watchers, so all programs share one.  A dictionary stays watched for its life:
-// one that is let go of would get another version.
+// See guard_watches.h.  CPython has eight watchers, so all programs share one.  A dictionary stays watched for its
+// life: one that is let go of would get another version.
 #include "guard_watches.h"
 
 #include <unordered_map>
