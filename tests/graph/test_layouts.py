@@ -120,3 +120,32 @@ def test_sizes_that_are_tensors() -> None:
         x = torch.rand(size)
         assert all(map(torch.equal, compiled(x), known(x)))
     check(unknown, torch.rand(8), torch.ones(300, dtype=torch.int64).cumsum(0)[2], graphs=None, breaks=None)
+
+
+_BY_OFFSET = {
+    "at the beginning": lambda x: x.as_strided((2, 2), (1, 2), 0),
+    "further on": lambda x: x.as_strided((2, 2), (1, 2), 3),
+    "by name": lambda x: torch.as_strided(x, size=(2, 2), stride=(1, 2), storage_offset=2),
+    "its own": lambda x: x.as_strided((2, 2), (1, 2), None),
+    "beyond": lambda x: x.as_strided((2,), (1,), 20),
+    "of a result": lambda x: (x + 1).as_strided((2, 3), (3, 1), 1),
+    "of a view": lambda x: x[1:].as_strided((2,), (1,), 1),
+    "written": lambda x: x.as_strided((2, 2), (1, 2), 3).add_(1).sum() + x.sum(),
+}
+
+
+@pytest.mark.parametrize("name", _BY_OFFSET)
+def test_as_strided_with_an_offset_in_the_storage(name) -> None:
+    def program(x):
+        return _BY_OFFSET[name](x)
+
+    memory = torch.arange(24.0)
+    layouts = [((4, 6), (6, 1), 0), ((4, 5), (5, 1), 4), ((3, 6), (6, 1), 6), ((4, 6), (1, 4), 0), ((4, 5), (6, 1), 1)]
+    compiled = framelift.compile(program, backend="eager")
+    for layout in (*layouts, *layouts):  # calls of one capture, and of others
+        eager, captured = (memory.clone().as_strided(*layout) for _ in range(2))
+        want, got = program(eager), compiled(captured)
+        assert torch.equal(want, got) and torch.equal(eager, captured)
+        assert (want.stride(), want.storage_offset()) == (got.stride(), got.storage_offset())
+    if name in ("at the beginning", "further on", "by name", "of a result", "written"):
+        framelift.compile(program, backend="eager", fullgraph=True)(torch.rand(4, 6))

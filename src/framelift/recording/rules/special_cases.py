@@ -414,19 +414,30 @@ for _func, _position in ((torch.tensor, 0), (torch.as_tensor, 0), (torch.asarray
 
 @rule(*_named("as_strided", *_ANYWHERE))
 def _as_strided(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Only within the memory the tensor itself covers: how far its storage goes beyond is not known here."""
-    args = (*args, *(kwargs[name] for name in ("size", "stride")[len(args) - 1 :] if name in kwargs))
+    """Only within the memory the tensor itself covers: how far its storage goes beyond is not known here.
+
+    An offset counts from the beginning of the storage: it is captured where the tensor begins there.
+    """
+    names = ("size", "stride", "storage_offset")
+    args = (*args, *(kwargs[name] for name in names[len(args) - 1 :] if name in kwargs))
+    tensor, *parts, offset = (*args, None) if len(args) == 3 else args
     if (
-        kwargs.keys() - {"size", "stride"}
-        or len(args) != 3
-        or not all(type(part) in (tuple, list, torch.Size) for part in args[1:])
+        kwargs.keys() - set(names)
+        or len(parts) != 2
+        or not all(type(part) in (tuple, list, torch.Size) for part in parts)
+        or offset is not None
+        and (type(offset) is not int or offset < 0)
     ):
-        raise Interrupt("torch-operation", "as_strided with a storage offset")
-    facts = _exact(recorder, args[0], "as_strided")
-    args = (args[0], *with_numbers(recorder, args[1:], []))
-    if _extent(args[1], args[2]) > _extent(facts.size, facts.stride):
+        raise Interrupt("torch-operation", "as_strided with these arguments")
+    facts = _exact(recorder, tensor, "as_strided")
+    size, stride = with_numbers(recorder, tuple(parts), [])
+    if offset is not None and recorder.call(torch._C.TensorBase.storage_offset, (tensor,), {}) != 0:
+        raise Interrupt("torch-operation", "as_strided with a storage offset, of a tensor with one,")
+    if (offset or 0) + _extent(size, stride) > _extent(facts.size, facts.stride):
         raise Interrupt("torch-operation", "as_strided beyond the tensor's own memory")
-    return recorder.record(target_of(torch.Tensor.as_strided), args, {})
+    if offset is None:
+        return recorder.record(target_of(torch.Tensor.as_strided), (tensor, size, stride), {})
+    return recorder.record(target_of(torch.Tensor.as_strided), (tensor, size, stride, offset), {})
 
 
 def _extent(size: Any, stride: Any) -> int:
