@@ -78,9 +78,13 @@ def let_in(world: World, value: Any, origin: Origin) -> Any:
         if known.origin != origin:
             world.guard(origin, "SAME", known.origin)
         return known.seen
-    if not is_plain(value):
+    cls = type(value)
+    # as `is_plain`
+    if not _core.is_plain_class(cls) or is_a(value, type) and not _core.is_plain_class(value):
         return _class(world, value, origin) if is_a(value, type) else let_in_opaque(world, value, origin)
-    found = RULES.get(type(value)) or RULES.get(known_kind(type(value)))
+    found = RULES.get(cls)
+    if found is None and not _core.is_python_class(cls):
+        found = RULES.get(known_kind(cls))
     if found is not None:
         return found(world, value, origin)
     return _by_kind(world, value, origin)

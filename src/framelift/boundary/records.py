@@ -7,7 +7,7 @@ from typing import Any
 
 from ..vocabulary.origins import Origin
 
-__all__ = ["DELETED", "Effect", "External", "Shadow"]
+__all__ = ["DELETED", "Effect", "External", "Overlay", "Shadow"]
 
 
 @dataclass(slots=True, eq=False)  # not frozen: a capture makes thousands, and those would take three times as long
@@ -37,6 +37,21 @@ class Effect:
     owner: Any
     key: Any
     value: Any
+
+
+class Overlay(dict[tuple[int, str], Any]):
+    """Pending writes: (id of owner, name) -> value or DELETED.  `names`: of all that were ever written, whoever's; most
+    look-ups in classes are for others, and need not ask class by class.
+    """
+
+    __slots__ = ("names",)
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def __setitem__(self, place: tuple[int, str], value: Any) -> None:
+        self.names.add(place[1])
+        dict.__setitem__(self, place, value)
 
 
 class _Deleted:

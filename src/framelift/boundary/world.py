@@ -25,7 +25,7 @@ from .attributes.special_methods import unwatched_method
 from .becomes.leaves import LEAF_TYPES
 from .becomes.opaque import opaque_for
 from .dynamism import STATIC, Dynamism
-from .records import DELETED, Effect, External, Shadow
+from .records import DELETED, Effect, External, Overlay, Shadow
 
 __all__ = ["ABSENT", "World", "type_lookup"]
 
@@ -82,7 +82,7 @@ class World:
         self.handed: dict[int, External] = {}  # what is only handed on, by id of what captured code holds
         self.shadows: list[Shadow] = []
         self.shadow_ids: dict[int, Shadow] = {}
-        self.overlay: dict[tuple[int, str], Any] = {}  # (id of owner, name) -> value or DELETED
+        self.overlay = Overlay()
         # names that were deleted and written again: they are the last of their dictionary
         self.reentered: set[tuple[int, str]] = set()
         self.effects: list[Effect] = []  # in the order of the program; exits merge writes to one place
@@ -121,6 +121,7 @@ class World:
         self._looked_up: dict[tuple[int, str], Any] = {}
         # classes by their ids, with names under which an object's own dictionary is read first
         self.read_first: set[tuple[int, str]] = set()
+        self.generic: set[int] = set()  # ids of classes whose instances find attributes as `object` does
         # functions that `super` found, by the ids of the receiver's class and of the class it began after, and the name
         self.inherited: dict[tuple[int, int, str], Any] = {}
         self._cell_origin: dict[int, Origin] = {}
@@ -185,9 +186,10 @@ class World:
         self._looked_up.clear()
         self.inherited.clear()
         self.read_first.clear()
+        self.generic.clear()
 
     def _lookup(self, cls: type, name: str) -> Any:
-        if not self.overlay and not _core.is_internal(cls):
+        if name not in self.overlay.names and not _core.is_internal(cls):
             found = _core.type_lookup(cls, name, ABSENT)
             if found is not ABSENT:
                 self.guard_lookup(cls, name, found)

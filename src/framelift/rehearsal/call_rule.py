@@ -22,9 +22,10 @@ import torch
 from .. import _core
 from .._core import id, is_a
 from ..autograd import autograd_function
+from ..boundary.attributes.owners import own_dict
 from ..boundary.becomes.opaque import handler_of
-from ..boundary.becomes.reloaded_types import derives, known_kind
-from ..boundary.gateway import let_in
+from ..boundary.becomes.reloaded_types import derives, for_life, known_kind
+from ..boundary.gateway import is_handle_class, let_in
 from ..boundary.lazy.view import View
 from ..calls.call_tables import HIGHER_ORDER, PURE, SUBSTITUTES
 from ..calls.pure import lookup
@@ -106,6 +107,24 @@ def classify(callable_: Any) -> tuple[int, Any]:
         if payload is not None:
             return kind, payload
     return _declared_word(callable_)
+
+
+@for_life
+def _calls_in_python(cls: type) -> bool:
+    """Whether calls of instances of a class are told by its `__call__` and by the instances themselves alone."""
+    return is_handle_class(cls) and not issubclass(cls, OPERATIONS) and not issubclass(cls, operators.OPERATOR)
+
+
+def _plain_instance(callable_: Any) -> Any:
+    """What the rows below come to for most instances of Python classes."""
+    cls = type(callable_)
+    if not _calls_in_python(cls):
+        return None
+    method, number = _core.type_lookup(cls, "__call__", None), id(callable_)
+    if type(method) is not types.FunctionType or id(method) in SUBSTITUTES or "_call" in (own_dict(callable_) or ()):
+        return None
+    listed = number in HIGHER_ORDER or number in PURE or number in lookup.WORDS or is_torch_operation(callable_)
+    return None if listed else True
 
 
 def _bound_tensor_method(callable_: Any) -> Any:
@@ -318,6 +337,7 @@ _core.set_sorting((sorted, min, max, any, all))
 #: read from the top; the first that answers decides; else the tables' word does
 _ORDER: tuple[tuple[int, Any], ...] = (
     (HANDLER, handler_of),
+    (NATIVE, _plain_instance),
     (BOUND, _bound_tensor_method),
     (BOUND, _bound_substitute),
     (HANDLER, _operation),

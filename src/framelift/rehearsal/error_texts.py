@@ -41,7 +41,7 @@ class Names:
         self.met = 0  # that many objects: they are in the order of their coming, and none is taken out
         self.seen: dict[int, Any] = {}  # what guards name, by its id
         self.known: set[int] = set()
-        self.classes: list[tuple[type, tuple[str, ...]]] = []  # with their names; guarded ones are taken out
+        self.classes: list[tuple[type, list[str]]] = []  # with their names; guarded ones are taken out
         self.functions: dict[int, types.FunctionType] = {}  # by their ids; guarded ones are taken out
 
     def caught(self, error: BaseException) -> None:
@@ -54,9 +54,9 @@ class Names:
         self._look()
         if is_a(error, AttributeError):
             self._meet_object(_obj(error))
-        open_ones = []
+        open_ones, said = [], "\n".join(texts)
         for cls, names in self.classes:
-            if any([name in text for name in names for text in texts]):
+            if names[0] in said or names[1] in said:
                 for name in _TEXTS:
                     text_of_class(self.world, cls, name)
                 if is_a(error, TypeError):  # `cls[...]`, perhaps: C code looked for what would answer
@@ -78,10 +78,13 @@ class Names:
         guards, seen = self.world.guards, self.seen
         for guard in guards[self.looked_at :]:
             for value in (guard.value, guard.origin.root.key):
-                if type(value) is not str and id(value) not in seen:  # most are about names, or what others are about
-                    seen[id(value)] = value
-                    if is_a(value, type):
-                        self._meet(value)
+                # most are about names, or what others are about
+                if type(value) is str or id(value) in seen:
+                    continue
+                seen[id(value)] = value
+                if is_a(value, type):
+                    self._meet(value)
+                else:
                     self._meet_functions(value)
             if guard.kind == "DUNDERS":
                 self._meet_functions(*[value for _, value in guard.value[1]])  # C code finds and calls them unseen
@@ -108,7 +111,7 @@ class Names:
                 self.known.add(id(one))
                 self.world.keep.append(one)
                 if not flags_of(one) & _IMMUTABLE and not _core.is_internal(one):
-                    self.classes.append((one, tuple(read(one) for read in _NAMES)))
+                    self.classes.append((one, [read(one) for read in _NAMES]))
 
     def _meet_object(self, obj: Any) -> None:
         """What an attribute was looked for in."""

@@ -11,7 +11,7 @@ import functools
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -108,6 +108,8 @@ def handler_of(callable_: Any) -> Handler | None:
         if not is_a(callable_, type) and not _core.is_python_class(type(callable_)):
             return _by_torch_sets(callable_)
         attributes = _Static(callable_)
+        if not attributes.has_any(_ATTRIBUTES):
+            return _by_torch_sets(callable_)
     elif not attributes:
         return _by_torch_sets(callable_)
     for name, handler in _ATTRIBUTES.items():
@@ -160,6 +162,15 @@ class _Static:
         is_class = is_a(obj, type)
         self.own = {} if is_class else own_dict(obj) or {}
         self.classes: tuple[type, ...] = (obj, type(obj)) if is_class else (type(obj),)
+
+    def has_any(self, names: Iterable[str]) -> bool:
+        for name in names:
+            if name in self.own:
+                return True
+            for cls in self.classes:
+                if _core.type_lookup(cls, name, self) is not self:
+                    return True
+        return False
 
     def get(self, name: str) -> Any:
         if name in self.own:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import _thread
 import collections
 import enum
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -98,9 +99,8 @@ def arg(index: int, name: str) -> Origin:
     return Origin(None, "arg", (index, name))
 
 
-def const(obj: Any) -> Origin:
-    """An object whose identity is guarded where it was met: a function, class or module, or a globals dictionary."""
-    return Origin(None, "const", obj)
+#: an object whose identity is guarded where it was met: a function, class or module, or a globals dictionary
+const: Callable[[Any], Origin] = functools.partial(Origin, None, "const")
 
 
 def fetch(origin: Origin, arguments: tuple[Any, ...]) -> Any:

@@ -7,6 +7,7 @@ They leave a compiled call as themselves, so whoever catches all exceptions asks
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # private: typeshed does not know it
 import functools
 import signal
 import threading
@@ -70,8 +71,8 @@ def _handlers() -> set[types.CodeType]:
     """The code of all signal handlers that are Python functions."""
     found = set()
     for number in _SIGNALS:
-        handler = signal.getsignal(number)
-        if handler is not None and type(handler) is not signal.Handlers:
+        handler = _signal.getsignal(number)  # without the enumerations that `signal` puts around its numbers
+        if handler is not None and type(handler) is not int:
             function = _function_of(handler)
             if function is not None:
                 found.add(function.__code__)

@@ -68,12 +68,24 @@ _CONTEXT = frozenset({"saved_tensors", "needs_input_grad"})
 _DESCRIPTORS = (staticmethod, classmethod, property)
 #: they bind to what they are looked up for
 _METHODS = (types.FunctionType, _core.Compiled, functools._lru_cache_wrapper)
+#: types of CPython's own, by their ids: they live as long as the process
+_C_KINDS = {
+    id(kind): kind
+    for kind in (
+        *_DESCRIPTORS,
+        *(types.FunctionType, types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType),
+        *(types.MethodDescriptorType, object, type, int, bool, float, str, tuple, dict, list, type(None)),
+    )
+}
 _C_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
 def is_data_descriptor_type(cls: type) -> bool:
     """Whether instances of this class are data descriptors."""
     return has_member(cls, "__set__") or has_member(cls, "__delete__")
+
+
+_IS_DATA = {number: is_data_descriptor_type(kind) for number, kind in _C_KINDS.items()}
 
 
 def origin_of_external(world: World, obj: Any) -> Origin:
@@ -128,14 +140,14 @@ def read_instance(world: World, obj: Any, name: str) -> Any:
     """`obj.name` for a handle or module: `__getattribute__`, then `__getattr__` when that has no answer."""
     if is_a(obj, types.ModuleType):
         world.note_kind(obj)
-    getter = world.lookup(type(obj), "__getattribute__")
-    generic = getter in _GENERIC
+    generic = id(type(obj)) in world.generic or _has_generic_reads(world, type(obj))
     missing: AttributeError | None = None
     try:
-        value = (
-            generic_read(world, obj, name) if generic else call_special(world, obj, "__getattribute__", getter, name)
-        )
-        if value is not ABSENT or not generic:
+        if not generic:
+            getter = world.lookup(type(obj), "__getattribute__")
+            return call_special(world, obj, "__getattribute__", getter, name)
+        value = generic_read(world, obj, name)
+        if value is not ABSENT:
             return value
     except AttributeError as error:  # of a property, a descriptor, an empty slot: `__getattr__` is asked then too
         missing = error
@@ -178,8 +190,16 @@ def _bound_special(
 
 def _know(world: World, obj: Any, name: str, answer: int, payload: Any) -> None:
     """Tell the probes what `obj.name` gives from now on, unless code of the program is asked at each read."""
-    if world.lookup(type(obj), "__getattribute__") in _GENERIC:
+    if id(type(obj)) in world.generic or _has_generic_reads(world, type(obj)):
         _core.know(obj, name, answer, payload)
+
+
+def _has_generic_reads(world: World, cls: type) -> bool:
+    """Whether instances of a class find attributes as `object` does, as a fact."""
+    if world.lookup(cls, "__getattribute__") not in _GENERIC:
+        return False
+    world.generic.add(id(cls))
+    return True
 
 
 def generic_read(world: World, obj: Any, name: str) -> Any:
@@ -187,7 +207,8 @@ def generic_read(world: World, obj: Any, name: str) -> Any:
     if name == "__dict__" and is_a(obj, _thread._local):  # made for each thread; no class has a descriptor of it
         return InstanceDict.of(world, obj)
     found = world.lookup(type(obj), name)
-    if found is not ABSENT and is_data_descriptor(world, found):
+    is_data = _IS_DATA.get(id(type(found)))
+    if is_data or is_data is None and is_data_descriptor(world, found):
         return _read_data_descriptor(world, obj, name, found)
     entry = instance_entry(world, obj, name)
     if entry is not ABSENT:
@@ -215,13 +236,15 @@ def is_empty_table(world: World, obj: Any, name: str) -> bool:
         if not _is_read_first(world, obj, name):
             return False
         world.read_first.add(place)
-    world.test_empty(value, origin_of_external(world, obj).to("dict").to("item", name))
+    record = world.by_seen.get(id(obj))
+    origin = record.origin if record is not None else const(obj)
+    world.test_empty(value, origin.to("dict").to("item", name))
     return True
 
 
 def _is_read_first(world: World, obj: Any, name: str) -> bool:
     """Whether what the dictionary of an object has under a name is its attribute, as a fact of its class."""
-    if is_a(obj, (types.ModuleType, _thread._local)) or world.lookup(type(obj), "__getattribute__") not in _GENERIC:
+    if is_a(obj, (types.ModuleType, _thread._local)) or not _has_generic_reads(world, type(obj)):
         return False
     found = world.lookup(type(obj), name)
     return found is ABSENT or not is_data_descriptor(world, found)
@@ -238,6 +261,8 @@ def no_attribute(obj: Any, name: str) -> AttributeError:
 def is_data_descriptor(world: World, found: Any) -> bool:
     """Whether what a class holds comes before an object's own attribute of that name."""
     kind = type(found)
+    if id(kind) in _IS_DATA:
+        return _IS_DATA[id(kind)]
     if not _core.is_python_class(kind):
         return is_data_descriptor_type(kind)
     return [world.lookup(kind, special) for special in ("__set__", "__delete__")] != [ABSENT, ABSENT]
@@ -257,6 +282,8 @@ def bound_as(world: World, kind: type) -> type:
     """The built-in descriptor that binds as this class does: a subclass of one that left its `__get__` alone, or the
     same C code loaded a second time.
     """
+    if id(kind) in _C_KINDS:
+        return kind
     for base in _DESCRIPTORS:
         if kind is not base and issubclass(kind, base) and world.lookup(kind, "__get__") is members_of(base)["__get__"]:
             return base
@@ -279,7 +306,7 @@ def bound_to_class(world: World, method: Any, cls: type) -> tuple[Any, bool]:
 
 
 def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
-    cls = bound_as(world, type(found))
+    cls = _C_KINDS.get(id(type(found))) or bound_as(world, type(found))
     if cls is property:
         if found.fget is None:
             return found.__get__(obj, type(obj))  # raises, in CPython's own words
@@ -337,7 +364,7 @@ def _holder(cls: type, name: str) -> type:
 
 def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
     """The class holds a function, a bound kind, or a plain value."""
-    cls = bound_as(world, type(found))
+    cls = _C_KINDS.get(id(type(found))) or bound_as(world, type(found))
     if cls is types.FunctionType or cls is _core.Compiled:
         _know(world, obj, name, METHOD, found)
         return types.MethodType(found, obj)
@@ -386,7 +413,8 @@ def _fall_back(world: World, obj: Any, name: str, fallback: Any) -> Any:
 def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
     """The fast path for parameters, buffers and submodules: the same dictionaries `Module.__getattr__` looks into."""
     own = own_dict(obj) or {}
-    origin = origin_of_external(world, obj).to("dict")
+    record = world.by_seen.get(id(obj))
+    origin = (record.origin if record is not None else const(obj)).to("dict")
     for part in ("_parameters", "_buffers", "_modules"):
         if (id(obj), part) in world.overlay or part not in own:
             return ABSENT  # unusual: let the method itself decide

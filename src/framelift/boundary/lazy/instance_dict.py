@@ -26,13 +26,15 @@ __all__ = ["InstanceDict", "instance_entry"]
 def instance_entry(world: World, obj: Any, name: str) -> Any:
     """The entry of the instance dictionary, pending writes first; ABSENT when there is none.  Guarded."""
     own = own_dict(obj)
-    owner = own if is_a(obj, types.ModuleType) else obj
-    pending = world.overlay.get((id(owner), name), ABSENT)
-    if pending is not ABSENT and not _in_slot(obj, name):
-        return ABSENT if pending is DELETED else pending
+    if name in world.overlay.names:
+        owner = own if is_a(obj, types.ModuleType) else obj
+        pending = world.overlay.get((id(owner), name), ABSENT)
+        if pending is not ABSENT and not _in_slot(obj, name):
+            return ABSENT if pending is DELETED else pending
     if own is None:
         return ABSENT
-    origin = (world.origin_of(obj) or const(obj)).to("dict")
+    record = world.by_seen.get(id(obj))
+    origin = (record.origin if record is not None else const(obj)).to("dict")
     if name in own:
         return let_in(world, own[name], origin.to("item", name))
     world.guard(origin, "ABSENT", name, name)
