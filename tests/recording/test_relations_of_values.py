@@ -182,3 +182,62 @@ def test_an_exported_program_does_not_take_the_value_of_its_example(strict: bool
 
     with pytest.raises(Exception, match="u0|only the graph knows"):
         framelift.export(Program(), (torch.tensor(7), torch.ones(2)), strict=strict)
+
+
+def after_a_write(n: Any, t: Any) -> Any:
+    n += 1
+    k = n.item()
+    t.add_(k**-0.8)
+    n.mul_(-3)  # after the number was taken: it decides nothing about it
+    return t * min(0.5, 1 / k**0.5)
+
+
+def made_inside(n: Any, t: Any) -> Any:
+    count = torch.zeros(())
+    count += 2
+    t.add_(count.item() ** 0.5)
+    return t + n
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [after_a_write, made_inside])
+def test_a_power_of_a_number_is_real_by_what_its_tensor_holds(program: Any, backend: str) -> None:
+    with framelift.config.patch(capture_scalar_outputs=True):
+        compiled = framelift.compile(program, backend=backend, fullgraph=True)
+        before = framelift.stats()["captures"]
+        for number in (0.0, 1.0, 7.5, 0.25):
+            plain, given = (torch.tensor(number), torch.arange(3.0)), (torch.tensor(number), torch.arange(3.0))
+            torch.testing.assert_close(compiled(*given), program(*plain))
+            assert torch.equal(given[0], plain[0])
+            torch.testing.assert_close(given[1], plain[1])
+        assert framelift.stats()["captures"] - before == 1
+
+
+@pytest.mark.parametrize("number", [-1.0, -3.5])
+def test_a_power_that_is_none_or_complex_leaves_no_write_behind(number: float) -> None:
+    with framelift.config.patch(capture_scalar_outputs=True):
+        compiled = framelift.compile(after_a_write, backend="eager", fullgraph=True)
+        compiled(torch.tensor(1.0), torch.arange(3.0))
+        n, t = torch.tensor(number), torch.arange(3.0)
+        with pytest.raises(framelift.exc.Unsupported):
+            compiled(n, t)
+        assert n.item() == number and torch.equal(t, torch.arange(3.0))
+
+
+def through_another(n: Any, view: Any, t: Any) -> Any:
+    view -= 4
+    t.add_(n.item() ** 0.5)
+    return t
+
+
+def test_a_number_that_another_input_writes_to_is_not_known() -> None:
+    with framelift.config.patch(capture_scalar_outputs=True):
+        compiled = framelift.compile(through_another, backend="eager", fullgraph=True)
+        shared, t = torch.tensor([9.0]), torch.arange(3.0)
+        with pytest.raises(framelift.exc.Unsupported):
+            compiled(shared[0], shared, t)
+        apart = torch.tensor([9.0])
+        assert torch.equal(compiled(torch.tensor(9.0), apart, t), torch.arange(3.0) + 3)
+        with pytest.raises(framelift.exc.Unsupported):  # the capture for others is not taken
+            compiled(shared[0], shared, t)
+        assert shared.item() == 9

@@ -78,8 +78,12 @@ class SameResult:
     """The check of a guard: from what tensors hold follows what followed when that was taken into Python.
 
     `program` is a row of functions with their arguments, where `Place(n)` is what the n-th of them gave, `Place(-1)`
-    the first tensor and `Place(-2)` the second.  It holds nothing of the rehearsal.
+    the first tensor and `Place(-2)` the second.  It holds nothing of the rehearsal.  `result` is the place of what
+    follows; tensors at the places `written` are copied before, since functions write to them.
     """
+
+    result: Place | None = None  # what the last function gives
+    written: tuple[int, ...] = ()
 
     def __init__(
         self, sources: Sequence[Any], program: list[tuple[Target, list[Any], dict[str, Any]]], expected: torch.Tensor
@@ -105,8 +109,12 @@ class SameResult:
         """What follows from tensors."""
         made: list[Any] = []
         with torch.no_grad():
+            if self.written:
+                tensors = tuple([one.clone() if i in self.written else one for i, one in enumerate(tensors)])
             for func, args, kwargs in self.program:
                 made.append(func(*[_given(arg, made, tensors) for arg in args], **kwargs))
+        if self.result is not None:
+            return _given(self.result, made, tensors)
         return made[-1] if made else tensors[0]
 
 
@@ -261,24 +269,31 @@ class KnownValues:
         return real[id(value)] if value.step is None else _part(results[id(value.step)], value.path)
 
     def program(
-        self, value: Value, values: Iterable[Value]
+        self, value: Value, values: Iterable[Value], taken: Step, any_few: bool = False
     ) -> tuple[list[torch.Tensor], SameResult, torch.Tensor] | None:
         """The external tensors that a value follows from, the functions that lead there, and the real value; guards
         nothing.  None where there are none, or what they hold may not be known.
+
+        `taken`: the step that read the value, so that later writes do not count.  `any_few`: numbers of any kind may be
+        known where they are few or none, also if the program has written to them before it read them.
         """
         given: dict[int, list[Value]] = {}
         for one in values:
             given.setdefault(id(one.step), []).append(one)
-        steps, inputs = self._slice(value, given)
-        if not inputs or not all(map(self._is_fact, inputs)) or any(not _may_run(step) for step in steps):
+        steps, inputs = self._slice(value, given, taken)
+        is_known = _is_one_of_few if any_few else self._is_fact
+        if not (inputs or any_few) or not all(map(is_known, inputs)) or any(not _may_run(step) for step in steps):
             return None
         if any(numbers_in([step.args, step.kwargs]) for step in steps):
             return None
-        program = _program(value, steps, inputs) if steps else [] if value is inputs[0] else None
+        program = _program(value, steps, inputs, any_few) if steps else [] if [value] == inputs else None
         sources: list[Any] = [one.external for one in inputs]
         if program is None:
             return None
-        check = SameResult(sources, program, sources[0])
+        check = SameResult(sources, program, sources[0] if sources else torch.empty(0))
+        if any_few:
+            check.result = _placed(value, *_places_of(inputs, steps))
+            check.written = tuple(i for i, one in enumerate(inputs) if one.storage.written)
         try:
             made = check.made(*[source.detach().clone() for source in sources])
         except Exception:  # the graph will raise it, if it gets there
@@ -303,12 +318,18 @@ class KnownValues:
             and tensor.device.type != "meta"
         )
 
-    def _slice(self, value: Value, made: dict[int, list[Value]]) -> tuple[list[Step], list[Value]]:
-        """The steps that a value follows from, in order, with writes to its memory, and the inputs they begin with."""
+    def _slice(
+        self, value: Value, made: dict[int, list[Value]], before: Step | None = None
+    ) -> tuple[list[Step], list[Value]]:
+        """The steps that a value follows from, in order, with writes to its memory, and the inputs they begin with.
+
+        Those that come `before` a step alone, where it is on the tape.
+        """
+        end = next((i for i, step in enumerate(self._tape) if step is before), len(self._tape))
         memory = {id(value.storage)}
         steps: list[Step] = []
         inputs = {id(value): value} if value.step is None else {}
-        for step in reversed(self._tape):
+        for step in reversed(self._tape[:end]):
             touched = [*made.get(id(step), ()), *(step.inputs if step.effect else ())]
             if any(id(one.storage) in memory for one in touched):
                 read = _read(step)
@@ -318,19 +339,41 @@ class KnownValues:
         return steps[::-1], list(inputs.values())
 
 
+def _is_one_of_few(one: Value) -> bool:
+    """Whether an input holds few numbers, and no other input has a part in its memory."""
+    tensor: Any = one.external
+    return (
+        tensor is not None
+        and plain_kind(tensor) is type(tensor)
+        and type(one.facts) is Facts
+        and one.facts.size.numel() <= _MOST_GUARDED
+        and one.facts.device.type != "meta"
+        and not (one.storage.wrapped or one.storage.shared)
+        and all(other is one or other.external is None for other in one.storage.values)
+    )
+
+
+def _places_of(sources: list[Value], steps: list[Step]) -> tuple[dict[int, int], dict[int, int]]:
+    """By id, the places of sources and of steps in a program."""
+    return {id(source): ~i for i, source in enumerate(sources)}, {id(step): i for i, step in enumerate(steps)}
+
+
 def _program(
-    value: Value, steps: list[Step], sources: list[Value]
+    value: Value, steps: list[Step], sources: list[Value], writes: bool = False
 ) -> list[tuple[Target, list[Any], dict[str, Any]]] | None:
-    """The steps from inputs to a value as functions and arguments, where they are few and plain."""
-    few = 0 < len(steps) <= _MOST_STEPS
-    if not few or value.step is not steps[-1] or any(source.external is None for source in sources):
+    """The steps from inputs to a value as functions and arguments, where they are few and plain.
+
+    `writes`: some may write to what they are given, and the value may be any that they lead to.
+    """
+    few = 0 < len(steps) <= _MOST_STEPS and len(sources) <= _MOST_STEPS
+    if not few or value.step is not steps[-1] and not writes or any(source.external is None for source in sources):
         return None
-    given = {id(source): ~i for i, source in enumerate(sources)}
-    made = {id(step): i for i, step in enumerate(steps)}
+    given, made = _places_of(sources, steps)
     program = []
     for step in steps:
         if (
             step.effect
+            and not writes
             or type(step.target) is Getter
             or _looked_at(step) is not None
             or not all(map(_is_plain, step.kwargs.values()))

@@ -24,7 +24,7 @@ class Callbacks:
     switch: Callable[[torch.Tensor, Any], None] | None = None  # switches requires_grad of an input
     guard_text: Callable[[], None] | None = None  # guards how tensors are printed
     dispatch: Callable[..., Any] | None = None  # calls the innermost of the program's torch-function modes
-    answer: Callable[[dict[int, Value], Any], bool | None] | None = None  # a relation, by what tensors hold
+    answer: Callable[..., bool | None] | None = None  # a relation, by what tensors hold
     stop_assuming: Callable[[], None] | None = None  # called before another rehearsal, which assumes nothing
     stop_choosing: Callable[[], None] | None = None  # likewise, which lets Python choose between tensors
     # in place of assuming; set where graphs have no checks (export)

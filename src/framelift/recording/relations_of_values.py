@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["answer"]
 
 
-def answer(session: Session, values: dict[int, Value], relation: Any) -> bool | None:
-    """Whether a relation holds in this call, guarded; None where that cannot be known.  `values`: all there are."""
+def answer(session: Session, values: dict[int, Value], relation: Any, any_few: bool = False) -> bool | None:
+    """Whether a relation holds in this call, guarded; None where that cannot be known.  `values`: all there are.
+
+    `any_few`: one that seldom changes, so it may be made of any few numbers outside.
+    """
     recorder = session.recorder
     if not session.fullgraph or session.exporting or recorder.symbols is None or recorder.tape_is_a_body():
         return None
@@ -40,7 +43,7 @@ def answer(session: Session, values: dict[int, Value], relation: Any) -> bool | 
     held: list[Any] = []  # what is there now
     numbers = []
     for name in names:
-        found = _number(session, values, recorder.symbols.meanings.get(name))
+        found = _number(session, values, recorder.symbols.meanings.get(name), any_few)
         if found is None:
             return None
         origins, sources, take = found
@@ -49,13 +52,15 @@ def answer(session: Session, values: dict[int, Value], relation: Any) -> bool | 
                 places.append(origin)
                 held.append(source)
         numbers.append(([places.index(origin) for origin in origins], take))
-    if function is None or not places:
+    if function is None or not (places or any_few):
         return None
     try:
         expected = bool(_Answer(function, numbers, True).now(held))
     except Exception as error:  # the program meets it, or nobody does
         raise_outside(error)
         return None
+    if not places:
+        return expected
     said = _words(relation)
     words = f"{said} of {', '.join(map(str, places))}"
     guard_together(session.world, places, _Answer(function, numbers, expected), f"makes {said} {expected}", words)
@@ -89,7 +94,7 @@ def _function(value: Any, names: list[str]) -> Callable[..., Any] | None:
 
 
 def _number(
-    session: Session, values: dict[int, Value], meaning: Any
+    session: Session, values: dict[int, Value], meaning: Any, any_few: bool
 ) -> tuple[list[Origin], list[Any], Callable[..., Any]] | None:
     """Where what decides a number is, what is there now, and a function that takes the number out of that."""
     memo = session.world.memo
@@ -104,7 +109,7 @@ def _number(
     step = meaning.value.step
     if step is None or len(step.inputs) != 1 or len(step.args) != 1 or step.kwargs:
         return None
-    found = session.recorder.known_values.program(step.inputs[0], values.values())
+    found = session.recorder.known_values.program(step.inputs[0], values.values(), step, any_few)
     if found is None:
         return None
     sources, check, _ = found

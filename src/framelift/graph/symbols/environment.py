@@ -88,7 +88,7 @@ class Symbols:
         self.drawn_tensors: dict[int, tuple[str, torch.Tensor]] = {}  # by id
         self.scalars = False  # some of the numbers are numpy's
         self.by_branch: Callable[[Bool], bool | None] | None = None  # a truth that the program cannot go on without
-        self.by_values: Callable[[Any], bool | None] | None = None  # answers a relation by what tensors hold
+        self.by_values: Callable[..., bool | None] | None = None  # answers a relation by what tensors hold
         self.created: list[Created] = []  # symbols of the environment, in the order they were made
         self.lazy = False  # comparisons are decided when their truth is asked for, not before
         self._count = 0
@@ -354,6 +354,11 @@ class Symbols:
             return result
         answer = self.guarded(lambda: func(_raw_int(left), _raw_int(right)), "a comparison")
         return self._truth(answer)
+
+    def holds_of_graph(self, func: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+        """Whether something seldom otherwise is known to hold of numbers that only the graph knows."""
+        with _off():
+            return self.by_values is not None and bool(self.by_values(Relation(func, args, None, None), True))
 
     def _raw(self, number: Any) -> Any:
         return self.raw(number) if type(number) in NUMBERS else number

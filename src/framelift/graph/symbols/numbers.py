@@ -391,6 +391,8 @@ def _float_pow(left: Any, right: Any) -> Any:
         return _on_hints(operator.pow, left, right)
     is_whole = type(right) is int or type(right) is float and right.is_integer()
     if None in (concrete(left), concrete(right)) and not is_whole and not (type(left) in _PLAIN and left > 0):
+        if _home(left, right).holds_of_graph(_is_real, (left, right)):
+            return _home(left, right).float_op(operator.pow, (left, right))
         return (left.value() if type(left) in NUMBERS else left) ** (right.value() if type(right) in NUMBERS else right)
     if not (_is_integral(right) or type(right) is float and right.is_integer() or type(left) in _PLAIN and left >= 0):
         _home(left, right).noted(_is_real, (left, right))
