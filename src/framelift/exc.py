@@ -68,7 +68,7 @@ class UncapturedHigherOrderOpError(Unsupported):
 
 
 class TorchRuntimeError(Unsupported):
-    """With `fullgraph=True`: a torch operation fails on the shapes and types it is given."""
+    """With `fullgraph=True`: a torch operation fails on the shapes and types it is given, with a RuntimeError."""
 
 
 class UserError(Unsupported):

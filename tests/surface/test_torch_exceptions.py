@@ -117,3 +117,40 @@ def test_kind_of_a_user_error():
     with pytest.raises(exc.UserError) as found:
         CASES["branch on data"][0]()
     assert found.value.error_type is exc.UserErrorType.ANTI_PATTERN
+
+
+def _noted(x, noted):
+    noted.append(1)
+    return x.sum(5)
+
+
+@pytest.mark.parametrize(
+    "fn", [lambda x: x.sum(5), lambda x: x[7], lambda x: torch.sum(x, no=3), lambda x: torch.cat([x], dim="a")]
+)
+def test_wrong_arguments_of_operations_raise_what_they_raise_without_compile(fn):
+    with pytest.raises((IndexError, TypeError)) as plain:
+        fn(X)
+    for _ in range(2):
+        with pytest.raises(plain.type) as found:
+            _whole(fn)()
+        assert str(found.value) == str(plain.value)
+
+
+def test_what_the_program_did_before_a_wrong_argument_has_happened_once():
+    noted: list[int] = []
+    with pytest.raises(IndexError):
+        torch.compile(_noted, backend="eager", fullgraph=True)(X, noted)
+    assert noted == [1]
+
+
+def _caught(x):
+    try:
+        return x.sum(5)
+    except IndexError:
+        return x + 1
+
+
+def test_a_wrong_argument_whose_error_is_caught_is_not_captured():
+    with pytest.raises(exc.Unsupported):
+        _whole(_caught)()
+    assert torch.equal(torch.compile(_caught, backend="eager")(X), X + 1)

@@ -12,11 +12,12 @@ from .._core import is_a
 from ..boundary.dynamism import NOTHING, STATIC, Dynamism
 from ..exc import InternalError
 from ..exits import plan_return
+from ..graph.analysis.infallible import in_handler
 from ..graph.state.random_draws import graphs_may_hold
 from ..overriding.modes import Moment
 from ..recording.recorder_parts import Habits
 from ..rehearsal.session import Session
-from ..vocabulary.own_code import begins_rehearsal
+from ..vocabulary.own_code import begins_rehearsal, is_own_code
 from ..vocabulary.quiet_capture import no_collections, watching_warnings
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist
@@ -108,7 +109,10 @@ def rehearse(
             _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
         return session.plan, None
     except (Interrupt, _core.HookLost) as interrupt:
-        return None, _bare(interrupt)
+        error = _of_operation(interrupt) if session.fullgraph and not session.exporting else None
+        if error is not None:
+            session.left_at = place_of(error)
+        return None, _bare(interrupt if error is None else error)
     except InternalError:
         raise
     except Exception as error:
@@ -121,6 +125,27 @@ def rehearse(
         session.ended = None
         for leave in reversed(session.world.leaving):
             insist(leave)
+
+
+def _of_operation(stop: BaseException) -> Exception | None:
+    """An error of a torch operation that leaves the program: plain Python raises it, with its own class.
+
+    Not a RuntimeError, for which torch.compile has a class, nor one that might be about torch's implementation for
+    tensors without data.
+    """
+    if not is_a(stop, Interrupt) or stop.reason.id != "torch-operation-failed" or stop.operator:
+        return None
+    error = stop.__cause__
+    is_programs = is_a(error, (IndexError, ValueError)) or is_a(error, TypeError) and _raised_in_c(error)
+    return error if is_programs and not in_handler([stop.places]) else None
+
+
+def _raised_in_c(error: Any) -> bool:
+    """Whether no code but framelift's called what raised it: torch found the arguments wrong."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and is_own_code(trace.tb_frame.f_code)
 
 
 def taking_values(
