@@ -32,6 +32,7 @@ from typing import Any
 import pytest
 import torch
 
+import framelift
 from framelift.calls.pure import lookup, judges, stdlib_functions, words as pure_table, torch_helpers
 from framelift.calls.pure.lookup import JUDGES, STATE_READERS, WORDS, resolve, safe_self_types, verdict
 from framelift.calls.pure.words import ALLOWED, DENIALS, is_c_callable
@@ -127,7 +128,7 @@ def test_denied_modules_are_denied(name: str) -> None:
     for path, value in c_callables(importlib.import_module(name)):
         if isinstance(value, type) or path.split(".")[0] in allowed or "." in path:
             continue  # classes made in Python, such as errors, may be made anywhere
-        assert verdict(value) not in ALLOWED, path
+        assert verdict(value, (), {}) not in ALLOWED, path  # given nothing, where arguments decide
 
 
 def test_no_callable_has_two_words() -> None:
@@ -528,3 +529,16 @@ def test_tables_are_quick_to_load() -> None:
     finally:
         sys.setprofile(before)
     assert events < 150_000
+
+
+def _of_a_given_time(x: torch.Tensor) -> Any:
+    then = time.gmtime(1.5e9)
+    return x + then.tm_year, tuple(then), time.asctime(then)
+
+
+def test_a_given_time_needs_no_clock() -> None:
+    compiled = framelift.compile(_of_a_given_time, backend="eager", fullgraph=True)
+    (y, *found), (z, *plain) = compiled(torch.ones(2)), _of_a_given_time(torch.ones(2))
+    assert torch.equal(y, z) and found == plain
+    with pytest.raises(framelift.exc.Unsupported, match="gmtime"):
+        framelift.compile(lambda x: x + time.gmtime().tm_year, backend="eager", fullgraph=True)(torch.ones(2))

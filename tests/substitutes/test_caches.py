@@ -548,3 +548,20 @@ def test_a_first_call_fills_the_cache() -> None:
     assert kept.cache_info().currsize == 0
     assert [compiled(torch.zeros(())).item() for _ in range(3)] == [34.0] * 3
     assert kept.cache_info().currsize == 10 and len(framelift.stats()["recompiles"]) == 0
+
+
+def _replaced(x: torch.Tensor, text: str) -> typing.Any:
+    swapped = re.sub(r"(a)(b)", r"\2\1", text)
+    return (
+        x + len(swapped),
+        swapped,
+        re.compile("(.)").subn(r"<\1>", text, 1),
+        re.match("(?P<n>.)", text).expand(r"\g<n>!"),
+    )
+
+
+def test_what_the_module_re_keeps_of_templates_nobody_else_sees() -> None:
+    compiled = framelift.compile(_replaced, backend="eager", fullgraph=True)
+    for text in ("abab", "xab", "abab"):
+        (y, *found), (z, *plain) = compiled(torch.ones(2), text), _replaced(torch.ones(2), text)
+        assert torch.equal(y, z) and found == plain

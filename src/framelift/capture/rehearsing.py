@@ -127,7 +127,7 @@ def rehearse(
             insist(leave)
 
 
-def _of_operation(stop: BaseException) -> Exception | None:
+def _of_operation(stop: BaseException) -> BaseException | None:
     """An error of a torch operation that leaves the program: plain Python raises it, with its own class.
 
     Not a RuntimeError, for which torch.compile has a class, nor one that might be about torch's implementation for

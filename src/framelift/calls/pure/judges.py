@@ -15,6 +15,7 @@ import functools
 import json.encoder
 import json.scanner
 import operator
+import time
 import types
 import weakref
 from collections import OrderedDict, defaultdict
@@ -180,6 +181,12 @@ def _weakref(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 @_judges(weakref.ref.__new__)
 def _weakref_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _weakref(args[1:], kwargs)
+
+
+@_judges(time.gmtime, time.asctime)
+def _given_time(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # Without a time they ask the clock; neither looks at the time zone.
+    return "pure" if args and type(args[0]) in (int, float, tuple, time.struct_time) else "clock"
 
 
 #: whose codecs are the interpreter's own from the start

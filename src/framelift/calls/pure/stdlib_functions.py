@@ -85,6 +85,7 @@ _NUMBERS = (
         },
     ),
     Functions("_statistics", {"pure": "_normal_dist_inv_cdf"}),
+    Functions("time", {"judged": "asctime gmtime"}),
     Functions("_decimal", {"state": "getcontext localcontext setcontext"}),
     Functions("_struct", {"pure": "calcsize iter_unpack pack pack_into unpack unpack_from", "state": "_clearcache"}),
 )

@@ -57,7 +57,7 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
         if all(a == b for a, b in zip(others, numbers)):  # symbolic ones note what was found
             return result
     function = _core.read(callable_, "__wrapped__") if _core.is_external(callable_) else callable_.__wrapped__
-    if _is_of_typing(function) and all(map(_is_asked_natively, (*args, *kwargs.values()))):
+    if _is_of(typing, function) and all(map(_is_asked_natively, (*args, *kwargs.values()))):
         try:
             real = _core.natively(callable_, args, kwargs)
         except Exception as error:
@@ -92,9 +92,10 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     )
     if changed:
         raise _denied(function, f"it changes {changed} the first time it is called")
-    if _is_of_typing(function) and any(map(_is_made_inside, args)):
+    if _is_of(typing, function) and any(map(_is_made_inside, args)):
         pass  # an alias of a class or type variable made inside, which nobody else has
-    elif not _is_value(result) and not is_torch_function(function):  # programs do not write to what torch keeps
+    elif not _is_value(result) and not is_torch_function(function) and not _is_of(re, function):
+        # programs do not write to what torch keeps, and do not see what re does
         raise _denied(function, "its result is one object for all calls, which others may hold and change")
     given.append((numbers, result))
     session.world.keep += (args, kwargs, result)
@@ -113,8 +114,8 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     return result
 
 
-def _is_of_typing(function: Any) -> bool:
-    return is_a(function, types.FunctionType) and _globals_of(function) is vars(typing)
+def _is_of(module: types.ModuleType, function: Any) -> bool:
+    return is_a(function, types.FunctionType) and _globals_of(function) is vars(module)
 
 
 def _is_asked_natively(value: Any) -> bool:
