@@ -41,6 +41,7 @@ enum class Op : uint8_t {
   SpreadDict,      // local `index` is a dict with the keys of the check `expect`; its items become locals from `at` on
   SpreadTuple,     // local `index` is a tuple as long as the check `expect` says; likewise
   DictVersion,     // the dictionary `at` has version `expect`
+  Elements,        // the set `at` has the elements of the check `expect`, in their order
 };
 
 struct Record {
@@ -130,7 +131,8 @@ struct Check {
   int32_t other = -1;                   // SAME: the other node's slot; KEYS, LEN: where items that are locals begin
   std::vector<long> numbers;            // JOINT: the other nodes
   std::vector<int32_t> others;          // JOINT: their slots
-  std::vector<PyObject*> objects;       // KEYS, DUNDERS: held as `constant`
+  std::vector<PyObject*> objects;       // KEYS, DUNDERS: held as `constant`; CHECK: elements, held by `leaf`
+  bool ordered = false;                 // CHECK: holds of a set that iterates as `objects`
   std::vector<bool> leaves;             // KEYS: compare this key by value
   Ref names;                            // DUNDERS: name -> position in `objects`; CHECK: its text
   size_t mro = 0;                       // DUNDERS: the first `mro` objects are the MRO
@@ -279,6 +281,7 @@ Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code);
 bool immutable_leaf(PyObject* value);
 bool simple_leaf(PyObject* value);  // of a type whose values are immutable and compare without Python code
 bool has_leaf_keys(PyObject* dict);
+bool set_iterates_as(PyObject* value, const std::vector<PyObject*>& elements);  // these very objects, no others
 bool init_leaves();
 
 bool init_liveness();  // guard_program.cpp: how a program learns that an object it holds weakly is gone

@@ -131,13 +131,37 @@ static const uint64_t* registrations_at() {
 
 // A function that says of itself that its answer stays while no class is registered needs no call while the count
 // stays.
+static PyObject* order_function = nullptr;  // Python: (elements, value), whether a set iterates as these
+
+// Whether it is `functools.partial(order_function, elements)`; notes the elements.
+static bool asks_order(PyObject* function, Check& check) {
+  static PyObject* const partial = Ref::steal(PyObject_GetAttrString(
+      Ref::steal(PyImport_ImportModule("functools")).get(), "partial")).release();
+  if (!order_function || (PyObject*)Py_TYPE(function) != partial) return false;
+  // Safe, here and below: framelift's own partial objects.
+  Ref asked = Ref::steal(PyObject_GetAttrString(function, "func"));
+  Ref given = Ref::steal(PyObject_GetAttrString(function, "args"));
+  if (asked.get() != order_function || !given || PyTuple_GET_SIZE(given.get()) != 1) return false;
+  PyObject* elements = PyTuple_GET_ITEM(given.get(), 0);
+  if (!PyTuple_CheckExact(elements)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(elements); i++)
+    check.objects.push_back(PyTuple_GET_ITEM(elements, i));
+  return true;
+}
+
+static PyObject* set_order_function(PyObject*, PyObject* function) {
+  Py_XSETREF(order_function, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+
 static bool prepare_call(Program&, Node& node, Check& check, PyObject* value) {
   PyObject *function, *text;
   if (!PyArg_ParseTuple(value, "OO", &function, &text)) return false;
   check.leaf = Ref::new_ref(function);
   check.names = Ref::new_ref(text);
   check.number = PyObject_HasAttrString((PyObject*)Py_TYPE(function), "holds_until_registration") && registrations_at();
-  if (!check.number) node.unsafe = true;
+  check.ordered = asks_order(function, check);
+  if (!check.number && !check.ordered) node.unsafe = true;
   return true;
 }
 
@@ -396,6 +420,11 @@ static Outcome test_tensor(Visit& v, Check& check) {
 static Outcome test_same(Visit&, Check&) { return Outcome::Holds; }  // looked at when all values are known
 
 static Outcome test_call(Visit& v, Check& check) {
+  if (check.ordered && set_iterates_as(v.value, check.objects)) {
+    v.add(Op::Elements, v.value, (uint64_t)&check);
+    return Outcome::Holds;
+  }
+  if (check.ordered) v.recordable = false;  // equal elements may do as well
   v.walk.ran_code = true;
   uint64_t before = check.number ? *registrations_at() : 0;
   Ref answer = Ref::steal(PyObject_CallOneArg(check.leaf.get(), v.value));
@@ -457,6 +486,8 @@ static const Kind kKinds[] = {
 static MethodTable methods({
     method<set_special_names, METH_VARARGS>("set_special_names",
                                             "set_special_names(always, never): the sets of guards/special_names.py"),
+    method<set_order_function, METH_O>("set_order_function",
+                                       "set_order_function(f): the check (elements, value) that a set iterates as these"),
     method<behaviour_of, METH_O>("behaviour_of",
                                  "behaviour_of(cls): the behaviour (special_names.py) that its classes define"),
 });

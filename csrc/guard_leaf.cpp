@@ -39,6 +39,19 @@ bool immutable_leaf(PyObject* value) {
   return false;
 }
 
+bool set_iterates_as(PyObject* value, const std::vector<PyObject*>& elements) {
+  if (!PyObject_TypeCheck(value, &PySet_Type)) return false;
+  const PySetObject* set = (const PySetObject*)value;
+  if ((size_t)set->used != elements.size()) return false;
+  size_t next = 0;
+  for (Py_ssize_t i = 0; i <= set->mask && next < elements.size(); i++) {
+    const setentry& entry = set->table[i];
+    bool used = entry.key && entry.hash != -1;  // the mark of a removed element has a hash that no element has
+    if (used && entry.key != elements[next++]) return false;
+  }
+  return next == elements.size();
+}
+
 bool has_leaf_keys(PyObject* dict) {
   if (dict_has_only_strings(dict)) return true;
   Py_ssize_t position = 0;

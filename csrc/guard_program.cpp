@@ -266,6 +266,7 @@ void Program::settle_flags() {
     for (Check& check : node.checks) {
       const char* kind = check.kind->name;
       node.pinned |= one_of(kind, {"IS"});
+      node.wants_layout |= check.ordered;
       node.wants_layout |= one_of(kind, {"CODE", "LEN", "KEYS", "HAS_KEY", "ABSENT", "NO_LOOKUP", "DUNDERS", "EMPTY"});
       node.wants_version |= one_of(kind, {"LEN", "KEYS", "HAS_KEY", "ABSENT", "NO_LOOKUP", "DUNDERS"});
       only_tensor &= one_of(kind, {"TENSOR", "SAME", "JOINT", "UNMARKED"});
@@ -385,6 +386,7 @@ static Check copy_of(const Check& check) {
   made.numbers = check.numbers;
   made.others = check.others;
   made.objects = check.objects;
+  made.ordered = check.ordered;
   made.leaves = check.leaves;
   made.names = Ref::new_ref(check.names.get());
   made.mro = check.mro;

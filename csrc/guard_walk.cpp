@@ -203,6 +203,8 @@ bool Walk::holds(const Record& r) {
       return *(const uint64_t*)r.at == r.expect;
     case Op::DictVersion:
       return dict_version((PyObject*)r.at) == r.expect;
+    case Op::Elements:
+      return set_iterates_as((PyObject*)r.at, ((const Check*)r.expect)->objects);
     case Op::TypeVersion:
       return type_version((PyTypeObject*)r.at) == r.expect;
     case Op::ListItem:
