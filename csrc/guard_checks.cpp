@@ -487,7 +487,7 @@ static MethodTable methods({
     method<set_special_names, METH_VARARGS>("set_special_names",
                                             "set_special_names(always, never): the sets of guards/special_names.py"),
     method<set_order_function, METH_O>("set_order_function",
-                                       "set_order_function(f): the check (elements, value) that a set iterates as these"),
+                                       "set_order_function(f): f(elements, value), whether a set iterates as these"),
     method<behaviour_of, METH_O>("behaviour_of",
                                  "behaviour_of(cls): the behaviour (special_names.py) that its classes define"),
 });

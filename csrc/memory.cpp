@@ -1,4 +1,5 @@
 // Which tensors share their memory, and which have hooks: what graphs that write to inputs or add to gradients rest on.
+#include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
@@ -93,7 +94,13 @@ static PyObject* memory_copies(PyObject*, PyObject* tensors) {
       .release();
 }
 
+// Whether hooks on saved tensors are set in this thread: asked at every call of many entries.
+static PyObject* has_saved_hooks(PyObject*, PyObject*) {
+  return PyBool_FromLong(!at::SavedTensorDefaultHooks::get_tls_state().stack.empty());
+}
+
 static MethodTable memory_functions({
+    method<has_saved_hooks, METH_NOARGS>("has_saved_hooks", "whether hooks on saved tensors are set in this thread"),
     method<memory_copies, METH_O>(
         "memory_copies", "a copy of each storage the tensors lie in; None where an earlier tensor has the same"),
     method<versions, METH_O>("versions",

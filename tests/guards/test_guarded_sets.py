@@ -1,4 +1,4 @@
-"""Sets that are guarded by how they iterate: a settled program sees every change of one, and calls nothing meanwhile."""
+"""Sets that are guarded by how they iterate: settled programs see every change of one, and call nothing meanwhile."""
 
 from __future__ import annotations
 

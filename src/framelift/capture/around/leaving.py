@@ -50,17 +50,11 @@ def unseen_by_hooks() -> Lines:
     while it does, would see them as they were.
     """
     return Lines(
-        before=(
-            "stage_hooks = stage_top_hooks(True)",
-            "if stage_hooks is not None and stage_sees(stage_hooks): return PLAIN",
-        ),
-        names={
-            "PLAIN": _core.PLAIN,
-            "stage_sees": _is_of_program,
-            "stage_top_hooks": torch._C._autograd._top_saved_tensors_default_hooks,
-        },
+        before=("if stage_has_hooks() and stage_sees(): return PLAIN",),
+        names={"PLAIN": _core.PLAIN, "stage_has_hooks": _core.has_saved_hooks, "stage_sees": _are_of_program},
     )
 
 
-def _is_of_program(hooks: tuple[Any, Any]) -> bool:
-    return not all(map(is_torch_function, hooks))
+def _are_of_program() -> bool:
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    return hooks is not None and not all(map(is_torch_function, hooks))
