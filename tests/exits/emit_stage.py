@@ -45,6 +45,9 @@ class Stage:
     def input_origin(self, stand_in):
         return self.inputs.get(id(stand_in))
 
+    def kept_place(self, obj):
+        return None
+
     def drawing_of(self, obj):
         return None
 

@@ -565,3 +565,148 @@ def test_what_the_module_re_keeps_of_templates_nobody_else_sees() -> None:
     for text in ("abab", "xab", "abab"):
         (y, *found), (z, *plain) = compiled(torch.ones(2), text), _replaced(torch.ones(2), text)
         assert torch.equal(y, z) and found == plain
+
+
+# ---- what a cache keeps, between calls ----
+
+
+def _world(make: typing.Callable[[typing.Any, int], typing.Any], size: int | None) -> types.SimpleNamespace:
+    """A cache around `make`, which looks at the world's factor, and a program that asks it."""
+    world = types.SimpleNamespace(factor=2, calls=0)
+
+    def function(n, *, more=0):
+        return make(world.factor, n + more)
+
+    world.kept = functools.lru_cache(size)(function)
+
+    def program(x):
+        world.calls += 1
+        kept = world.kept(3, more=1)
+        return x + world.kept(2, more=0).total, kept.total, kept is world.kept(3, more=1), kept.held
+
+    world.program = program
+    return world
+
+
+class _Kept:
+    def __init__(self, factor: int, n: int) -> None:
+        self.total = factor * n
+        self.held = [factor, {"n": [n, (n, 0.5)]}]
+
+
+def _nothing(world):
+    pass
+
+
+def _other_factor(world):
+    world.factor += 1
+
+
+def _cleared(world):
+    world.kept.cache_clear()
+
+
+def _asked(world):
+    world.kept(2, more=0)
+    world.kept(3, more=1)
+
+
+def _changed(world):
+    world.kept(3, more=1).held[1]["n"].append(world.factor)
+    world.kept(2, more=0).total += 1
+
+
+def _full(world):
+    for n in range(20, 30):
+        world.kept(n)
+
+
+_CHANGES = (_nothing, _other_factor, _cleared, _asked, _changed, _full)
+
+
+@pytest.mark.parametrize("size", [None, 8, 1, 0])
+@pytest.mark.parametrize("first", _CHANGES)
+def test_an_object_that_a_cache_keeps_is_what_plain_python_keeps(size, first) -> None:
+    plain, captured = _world(_Kept, size), _world(_Kept, size)
+    compiled = framelift.compile(captured.program, backend="eager")
+    for change in [one for second in _CHANGES for one in (first, second, _other_factor, second)]:
+        for world in (plain, captured):
+            change(world)
+        want, got = plain.program(torch.zeros(2)), compiled(torch.zeros(2))
+        assert torch.equal(want[0], got[0]) and want[1:] == got[1:]
+        assert plain.kept(3, more=1).total == captured.kept(3, more=1).total
+        if size != 0 and size != 1:
+            assert got[3] is captured.kept(3, more=1).held
+
+
+def test_objects_of_a_cache_that_had_nothing_are_captured_whole() -> None:
+    @functools.lru_cache
+    def kept(name, n):
+        return {name: [n]}
+
+    @functools.lru_cache
+    def second(pair, n):
+        return (pair, n), [n]
+
+    class Pair:
+        pass
+
+    @functools.lru_cache
+    def pair(n):
+        made = Pair()
+        made.n = n
+        return made
+
+    def f(x):
+        table = kept("a", 3)
+        return x + table["a"][0] + second(pair(4), 2)[1][0]
+
+    framelift.testing.assert_captured(f, torch.ones(2), calls=3)
+    assert [one.cache_info().currsize for one in (kept, second, pair)] == [1, 1, 1]
+    assert kept("a", 3) is kept("a", 3) and second(pair(4), 2)[0][0] is pair(4)
+
+
+def test_keys_whose_comparison_is_code_of_the_program() -> None:
+    asked = []
+
+    class Key:
+        def __init__(self, n):
+            self.n = n
+
+        def __eq__(self, other):
+            asked.append(self.n)
+            return self.n == other.n
+
+        def __hash__(self):
+            return 1
+
+    @functools.lru_cache
+    def kept(key):
+        return [key.n]
+
+    def f(x, key):
+        return x + kept(key)[0], kept(key)
+
+    compiled = framelift.compile(f, backend="eager")
+    for n in (1, 2, 1, 2):
+        result, held = compiled(torch.zeros(1), Key(n))
+        assert result == n and held is kept(Key(n))
+
+
+def test_objects_and_functions_as_keys() -> None:
+    class Layer:
+        def __init__(self, n):
+            self.n = n
+
+        @functools.lru_cache  # noqa: B019
+        def table(self, of):
+            return [of(self.n)]
+
+    def f(x, layer, of):
+        return x + layer.table(of)[0], layer.table(of)
+
+    compiled = framelift.compile(f, backend="eager")
+    one, two = Layer(1), Layer(2)
+    for layer, of in ((one, abs), (two, abs), (one, float), (one, abs), (two, abs)):
+        result, held = compiled(torch.zeros(1), layer, of)
+        assert result == layer.n and held is layer.table(of) and held == [of(layer.n)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..vocabulary.origins import Origin
 
-__all__ = ["DELETED", "Effect", "External", "Overlay", "Shadow"]
+__all__ = ["DELETED", "Effect", "External", "KeptPart", "KeptResult", "Overlay", "Shadow"]
 
 
 @dataclass(slots=True, eq=False)  # not frozen: a capture makes thousands, and those would take three times as long
@@ -52,6 +52,28 @@ class Overlay(dict[tuple[int, str], Any]):
     def __setitem__(self, place: tuple[int, str], value: Any) -> None:
         self.names.add(place[1])
         dict.__setitem__(self, place, value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptResult:
+    """How to reach an object that an external functools.lru_cache keeps once the entry has asked it: by asking again.
+
+    `after_changes`: captured code had changed objects of the outside, on which the result may depend.
+    """
+
+    cache: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    after_changes: bool
+    question: Any  # the same, as a guard asks it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptPart:
+    """How to reach an object that such a one consists of: the object around it, and the text of the step to it."""
+
+    owner: Any
+    step: str
 
 
 class _Deleted:

@@ -22,9 +22,23 @@ from ..guards.sentences import name_of
 from ..vocabulary.class_reads import members_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin
 from ..vocabulary.reasons import Interrupt
-from .scene import Scene
+from .scene import KeptPart, KeptResult, Scene
 
-__all__ = ["BASE", "EXACT", "LEAVES", "Node", "Recipe", "Text", "Walk", "base", "exact", "joined", "leaf", "type_name"]
+__all__ = [
+    "BASE",
+    "EXACT",
+    "LEAVES",
+    "Node",
+    "Recipe",
+    "Text",
+    "Walk",
+    "base",
+    "exact",
+    "given",
+    "joined",
+    "leaf",
+    "type_name",
+]
 
 
 @final
@@ -254,6 +268,13 @@ class Walk:
                 node.recipe = self._recipe(node)
 
     def _recipe(self, node: Node) -> Recipe:
+        place = self.scene.kept_place(node.obj)
+        if type(place) is KeptPart:
+            return Recipe(make=(self.part(place.owner), place.step))
+        if type(place) is KeptResult:
+            if place.after_changes:  # objects are made before the entry changes any
+                raise Interrupt("result-object", f"{type_name(type(node.obj))} (kept by functools.lru_cache)")
+            return Recipe(make=asked_again(self, place))
         cls = type(node.obj)
         rule = EXACT.get(cls)
         if rule is None and type in mro_of(cls):
@@ -266,6 +287,23 @@ class Walk:
         if rule is None:
             raise Interrupt("result-object", type_name(cls))
         return rule(self, node)
+
+
+def asked_again(walk: Walk, kept: KeptResult) -> Text:
+    """The text of a call of a cache from outside."""
+    return (walk.constant(kept.cache, _hint(kept.cache)), *given(walk, kept.args, kept.kwargs))
+
+
+def given(walk: Walk, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Text:
+    """The text of the arguments of a call of a cache.  What another cache keeps is asked for there."""
+
+    def part(value: Any) -> Text:
+        place = walk.scene.kept_place(value)
+        return asked_again(walk, place) if type(place) is KeptResult else (walk.part(value),)
+
+    arguments = [part(value) for value in args]
+    arguments += [(f"{name}=", *part(value)) for name, value in kwargs.items()]
+    return ("(", *[piece for one in arguments for piece in (*one, ", ")], ")")
 
 
 def _hint(obj: Any) -> str:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from typing import Any, Protocol
 
-from ..boundary.records import Effect, Shadow
+from ..boundary.records import Effect, KeptPart, KeptResult, Shadow
 from ..vocabulary.origins import Origin
 
-__all__ = ["Effect", "Scene", "Shadow"]
+__all__ = ["Effect", "KeptPart", "KeptResult", "Scene", "Shadow"]
 
 
 class Scene(Protocol):
@@ -43,6 +43,9 @@ class Scene(Protocol):
 
     def is_alone(self, stand_in: Any) -> bool:
         """Whether no other stand-in ever looked at the memory of this one."""
+
+    def kept_place(self, obj: Any) -> KeptResult | KeptPart | None:
+        """Of an object that a cache from outside keeps once the entry has asked it: how to reach it there."""
 
     def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
         """Of a generator made inside, or a state taken: what knows it when the entry runs, and how to ask."""

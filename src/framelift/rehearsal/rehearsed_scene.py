@@ -15,7 +15,7 @@ from .._core import is_a
 from ..boundary.becomes.leaves import is_constant
 from ..boundary.becomes.reloaded_types import derives
 from ..boundary.facts.identities import Identities
-from ..boundary.records import Effect, Shadow
+from ..boundary.records import Effect, KeptPart, KeptResult, Shadow
 from ..boundary.world import World
 from ..substitutes.python.caches import check_leaves
 from ..vocabulary.class_reads import has_member, members_of, mro_of
@@ -68,6 +68,9 @@ class RehearsedScene:
     def is_alone(self, stand_in: torch.Tensor) -> bool:
         storage = self.recorder.value_of(stand_in).storage
         return len(storage.values) == 1 and not storage.external
+
+    def kept_place(self, obj: Any) -> KeptResult | KeptPart | None:
+        return self.world.kept_places.get(id(obj))
 
     def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
         return self.recorder.drawing.at_exit(obj)

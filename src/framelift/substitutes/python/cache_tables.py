@@ -17,20 +17,19 @@ from typing import TYPE_CHECKING, Any
 from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
-from ...boundary.records import Effect
+from ...boundary.records import Effect, KeptResult
 from ...boundary.world import World, type_lookup
 from ...guards.checks import check
 from ...guards.kinds import same_leaf
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import TORCH
+from .cached_objects import ASKED, Picture, has_changes, keep_objects, looks_as
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
 __all__ = ["Question", "may_be_outdated", "question", "take_out_answers"]
-
-_ASKED = "named call"
 
 
 @dataclass(frozen=True)
@@ -55,20 +54,33 @@ class Question:
         """What the cache holds, from now on a fact.  It is asked for real when the frame ran, and counts that."""
         real = _answer(self.wrapper, self.args, self.names)
         self._guard(_keeps, real, "holds the same answer for these arguments")
-        self.world.write(_ASKED, self.wrapper, len(self.world.effects), (args, kwargs))
+        self.world.write(ASKED, self.wrapper, len(self.world.effects), (args, kwargs))
         return real
+
+    def keep_object(
+        self, session: Session, picture: Picture, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """The same for an object that may change, and looks like this."""
+        self._check_room()
+        self._guard(_looks_so_at_most, picture, "holds no answer for these arguments that looks otherwise")
+        kept = KeptResult(self.wrapper, args, kwargs, has_changes(session), self)
+        keep_objects(session, kept, answer)
+        self.world.write(ASKED, self.wrapper, len(self.world.effects), (args, kwargs))
+
+    def _check_room(self) -> None:
+        coming = sum(effect.kind == ASKED and effect.owner is self.wrapper for effect in self.world.effects)
+        if not _has_room(self.wrapper, coming + 1):  # another answer would go, and be made anew
+            raise Interrupt("unknown-callable", "a function under functools.lru_cache whose cache is full")
 
     def keep(self, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The cache held nothing, and its function gave this: it is asked for real when the frame ran, and keeps it."""
         if not is_leaf(answer) or _reads_what_may_change(self.world):
-            coming = sum(effect.kind == _ASKED and effect.owner is self.wrapper for effect in self.world.effects)
-            if not _has_room(self.wrapper, coming + 1):  # another answer would go, and be made anew
-                raise Interrupt("unknown-callable", "a function under functools.lru_cache whose cache is full")
+            self._check_room()
             if is_leaf(answer):
                 self._guard(_keeps_at_most, answer, "holds no other answer for these arguments")
             else:
                 self._guard(_keeps_none, None, "holds no answer for these arguments")
-        self.world.write(_ASKED, self.wrapper, len(self.world.effects), (args, kwargs))
+        self.world.write(ASKED, self.wrapper, len(self.world.effects), (args, kwargs))
 
     def _guard(self, holds: Any, answer: Any, words: str) -> None:
         place = -1 if self.place is None else self.place
@@ -85,13 +97,25 @@ def question(session: Session, wrapper: Any, args: tuple[Any, ...], kwargs: dict
     place: int | None = None
     origin = const(wrapper)
     for value in (*args, *kwargs.values()):
-        if not _is_plain(value):
+        kept = session.world.kept_places.get(id(value))
+        if type(kept) is KeptResult and kept.question.place is None and _equals_itself_alone(type(value)):
+            value = _Lookup(kept.question.wrapper, kept.question.args, kept.question.names)
+        elif not _is_plain(value):
             record = session.world.by_seen.get(id(value))
             if place is not None or record is None or not _equals_itself_alone(type(record.original)):
                 return None
             place, origin, value = len(found), record.origin, record.original
         found.append(value)
     return Question(session.world, wrapper, tuple(found), tuple(kwargs), origin, place)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lookup:
+    """An argument of a question: what another cache holds for these arguments at the time of asking."""
+
+    wrapper: Any
+    args: tuple[Any, ...]
+    names: tuple[str, ...]
 
 
 def _is_plain(value: Any) -> bool:
@@ -105,8 +129,8 @@ def _equals_itself_alone(cls: type) -> bool:
 def take_out_answers(session: Session, before: int) -> list[Effect]:
     """The questions that are to be asked for real among the effects since; they are no longer among them."""
     since = session.world.effects[before:]
-    asked = [effect for effect in since if effect.kind == _ASKED]
-    session.world.effects[before:] = [effect for effect in since if effect.kind != _ASKED]
+    asked = [effect for effect in since if effect.kind == ASKED]
+    session.world.effects[before:] = [effect for effect in since if effect.kind != ASKED]
     return asked
 
 
@@ -170,8 +194,9 @@ _NONE: Any = object()
 
 def _answer(wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...]) -> Any:
     """What a cache holds for arguments, without asking it: it would count that."""
+    args = tuple([_answer(one.wrapper, one.args, one.names) if type(one) is _Lookup else one for one in args])
     found = _table(wrapper)
-    if found is None:
+    if found is None or any(one is _NONE for one in args):  # nobody has asked by what the other cache does not hold
         return _NONE
     held = found[0].get(_key(wrapper, found[1], args, names), _NONE)
     return held if held is _NONE or wrapper.cache_parameters()["maxsize"] is None else _of_link(held)
@@ -227,6 +252,15 @@ def _keeps_at_most(
     """A cache holds this answer for these arguments, or none."""
     now = _answer(wrapper, _with(args, place, value), names)
     return _has_room(wrapper, 1) if now is _NONE else same_leaf(now, answer)
+
+
+@check
+def _looks_so_at_most(
+    picture: Any, wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...], place: int, value: Any
+) -> bool:
+    """A cache holds an object that looks like this for these arguments, or nothing."""
+    now = _answer(wrapper, _with(args, place, value), names)
+    return _has_room(wrapper, 1) if now is _NONE else looks_as(picture, now)
 
 
 @check

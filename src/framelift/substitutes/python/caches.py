@@ -28,6 +28,7 @@ from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_function
 from .cache_tables import may_be_outdated, question, take_out_answers
+from .cached_objects import picture_of
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -93,6 +94,12 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     )
     if changed:
         raise _denied(function, f"it changes {changed} the first time it is called")
+    picture = picture_of(session, result) if asked is not None and not _is_value(result) else None
+    if asked is not None and picture is not None:
+        asked.keep_object(session, picture, result, args, kwargs)
+        given.append((numbers, result))
+        session.world.keep += (args, kwargs, result)
+        return result
     if _is_of(typing, function) and any(map(_is_made_inside, args)):
         pass  # an alias of a class or type variable made inside, which nobody else has
     elif not _is_value(result) and not is_torch_function(function) and not _is_of(re, function):
