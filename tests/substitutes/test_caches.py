@@ -710,3 +710,71 @@ def test_objects_and_functions_as_keys() -> None:
     for layer, of in ((one, abs), (two, abs), (one, float), (one, abs), (two, abs)):
         result, held = compiled(torch.zeros(1), layer, of)
         assert result == layer.n and held is layer.table(of) and held == [of(layer.n)]
+
+
+class _State:
+    value = 0
+
+
+def _writes_after(cache):
+    kept = cache(lambda number: number + _State.value)
+
+    def program(x, number):
+        _State.value = 1
+        y = x + kept(number)
+        _State.value = 2
+        return y
+
+    return program
+
+
+def _writes_between(cache):
+    kept = cache(lambda number: number + len(_read))
+
+    def program(x, number):
+        y = x + kept(number)
+        _read.append(0)
+        y = y * kept(number + 1)
+        _read.pop()
+        return y
+
+    return program
+
+
+def _writes_to_its_object(cache):
+    class Holder:
+        weight = 1
+
+        @cache
+        def scaled(self, number):
+            return self.weight * number
+
+    holder = Holder()
+
+    def program(x, number):
+        y = x + holder.scaled(number)
+        holder.weight += 1
+        return y
+
+    return program
+
+
+def _makes_lists(cache):
+    kept = cache(lambda number: [number + _State.value])
+
+    def program(x, number):
+        y = x + kept(number)[0]
+        _State.value += 1
+        return y
+
+    return program
+
+
+@pytest.mark.parametrize("make", [_writes_after, _writes_between, _writes_to_its_object, _makes_lists])
+def test_a_frame_that_changes_what_a_cached_function_reads(make) -> None:
+    def run(compile_):
+        _State.value = 0
+        program = compile_(make(functools.lru_cache))
+        return [repr(program(torch.ones(2), number)) for number in (1, 1, 2, 1, 2)]
+
+    assert run(lambda f: framelift.compile(f, backend="eager")) == run(lambda f: f)

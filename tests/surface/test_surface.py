@@ -186,7 +186,12 @@ def test_a_disabled_function_names_its_reason() -> None:
     assert caught.value.reason == "disabled"
 
 
-@pytest.mark.parametrize(("function", "inside"), [(off, 0), (off_alone, 1)])
+@torch.compiler.disable(recursive=False)
+def off_alone_by_torch(x):
+    return helper(x) + (2 if torch.compiler.is_compiling() else 1)
+
+
+@pytest.mark.parametrize(("function", "inside"), [(off, 0), (off_alone, 1), (off_alone_by_torch, 1)])
 def test_below_a_disabled_function(function, inside: int) -> None:
     backend = Counting()
     assert torch.equal(framelift.compile(lambda x: function(x), backend=backend)(X), X * 2 + 1)

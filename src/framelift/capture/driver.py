@@ -44,7 +44,7 @@ from .around.failing import left_words
 from .attempts import Attempts, attempt
 from .breaks import Breaks
 from .compile_entry import Backend, compile_entry, plain_entry
-from .frames import closure_of, has_tensor, is_left_out, muted, prepare, resolve_code, skipped
+from .frames import called_by_disabling, closure_of, has_tensor, is_left_out, muted, prepare, resolve_code, skipped
 from .kept import Keeper, keeper_for
 from .kept_shapes import expected_of, keep_shapes
 from .learned_shapes import Learned
@@ -136,7 +136,9 @@ class Driver:
             return False
         if self.breaks.is_resumed(code) and self.breaks.ends_within(code, locals_):
             return False  # about the values at hand
-        if _is_below_autograd() or policy.is_left_with_its_call(self.full, code, locals_):
+        if _is_below_autograd() or called_by_disabling():
+            return False  # about the moment
+        if policy.is_left_with_its_call(self.full, code, locals_):
             return False  # about the moment
         entries = compiled.frames.setdefault(code, [])
         return self.capture(entries, function, locals_, root=False)

@@ -26,6 +26,7 @@ from ..vocabulary.torch_code import TORCH, is_python_file
 from .dynamo_functions import DYNAMO, of_dynamo
 
 __all__ = [
+    "called_by_disabling",
     "closure_of",
     "has_tensor",
     "is_left_out",
@@ -160,6 +161,17 @@ def muted(code: types.CodeType) -> bool:
         or name.startswith(DYNAMO)
         and code.co_qualname.startswith("DisableContext.")
     )
+
+
+def called_by_disabling() -> bool:
+    """Whether the program's frame is called by TorchDynamo's wrapper of a function disabled without its callees."""
+    decorators = sys.modules.get("torch._dynamo.decorators")
+    if decorators is None:
+        return False
+    caller: types.FrameType | None = sys._getframe(1)
+    while caller is not None and caller.f_code.co_filename.startswith(FRAMELIFT):
+        caller = caller.f_back
+    return caller is not None and caller.f_code is getattr(decorators, "_nonrecursive_disable_wrapper_code", None)
 
 
 #: by id: equal code objects of different functions are not the same

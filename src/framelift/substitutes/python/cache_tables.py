@@ -62,6 +62,7 @@ class Question:
     ) -> None:
         """The same for an object that may change, and looks like this."""
         self._check_room()
+        self._ask_in_order(session)
         self._guard(_looks_so_at_most, picture, "holds no answer for these arguments that looks otherwise")
         kept = KeptResult(self.wrapper, args, kwargs, has_changes(session), self)
         keep_objects(session, kept, answer)
@@ -72,8 +73,15 @@ class Question:
         if not _has_room(self.wrapper, coming + 1):  # another answer would go, and be made anew
             raise Interrupt("unknown-callable", "a function under functools.lru_cache whose cache is full")
 
-    def keep(self, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _ask_in_order(self, session: Session) -> None:
+        """The function reads what is there when the frame ran: nothing of that may be changed now or by then."""
+        if self.place is not None or _reads_what_may_change(self.world):
+            _check_unchanged(session)
+            self.world.finishing.append(functools.partial(_check_unchanged, session))
+
+    def keep(self, session: Session, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The cache held nothing, and its function gave this: it is asked for real when the frame ran, and keeps it."""
+        self._ask_in_order(session)
         if not is_leaf(answer) or _reads_what_may_change(self.world):
             self._check_room()
             if is_leaf(answer):
@@ -87,6 +95,11 @@ class Question:
         given = tuple(None if i == place else value for i, value in enumerate(self.args))
         held = functools.partial(holds, answer, self.wrapper, given, self.names, place)
         self.world.guard(self.origin, "CHECK", (held, words), (holds, id(self.wrapper), given, self.names))
+
+
+def _check_unchanged(session: Session) -> None:
+    if has_changes(session):
+        raise Interrupt("unknown-callable", "a function under functools.lru_cache, beside changes of what it may read,")
 
 
 def question(session: Session, wrapper: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Question | None:

@@ -108,7 +108,7 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     given.append((numbers, result))
     session.world.keep += (args, kwargs, result)
     if asked is not None:
-        asked.keep(result, args, kwargs)  # which asks those that it asked, too
+        asked.keep(session, result, args, kwargs)  # which asks those that it asked, too
     else:
         session.world.effects += kept_inside
     if asked is None and not is_known and may_be_outdated(session, (*args, *kwargs.values())):
