@@ -5,8 +5,8 @@
 
 CORPUS is a folder with `corpus.py` (models and inputs, in its table `CASES`).  Capture: CPU time of the first call of a
 callable in a process that has captured the model before, without the time its graphs run; the better of two, by turns.
-Call: CPU time of a call with a backend that answers with stored outputs, the median of batches, by turns.  The backend
-of both is eager.  A model counts where both front ends capture it and its results can be stored.
+Call: CPU time of a call with a backend that answers with stored outputs, the median of batches of 50, by turns.
+The backend of both is eager.  A model counts where both front ends capture it and its results can be stored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from typing import Any
 
 _ROUNDS = 2  # captures of each front end
 _BATCHES = 15  # batches of calls of each front end
-_BATCH_SECONDS = 0.002
+_CALLS = 50  # of a batch, so that what the other front end left in the processor's caches counts little
+_BATCH_SECONDS = 0.05  # and fewer calls where they would take longer
 _BARS = (1, 2, 4, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60)
 
 
@@ -113,20 +114,20 @@ def _calls(built: Any, grad: Callable[[], Any], compilers: dict[str, Any]) -> di
     args, kwargs = built.inputs(0)
     functions = {name: compile_(built.target, backend=_stored_outputs) for name, compile_ in compilers.items()}
     found: dict[str, list[float]] = {name: [] for name in functions}
-    counts = {}
     with grad():
-        for name, function in functions.items():
-            for _ in range(4):
+        slowest = 0.0
+        for function in functions.values():
+            for _ in range(8):
+                start = time.perf_counter()
                 function(*args, **kwargs)
-            start = time.perf_counter()
-            function(*args, **kwargs)
-            counts[name] = max(1, min(200, int(_BATCH_SECONDS / max(time.perf_counter() - start, 1e-6))))
+            slowest = max(slowest, time.perf_counter() - start)
+        count = max(1, min(_CALLS, int(_BATCH_SECONDS / slowest)))
         for _ in range(_BATCHES):
             for name, function in functions.items():
                 start = time.process_time()
-                for _ in range(counts[name]):
+                for _ in range(count):
                     function(*args, **kwargs)
-                found[name].append((time.process_time() - start) / counts[name])
+                found[name].append((time.process_time() - start) / count)
     return {f"{name}_call": statistics.median(seconds) for name, seconds in found.items()}
 
 
