@@ -778,3 +778,22 @@ def test_a_frame_that_changes_what_a_cached_function_reads(make) -> None:
         return [repr(program(torch.ones(2), number)) for number in (1, 1, 2, 1, 2)]
 
     assert run(lambda f: framelift.compile(f, backend="eager")) == run(lambda f: f)
+
+
+@pytest.mark.parametrize("maxsize", [1, 2, None])
+def test_a_place_in_a_cache_that_is_used_again(maxsize) -> None:
+    """CPython takes a link of a full cache for the next answer: the same place may hold another answer for one key."""
+
+    def run(compile_):
+        kept = functools.lru_cache(maxsize)(lambda number: number + _read[0])
+        function, found = compile_(lambda x: x + kept(1)), []
+        _read[0] = 0
+        kept(1)
+        for step in range(12):
+            found.append(function(torch.zeros(())).item())
+            if step % 3 == 2:
+                _read[0] = step
+                kept(2), kept(3), kept(1)  # it goes, and comes again
+        return found
+
+    assert run(lambda f: framelift.compile(f, backend="eager")) == run(lambda f: f)

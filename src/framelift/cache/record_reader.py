@@ -8,13 +8,12 @@ program runs: as in the native program, whose check of all guards follows.
 
 from __future__ import annotations
 
-import functools
 import types
 from collections.abc import Callable
 from typing import Any
 
 from .._core import is_a
-from ..guards.checks import CHECKS
+from ..guards.checks import CHECKS, as_check
 from ..guards.kinds import Guard, TensorFacts, class_name, dict_keys, dunders, same_leaf
 from ..substitutes.python.abstract_classes import Answers, SubclassFact
 from ..vocabulary.origins import STEPS, Origin, arg, const
@@ -257,7 +256,7 @@ class Reader:
             if check is None:
                 raise NotMine(f"an unknown check: {data[0]}")
             given = [self.value(one) for one in data[1]]
-            return functools.partial(check, *given) if given else check, data[2]
+            return as_check(check, *given), data[2]
         answers = Answers()
         for asked, given, answer in data[1]:
             fact = SubclassFact(self.object(asked), [self.object(one) for one in given], answer)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
-from ..._core import is_a
+from ..._core import id, is_a
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
 from ...boundary.records import Effect, KeptResult
 from ...boundary.world import World, type_lookup
-from ...guards.checks import check
+from ...guards.checks import Quick, as_check, check, quickly
 from ...guards.kinds import same_leaf
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
@@ -93,7 +93,7 @@ class Question:
     def _guard(self, holds: Any, answer: Any, words: str) -> None:
         place = -1 if self.place is None else self.place
         given = tuple(None if i == place else value for i, value in enumerate(self.args))
-        held = functools.partial(holds, answer, self.wrapper, given, self.names, place)
+        held = as_check(holds, answer, self.wrapper, given, self.names, place)
         self.world.guard(self.origin, "CHECK", (held, words), (holds, id(self.wrapper), given, self.names))
 
 
@@ -217,7 +217,11 @@ def _answer(wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...]) -> Any:
 
 def _of_link(link: Any) -> Any:
     """The answer in a link of a cache that is limited: the last field of the C structure."""
-    return ctypes.py_object.from_address(id(link) + type(link).__basicsize__ - ctypes.sizeof(ctypes.c_void_p)).value
+    return ctypes.py_object.from_address(_field_of(link)).value
+
+
+def _field_of(link: Any) -> int:
+    return id(link) + type(link).__basicsize__ - ctypes.sizeof(ctypes.c_void_p)
 
 
 def _is_as_known() -> bool:
@@ -251,6 +255,41 @@ def _with(args: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
     return args if place < 0 else (*args[:place], value, *args[place + 1 :])
 
 
+class _SameLink(Quick):
+    """Whether a cache holds what it held.  Limited ones use a link again, for other arguments and answers."""
+
+    __slots__ = ("_address", "_answer", "_field", "_held", "_key", "_table")
+
+    def __init__(self, whole: functools.partial[bool]) -> None:
+        super().__init__(whole)
+        self._table: dict[Any, Any] = {}
+        self._key = self._held = self._answer = None
+        self._address = 0
+        self._field: ctypes.c_void_p | None = None
+
+    def __call__(self, value: Any) -> bool:
+        if self._table.get(self._key, _NONE) is self._held and (
+            self._field is None or self._field.value == self._address
+        ):
+            return True
+        return self.whole(value) and self._remember()
+
+    def _remember(self) -> bool:
+        _, wrapper, args, names, place = self.whole.args
+        found = _table(wrapper)
+        if place < 0 and found is not None and not any(type(arg) is _Lookup for arg in args):
+            key = _key(wrapper, found[1], args, names)
+            held = found[0].get(key, _NONE)
+            if held is not _NONE:
+                limited = wrapper.cache_parameters()["maxsize"] is not None
+                self._table, self._key, self._held = found[0], key, held
+                self._answer = _of_link(held) if limited else held
+                self._address = id(self._answer)
+                self._field = ctypes.c_void_p.from_address(_field_of(held)) if limited else None
+        return True
+
+
+@quickly(_SameLink)
 @check
 def _keeps(answer: Any, wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...], place: int, value: Any) -> bool:
     """A cache holds this answer for these arguments, of which the one at `place` is `value`."""
@@ -258,6 +297,7 @@ def _keeps(answer: Any, wrapper: Any, args: tuple[Any, ...], names: tuple[str, .
     return now is answer or is_leaf(answer) and now is not _NONE and same_leaf(now, answer)
 
 
+@quickly(_SameLink)
 @check
 def _keeps_at_most(
     answer: Any, wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...], place: int, value: Any
