@@ -797,3 +797,15 @@ def test_a_place_in_a_cache_that_is_used_again(maxsize) -> None:
         return found
 
     assert run(lambda f: framelift.compile(f, backend="eager")) == run(lambda f: f)
+
+
+def test_a_class_made_inside_is_new_to_a_cache() -> None:
+    kept = functools.lru_cache(lambda classes: len(classes) + _State.value)
+
+    def program(x):
+        class Made:
+            pass
+
+        return x + kept((Made, object)) + kept(Made.__mro__)
+
+    check(program, torch.ones(2), calls=3)

@@ -157,6 +157,8 @@ def may_be_outdated(session: Session, values: Iterable[Any]) -> bool:
 
 def _is_new(session: Session, value: Any) -> bool:
     """Whether no cache can have an answer for it: it was made inside, and equals itself alone."""
+    if type(value) is tuple:
+        return any(_is_new(session, one) for one in value)
     if session.is_stand_in(value):
         return not session.recorder.value_of(value).storage.external
     return not _is_plain(value) and id(value) not in session.world.by_seen and _equals_itself_alone(type(value))
