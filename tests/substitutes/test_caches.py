@@ -809,3 +809,43 @@ def test_a_class_made_inside_is_new_to_a_cache() -> None:
         return x + kept((Made, object)) + kept(Made.__mro__)
 
     check(program, torch.ones(2), calls=3)
+
+
+def test_a_tensor_that_is_made_in_another_grad_mode_than_the_frames() -> None:
+    def run(compile_):
+        weight = torch.ones(2, requires_grad=True)
+        kept = functools.lru_cache(lambda number: weight * number)
+
+        def program(x):
+            with torch.no_grad():
+                y = kept(2)
+            return x + y
+
+        results = [compile_(program)(torch.ones(2)).requires_grad for _ in range(2)]
+        return [*results, kept(2).requires_grad]
+
+    assert run(lambda f: framelift.compile(f, backend="eager")) == run(lambda f: f)
+
+
+def test_equal_keys_of_different_types() -> None:
+    def run(compile_, typed):
+        kept = functools.lru_cache(typed=typed)(lambda number: (number, _read[0]))
+        function = compile_(lambda x: (x + 1, kept(1), kept(1.0), kept(True)))
+        _read[0], found = 0, []
+        kept(1), kept(1.0), kept(True)
+        for asked in ((1,), (1.0,), (True,), ()):
+            found.append(function(torch.ones(()))[1:])
+            kept.cache_clear()
+            for number in (1, 1.0, True):  # all but one as before
+                _read[0] = 5 if (type(number), number) in [(type(one), one) for one in asked] else 0
+                kept(number)
+        return found
+
+    for typed in (False, True):
+        assert run(lambda f: framelift.compile(f, backend="eager"), typed) == run(lambda f: f, typed)
+
+
+def test_a_cache_without_its_parameters() -> None:
+    kept = functools.lru_cache(lambda number: number + 1)
+    del kept.cache_parameters
+    check(lambda x: x + kept(2), torch.ones(2), graphs=None, breaks=None, fullgraph=False)

@@ -111,7 +111,7 @@ def classify(callable_: Any) -> tuple[int, Any]:
 
 @for_life
 def _calls_in_python(cls: type) -> bool:
-    """Whether calls of instances of a class are told by its `__call__` and by the instances themselves alone."""
+    """Whether the `__call__` of a class, and the instance itself, decide alone what a call of an instance does."""
     return is_handle_class(cls) and not issubclass(cls, OPERATIONS) and not issubclass(cls, operators.OPERATOR)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import types
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from ..._core import id, is_a
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
 from ...boundary.records import Effect, KeptResult
 from ...boundary.world import World, type_lookup
+from ...graph.state.torch_state import State, read_state
 from ...guards.checks import Quick, as_check, check, quickly
 from ...guards.kinds import same_leaf
 from ...vocabulary.origins import Origin, const
@@ -74,7 +76,10 @@ class Question:
             raise Interrupt("unknown-callable", "a function under functools.lru_cache whose cache is full")
 
     def _ask_in_order(self, session: Session) -> None:
-        """The function reads what is there when the frame ran: nothing of that may be changed now or by then."""
+        """The function reads what is there when the frame ran: nothing of that may be changed now or by then, and
+        torch's state (grad mode, autocast) must be the same.
+        """
+        self.world.finishing.append(functools.partial(_check_state, read_state()))
         if self.place is not None or _reads_what_may_change(self.world):
             _check_unchanged(session)
             self.world.finishing.append(functools.partial(_check_unchanged, session))
@@ -94,7 +99,7 @@ class Question:
         place = -1 if self.place is None else self.place
         given = tuple(None if i == place else value for i, value in enumerate(self.args))
         held = as_check(holds, answer, self.wrapper, given, self.names, place)
-        self.world.guard(self.origin, "CHECK", (held, words), (holds, id(self.wrapper), given, self.names))
+        self.world.guard(self.origin, "CHECK", (held, words), held)  # each of its own: 1 and 1.0 are equal
 
 
 def _check_unchanged(session: Session) -> None:
@@ -102,9 +107,14 @@ def _check_unchanged(session: Session) -> None:
         raise Interrupt("unknown-callable", "a function under functools.lru_cache, beside changes of what it may read,")
 
 
+def _check_state(then: State) -> None:
+    if read_state() != then:
+        raise Interrupt("unknown-callable", "a function under functools.lru_cache in another grad mode or autocast")
+
+
 def question(session: Session, wrapper: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Question | None:
     """None where the table cannot be asked without the program's code, or with values that differ from call to call."""
-    if not _KNOWN or _table(wrapper) is None:
+    if not _KNOWN or _table(wrapper) is None or not _says_its_limits(wrapper):
         return None
     found: list[Any] = []
     place: int | None = None
@@ -120,6 +130,12 @@ def question(session: Session, wrapper: Any, args: tuple[Any, ...], kwargs: dict
             place, origin, value = len(found), record.origin, record.original
         found.append(value)
     return Question(session.world, wrapper, tuple(found), tuple(kwargs), origin, place)
+
+
+def _says_its_limits(wrapper: Any) -> bool:
+    """Whether `cache_parameters` is the function that functools puts there."""
+    says = vars(wrapper).get("cache_parameters")
+    return type(says) is types.FunctionType and says.__code__.co_filename == functools.lru_cache.__code__.co_filename
 
 
 @dataclass(frozen=True, eq=False)
