@@ -152,6 +152,56 @@ def test_a_write_after_the_assumption_is_not_undone() -> None:
         x.add_(1)
         return x * 2
 
+    check(f, torch.ones(3))
+    check(f, torch.ones(3), calls=4, mutate=_spoil, captures=1, fullgraph=True)
+
+
+_ran: list[int] = []
+
+
+@torch.library.custom_op("framelift_tests::counted", mutates_args=())
+def _counted(x: torch.Tensor) -> torch.Tensor:
+    _ran.append(len(x))
+    return x + 1
+
+
+@_counted.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_an_operator_that_nobody_knows_after_the_assumption(backend: str) -> None:
+    """Where the data is wrong it does not run, neither in the graph nor in the eager frame."""
+
+    def f(x, log):
+        log.append(1)
+        torch._check_tensor_all(x > 0, lambda: "not positive")
+        if (x > 9).any():
+            raise ValueError("too large")
+        return torch.ops.framelift_tests.counted(x) * 2
+
+    compiled = framelift.compile(f, backend=backend)
+    for value, error in ((1.0, None), (-1.0, RuntimeError), (10.0, ValueError), (2.0, None)):
+        x, log, runs = torch.full((3,), value), [], len(_ran)
+        if error is not None:
+            with pytest.raises(error):
+                compiled(x, log)
+        else:
+            assert torch.equal(compiled(x, log), (x + 1) * 2)
+        assert log == [1] and len(_ran) - runs == (error is None)
+    if backend == "eager":
+        assert not framelift.stats()["breaks"] and framelift.stats()["captures"] == 1
+
+
+def test_draws_before_what_cannot_be_undone() -> None:
+    def f(x):
+        noise = torch.rand(3)
+        if x[0] <= 0:
+            raise ValueError
+        x.add_(1)
+        return x * noise
+
     check(f, torch.ones(3), graphs=None, breaks=None)
     check(f, torch.ones(3), graphs=None, breaks=None, calls=4, mutate=_spoil)
 

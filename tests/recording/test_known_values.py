@@ -407,3 +407,53 @@ def test_a_tensor_in_the_place_of_a_number(name, inside) -> None:
         return x + 1, _FACTORIES[name](number)
 
     check(program, torch.ones(2), torch.tensor(3), graphs=None, breaks=0 if inside else None, fullgraph=False)
+
+
+def test_constants_where_values_are_numbers_of_the_graph() -> None:
+    """What depends on no input is as constant as the program's own numbers, also where there is to be one graph."""
+
+    def program(x, counts):
+        first, *others = torch.tensor([2, 3]).tolist()
+        n = counts.sum().item()
+        return x.reshape(first, -1) if torch.tensor(4).item() // first == 2 else x, torch.ones(n) * len(others)
+
+    check(program, torch.ones(6), torch.tensor([1, 2]), fullgraph=True)
+
+
+def test_values_are_guarded_where_the_graph_cannot_compute_them() -> None:
+    """Sizes by a mask are the graph's to compute, those that choose a way are guarded: one graph for both."""
+    graphs: list[Any] = []
+
+    def backend(module, example_inputs):
+        graphs.append(module)
+        return module.forward
+
+    def program(x, mask, lengths):
+        parts = [part.relu() if len(part) > 2 else part + 1 for part in x.split(lengths.tolist())]
+        kept = x[mask]
+        return torch.cat(parts), kept * 2, len(kept)
+
+    compiled = framelift.compile(program, backend=backend, fullgraph=True)
+    x = torch.arange(6.0) - 3
+    for lengths in ([2, 4], [3, 3], [2, 4]):
+        for threshold in (-9, 0, 9):
+            given = x, x > threshold, torch.tensor(lengths)
+            for made, plain in zip(compiled(*given), program(*given)):
+                assert torch.equal(made, plain) if isinstance(plain, torch.Tensor) else made == plain
+    assert len(graphs) <= 2
+
+
+def test_values_behind_a_break_that_come_again_are_known_again() -> None:
+    """A break is rehearsed more than once; that counts as one value of an input."""
+
+    def program(x, counts):
+        total = x * 1
+        for n in counts.tolist():
+            total = total + torch.ones(3).repeat(n).sum()
+        framelift.graph_break()
+        for n in counts.tolist():
+            total = total * n
+        framelift.graph_break()
+        return total + counts.tolist()[0]
+
+    check(program, torch.ones(3), torch.tensor([1, 2]), graphs=3, breaks=2)

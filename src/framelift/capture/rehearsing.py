@@ -66,12 +66,14 @@ def rehearsed(
     begin: Callable[..., Session] = Session,
     unread: frozenset[str] = frozenset(),
     guesses: bool = True,
+    guards_values: bool = False,
 ) -> tuple[Session, Any, BaseException | None]:
     """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
 
     `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin`
     makes the session; `unread` are parameters that nothing looks at; `guesses`: what small tensors hold may be
-    guarded.  An exception from outside of the program is raised.
+    guarded; `guards_values`: and is, rather than computed by the graph.  An exception from outside of the program is
+    raised.
     """
     for _ in range(_MOST_REHEARSALS):
         session = begin(function, plan_return, dynamism, moment)
@@ -82,6 +84,7 @@ def rehearsed(
         habits = moment.habits if moment is not None else Habits()
         session.recorder.drawing.attributes = graphs_may_hold() or habits.runs_as_is and not habits.is_supposed
         session.recorder.options.habits = habits
+        session.recorder.options.guards_values = guards_values
         session.recorder.options.takes_fakes |= moment is not None and moment.traced
         session.recorder.options.unrolls = moment is not None and moment.unrolls and not fullgraph
         if made is not None:
@@ -153,8 +156,8 @@ def taking_values(
 ) -> tuple[Session, Any, BaseException | None]:
     """A rehearsal for who asks for one graph: values that are taken out of tensors are numbers that the graph computes.
 
-    Where Python needs them, what small tensors hold is guarded instead.  So it is from the start where there must be no
-    symbols (NOTHING).
+    Where Python needs them, what small tensors hold is guarded instead: the answer to its question where that is
+    enough, then all that is taken.  So it is from the start where there must be no symbols (NOTHING).
     """
     numbers = functools.partial(config.patch.block, capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
     if dynamism is not NOTHING:
@@ -164,9 +167,11 @@ def taking_values(
             return found  # an exception may be about the numbers: it is asked again without them
     found = rehearsed(function, locals_, dynamism, fullgraph=True, **options)
     if is_a(found[2], Interrupt) and found[2].reason.id in ("tensor-item", "data-dependent-shape"):
-        with numbers():
-            again = rehearsed(function, locals_, dynamism, fullgraph=True, **options)
-        return found if is_a(again[2], Interrupt) else again
+        for guards_values in (False, True):
+            with numbers():
+                again = rehearsed(function, locals_, dynamism, fullgraph=True, guards_values=guards_values, **options)
+            if not is_a(again[2], Interrupt):
+                return again
     return found
 
 

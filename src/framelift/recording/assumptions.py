@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..bytecode.branches import unless_it_raises
+from ..graph.fx.assumption_checks import check_assumptions
 from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
 from ..graph.metadata.fakes import UNKNOWN
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ..graph.symbols.numbers import Bool
     from .recorder import Recorder
 
-__all__ = ["assertion", "assume", "assume_of_numbers", "truth_that_goes_on"]
+__all__ = ["assertion", "assume", "assume_of_numbers", "check_so_far", "truth_that_goes_on"]
 
 
 def truth_that_goes_on() -> bool | None:
@@ -60,6 +61,19 @@ def assume(recorder: Recorder, tensor: torch.Tensor, truth: bool) -> bool:
     if device in recorder.violated:
         wrong = recorder.record(target_of(torch.logical_or), (recorder.violated[device], wrong), {})
     recorder.violated[device] = wrong
+    return True
+
+
+def check_so_far(recorder: Recorder) -> bool:
+    """Something that cannot be undone comes next: the graph looks at what was assumed before it gets there.
+
+    False: not possible here.  Only a graph that is run as it is keeps the order, and draws would have to be put back.
+    """
+    if recorder.assumed or recorder.stays or recorder.tape_is_a_body() or not recorder.options.is_plain:
+        return False
+    wrong = [recorder.value_of(one) for one in recorder.violated.values()]
+    recorder.tape.append(Step(target_of(check_assumptions), list(wrong), {}, wrong, read_state(), True, 0))
+    recorder.violated.clear()
     return True
 
 

@@ -148,14 +148,17 @@ def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], alwa
     """
     if not tensors:
         return always
-    counts = knowledge_of(root).guarded_values
-    origins = [world.memo[id(tensor)].origin for tensor in tensors]
-    if not always and any(counts[str(origin)] >= _MOST_CAPTURES for origin in origins):
-        return False
-    for tensor, origin in zip(tensors, origins):
-        made = len(world.guards)
-        world.guard(origin, "CHECK", (SameValues(tensor.detach().clone()), f"holds {tensor.tolist()}"), "values")
-        counts[str(origin)] += len(world.guards) - made
+    guarded = knowledge_of(root).guarded_values
+    found = []
+    for tensor in tensors:
+        origin, said = world.memo[id(tensor)].origin, str(tensor.tolist())
+        known = guarded.setdefault(str(origin), set())
+        if not always and said not in known and len(known) >= _MOST_CAPTURES:
+            return False
+        found.append((tensor, origin, said, known))
+    for tensor, origin, said, known in found:
+        known.add(said)
+        world.guard(origin, "CHECK", (SameValues(tensor.detach().clone()), f"holds {said}"), "values")
     return True
 
 

@@ -38,7 +38,7 @@ from ..graph.symbols.numpy_numbers import given_to_torch
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist, scope
 from .asking import Asked, ask, ask_symbolic, gives_a_size
-from .assumptions import assume_of_numbers
+from .assumptions import assume_of_numbers, check_so_far
 from .chosen import Chosen
 from .finished import Finished, counted_writes
 from .histories import check_leaf_views, is_captured, is_leaf_view, without_histories
@@ -295,15 +295,17 @@ class Recorder(StandIns):
         self.tape.append(Step(target, list(values), {}, values, read_state(), True, 0))
 
     def _note_effect(self, target: Target, outcome: Outcome | LiveOutcome, found: list[Value]) -> None:
-        self.stays = max(self.stays, outcome.stays)
-        if outcome.stays:
-            self.drawing.draw()
-        if (self.violated or self.assumed) and (
-            outcome.stays == UNKNOWN or any(found[i].storage.external for i in outcome.written)
+        if (
+            (self.violated or self.assumed)
+            and (outcome.stays == UNKNOWN or any(found[i].storage.external for i in outcome.written))
+            and not check_so_far(self)
         ):
             stop = Interrupt("tensor-bool", f"and {target.name}, which cannot be undone, comes after it")
             stop.first = self.callbacks.stop_assuming
             raise stop
+        self.stays = max(self.stays, outcome.stays)
+        if outcome.stays:
+            self.drawing.draw()
 
     def script_object(self, *given: Any) -> None:
         """A script object from outside (`ScriptObjects.meet`)."""

@@ -6,7 +6,6 @@ Rehearsals of the same code go by it.  What one compiled callable knows of a cod
 
 from __future__ import annotations
 
-import collections
 import weakref
 from dataclasses import dataclass, field
 from types import CodeType
@@ -42,8 +41,8 @@ class CodeKnowledge:
     guards_generator: bool = False
     #: how often what was drawn decided something, in all captures: each other number is a capture
     decided_by_draws: int = 0
-    #: how often the values at an origin were guarded: what keeps changing is left to eager mode
-    guarded_values: collections.Counter[str] = field(default_factory=collections.Counter)
+    #: the values at an origin that were guarded: what keeps changing is left to eager mode
+    guarded_values: dict[str, set[str]] = field(default_factory=dict)
     #: what followed from the values at an origin, by the origin and the calculation
     results: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     #: it ran in eager mode under the stance eager_then_compile

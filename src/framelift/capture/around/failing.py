@@ -24,6 +24,7 @@ from ..._core import is_a
 from ...exc import InternalError
 from ...exits import Lines
 from ...graph.analysis.infallible import changes_history, fails_late, in_handler, writes_uncounted
+from ...graph.fx.assumption_checks import AssumptionFailed
 from ...graph.metadata.fakes import UNKNOWN
 from ...graph.metadata.wrappers import is_wrapper
 from ...graph.state.random_draws import put_back, states
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from ..records.captures import Capture
 
 __all__ = [
-    "AssumptionFailed",
     "Undo",
     "checked",
     "keeping_settings",
@@ -54,10 +54,6 @@ __all__ = [
 
 #: inputs of so many bytes together are copied before every run; larger ones where the program would see the difference
 _SMALL = 1 << 16
-
-
-class AssumptionFailed(Exception):
-    """The data is not what the rehearsal took it to be.  Never leaves framelift: the frame runs eagerly."""
 
 
 class Left(Exception):

@@ -38,11 +38,14 @@ def _tolist(recorder: Recorder, tensor: Any) -> Any:
     return [_tolist(recorder, row) for row in recorder.record(target_of(torch.Tensor.unbind), (tensor, 0), {})]
 
 
-def _if_asked(take: Any, otherwise: Handler) -> Handler:
+def _if_asked(func: Any, take: Any, otherwise: Handler) -> Handler:
+    """A value that depends on no input is a constant; another is a number of the graph, unless guards come first."""
+
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if config.capture_scalar_outputs and len(args) == 1 and not kwargs:
-            return take(recorder, args[0])
-        return otherwise(recorder, args, kwargs)
+        if not config.capture_scalar_outputs or len(args) != 1 or kwargs:
+            return otherwise(recorder, args, kwargs)
+        known = recorder.known(args[0], outside=recorder.options.guards_values)
+        return take(recorder, args[0]) if known is None else func(known)
 
     return handler
 
@@ -51,7 +54,7 @@ for _owner in (torch.Tensor, torch._C.TensorBase):
     for _name, _take in (("item", _item), ("tolist", _tolist)):
         _func = getattr(_owner, _name)
         if id(_func) in RULES:
-            RULES[id(_func)] = (_func, _if_asked(_take, RULES[id(_func)][1]))
+            RULES[id(_func)] = (_func, _if_asked(_func, _take, RULES[id(_func)][1]))
 
 
 def _is_mask(recorder: Recorder, index: Any) -> bool:
