@@ -326,6 +326,26 @@ static bool take_shown_by_class(Visit& v, PyObject* base, Outcome* outcome) {
   return true;
 }
 
+// What a class, or the first class of its MRO that has the name, holds: members of enumerations, constants, classes.
+// The metaclass has nothing under the name, and no code runs when the class hands the object out.
+static bool take_class_entry(Visit& v, PyObject* base, Outcome* outcome) {
+  static PyObject* const reader = PyUnicode_InternFromString("__getattribute__");
+  if (!PyType_Check(base) || !reader) return false;
+  PyTypeObject *cls = (PyTypeObject*)base, *metaclass = Py_TYPE(base);
+  bool reads_as_type = _PyType_Lookup(metaclass, reader) == _PyType_Lookup(&PyType_Type, reader);
+  if (!reads_as_type || _PyType_Lookup(metaclass, v.node.key)) return false;
+  PyObject* own = _PyType_Lookup(cls, v.node.key);
+  if (!own || Py_TYPE(own)->tp_descr_get) return false;
+  for (PyTypeObject* type : {metaclass, cls, Py_TYPE(own)})
+    if (!(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && !ensure_type_version(type, v.node.key)) return false;
+  v.load(&base->ob_type, metaclass);
+  v.load(&own->ob_type, Py_TYPE(own));
+  for (PyTypeObject* type : {metaclass, cls, Py_TYPE(own)})
+    if (!(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) v.add(Op::TypeVersion, type, type_version(type));
+  *outcome = found(v, own, true);
+  return true;
+}
+
 // Fields that C code keeps on a type nobody can change are read without running Python code.
 static Outcome take_attr(Visit& v, PyObject* base) {
   PyTypeObject* type = Py_TYPE(base);
@@ -335,7 +355,7 @@ static Outcome take_attr(Visit& v, PyObject* base) {
   PyObject** at = member_at(descriptor, base);
   if (at && *at) return field(v, at, false);
   Outcome shown;
-  if (take_shown_by_class(v, base, &shown)) return shown;
+  if (take_shown_by_class(v, base, &shown) || take_class_entry(v, base, &shown)) return shown;
   at = fixed ? own_field(base, v.node.key) : nullptr;
   if (at && *at &&
       (*at == Py_None || !PyTuple_Check(*at) || PyUnicode_CompareWithASCIIString(v.node.key, "__defaults__") == 0))
