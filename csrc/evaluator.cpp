@@ -6,7 +6,9 @@
 //  - in a rehearsal we look at every probe whether we are in front.  If not, and frames do not come to us by way of the
 //  one who is,
 //    the rehearsal is worth nothing: `hook_losses` counts that;
-//  - after the first loss we stay installed: who comes after us puts us back when he leaves.
+//  - after the first loss we stay installed: who comes after us puts us back when he leaves;
+//  - where nobody else was ever seen we take ourselves off while framelift's own code runs (`rest_hook`): whoever comes
+//  then takes nothing from us.
 #include "evaluator.h"
 
 #include "barrier.h"
@@ -19,6 +21,7 @@ static _PyFrameEvalFunction other = nullptr;  // whom we replaced; NULL: CPython
 static long users = 0;                        // scopes that need the hook, over all threads (under the GIL)
 static thread_local long own_users = 0;       // those of this thread: all there are in a forked child
 static bool stays = false;
+static bool resting = false;  // we took ourselves off; `hold_hook` of any thread ends that
 static PyObject* test_function =
     nullptr;  // `lambda r: r`, without a check for signals and other threads where it begins
 static thread_local bool testing = false;
@@ -83,12 +86,20 @@ static void take_place() {
 }
 
 void hold_hook() {
+  bool rested = resting;
+  resting = false;
   if (in_front() == ours) return;
-  if (!comes_to_us()) {
+  if (!rested && !comes_to_us()) {
     hook_losses++;
     stays = true;
   }
   take_place();
+}
+
+void rest_hook() {
+  if (users != own_users || other || stays || in_front() != ours) return;
+  put_in_front(nullptr);
+  resting = true;
 }
 
 void check_hook(Rehearsal* r) {
@@ -100,6 +111,7 @@ void check_hook(Rehearsal* r) {
 }
 
 static void leave_place() {
+  resting = false;
   if (in_front() == ours) {
     if (other || !stays) put_in_front(other);
     other = nullptr;
@@ -119,12 +131,16 @@ HookScope::HookScope() {
 }
 HookScope::~HookScope() {
   own_users--;
-  if (--users == 0) leave_place();
+  if (--users == 0)
+    leave_place();
+  else if (resting)
+    hold_hook();
 }
 
 // after_fork(): in the child there is one thread; scopes of others are gone with them.
 static PyObject* after_fork(PyObject*, PyObject*) {
   users = own_users;
+  if (!own_users) resting = false;
   release_idle_hook();
   Py_RETURN_NONE;
 }

@@ -3,6 +3,7 @@
 #include "finalisers.h"
 
 #include "barrier.h"
+#include "evaluator.h"
 #include "frames.h"
 
 namespace framelift {
@@ -33,6 +34,7 @@ int watch_end(Rehearsal* r, PyObject* object) {
   if (!reference) return -1;
   r->watched[object] = std::move(reference);
   r->has_watched = true;
+  hold_hook();
   return 0;
 }
 

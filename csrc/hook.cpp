@@ -522,6 +522,7 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
   Ref result;
   {
     RehearsalScope scope(&rehearsal);
+    look_for_handlers(&rehearsal);
     result = Ref::steal(slot<run_rehearsal>(&rehearsal, args[1], args[2], n == 5 ? args[3] : nullptr));
     if (!result) note_interrupt(&rehearsal);
     if (!result && !rehearsal.interrupt) note_outside(&rehearsal);

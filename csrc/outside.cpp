@@ -12,6 +12,7 @@
 namespace framelift {
 
 static PyObject* handler_judge = nullptr;  // Python: function -> whether it handles a signal
+static PyObject* handler_finder = nullptr;  // Python: () -> whether any signal is handled by Python code
 static PyObject* outside_judge =
     nullptr;  // Python: exception -> 0: the program's or ours, 1: from outside, 2: unless a C function raised it
 static bool is_number_and_frame(PyObject* number, PyObject* frame) {
@@ -40,6 +41,19 @@ bool is_signal_handler(Frame* frame) {
   bool is_one = answer == Py_True;
   Py_XDECREF(answer);
   return is_one;
+}
+
+void look_for_handlers(Rehearsal* r) {
+  Ref found = Ref::steal(handler_finder ? PyObject_CallNoArgs(handler_finder) : nullptr);
+  r->has_handlers = found.get() != Py_False;
+  if (r->has_handlers) hold_hook();
+  if (!found) PyErr_Clear();
+}
+
+// handlers_may_change(): code that is not watched ran, and may have set a signal handler.
+static PyObject* handlers_may_change(PyObject*, PyObject*) {
+  if (Rehearsal* r = current_rehearsal()) look_for_handlers(r);
+  Py_RETURN_NONE;
 }
 
 // A handler's exception that struck torch's code or ours waits until that code is left: torch calls Python code in
@@ -171,9 +185,10 @@ static PyObject* caught(PyObject*, PyObject* error) {
 }
 
 static PyObject* set_outside_judges(PyObject*, PyObject* args) {
-  PyObject *handler, *error;
-  if (!PyArg_ParseTuple(args, "OO", &handler, &error)) return nullptr;
+  PyObject *handler, *finder, *error;
+  if (!PyArg_ParseTuple(args, "OOO", &handler, &finder, &error)) return nullptr;
   Py_XSETREF(handler_judge, Py_NewRef(handler));
+  Py_XSETREF(handler_finder, Py_NewRef(finder));
   Py_XSETREF(outside_judge, Py_NewRef(error));
   Py_RETURN_NONE;
 }
@@ -192,7 +207,9 @@ static MethodTable methods({
                                     "set_own_folders(beginnings of file names): framelift's code and torch's"),
     method<set_outside_judges, METH_VARARGS>(
         "set_outside_judges",
-        "(function -> handles a signal, exception -> 0, 1: from outside, 2: unless a C function raised it)"),
+        "(function -> handles a signal, () -> whether Python code handles one, exception -> 0, 1: from outside, 2: "
+        "unless a C function raised it)"),
+    method<handlers_may_change, METH_NOARGS>("handlers_may_change", "code ran that may have set a signal handler"),
 });
 
 bool init_outside(PyObject* module) {

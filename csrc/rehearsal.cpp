@@ -16,9 +16,15 @@ void set_current_rehearsal(Rehearsal* r) { current = r; }
 static PyObject* interrupt_type = nullptr;  // framelift.vocabulary.reasons.Interrupt
 static PyObject* fault_judge = nullptr;     // framelift.rehearsal.own_errors.fault_of
 
+// In framelift's own code the hook looks for frames of signal handlers and of watched finalisers alone.
+static void rest_where_unneeded() {
+  if (current && !current->has_handlers && current->watched.empty()) rest_hook();
+}
+
 PausedScope::PausedScope() : before(thread_state().mode), torch_before(torch_functions()) {
   thread_state().mode = Mode::Paused;
   set_torch_functions(torch_functions_off);
+  if (before == Mode::Rehearse) rest_where_unneeded();
 }
 PausedScope::~PausedScope() {
   thread_state().mode = before;
@@ -33,6 +39,7 @@ RehearseScope::RehearseScope()
 }
 RehearseScope::~RehearseScope() {
   thread_state().mode = before;
+  if (before == Mode::Paused) rest_where_unneeded();
   set_torch_functions(torch_before);
 }
 

@@ -99,6 +99,7 @@ struct Rehearsal {
   struct _PyInterpreterFrame *calling = nullptr, *left = nullptr;
   int left_unit = -1;
   long losses = 0;                               // `hook_losses` when it began
+  bool has_handlers = true;  // signal handlers of Python's may strike it: the hook sees their frames begin
   Ref outside;  // an exception from outside of the program, which leaves the rehearsal as itself
   // The last probe that raised: where, and what type (borrowed; only compared).
   PyObject* failed_type = nullptr;

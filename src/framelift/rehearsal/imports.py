@@ -31,6 +31,8 @@ def import_name(world: World, globals_: dict[str, Any], level: int, fromlist: An
         if level == 0:
             _guard_missing(world, name)
         raise
+    finally:
+        _core.handlers_may_change()
     if len(sys.modules) != before and _opened(world) is not None:
         raise Interrupt("unsupported-code", "an import of a new module after all of sys.modules was read")
     world.guard(const(sys.modules).to("item", module.__name__), "IS", module)

@@ -84,6 +84,14 @@ def _handles_signals(function: Any) -> bool:
     return threading.get_ident() == threading.main_thread().ident and function.__code__ in _handlers()
 
 
+def _are_signals_handled() -> bool:
+    """Whether a signal may run code other than that which raises KeyboardInterrupt, in this thread."""
+    if threading.get_ident() != threading.main_thread().ident:
+        return False
+    handlers = (_signal.getsignal(number) for number in _SIGNALS)
+    return any(type(h) is not int and h is not None and h is not _signal.default_int_handler for h in handlers)
+
+
 def from_outside(error: BaseException) -> int:
     """Whether an exception came from outside: OUTSIDE, NOT_OUTSIDE, or MAYBE_OUTSIDE if C code may have raised it."""
     trace = _TRACEBACK(error)
@@ -201,5 +209,5 @@ def raise_outside(error: BaseException) -> None:
         raise found
 
 
-_core.set_outside_judges(_handles_signals, from_outside)
+_core.set_outside_judges(_handles_signals, _are_signals_handled, from_outside)
 _core.set_own_folders(_OWN_FOLDERS)
