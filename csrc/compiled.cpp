@@ -127,6 +127,34 @@ static PyObject* call_redirect(CompiledObject* self, PyObject* const* args, size
   return PyObject_CallFunctionObjArgs(callable.get(), (PyObject*)self, positional.get(), named.get(), nullptr);
 }
 
+// Arguments that came as a tuple and a dictionary, as an array and names.
+struct Flat {
+  std::vector<PyObject*> all{nullptr};  // borrowed; the first is room for a callee to use
+  Ref names;
+  size_t nargsf;
+  Flat(PyObject* bound, PyObject* args, PyObject* keywords)
+      : names(Ref::steal(PyTuple_New(keywords ? PyDict_GET_SIZE(keywords) : 0))) {
+    for (PyObject* some : {bound, args})
+      for (Py_ssize_t i = 0; some && i < PyTuple_GET_SIZE(some); i++) all.push_back(PyTuple_GET_ITEM(some, i));
+    nargsf = (all.size() - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET;
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0, n = 0; keywords && names && PyDict_Next(keywords, &at, &key, &value);) {
+      PyTuple_SET_ITEM(names.get(), n++, Py_NewRef(key));
+      all.push_back(value);
+    }
+  }
+  PyObject* const* values() const { return all.data() + 1; }
+};
+
+// No entry ran: the frame runs eagerly.
+static PyObject* call_plainly(CompiledObject* self, PyObject* function, PyObject* const* args, size_t nargsf,
+                              PyObject* kwnames) {
+  PyObject* failure = take_failure();
+  PyObject* result = run_plain((PyObject*)self, function, args, nargsf, kwnames);
+  report_failure(failure, &result);
+  return result;
+}
+
 static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames,
                            bool direct = false) {
   Ref held_function = Ref::new_ref(self->function);
@@ -147,11 +175,7 @@ static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t n
   }
   if (!bound) return PyObject_Vectorcall(function, args, nargsf, kwnames);  // CPython raises its own TypeError
   if (verdict == 1 && is_handover(result)) return drive((PyObject*)self, function, result);
-  if (verdict != 2) return result;
-  PyObject* failure = take_failure();
-  result = run_plain((PyObject*)self, function, args, nargsf, kwnames);
-  report_failure(failure, &result);
-  return result;
+  return verdict == 2 ? call_plainly(self, function, args, nargsf, kwnames) : result;
 }
 
 // ---- callable objects ----
@@ -195,6 +219,35 @@ static PyObject* compiled_vectorcall(PyObject* object, PyObject* const* args, si
   for (Py_ssize_t i = 0; i < before; i++) all[1 + i] = PyTuple_GET_ITEM(bound.get(), i);
   for (Py_ssize_t i = before; i < total; i++) all[1 + i] = args[i - before];
   return call_with(self, all.data() + 1, (size_t)(before + given) | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
+}
+
+// Whether nothing but the entries decides about a call now.
+static bool is_plain_to_see(CompiledObject* self) {
+  Mode mode = thread_state().mode;
+  if (!self->function || !self->bound || !self->entries || (self->receiver && !is_current(self))) return false;
+  return !disabled && !redirect && mode != Mode::Rehearse && mode != Mode::Paused;
+}
+
+PyObject* call_whole(PyObject* compiled, PyObject* args, PyObject* keywords) {
+  CompiledObject* self = (CompiledObject*)compiled;
+  Ref held_self = Ref::new_ref(compiled);
+  if (!follow_torch_stance()) return nullptr;
+  if (!is_plain_to_see(self)) return PyVectorcall_Call(compiled, args, keywords);
+  Ref function = Ref::new_ref(self->function), bound = Ref::new_ref(self->bound);
+  PyObject* result = nullptr;
+  int verdict = 0;
+  bool is_bound;
+  {
+    Binding binding(function.get());
+    is_bound = binding.bind_whole(bound.get(), args, keywords);
+    if (is_bound) verdict = look_up(self, binding, &result);
+  }
+  if (!is_bound) return PyVectorcall_Call(compiled, args, keywords);
+  if (verdict == 1 && is_handover(result)) return drive(compiled, function.get(), result);
+  if (verdict != 2) return result;
+  Flat flat(bound.get(), args, keywords);
+  if (!flat.names) return nullptr;
+  return call_plainly(self, function.get(), flat.values(), flat.nargsf, flat.names.get());
 }
 
 // As functools.update_wrapper: the compiled function looks like the one it stands for.
@@ -398,19 +451,9 @@ static PyObject* set_disabled(PyObject*, PyObject* value) {
 static PyObject* call_compiled(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 3 || Py_TYPE(a[0]) != &Compiled_Type || !PyTuple_Check(a[1]) || !PyDict_Check(a[2]))
     return PyErr_Format(PyExc_TypeError, "call_compiled(compiled, args, kwargs)");
-  Py_ssize_t given = PyTuple_GET_SIZE(a[1]);
-  std::vector<PyObject*> all{nullptr};
-  for (Py_ssize_t i = 0; i < given; i++) all.push_back(PyTuple_GET_ITEM(a[1], i));
-  Ref names = Ref::steal(PyTuple_New(PyDict_GET_SIZE(a[2])));
-  if (!names) return nullptr;
-  Py_ssize_t position = 0, count = 0;
-  PyObject *key, *value;
-  while (PyDict_Next(a[2], &position, &key, &value)) {
-    PyTuple_SET_ITEM(names.get(), count++, Py_NewRef(key));
-    all.push_back(value);
-  }
-  size_t nargsf = (size_t)given | PY_VECTORCALL_ARGUMENTS_OFFSET;
-  return call_with((CompiledObject*)a[0], all.data() + 1, nargsf, names.get(), true);
+  Flat flat(nullptr, a[1], a[2]);
+  if (!flat.names) return nullptr;
+  return call_with((CompiledObject*)a[0], flat.values(), flat.nargsf, flat.names.get(), true);
 }
 static PyObject* set_redirect(PyObject*, PyObject* value) {
   Py_XSETREF(redirect, value == Py_None ? nullptr : Py_NewRef(value));

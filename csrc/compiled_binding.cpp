@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "reference.h"
+
 namespace framelift {
 
 Binding::Binding(PyObject* function)
@@ -31,6 +33,31 @@ bool Binding::bind(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   return bound;
 }
 
+// A function that takes the bound arguments by name and passes all others on, as the calls of modules do: tuple and
+// dictionary are copied, and nothing is taken apart.
+bool Binding::bind_whole(PyObject* bound, PyObject* args, PyObject* keywords) {
+  constexpr int kPassesOn = CO_VARARGS | CO_VARKEYWORDS;
+  if (!values_ || (code_->co_flags & kPassesOn) != kPassesOn || named_ != positional_ ||
+      PyTuple_GET_SIZE(bound) != positional_ || !PyTuple_CheckExact(args))
+    return false;
+  if (keywords && !names_no_parameter(keywords)) return false;
+  for (Py_ssize_t i = 0; i < positional_; i++) values_[i] = Py_NewRef(PyTuple_GET_ITEM(bound, i));
+  values_[named_] = tuple_of(&PyTuple_GET_ITEM(args, 0), PyTuple_GET_SIZE(args)).release();
+  values_[named_ + 1] = keywords ? PyDict_Copy(keywords) : PyDict_New();
+  if (values_[named_] && values_[named_ + 1]) return true;
+  PyErr_Clear();
+  return false;
+}
+
+// Whether these are keywords, and none is that of a parameter.
+bool Binding::names_no_parameter(PyObject* keywords) const {
+  if (!PyDict_CheckExact(keywords) || !dict_has_only_strings(keywords)) return false;
+  PyObject* name;
+  for (Py_ssize_t at = 0; PyDict_Next(keywords, &at, &name, nullptr);)
+    if (find(name) >= 0) return false;
+  return true;
+}
+
 bool Binding::bind_positional(PyObject* const* args, Py_ssize_t nargs) {
   Py_ssize_t taken = nargs < positional_ ? nargs : positional_;
   for (Py_ssize_t i = 0; i < taken; i++) values_[i] = Py_NewRef(args[i]);
@@ -47,6 +74,7 @@ Py_ssize_t Binding::find(PyObject* name) const {
   PyObject* names = code_->co_localsplusnames;
   for (Py_ssize_t i = code_->co_posonlyargcount; i < named_; i++)
     if (PyTuple_GET_ITEM(names, i) == name) return i;
+  if (PyUnicode_CheckExact(name) && PyUnicode_CHECK_INTERNED(name)) return -1;  // as all names of code are
   for (Py_ssize_t i = code_->co_posonlyargcount; i < named_; i++)
     if (PyUnicode_Compare(PyTuple_GET_ITEM(names, i), name) == 0) return i;
   return -1;

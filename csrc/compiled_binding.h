@@ -15,6 +15,9 @@ class Binding {
   // True when everything is bound.  False, without an exception, when CPython would raise its own TypeError or the
   // values could not be allocated: the caller then just calls the function.
   bool bind(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+  // The same for bound arguments and those of a call as CPython hands them over whole; the keywords may be NULL.  False
+  // also where it is not plain to see: the caller then takes the other way.
+  bool bind_whole(PyObject* bound, PyObject* args, PyObject* keywords);
   PyObject* const* locals() const { return values_; }
   Py_ssize_t count() const { return count_; }
 
@@ -30,6 +33,7 @@ class Binding {
   bool bind_keywords(PyObject* const* values, PyObject* kwnames);
   bool fill_defaults();
   Py_ssize_t find(PyObject* name) const;
+  bool names_no_parameter(PyObject* keywords) const;
 };
 
 }  // namespace framelift

@@ -37,6 +37,8 @@ PyObject* run_plain(PyObject* compiled, PyObject* function, PyObject* const* arg
 
 // compiled.cpp: whether the object is a compiled callable.
 bool is_compiled(PyObject* object);
+// compiled.cpp: calls one; the keywords may be NULL.
+PyObject* call_whole(PyObject* compiled, PyObject* args, PyObject* keywords);
 
 // entries.cpp: try the entries (a list, in order) on bound locals.  Returns 1 and sets *result (new reference) when an
 // entry ran; 2 when an entry says "run this frame eagerly"; 0 when none matched; -1 with an exception set.
@@ -69,5 +71,6 @@ bool init_evaluator(PyObject* module);
 bool init_outside(PyObject* module);
 bool init_scopes(PyObject* module);
 bool init_graph_calls(PyObject* module);
+bool init_module_calls(PyObject* module);
 
 }  // namespace framelift

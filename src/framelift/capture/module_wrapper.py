@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
-from .._core import is_a
+from .._core import call_through, is_a
 
 __all__ = ["OptimizedModule"]
 
@@ -64,7 +64,7 @@ class OptimizedModule(torch.nn.Module):
         if is_a(module, LazyModuleMixin):
             own["_call"] = types.MethodType(_first_call, self)
 
-    # A property over a C getter: a call reaches the native callable without a Python frame of ours.
+    # What `call_through` below does natively.  A property over a C getter: no Python frame of ours.
     __call__ = property(operator.attrgetter("_call"))
 
     @property
@@ -175,3 +175,5 @@ def _with_hooks(name: str) -> Any:
 
 for _name in _HOOKS:
     setattr(OptimizedModule, _name, _with_hooks(_name))
+
+call_through(OptimizedModule, "_call")
