@@ -386,7 +386,6 @@ class Finalised:
         lambda: torch.empty(1),
         lambda: torch.Generator(),
         lambda: __import__("threading").Lock(),
-        lambda: types.MappingProxyType({}),
         lambda: itertools.tee(collections.UserList([1]))[0],
         lambda: super(Plain, Plain()),
         lambda: functools.lru_cache(counter),

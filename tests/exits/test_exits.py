@@ -543,3 +543,22 @@ def test_a_module_made_inside_is_another_one_at_every_call():
     compiled = framelift.compile(program, backend="eager")
     first, second = compiled(torch.ones(2)), compiled(torch.zeros(2))
     assert first is not second and first.value.tolist() == [2.0, 2.0] and second.value.tolist() == [1.0, 1.0]
+
+
+def test_read_only_proxies_look_at_the_dictionary_itself() -> None:
+    outer = {"z": 3}
+
+    def program(x, given):
+        own = {"k": x + 1}
+        proxy = types.MappingProxyType(own)
+        own["later"], own["self"] = 2, proxy
+        return proxy, own, types.MappingProxyType(given), types.MappingProxyType(outer), [proxy]
+
+    for function in (program, framelift.compile(program, backend="eager", fullgraph=True)):
+        given = {"a": 1}
+        proxy, own, of_given, of_outer, held = function(torch.ones(2), given)
+        own["new"], given["b"], outer["y"] = 1, 2, 4
+        assert list(proxy) == ["k", "later", "self", "new"] and torch.equal(proxy["k"], torch.full((2,), 2.0))
+        assert proxy is held[0] and proxy["self"] is proxy and type(proxy) is types.MappingProxyType
+        assert dict(of_given) == {"a": 1, "b": 2} and of_outer["y"] == 4
+        del outer["y"]

@@ -849,3 +849,81 @@ def test_a_cache_without_its_parameters() -> None:
     kept = functools.lru_cache(lambda number: number + 1)
     del kept.cache_parameters
     check(lambda x: x + kept(2), torch.ones(2), graphs=None, breaks=None, fullgraph=False)
+
+
+_OFFSETS = {"by": 1}
+
+
+@functools.lru_cache(64)
+def _plan(shape, name):
+    """As libraries plan what to do by the shape alone: lists of numbers, kept for each shape."""
+    first, *others = shape
+    return [first * 2, name], {"others": others}, sum(others) + _OFFSETS["by"]
+
+
+def _planned(x):
+    sizes, table, total = _plan(x.shape, "a")
+    return x.repeat(sizes[0] // x.shape[0], *[1 for _ in table["others"]]) + total
+
+
+def _graphs(function, **options):
+    graphs: list[Any] = []
+
+    def backend(module, example_inputs):
+        graphs.append(module)
+        return module.forward
+
+    return framelift.compile(function, backend=backend, **options), graphs
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_sizes_that_change_are_asked_for_in_one_graph(dynamic) -> None:
+    _plan.cache_clear()
+    _plan(torch.Size([4, 3]), "a")
+    compiled, graphs = _graphs(_planned, dynamic=dynamic, fullgraph=True)
+    for shape in ((2, 3), (4, 5), (4, 3), (6, 2), (7, 9)):
+        x = torch.rand(shape)
+        assert torch.equal(compiled(x), _planned(x))
+    assert len(graphs) == (1 if dynamic else 2)
+
+
+def test_what_a_cache_holds_for_one_of_the_sizes_may_be_another() -> None:
+    """Somebody changed it, or what the function read when it was asked was another."""
+    _plan.cache_clear()
+    compiled, graphs = _graphs(_planned, dynamic=True)
+    assert torch.equal(compiled(torch.ones(2, 3)), _planned(torch.ones(2, 3)))
+    changed = torch.ones(5, 4)
+    _plan(changed.shape, "a")[0][0] = 15
+    assert torch.equal(compiled(changed), _planned(changed)) and len(compiled(changed)) == 15
+    old = torch.ones(6, 4)
+    _plan(old.shape, "a")
+    _OFFSETS["by"] = 7
+    try:
+        for x in (old, torch.ones(3, 9), old, changed):
+            assert torch.equal(compiled(x), _planned(x))
+    finally:
+        _OFFSETS["by"] = 1
+
+
+def test_the_results_for_sizes_that_change_are_the_cache_s_own() -> None:
+    _plan.cache_clear()
+
+    def leaves(x):
+        return x + 1, _plan(x.shape, "b")[0]
+
+    def changes(x):
+        found = _plan(x.shape, "c")[0]
+        found.append(len(found))
+        return x + len(found)
+
+    for function in (leaves, changes):
+        compiled, _ = _graphs(function, dynamic=True)
+        for shape in ((2, 3), (4, 5), (2, 3), (4, 5)):
+            _plan.cache_clear()
+            plain = [function(torch.ones(shape)), function(torch.ones(shape))]
+            _plan.cache_clear()
+            made = [compiled(torch.ones(shape)), function(torch.ones(shape))]
+            if function is leaves:
+                assert made[0][1] is made[1][1] and made[0][1] == plain[0][1]
+            else:
+                assert all(map(torch.equal, made, plain))

@@ -5,6 +5,7 @@ An object that dies inside is dead for the program at once, or the program runs 
 
 from __future__ import annotations
 
+import warnings
 import copy
 import gc
 import weakref
@@ -399,3 +400,43 @@ def test_weak_methods() -> None:
     for _ in range(3):
         want = weak_method_from_outside((plain, weakref.WeakMethod(plain.hear)), torch.ones(1))
         assert want == captured((ours, weakref.WeakMethod(ours.hear)), torch.ones(1))
+
+
+def test_finalize_is_a_graph_break() -> None:
+    """Its register is the process's own: what captured code would read there changes at any time."""
+    log: list[int] = []
+
+    class Held:
+        pass
+
+    def inside(x):
+        held = Held()
+        finalizer = weakref.finalize(held, log.append, 1)
+        return x + 1, finalizer.alive
+
+    def leaves(x):
+        held = Held()
+        held.value = x * 2
+        finalizer = weakref.finalize(held, log.append, 2)
+        return held, finalizer, x + 1
+
+    def given(x, finalizer):
+        return x + 1, finalizer.alive, finalizer.peek() is None, finalizer() is None, finalizer.alive
+
+    def run(compile_):
+        log.clear()
+        found = []
+        for _ in range(2):
+            found.append(compile_(inside)(torch.ones(2))[1])
+            held, finalizer, _ = compile_(leaves)(torch.ones(2))
+            found += [held.value.tolist(), finalizer.alive, list(log)]
+            del held
+            found += [finalizer.alive, list(log)]
+            other = Held()
+            found += compile_(given)(torch.ones(2), weakref.finalize(other, log.append, 3))[1:]
+        return found, list(log)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled = {one: framelift.compile(one, backend="eager") for one in (inside, leaves, given)}
+        assert run(compiled.__getitem__) == run(lambda f: f)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import array
 import collections
+import types
 from collections.abc import Iterable
 from typing import Any
 
+from ..boundary.becomes.mapping_views import behind
+from ..vocabulary.reasons import Interrupt
 from .hashing import check_keys, insertion_order
 from .leaves import is_plain
 from .recipe import Node, Recipe, Text, Walk, exact, joined
@@ -114,3 +117,15 @@ def _default(walk: Walk, node: Node) -> Recipe:
 @exact(bytearray)
 def _bytearray(walk: Walk, node: Node) -> Recipe:
     return Recipe((walk.constant(bytearray, "bytearray"), "(", walk.part(bytes(node.obj)), ")"))
+
+
+#: dictionaries that a read-only proxy may look at: as they are outside
+_TABLES = (dict, collections.OrderedDict, collections.defaultdict)
+
+
+@exact(types.MappingProxyType)
+def _proxy(walk: Walk, node: Node) -> Recipe:
+    table = behind(node.obj)
+    if type(table) not in _TABLES:  # of a class, among others
+        raise Interrupt("result-object", "mappingproxy")
+    return Recipe((walk.constant(types.MappingProxyType, "MappingProxyType"), "(", walk.part(table), ")"))

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from ..rehearsal.session import Session
     from ..vocabulary.origins import Origin
 
-__all__ = ["answer"]
+__all__ = ["Taken", "answer", "as_function", "sources_of", "taken"]
+
+#: for each of some numbers: the places among the values outside that it follows from, and what takes it out of these
+Taken = Sequence[tuple[list[int], Callable[..., Any]]]
 
 
 def answer(session: Session, values: dict[int, Value], relation: Any, any_few: bool = False) -> bool | None:
@@ -38,20 +41,11 @@ def answer(session: Session, values: dict[int, Value], relation: Any, any_few: b
     if not session.fullgraph or session.exporting or recorder.symbols is None or recorder.tape_is_a_body():
         return None
     names: list[str] = []
-    function = _function(relation, names)
-    places: list[Origin] = []
-    held: list[Any] = []  # what is there now
-    numbers = []
-    for name in names:
-        found = _number(session, values, recorder.symbols.meanings.get(name), any_few)
-        if found is None:
-            return None
-        origins, sources, take = found
-        for origin, source in zip(origins, sources):
-            if origin not in places:
-                places.append(origin)
-                held.append(source)
-        numbers.append(([places.index(origin) for origin in origins], take))
+    function = as_function(relation, names)
+    found = sources_of(session, values, names, any_few)
+    if found is None:
+        return None
+    places, held, numbers = found
     if function is None or not (places or any_few):
         return None
     try:
@@ -67,20 +61,43 @@ def answer(session: Session, values: dict[int, Value], relation: Any, any_few: b
     return expected
 
 
+def sources_of(
+    session: Session, values: dict[int, Value], names: list[str], any_few: bool = False
+) -> tuple[list[Origin], list[Any], Taken] | None:
+    """Where the values lie that numbers of these names follow from, what they are now, and how to take the numbers out
+    of them; None where that cannot be known.
+    """
+    assert session.recorder.symbols is not None
+    places: list[Origin] = []
+    held: list[Any] = []
+    numbers = []
+    for name in names:
+        found = _number(session, values, session.recorder.symbols.meanings.get(name), any_few)
+        if found is None:
+            return None
+        origins, sources, take = found
+        for origin, source in zip(origins, sources):
+            if origin not in places:
+                places.append(origin)
+                held.append(source)
+        numbers.append(([places.index(origin) for origin in origins], take))
+    return places, held, numbers
+
+
 def _words(value: Any) -> str:
     if type(value) in (Float, Relation):
         return f"{getattr(value.func, '__name__', 'a function')}({', '.join(map(_words, value.args))})"
     return str(value.node.expr if type(value) is Int else value)
 
 
-def _function(value: Any, names: list[str]) -> Callable[..., Any] | None:
+def as_function(value: Any, names: list[str]) -> Callable[..., Any] | None:
     """A relation or number as a function of the symbols in it, whose names are added; None where it has no form."""
     if type(value) is Float and value.func is None:
         names += [value.name] if value.name not in names else []
         place = names.index(value.name)
         return lambda *given: given[place]
     if type(value) in (Float, Relation):
-        parts = [_function(part, names) for part in value.args]
+        parts = [as_function(part, names) for part in value.args]
         if None in parts:
             return None
         return lambda *given: value.func(*[part(*given) for part in parts])  # type: ignore[misc]  # none is None
@@ -149,12 +166,16 @@ class _Item:
         return number
 
 
+def taken(numbers: Taken, values: Sequence[Any]) -> list[Any]:
+    """The numbers, for these values outside."""
+    with torch._C.DisableTorchFunction():
+        return [take(*[values[place] for place in places]) for places, take in numbers]
+
+
 class _Answer:
     """The check of a guard: a relation holds for the numbers taken out of some values, or does not, as it did."""
 
-    def __init__(
-        self, relation: Callable[..., Any], numbers: Sequence[tuple[list[int], Callable[..., Any]]], expected: bool
-    ) -> None:
+    def __init__(self, relation: Callable[..., Any], numbers: Taken, expected: bool) -> None:
         self.relation, self.numbers, self.expected = relation, numbers, expected
 
     def __call__(self, *values: Any) -> bool:
@@ -162,6 +183,4 @@ class _Answer:
 
     def now(self, values: Sequence[Any]) -> Any:
         """The answer for these values."""
-        with torch._C.DisableTorchFunction():
-            given = [take(*[values[place] for place in places]) for places, take in self.numbers]
-        return self.relation(*given)
+        return self.relation(*taken(self.numbers, values))

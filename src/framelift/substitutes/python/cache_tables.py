@@ -15,12 +15,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ... import _core
 from ..._core import id, is_a
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
 from ...boundary.records import Effect, KeptResult
 from ...boundary.world import World, type_lookup
 from ...graph.state.torch_state import State, read_state
+from ...graph.symbols.numbers import NUMBERS
 from ...guards.checks import Quick, as_check, check, quickly
 from ...guards.kinds import same_leaf
 from ...vocabulary.origins import Origin, const
@@ -31,7 +34,22 @@ from .cached_objects import ASKED, Picture, has_changes, keep_objects, looks_as
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["Question", "may_be_outdated", "question", "take_out_answers"]
+__all__ = [
+    "NO_ANSWER",
+    "Lookup",
+    "Question",
+    "answer_of",
+    "ask_in_order",
+    "can_be_asked",
+    "check_room",
+    "equals_itself_alone",
+    "has_room",
+    "is_plain",
+    "lookup_of",
+    "may_be_outdated",
+    "question",
+    "take_out_answers",
+]
 
 
 @dataclass(frozen=True)
@@ -50,11 +68,11 @@ class Question:
     place: int | None
 
     def has_answer(self) -> bool:
-        return _answer(self.wrapper, self.args, self.names) is not _NONE
+        return answer_of(self.wrapper, self.args, self.names) is not NO_ANSWER
 
     def answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the cache holds, from now on a fact.  It is asked for real when the frame ran, and counts that."""
-        real = _answer(self.wrapper, self.args, self.names)
+        real = answer_of(self.wrapper, self.args, self.names)
         self._guard(_keeps, real, "holds the same answer for these arguments")
         self.world.write(ASKED, self.wrapper, len(self.world.effects), (args, kwargs))
         return real
@@ -63,32 +81,18 @@ class Question:
         self, session: Session, picture: Picture, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """The same for an object that may change, and looks like this."""
-        self._check_room()
-        self._ask_in_order(session)
+        check_room(self.world, self.wrapper)
+        ask_in_order(session, self.place is not None)
         self._guard(_looks_so_at_most, picture, "holds no answer for these arguments that looks otherwise")
         kept = KeptResult(self.wrapper, args, kwargs, has_changes(session), self)
         keep_objects(session, kept, answer)
         self.world.write(ASKED, self.wrapper, len(self.world.effects), (args, kwargs))
 
-    def _check_room(self) -> None:
-        coming = sum(effect.kind == ASKED and effect.owner is self.wrapper for effect in self.world.effects)
-        if not _has_room(self.wrapper, coming + 1):  # another answer would go, and be made anew
-            raise Interrupt("unknown-callable", "a function under functools.lru_cache whose cache is full")
-
-    def _ask_in_order(self, session: Session) -> None:
-        """The function reads what is there when the frame ran: nothing of that may be changed now or by then, and
-        torch's state (grad mode, autocast) must be the same.
-        """
-        self.world.finishing.append(functools.partial(_check_state, read_state()))
-        if self.place is not None or _reads_what_may_change(self.world):
-            _check_unchanged(session)
-            self.world.finishing.append(functools.partial(_check_unchanged, session))
-
     def keep(self, session: Session, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The cache held nothing, and its function gave this: it is asked for real when the frame ran, and keeps it."""
-        self._ask_in_order(session)
+        ask_in_order(session, self.place is not None)
         if not is_leaf(answer) or _reads_what_may_change(self.world):
-            self._check_room()
+            check_room(self.world, self.wrapper)
             if is_leaf(answer):
                 self._guard(_keeps_at_most, answer, "holds no other answer for these arguments")
             else:
@@ -102,9 +106,31 @@ class Question:
         self.world.guard(self.origin, "CHECK", (held, words), held)  # each of its own: 1 and 1.0 are equal
 
 
+def check_room(world: World, wrapper: Any) -> None:
+    """The entry asks a cache once more: no other answer may go for that, and be made anew."""
+    coming = sum(effect.kind == ASKED and effect.owner is wrapper for effect in world.effects)
+    if not has_room(wrapper, coming + 1):
+        raise Interrupt("unknown-callable", "a function under functools.lru_cache whose cache is full")
+
+
+def ask_in_order(session: Session, of_object: bool) -> None:
+    """The function reads what is there when the frame ran: nothing of that may be changed now or by then, and torch's
+    state (grad mode, autocast) must be the same.  `of_object`: it may be given an object that changes.
+    """
+    world = session.world
+    world.finishing.append(functools.partial(_check_state, read_state()))
+    if of_object or _reads_what_may_change(world):
+        _check_unchanged(session)
+        world.finishing.append(functools.partial(_check_unchanged, session))
+
+
 def _check_unchanged(session: Session) -> None:
     if has_changes(session):
-        raise Interrupt("unknown-callable", "a function under functools.lru_cache, beside changes of what it may read,")
+        raise Interrupt(
+            "unknown-callable",
+            "the first call of a function under functools.lru_cache with these arguments, in a frame that changes "
+            "objects which the function may read (call it once before, so that the cache holds its result),",
+        )
 
 
 def _check_state(then: State) -> None:
@@ -114,22 +140,27 @@ def _check_state(then: State) -> None:
 
 def question(session: Session, wrapper: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Question | None:
     """None where the table cannot be asked without the program's code, or with values that differ from call to call."""
-    if not _KNOWN or _table(wrapper) is None or not _says_its_limits(wrapper):
+    if not can_be_asked(wrapper):
         return None
     found: list[Any] = []
     place: int | None = None
     origin = const(wrapper)
     for value in (*args, *kwargs.values()):
-        kept = session.world.kept_places.get(id(value))
-        if type(kept) is KeptResult and kept.question.place is None and _equals_itself_alone(type(value)):
-            value = _Lookup(kept.question.wrapper, kept.question.args, kept.question.names)
-        elif not _is_plain(value):
+        kept = lookup_of(session.world, value)
+        if kept is not None:
+            value = kept
+        elif not is_plain(value):
             record = session.world.by_seen.get(id(value))
-            if place is not None or record is None or not _equals_itself_alone(type(record.original)):
+            if place is not None or record is None or not equals_itself_alone(type(record.original)):
                 return None
             place, origin, value = len(found), record.origin, record.original
         found.append(value)
     return Question(session.world, wrapper, tuple(found), tuple(kwargs), origin, place)
+
+
+def can_be_asked(wrapper: Any) -> bool:
+    """Whether the table of a cache can be looked into."""
+    return _KNOWN and _table(wrapper) is not None and _says_its_limits(wrapper)
 
 
 def _says_its_limits(wrapper: Any) -> bool:
@@ -139,7 +170,7 @@ def _says_its_limits(wrapper: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Lookup:
+class Lookup:
     """An argument of a question: what another cache holds for these arguments at the time of asking."""
 
     wrapper: Any
@@ -147,11 +178,30 @@ class _Lookup:
     names: tuple[str, ...]
 
 
-def _is_plain(value: Any) -> bool:
-    return (is_leaf(value) and not holds_nan(value)) or is_constant(value) and not _core.is_internal(value)
+def lookup_of(world: World, value: Any) -> Lookup | None:
+    """How to find an object that another cache keeps from now on, for what is known of its own arguments."""
+    kept = world.kept_places.get(id(value))
+    if type(kept) is not KeptResult or type(kept.question) is not Question or kept.question.place is not None:
+        return None
+    asked = kept.question
+    return Lookup(asked.wrapper, asked.args, asked.names) if equals_itself_alone(type(value)) else None
 
 
-def _equals_itself_alone(cls: type) -> bool:
+def is_plain(value: Any) -> bool:
+    """Whether a value is asked for by what it is."""
+    if is_leaf(value):
+        return not holds_nan(value) and not _holds_symbols(value)
+    return is_constant(value) and not _core.is_internal(value)
+
+
+def _holds_symbols(value: Any) -> bool:
+    """Whether a shape among these has sizes that differ from call to call."""
+    if type(value) in (tuple, torch.Size):
+        return any(map(_holds_symbols, value))
+    return type(value) in NUMBERS
+
+
+def equals_itself_alone(cls: type) -> bool:
     return type_lookup(cls, "__hash__") is object.__hash__ and type_lookup(cls, "__eq__") is object.__eq__
 
 
@@ -177,7 +227,7 @@ def _is_new(session: Session, value: Any) -> bool:
         return any(_is_new(session, one) for one in value)
     if session.is_stand_in(value):
         return not session.recorder.value_of(value).storage.external
-    return not _is_plain(value) and id(value) not in session.world.by_seen and _equals_itself_alone(type(value))
+    return not is_plain(value) and id(value) not in session.world.by_seen and equals_itself_alone(type(value))
 
 
 _FIXED = frozenset({"CODE", "DUNDERS", "ABSENT", "TYPE"})  # kinds of guards: about code, or names that it finds
@@ -214,23 +264,23 @@ def _table(wrapper: Any) -> tuple[dict[Any, Any], Any] | None:
     return None
 
 
-def _has_room(wrapper: Any, count: int) -> bool:
+def has_room(wrapper: Any, count: int) -> bool:
     """Whether so many answers come in without another one going."""
     most, found = wrapper.cache_parameters()["maxsize"], _table(wrapper)
     return most is None or most == 0 or found is not None and len(found[0]) + count <= most
 
 
-_NONE: Any = object()
+NO_ANSWER: Any = object()
 
 
-def _answer(wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...]) -> Any:
+def answer_of(wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...]) -> Any:
     """What a cache holds for arguments, without asking it: it would count that."""
-    args = tuple([_answer(one.wrapper, one.args, one.names) if type(one) is _Lookup else one for one in args])
+    args = tuple([answer_of(one.wrapper, one.args, one.names) if type(one) is Lookup else one for one in args])
     found = _table(wrapper)
-    if found is None or any(one is _NONE for one in args):  # nobody has asked by what the other cache does not hold
-        return _NONE
-    held = found[0].get(_key(wrapper, found[1], args, names), _NONE)
-    return held if held is _NONE or wrapper.cache_parameters()["maxsize"] is None else _of_link(held)
+    if found is None or any(one is NO_ANSWER for one in args):  # nobody has asked by what the other cache does not hold
+        return NO_ANSWER
+    held = found[0].get(_key(wrapper, found[1], args, names), NO_ANSWER)
+    return held if held is NO_ANSWER or wrapper.cache_parameters()["maxsize"] is None else _of_link(held)
 
 
 def _of_link(link: Any) -> Any:
@@ -249,7 +299,7 @@ def _is_as_known() -> bool:
         answers = [tried(1), tried("a", 2.0), tried(1, key=2)]
         asked: list[tuple[tuple[Any, ...], tuple[str, ...]]] = [((1,), ()), (("a", 2.0), ()), ((1, 2), ("key",))]
         for want, question_ in list(zip(answers, asked))[-2:]:
-            if _table(tried) is None or _answer(tried, *question_) is not want:
+            if _table(tried) is None or answer_of(tried, *question_) is not want:
                 return False
     return True
 
@@ -286,7 +336,7 @@ class _SameLink(Quick):
         self._field: ctypes.c_void_p | None = None
 
     def __call__(self, value: Any) -> bool:
-        if self._table.get(self._key, _NONE) is self._held and (
+        if self._table.get(self._key, NO_ANSWER) is self._held and (
             self._field is None or self._field.value == self._address
         ):
             return True
@@ -295,10 +345,10 @@ class _SameLink(Quick):
     def _remember(self) -> bool:
         _, wrapper, args, names, place = self.whole.args
         found = _table(wrapper)
-        if place < 0 and found is not None and not any(type(arg) is _Lookup for arg in args):
+        if place < 0 and found is not None and not any(type(arg) is Lookup for arg in args):
             key = _key(wrapper, found[1], args, names)
-            held = found[0].get(key, _NONE)
-            if held is not _NONE:
+            held = found[0].get(key, NO_ANSWER)
+            if held is not NO_ANSWER:
                 limited = wrapper.cache_parameters()["maxsize"] is not None
                 self._table, self._key, self._held = found[0], key, held
                 self._answer = _of_link(held) if limited else held
@@ -311,8 +361,8 @@ class _SameLink(Quick):
 @check
 def _keeps(answer: Any, wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...], place: int, value: Any) -> bool:
     """A cache holds this answer for these arguments, of which the one at `place` is `value`."""
-    now = _answer(wrapper, _with(args, place, value), names)
-    return now is answer or is_leaf(answer) and now is not _NONE and same_leaf(now, answer)
+    now = answer_of(wrapper, _with(args, place, value), names)
+    return now is answer or is_leaf(answer) and now is not NO_ANSWER and same_leaf(now, answer)
 
 
 @quickly(_SameLink)
@@ -321,8 +371,8 @@ def _keeps_at_most(
     answer: Any, wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...], place: int, value: Any
 ) -> bool:
     """A cache holds this answer for these arguments, or none."""
-    now = _answer(wrapper, _with(args, place, value), names)
-    return _has_room(wrapper, 1) if now is _NONE else same_leaf(now, answer)
+    now = answer_of(wrapper, _with(args, place, value), names)
+    return has_room(wrapper, 1) if now is NO_ANSWER else same_leaf(now, answer)
 
 
 @check
@@ -330,14 +380,14 @@ def _looks_so_at_most(
     picture: Any, wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...], place: int, value: Any
 ) -> bool:
     """A cache holds an object that looks like this for these arguments, or nothing."""
-    now = _answer(wrapper, _with(args, place, value), names)
-    return _has_room(wrapper, 1) if now is _NONE else looks_as(picture, now)
+    now = answer_of(wrapper, _with(args, place, value), names)
+    return has_room(wrapper, 1) if now is NO_ANSWER else looks_as(picture, now)
 
 
 @check
 def _keeps_none(_: Any, wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...], place: int, value: Any) -> bool:
     """A cache holds no answer for these arguments."""
-    return _answer(wrapper, _with(args, place, value), names) is _NONE and _has_room(wrapper, 1)
+    return answer_of(wrapper, _with(args, place, value), names) is NO_ANSWER and has_room(wrapper, 1)
 
 
 _KNOWN = _is_as_known()

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ... import _core
 from ..._core import id, is_a
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
@@ -24,7 +26,17 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["ASKED", "Picture", "has_changes", "keep_objects", "looks_as", "picture_of"]
+__all__ = [
+    "ASKED",
+    "CannotSee",
+    "Picture",
+    "filled",
+    "has_changes",
+    "keep_objects",
+    "looks_as",
+    "picture_of",
+    "picture_with_numbers",
+]
 
 
 ASKED = "named call"  # the effect by which the entry asks a cache
@@ -53,7 +65,7 @@ class _Itself:
     value: Any
 
 
-class _CannotSee(Exception):
+class CannotSee(Exception):
     """A value that cannot be compared with another one without running code of the program."""
 
 
@@ -62,6 +74,7 @@ _CONTAINERS: dict[type, Callable[[Any], tuple[tuple[Any, ...], tuple[Any, ...]]]
     list: lambda value: ((), tuple(value)),
     tuple: lambda value: ((), value),
     dict: lambda value: (tuple(value), tuple(value.values())),
+    torch.Size: lambda value: ((), tuple(value)),  # where its sizes are symbolic
 }
 
 
@@ -83,16 +96,30 @@ def _contents(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
 def picture_of(session: Session, value: Any) -> Picture | None:
     """How an object made inside looks; None where that cannot be compared with another one later."""
     try:
-        picture = _picture(session, value, {})
-    except _CannotSee:
+        picture = _picture(session, value, {}, None)
+    except CannotSee:
         return None
     return picture if type(picture) is Picture else None
 
 
-def _picture(session: Session, value: Any, seen: dict[int, int]) -> Any:
-    if is_leaf(value):
+def picture_with_numbers(session: Session, value: Any, number: Callable[[Any], Any]) -> Any:
+    """The same for any value, with what `number` gives in place of symbolic numbers; raises CannotSee."""
+    return _picture(session, value, {}, number)
+
+
+def filled(picture: Any, number: Callable[[Any], Any]) -> Any:
+    """A picture, with what `number` gives in place of each of its parts."""
+    if type(picture) is Picture:
+        return Picture(picture.kind, picture.names, tuple([filled(part, number) for part in picture.parts]))
+    return number(picture)
+
+
+def _picture(session: Session, value: Any, seen: dict[int, int], number: Callable[[Any], Any] | None) -> Any:
+    if number is not None and type(value) in NUMBERS:
+        return number(value)
+    if is_leaf(value) and not (type(value) is torch.Size and any(type(size) in NUMBERS for size in value)):
         if holds_nan(value):
-            raise _CannotSee
+            raise CannotSee
         return value
     if id(value) in seen:
         return _Again(seen[id(value)])
@@ -102,14 +129,14 @@ def _picture(session: Session, value: Any, seen: dict[int, int]) -> Any:
     if shadow is not None:
         return _Itself(shadow.original)
     if session.recorder.is_stand_in(value) or type(value) in NUMBERS or is_a(value, BaseException):
-        raise _CannotSee
+        raise CannotSee
     if _core.is_external(value):
         return _Itself(value)
     contents = _contents(value)
     if contents is None or not all(map(is_leaf, contents[0])):
-        raise _CannotSee
+        raise CannotSee
     seen[id(value)] = len(seen)
-    return Picture(type(value), contents[0], tuple([_picture(session, part, seen) for part in contents[1]]))
+    return Picture(type(value), contents[0], tuple([_picture(session, part, seen, number) for part in contents[1]]))
 
 
 def looks_as(picture: Any, found: Any) -> bool:

@@ -27,6 +27,7 @@ from ...vocabulary.origins import const
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_function
+from .cache_numbers import keep_by_numbers
 from .cache_tables import may_be_outdated, question, take_out_answers
 from .cached_objects import picture_of
 
@@ -94,6 +95,13 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     )
     if changed:
         raise _denied(function, f"it changes {changed} the first time it is called")
+    if asked is None and not is_known:
+        is_value = _is_value(result)
+        outdated = not is_value or may_be_outdated(session, (*args, *kwargs.values()))
+        if outdated and keep_by_numbers(session, callable_, args, kwargs, result, is_value):
+            given.append((numbers, result))
+            session.world.keep += (args, kwargs, result)
+            return result  # the cache asks those that it asked, too
     picture = picture_of(session, result) if asked is not None and not _is_value(result) else None
     if asked is not None and picture is not None:
         asked.keep_object(session, picture, result, args, kwargs)

@@ -250,3 +250,16 @@ def _collect(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     session.notes["collected"] = True
     session.world.write("call", callable_, None, ())
     return opaque_for(0, "unknown-callable", "gc.collect, whose result was used,")
+
+
+def _functions_of(cls: type) -> list[types.FunctionType]:
+    """The Python functions of a class, those behind its properties too."""
+    members = vars(cls).values()
+    behind = [part for one in members if is_a(one, property) for part in (one.fget, one.fset) if part is not None]
+    return [one for one in (*members, *behind) if is_a(one, types.FunctionType)]
+
+
+@substitute(weakref.finalize, *_functions_of(weakref.finalize))
+def _finalize(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Its register is one for the process: torch and others write to it at any time, while capturing too."""
+    raise Interrupt("unsupported-code", "weakref.finalize")
