@@ -74,6 +74,14 @@ inline const Word* run_words(const Word* at, const Word* end) {
   return at;
 }
 
+// A few roots: those below which an evaluation has visited nodes.
+struct Roots {
+  static constexpr uint32_t kMost = 4;
+  uint32_t nodes[kMost] = {}, count = 0;  // kMost + 1: too many to tell
+  void add(uint32_t node);
+  bool operator==(const Roots& other) const;
+};
+
 // guard_settled.cpp: what is left to compare while nothing changes.
 struct Settled {
   static constexpr uint32_t kMostPatience = 1 << 12;
@@ -84,6 +92,7 @@ struct Settled {
   std::vector<Stop> stops;
   std::vector<std::pair<uint32_t, uint32_t>> same;  // those of Program::same that a call may change
   std::shared_ptr<Touched> touched;                 // by a change of a dictionary that no word speaks for
+  Roots asides;                                     // visited at every call, after all words
   uint32_t calls = 0, patience = 4;                 // how many have changed nothing, and how many must
   bool built = false;
   void end();
@@ -161,6 +170,7 @@ struct Node {
   bool wants_version = false;  // it has checks or children that a dict's or type's version settles
   bool unsafe = false;         // something below runs Python code at every call: always visited
   bool distinct = false;       // its value takes part in DISTINCT
+  bool aside = false;          // below a root that a settled program visits at every call
   // records
   uint32_t first = 0, room = 0, below = 0, last = 0;  // own records [first, first+room), subtree's end at last
   uint32_t needed = 0;
@@ -183,6 +193,7 @@ struct Walk {
   bool careful = false;   // visits only: Python code ran where records were being run
   bool ran_code = false;  // Python code may have run since this was last cleared
   bool visited = false;
+  Roots roots = {};  // of what was visited
   bool was_settled = false;  // everything but what is passed is as it was when all guards held
   int failed_node = -1, failed_check = 0;
   std::vector<std::pair<int, int>>* failures = nullptr;  // where given, receives every failure, and the walk goes on
@@ -193,6 +204,7 @@ struct Walk {
   Outcome visit(Node& node, PyObject* base);
   Outcome run(uint32_t from, uint32_t to);
   bool run_settled();
+  Outcome visit_asides();
   bool all_hold();  // each record still holds, one by one
   Outcome repair(uint32_t* record);  // the record does not hold: visit its node, and go on after it
   // False once another evaluation of the same program ran inside this one: memos are no longer ours to use or write.
@@ -345,8 +357,13 @@ struct Program {
   void settle_flags();
   void lay_out();
   void settle(Walk& walk);
+  void unsettle();
+  void set_aside(const Roots& roots, bool aside);
+  void settle_or_not(Walk& walk);
+  bool may_settle(Walk& walk);  // whether this evaluation changed nothing, but for roots that are always visited
   void watch(Record& record, Word& word);
   void put(uint32_t at, const Record& record);
+  uint32_t root_of(const Node& node) const { return node.parent < 0 ? node.index : root_of(nodes[node.parent]); }
   uint32_t row_of_record(uint32_t record) const;  // the first row that does not belong to an earlier record
   bool build_distinct(PyObject* list);
   bool build_joint(Node& node, uint32_t number);

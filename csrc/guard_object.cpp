@@ -130,11 +130,11 @@ static PyObject* describe(PyObject* self, PyObject* number) {
 
 static PyObject* stats(PyObject* self, PyObject*) {
   Program& p = *program_of(self);
-  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:n}",  // the counters, and sizes
+  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:n,s:n,s:O}",  // the counters, sizes, and whether it is settled
                        "checks", p.counters.checks, "unchanged", p.counters.unchanged, "visits", p.counters.visits,
                        "restarts", p.counters.restarts, "layouts", p.counters.layouts, "nodes",
                        (Py_ssize_t)p.nodes.size(), "records", (Py_ssize_t)p.records.size(), "settled",
-                       (Py_ssize_t)p.settled.words.size());
+                       p.settled.built ? Py_True : Py_False);
 }
 
 static PyObject* get_dead(PyObject* self, void*) { return PyBool_FromLong(program_of(self)->dead()); }

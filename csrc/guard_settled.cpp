@@ -3,12 +3,60 @@
 // changes of dictionaries, their versions are not among them.
 //
 // Any record that is written anew ends this: what one record said of an address, others then have to ask again.
+//
+// A root that has to be visited at every call, because only Python code can tell what lies below it, is set aside: it
+// is visited after all words, and its records are no part of them.
 #include <algorithm>
 #include <unordered_map>
 
 #include "guard.h"
+#include "unseen.h"
 
 namespace framelift {
+
+void Roots::add(uint32_t node) {
+  for (uint32_t i = 0; i < count && i < kMost; i++)
+    if (nodes[i] == node) return;
+  if (count < kMost) nodes[count] = node;
+  if (count <= kMost) count++;
+}
+
+bool Roots::operator==(const Roots& other) const {
+  return count <= kMost && count == other.count && std::equal(nodes, nodes + count, other.nodes);
+}
+
+void Program::set_aside(const Roots& roots, bool aside) {
+  for (uint32_t i = 0; i < roots.count; i++)
+    for (uint32_t node = roots.nodes[i]; node < nodes[roots.nodes[i]].end; node++) nodes[node].aside = aside;
+}
+
+void Program::unsettle() {
+  if (settled.built) set_aside(settled.asides, false);
+  settled.end();
+}
+
+bool Program::may_settle(Walk& walk) {
+  Roots visited = walk.visited ? walk.roots : Roots{};
+  bool as_before = visited == settled.asides;
+  for (uint32_t i = 0; as_before && i < visited.count; i++) {  // rows of tensors are run together
+    const Node& root = nodes[visited.nodes[i]];
+    as_before = root.row == (root.end < nodes.size() ? nodes[root.end].row : (uint32_t)rows.size());
+  }
+  settled.asides = visited;
+  settled.calls = as_before ? settled.calls + 1 : 0;
+  return as_before && settled.calls >= settled.patience;
+}
+
+// The walk's evaluation held.
+void Program::settle_or_not(Walk& walk) {
+  if (!walk.live()) return;
+  if (!settled.built) {
+    if (may_settle(walk)) settle(walk);
+    return;
+  }
+  for (uint32_t i = 0; i < settled.asides.count; i++)
+    if (nodes[settled.asides.nodes[i]].whole) return unsettle();  // its records speak for it from now on
+}
 
 void Settled::end() {
   if (!built) return;
@@ -23,6 +71,7 @@ void Settled::end() {
 
 bool Walk::all_hold() {
   for (size_t i = 0; i < program.records.size(); i++) {
+    if (program.nodes[program.records[i].node].aside) continue;
     const Word& word = program.words[i];
     if (word.never() ? !holds(program.records[i]) : *word.at != word.expect) return false;
   }
@@ -39,11 +88,13 @@ void Program::watch(Record& record, Word& word) {
   if (is_its_own) node.version = node.reading = record.expect;
 }
 
-// The walk's evaluation held and visited nothing.  Functions of the program may have run since.
+// The walk's evaluation held, and visited nothing but roots that are set aside from now on.  Functions of the program
+// may have run since.
 void Program::settle(Walk& walk) {
   bool watches = can_watch_dicts();
   settled.calls = 0;
-  if (watches && !walk.all_hold()) return;
+  set_aside(settled.asides, true);
+  if (watches && !walk.all_hold()) return set_aside(settled.asides, false);
   settled.touched = std::make_shared<Touched>();
   settled.words.clear();
   settled.stops.clear();
@@ -58,7 +109,7 @@ void Program::settle(Walk& walk) {
   for (auto [node, number] : unmarked) asked[(size_t)nodes[node].slot] = true;
   std::vector<bool> varies((size_t)slot_count);
   for (const Node& node : nodes)
-    if (node.slot >= 0 && (node.lone || node.spread >= 0)) varies[(size_t)node.slot] = true;
+    if (node.slot >= 0 && (node.lone || node.spread >= 0 || node.aside)) varies[(size_t)node.slot] = true;
   for (auto [node, number] : same) {
     size_t one = (size_t)nodes[node].slot, other = (size_t)nodes[node].checks[number].other;
     if (!varies[one] && !varies[other]) continue;
@@ -69,6 +120,7 @@ void Program::settle(Walk& walk) {
   for (uint32_t i = 0; i < records.size(); i++) {
     Record& record = records[i];
     Word& word = words[i];
+    if (nodes[record.node].aside) continue;
     if (watches && record.op == Op::DictVersion) {
       watch(record, word);
     } else if (word.never()) {
@@ -92,6 +144,19 @@ bool Walk::run_settled() {
   if (run_words(at, end) != end) return false;
   uint32_t rows = (uint32_t)program.rows.size();
   return rows_hold(program.rows.data(), 0, rows, slots) == rows;
+}
+
+// What the words say was found before any code ran; if that code evaluated the program, or ended the settled state, all
+// is looked at once more.
+Outcome Walk::visit_asides() {
+  Roots asides = program.settled.asides;
+  Unseen unseen;
+  for (uint32_t i = 0; i < asides.count; i++) {
+    Outcome outcome = visit(program.nodes[asides.nodes[i]], nullptr);
+    if (outcome != Outcome::Holds) return outcome;
+    if (!live() || !program.settled.built) return Outcome::Again;
+  }
+  return Outcome::Holds;
 }
 
 }  // namespace framelift

@@ -378,6 +378,13 @@ static Outcome take_attr(Visit& v, PyObject* base) {
   return outcome;
 }
 
+// What a weak reference leads to: CPython puts None there when the object dies.
+static Outcome take_target(Visit& v, PyObject* base) {
+  if (!PyWeakref_CheckRef(base)) return Outcome::Fails;
+  if (Py_REFCNT(((PyWeakReference*)base)->wr_object) == 0) return Outcome::Fails;  // it is about to
+  return field(v, &((PyWeakReference*)base)->wr_object, false);
+}
+
 // What only a Python function can tell of the base: the key is that function.
 static Outcome take_ask(Visit& v, PyObject* base) { return answer(v, PyObject_CallOneArg(v.node.key, base)); }
 
@@ -402,6 +409,7 @@ static const StepRow kSteps[] = {
     {"partial_args", take_partial_args},
     {"partial_keywords", take_partial_keywords},
     {"attr", take_attr},
+    {"target", take_target},
     {"ask", take_ask},
 };
 

@@ -252,6 +252,7 @@ Outcome Walk::repair(uint32_t* record) {
   ran_code = false;
   Unseen unseen;
   const Node* parent = node.parent < 0 ? nullptr : &program.nodes[node.parent];
+  roots.add(program.root_of(node));
   Outcome outcome = visit(node, !parent ? nullptr : parent->spread < 0 ? parent->value : local(parent->local));
   if (outcome != Outcome::Holds) return outcome;
   if (ran_code && node.parent >= 0) {  // a root is held by nothing that was borrowed
@@ -309,14 +310,15 @@ Outcome Walk::run(uint32_t from, uint32_t to) {
 
 Outcome Walk::evaluate() {
   if (careful || !live()) return evaluate_from(0);
-  if (program.settled.built && program.settled.touched->is_so) program.settled.end();
+  if (program.settled.built && program.settled.touched->is_so) program.unsettle();
   was_settled = program.settled.built && run_settled();
-  return was_settled ? Outcome::Holds : run(0, (uint32_t)program.records.size());
+  return was_settled ? visit_asides() : run(0, (uint32_t)program.records.size());
 }
 
 Outcome Walk::evaluate_from(uint32_t node) {
   Unseen unseen;
   for (uint32_t i = node; i < program.nodes.size(); i = program.nodes[i].end) {
+    roots.add(i);
     Outcome outcome = visit(program.nodes[i], nullptr);
     if (outcome != Outcome::Holds) return outcome;
   }
@@ -463,12 +465,8 @@ Outcome Program::check(PyObject* const* locals, Py_ssize_t count, PyObject** slo
   }
   doubtful = false;
   if (stale_layout && walk.live()) lay_out();
-  if (walk.visited) {
-    settled.calls = 0;
-    return outcome;
-  }
-  counters.unchanged++;
-  if (!settled.built && walk.live() && ++settled.calls >= settled.patience) settle(walk);
+  if (!walk.visited) counters.unchanged++;
+  settle_or_not(walk);
   return outcome;
 }
 
@@ -535,7 +533,7 @@ void Program::lay_out() {
 }
 
 void Program::put(uint32_t at, const Record& record) {
-  settled.end();
+  if (!nodes[record.node].aside) unsettle();
   records[at] = record;
   words[at] = {&Word::kZero, record.op != Op::Pass};
   if (record.op == Op::Load) words[at] = {(const uint64_t*)record.at, record.expect};

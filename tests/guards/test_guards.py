@@ -291,6 +291,8 @@ def _bases() -> list[Any]:
         functools.partial(function, 1, k=3),
         torch.nn,
         Plain.method,
+        weakref.ref(Plain),
+        weakref.ref(Plain()),
     ]
 
 
@@ -392,6 +394,93 @@ def test_settled_programs_see_random_changes(seed: int) -> None:
         undo()
         assert program.check(arguments) is None
     assert outcomes[True] > 20 and outcomes[False] > 20
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("seed", [1, 3])
+def test_programs_that_ask_python_code_at_every_call_settle_otherwise(seed: int, count: int) -> None:
+    """Roots below which a function is asked are set aside: changes there, and everywhere else, are seen."""
+    rng = random.Random(seed)
+    world, arguments, guards, inputs = guarded_world(seed)
+    few = [g for g in guards.guards if "ordered" not in str(g.origin) and "queue" not in str(g.origin)]
+    boxes = [[{"k": [i]}, i] for i in range(count)]
+    asked = [const(box) for box in boxes]
+    few += [Guard(box.to("item", 0), "CHECK", (lambda value: value["k"][0] < 9, "is small")) for box in asked]
+    few += [Guard(box.to("item", 1), "TYPE", int) for box in asked]
+    inputs = [*inputs, *(box.to("item", 0) for box in asked)]
+    first = program_of(*few, inputs=inputs, distinct=guards.distinct)
+    changes: dict[str, Callable[[Any], Any]] = {
+        "a value": lambda box: box[0]["k"].__setitem__(0, 9),
+        "the dictionary": lambda box: box.__setitem__(0, {"k": [3]}),
+        "a type": lambda box: box.__setitem__(1, 1.5),
+        "missing": lambda box: box.clear(),
+    }
+    for step in range(80):
+        for box, fresh in zip(boxes, ([{"k": [i]}, i] for i in range(count)), strict=True):
+            box[:] = fresh
+        program = first.copy()
+        for _ in range(8):
+            assert program.check(arguments) is None
+        assert program.stats()["settled"] and program.unsettled()
+        if rng.random() < 0.5:
+            name = rng.choice([*changes])
+            changes[name](rng.choice(boxes))
+            undo: Callable[[], Any] = int
+        else:
+            value, change = rng.choice(sites(world))
+            undo, name = change(rng, world, value), change.__name__
+        for _ in range(8):
+            expected = check_reference(few, guards.distinct, None, arguments)
+            assert (program.check(arguments) is None) == (expected is None), (step, name, expected)
+            if expected is None:
+                handed = program.values(arguments)[0]
+                assert all(a is fetch(o, arguments) for a, o in zip(handed, inputs, strict=True))
+        undo()
+
+
+def test_same_objects_across_what_is_asked_and_what_is_not() -> None:
+    shared = [1]
+    box, other = {"k": shared}, {"k": shared}
+    places = const(box).to("item", "k"), const(other).to("item", "k")
+    guards = [Guard(places[0], "CHECK", (lambda value: True, "asked")), Guard(places[1], "SAME", places[0])]
+    guards.append(Guard(places[1], "TYPE", list))
+    program = program_of(*guards, inputs=places)
+    for _ in range(12):
+        assert program.check(()) is None
+    assert program.stats()["settled"]
+    for changed in (box, other):
+        changed["k"] = [1]
+        for _ in range(12):
+            assert program.check(()) is not None
+        changed["k"] = shared
+        for _ in range(12):
+            assert program.check(()) is None
+
+
+def test_a_function_that_is_asked_ends_the_settled_state() -> None:
+    """What it changes is seen at the same call where it evaluates the program, and at the next call in any case."""
+    table = {"n": 1}
+    acts: list[Callable[[], Any]] = []
+
+    def ask(value: Any) -> bool:
+        while acts:
+            acts.pop()()
+        return True
+
+    guards = [Guard(const(table).to("item", "n"), "EQ", 1), Guard(const([]), "CHECK", (ask, "asked"))]
+    program = program_of(*guards)
+    for _ in range(12):
+        assert program.check(()) is None
+    assert program.stats()["settled"]
+    acts.append(lambda: table.update(n=2))
+    program.check(())
+    for _ in range(8):
+        assert program.check(()) is not None
+    table["n"] = 1
+    for _ in range(40):
+        assert program.check(()) is None
+    acts.append(lambda: (table.update(n=2), program.check(())))
+    assert program.check(()) is not None
 
 
 def test_a_word_that_two_values_share_speaks_for_neither_once_it_has_changed() -> None:
@@ -638,6 +727,43 @@ def test_a_raising_check_does_not_hold_but_an_interrupt_passes() -> None:
     assert program.check((ValueError(),)) is not None
     with pytest.raises(KeyboardInterrupt):
         program.check((KeyboardInterrupt(),))
+
+
+@pytest.mark.parametrize("kind", ["plain", "subclass"])
+@pytest.mark.parametrize("change", ["dies", "dies in a cycle", "another reference", "a dead one", "no reference"])
+def test_what_weak_references_lead_to_is_settled(kind: str, change: str) -> None:
+    class Thing:
+        me: Any = None
+
+    class Reference(weakref.ref):  # type: ignore[type-arg]
+        pass
+
+    make = weakref.ref if kind == "plain" else Reference
+    thing: Any = Thing()
+    box = [make(thing)]
+    target = const(box).to("item", 0).to("target")
+    guards = [Guard(const(box).to("item", 0), "TYPE", make), Guard(target, "TYPE", Thing)]
+    guards.append(Guard(target.to("dict"), "ABSENT", "late"))
+    program = program_of(*guards, inputs=[target])
+    for _ in range(12):
+        assert program.values(())[0][0] is thing
+    assert program.stats()["settled"] and not program.unsettled()
+    thing.late = 1
+    assert program.check(()) is not None
+    del thing.late
+    for _ in range(12):
+        assert program.check(()) is None
+    if change == "dies in a cycle":
+        thing.me = thing
+    other = Thing()
+    if change.startswith("dies"):
+        del thing
+        gc.collect()
+    else:
+        box[0] = {"another reference": make(other), "a dead one": make(Thing()), "no reference": other}[change]
+    for _ in range(12):
+        expected = check_reference(guards, [], None, ())
+        assert (program.check(()) is None) == (expected is None) == (change == "another reference")
 
 
 def test_many_threads_share_a_program() -> None:

@@ -136,16 +136,6 @@ def _generator(world: World, value: torch.Generator, origin: Origin) -> Any:
     return world.register(value, world.generator(value, origin), origin)
 
 
-@check
-def _is_dead(reference: Any) -> bool:
-    return weakref.ref.__call__(reference) is None
-
-
-@check
-def _is_alive(reference: Any) -> bool:
-    return not _is_dead(reference)
-
-
 def pin_reference(world: World, reference: Any) -> None:
     """Which reference it is, and whether it is dead, becomes a fact."""
     origin = world.origin_of(reference)
@@ -153,8 +143,11 @@ def pin_reference(world: World, reference: Any) -> None:
         return
     if origin.step != "const":
         world.guard(origin, "IS", reference)
-    dead = _is_dead(reference)
-    world.guard(origin, "CHECK", (_is_dead if dead else _is_alive, "is dead" if dead else "leads to an object"), "dead")
+    target = weakref.ref.__call__(reference)
+    if target is None:
+        world.guard(origin.to("target"), "IS", None)
+    else:  # it leads to this object until it is dead
+        world.guard(origin.to("target"), "TYPE", type(target))
 
 
 @check

@@ -11,6 +11,7 @@ import _thread
 import collections
 import enum
 import functools
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -186,6 +187,12 @@ def _ask(base: Any, function: Callable[[Any], Any]) -> Any:
         raise Missing(function.__name__) from error
 
 
+def _target(base: Any, _key: Any) -> Any:
+    if not is_a(base, weakref.ref):
+        raise Missing("target")
+    return weakref.ref.__call__(base)
+
+
 def _length(base: Any, _key: Any) -> int:
     if is_a(base, list):
         return list.__len__(base)
@@ -216,6 +223,7 @@ STEPS: dict[str, Step] = {
     "partial_func": _plain("func"),  # functools.partial
     "partial_args": _plain("args"),
     "partial_keywords": _plain("keywords"),
+    "target": Step(_target, "{base}()"),  # of a weak reference: None where it is dead
     "ask": Step(_ask, "{key.__name__}({base})"),  # key is a function of the base: what no other step can reach
     "attr": Step(_attr, "{base}.{key}"),  # any attribute, by getattr: known C types only
 }

@@ -142,7 +142,7 @@ def _deref(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     world = session.world
     record = world.by_seen.get(id(reference))
     if record is not None:
-        return _living(session, let_in(world, target_of(record.original), record.origin.to("ask", target_of)))
+        return _living(session, let_in(world, target_of(record.original), record.origin.to("target")))
     target = target_of(reference)
     if target is None or id(target) in world.by_seen:
         return _living(session, target)
