@@ -457,3 +457,42 @@ def test_values_behind_a_break_that_come_again_are_known_again() -> None:
         return total + counts.tolist()[0]
 
     check(program, torch.ones(3), torch.tensor([1, 2]), graphs=3, breaks=2)
+
+
+def test_results_that_values_decide_lie_as_in_plain_python() -> None:
+    def f(x):
+        places, rows = torch.argwhere(x), torch.nonzero(x, as_tuple=True)
+        rows[0].add_(1)
+        return places.stride(), torch.nonzero(x * 0).stride(), places, rows
+
+    check(f, torch.tensor([[1, 0, 2], [0, 1, 1]]))
+
+
+@pytest.mark.parametrize("split", [torch.tensor_split, torch.Tensor.tensor_split])
+def test_views_that_values_decide_are_views_of_the_input(split: Any) -> None:
+    def f(x, at):
+        parts = split(x, at)
+        parts[1].add_(5)
+        return parts
+
+    x, y, at = torch.arange(5), torch.arange(5), torch.tensor([1, 3])
+    wanted, made = f(x, at), framelift.compile(f, backend="eager")(y, at)
+    assert all(map(torch.equal, wanted, made)) and torch.equal(x, y)
+    assert [part._base is y for part in made] == [True, True, True]
+
+
+def test_a_symbolic_argument_of_what_is_tried_on_zeros() -> None:
+    def f(x, k, values, places):
+        try:
+            return torch.kthvalue(x, k, out=(values, places))
+        except RuntimeError as error:
+            return type(error), str(error)
+
+    captured = framelift.compile(f, backend="eager")
+    for k in (2, 3, 5):
+        wanted, made = [
+            (program(x, k, x, torch.tensor(0)), program(x, k, torch.tensor(0.0), torch.tensor(0)))
+            for program in (f, captured)
+            for x in [torch.arange(10.0)]
+        ]
+        assert wanted == made

@@ -16,6 +16,7 @@ from ..graph.metadata.meta_kernels import laid_out_by, runs_on_meta
 from ..graph.metadata.refusals import check_arguments, check_dtypes, check_writes
 from ..graph.state.torch_state import State
 from ..graph.symbols.numbers import NUMBERS
+from ..vocabulary.quiet_capture import silenced
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -91,7 +92,12 @@ def over_fakes(
 
         args = [rebuild(arg, given) for arg in kept]
         named = {name: rebuild(arg, given) for name, arg in kept_named.items()}
-        return getattr(args[0], target.name) if type(target) is Getter else target.func(*args, **named)
+        result = getattr(args[0], target.name) if type(target) is Getter else target.func(*args, **named)
+        if type(result) in (list, tuple) and result and any(result is arg for arg in (*args, *named.values())):
+            raise Interrupt(
+                "torch-operation", f"{target.name}, which gives a {type(result).__name__} that it was given,"
+            )
+        return result
 
     return call
 
@@ -103,11 +109,13 @@ def _observed(recorder: Recorder, asked: Asked, meta_kernels: bool = True) -> Ou
     recorder.cache.misses += 1
     facts = [value.facts for value in found]
     check_arguments(target, kept, kept_named, found)
+    before = silenced()
     regular = runs_on_meta(target.func, facts, kept, kept_named, asked.state)
     observed = recorder.fakes.observe_on_meta(facts, call) if meta_kernels and regular else None
     if observed is None:
         observed = recorder.fakes.observe(target.name, facts, call)
-    outcome = outcome_of(observed, facts, target.name, asked.gives_values, regular, laid_out_by(target.func))
+    follows, warned = laid_out_by(target.func), silenced() > before
+    outcome = outcome_of(observed, facts, target.name, asked.gives_values, regular, follows, warned)
     check_writes(target, kept, kept_named, found, outcome)
     check_dtypes(target, kept, kept_named, found)
     return outcome

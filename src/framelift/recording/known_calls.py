@@ -5,10 +5,12 @@ Their results enter the graph as constants, since no backend could follow a shap
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
+from torch.utils._pytree import tree_leaves
 
 from .._core import is_a
 from ..graph.fx.targets import Getter, OneNode, Target, target_of
@@ -67,7 +69,7 @@ def call_known(
         return UNDECIDED
     if any(not torch.equal(real[key], copies[key]) for key in real):
         return UNDECIDED  # it writes to what it is given
-    return _literal(recorder, result)
+    return _literals(recorder, result, list(copies.values()))
 
 
 def _replaced(arg: Any, copies: dict[int, torch.Tensor]) -> Any:
@@ -122,7 +124,7 @@ def _indexed(recorder: Recorder, target: Target, args: tuple[Any, ...]) -> Any:
         ):
             return UNDECIDED  # a mask of another shape is an error, places are not
         replaced.append(part)
-        parts += [_literal(recorder, places) for places in known.nonzero(as_tuple=True)]
+        parts += [_literal(recorder, places.contiguous(), {}) for places in known.nonzero(as_tuple=True)]
     if not replaced or any(part is UNDECIDED for part in parts):
         return UNDECIDED
     return recorder.record(target, (tensor, tuple(parts)), {})
@@ -136,21 +138,46 @@ def _dimensions(recorder: Recorder, part: Any) -> int:
     return len(facts.size) if facts is not None and facts.dtype in (torch.bool, torch.uint8) else 1
 
 
-def _literal(recorder: Recorder, result: Any) -> Any:
-    """A result as constants of the graph."""
+def _literals(recorder: Recorder, result: Any, given: Sequence[torch.Tensor]) -> Any:
+    """A result as constants of the graph; UNDECIDED where it looks at memory of what was given."""
+    made = [one for one in tree_leaves(result) if is_a(one, torch.Tensor)]
+    if any(type(one) is not torch.Tensor or one.layout is not torch.strided or one.is_quantized for one in made):
+        return UNDECIDED
+    memories = [_memory(one) for one in made]
+    if not {_memory(one) for one in given}.isdisjoint(memories):
+        return UNDECIDED
+    bases: dict[int, Any] = {}
+    for one in made:  # those that look at one memory
+        if memories.count(_memory(one)) > 1 and _memory(one) not in bases:
+            whole = one.new_empty(0).set_(one.untyped_storage())
+            bases[_memory(one)] = _literal(recorder, whole, {})
+    return _literal(recorder, result, bases)
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _literal(recorder: Recorder, result: Any, bases: dict[int, Any]) -> Any:
+    """A part of a result; `bases`: constants of the memory that several parts look at."""
     if is_a(result, torch.Tensor):
-        if (
-            type(result) is not torch.Tensor
-            or result.numel() > _MOST_LITERALS
-            or result.layout is not torch.strided
-            or result.is_quantized
-        ):
+        if result.numel() > _MOST_LITERALS:
             return UNDECIDED
+        base = bases.get(_memory(result))
+        laid = (tuple(result.shape), result.stride())
+        if base is not None:
+            if base is UNDECIDED or recorder.value_of(base).facts.dtype is not result.dtype:
+                return UNDECIDED
+            return recorder.record(target_of(torch.as_strided), (base, *laid, result.storage_offset()), {})
         options = {"dtype": result.dtype, "device": result.device}
         if not result.numel():
-            return recorder.record(target_of(torch.empty), (tuple(result.shape),), options)
-        return recorder.record(target_of(torch.tensor), (result.tolist(),), options)
+            return recorder.record(target_of(torch.empty_strided), laid, options)
+        made = recorder.record(target_of(torch.tensor), (result.tolist(),), options)
+        if recorder.value_of(made).facts.stride == result.stride():
+            return made
+        empty = recorder.record(target_of(torch.empty_strided), laid, options)
+        return recorder.record(target_of(torch.Tensor.copy_), (empty, made), {})
     if type(result) in (list, tuple):
-        parts = [_literal(recorder, part) for part in result]
+        parts = [_literal(recorder, part, bases) for part in result]
         return UNDECIDED if any(part is UNDECIDED for part in parts) else type(result)(parts)
     return result if type(result) in (bool, int, float, complex, str, type(None)) else UNDECIDED

@@ -23,6 +23,7 @@ from ..graph.fx.targets import Getter, Target
 from ..graph.fx.values import Body, Value
 from ..graph.metadata.arguments import rebuild
 from ..graph.metadata.facts import Facts, plain_kind
+from ..graph.metadata.unheard import unheard
 from ..graph.symbols.number_nodes import numbers_in
 from ..graph.symbols.numbers import NUMBERS
 from ..guards.checks import check as is_check
@@ -440,7 +441,7 @@ def _run(step: Step, of: Callable[[Value], Any]) -> Any:
     named = {name: rebuild(arg, of) for name, arg in step.kwargs.items()}
     if any(is_a(arg, torch.Tensor) and arg.numel() > _MOST_ELEMENTS for arg in args):
         raise OverflowError
-    with torch.no_grad():
+    with torch.no_grad(), unheard():  # the step is one of the graph's
         return getattr(args[0], step.target.name) if type(step.target) is Getter else step.target.func(*args, **named)
 
 

@@ -17,7 +17,15 @@ from typing import Any
 from .. import _core
 from .scopes import insist, scope
 
-__all__ = ["Watched", "collections_as_usual", "no_collections", "quietly", "thresholds", "watching_warnings"]
+__all__ = [
+    "Watched",
+    "collections_as_usual",
+    "no_collections",
+    "quietly",
+    "silenced",
+    "thresholds",
+    "watching_warnings",
+]
 
 
 # ---- warnings ----
@@ -25,6 +33,7 @@ __all__ = ["Watched", "collections_as_usual", "no_collections", "quietly", "thre
 
 class _Thread(threading.local):
     silent = 0  # blocks in which this thread's warnings are nothing
+    silenced = 0  # warnings that were nothing
     raising = 0  # blocks in which they are exceptions
 
 
@@ -33,6 +42,7 @@ _thread = _Thread()
 
 class _Silent(type):
     def __subclasscheck__(cls, _kind: type) -> bool:
+        _thread.silenced += _thread.silent > 0
         return _thread.silent > 0
 
 
@@ -116,6 +126,11 @@ def watching_warnings() -> Iterator[None]:
         yield
     finally:
         insist(use.end)
+
+
+def silenced() -> int:
+    """How many warnings of this thread were nothing so far."""
+    return _thread.silenced
 
 
 @scope

@@ -89,9 +89,9 @@ class Many:
 class Outcome:
     """What is known of a call's result.
 
-    `effect`: it must stay in the graph even if nobody uses the result.  `silent`: it needs no node at all.
-    `exact`: the strides of the results follow surely from those of the first `follows` arguments.  `stays`: as fakes.py
-    says it.
+    `effect`: it must stay in the graph even if nobody uses the result.  `silent`: it needs no node at all;
+    what `warned` needs one.  `exact`: the strides of the results follow surely from those of the first `follows`
+    arguments.  `stays`: as fakes.py says it.
     """
 
     __slots__ = ("changes", "effect", "exact", "follows", "result", "silent", "stays", "written")
@@ -105,6 +105,7 @@ class Outcome:
         exact: bool,
         stays: int = 0,
         follows: int = ALL,
+        warned: bool = False,
     ) -> None:
         self.stays = stays
         self.follows = follows
@@ -113,7 +114,7 @@ class Outcome:
         self.effect = effect
         self.written = written
         self.changes = changes
-        self.silent = not effect and not _has_new(result)
+        self.silent = not effect and not warned and not _has_new(result)
 
 
 def _has_new(result: Any) -> bool:
@@ -145,7 +146,13 @@ VALUES = (
 
 
 def outcome_of(
-    observed: Observed, facts: list[Facts], name: str, gives_values: bool, regular: bool = False, follows: int = ALL
+    observed: Observed,
+    facts: list[Facts],
+    name: str,
+    gives_values: bool,
+    regular: bool = False,
+    follows: int = ALL,
+    warned: bool = False,
 ) -> Outcome:
     """Read what a call over fakes of these facts gave.
 
@@ -163,7 +170,7 @@ def outcome_of(
         raise Interrupt("torch-operation", f"{name}, which gives a Python value")
     made = _new_tensors(result)
     exact = not made or not facts or are_believed(made, facts[:follows], regular)
-    return Outcome(result, effect, observed.written, observed.changes, exact, observed.stays, follows)
+    return Outcome(result, effect, observed.written, observed.changes, exact, observed.stays, follows, warned)
 
 
 def _new_tensors(result: Any) -> list[Facts]:

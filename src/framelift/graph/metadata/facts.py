@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -17,9 +16,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from ... import _core
 from ..._core import is_a
 from ...vocabulary.class_reads import module_of, qualname_of
-from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_class_of, is_torch_class
+from .unheard import unheard
 
 __all__ = [
     "Facts",
@@ -52,18 +51,6 @@ _ODD_KEYS = tuple(
     )
     if hasattr(torch._C.DispatchKey, name)
 )
-
-
-@contextlib.contextmanager
-def _unwarned() -> Iterator[None]:
-    """Torch's warnings are not shown, and what is said once in a process is not used up."""
-    before = torch.is_warn_always_enabled()
-    torch.set_warn_always(True)
-    try:
-        with quietly():
-            yield
-    finally:
-        torch.set_warn_always(before)
 
 
 class Facts:
@@ -138,7 +125,7 @@ class Facts:
         made = self._template
         if made is None:
             # torch warns of this dtype
-            unwarned = _unwarned() if self.dtype is torch.complex32 else contextlib.nullcontext()
+            unwarned = unheard() if self.dtype is torch.complex32 else contextlib.nullcontext()
             # an inference template would refuse to be detached in grad mode
             with torch.inference_mode(False), unwarned:
                 made = _empty_strided(self.size, self.stride, dtype=self.dtype, device=_META)

@@ -29,10 +29,10 @@ from ... import _core
 from ..._core import is_a
 from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.outside_exceptions import raise_outside
-from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
 from .device_guard import keep_device_guard
 from .facts import Facts, facts_of, intern_facts
+from .unheard import unheard
 from .wrappers import WrapperFacts
 
 __all__ = ["DRAWS", "UNKNOWN", "Fakes", "Observed", "with_history"]
@@ -247,7 +247,7 @@ class Fakes:
         storages = [_storage_id(meta) for meta in metas]
         versions = [meta._version for meta in metas]
         try:
-            with quietly():
+            with unheard():
                 result = call(metas)
         except Exception as error:
             raise_outside(error)
@@ -273,13 +273,13 @@ class Fakes:
             # Without the Python dispatcher composite operations would take the values of symbolic sizes.
             if mode.shape_env is None:
                 try:
-                    with quietly(), mode:  # the graph will warn when it runs
+                    with unheard(), mode:  # the graph will warn when it runs
                         return call(fakes)
                 except DataDependentOutputException:
                     if mode.written:
                         raise
             # Some composite operations look at values only in C++: their decompositions in Python do not.
-            with quietly(), mode, enable_python_dispatcher():
+            with unheard(), mode, enable_python_dispatcher():
                 return call(fakes)
         except Interrupt:
             raise

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch.random import fork_rng
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..._core import is_a
@@ -19,8 +20,10 @@ from ...vocabulary.class_reads import name_of
 from ...vocabulary.reasons import Interrupt
 from ..fx.targets import Target
 from ..fx.values import Value
+from ..symbols.numbers import NUMBERS
 from .arguments import rebuild
 from .cache import Outcome
+from .unheard import unheard
 
 __all__ = ["check_arguments", "check_dtypes", "check_writes"]
 
@@ -62,6 +65,11 @@ def check_arguments(target: Target, kept: list[Any], named: dict[str, Any], foun
 
 def check_writes(target: Target, kept: list[Any], named: dict[str, Any], found: list[Value], outcome: Outcome) -> None:
     """An operation that writes fewer kinds of numbers than it is given: most are refused, so it is tried on zeros."""
+    out = named.get("out")
+    to_write = out if type(out) in (list, tuple) else (out,)
+    if any(type(one) is Value and one not in [found[i] for i in outcome.written] for one in to_write):
+        # `matrix_rank` gives fakes what it was to write to as it is, and tensors of compilers too
+        raise Interrupt("torch-operation", f"{target.name}, which writes to `out` in plain torch alone,")
     if not outcome.written or id(target.func) in _CONVERT:
         return
     given = max(
@@ -73,15 +81,9 @@ def check_writes(target: Target, kept: list[Any], named: dict[str, Any], found: 
     sizes = {id(value): value.facts.template().shape for value in found}
     if any(value.facts.device.type != "cpu" or sizes[id(value)].numel() > _MOST_ELEMENTS for value in found):
         raise Interrupt("torch-operation-failed", f"{target.name} of numbers that what it writes cannot hold")
-    zeros = {id(value): torch.zeros(sizes[id(value)], dtype=value.facts.dtype, device="cpu") for value in found}
-
-    def real(value: Any) -> Any:
-        return zeros[id(value)]
-
-    try:
-        target.func(*(rebuild(arg, real) for arg in kept), **{name: rebuild(arg, real) for name, arg in named.items()})
-    except Exception as error:
-        raise Interrupt("torch-operation-failed", f"{target.name}: {name_of(type(error))}: {error}") from error
+    said = _trial(target, kept, named, {id(value): (sizes[id(value)], value.facts.dtype) for value in found})
+    if said:
+        raise Interrupt("torch-operation-failed", f"{target.name}: {said}")
 
 
 #: dtypes that every kernel takes, as long as all arguments have the same
@@ -126,12 +128,14 @@ def _trial(target: Target, kept: list[Any], named: dict[str, Any], tensors: dict
         made = {key: fill(size, dtype=dtype, device="cpu") for key, (size, dtype) in tensors.items()}
 
         def real(value: Any, made: dict[int, Any] = made) -> Any:
-            return made[id(value)]
+            return value.hint if type(value) in NUMBERS else made[id(value)]
 
-        args = [rebuild(arg, real) for arg in kept]
         try:
-            with torch.random.fork_rng(devices=()), torch._C.DisableTorchFunction(), _disable_current_modes():
+            args = [rebuild(arg, real) for arg in kept]
+            with unheard(), fork_rng(devices=()), torch._C.DisableTorchFunction(), _disable_current_modes():
                 target.func(*args, **{name: rebuild(arg, real) for name, arg in named.items()})
+            return ""
+        except torch.linalg.LinAlgError:  # of the numbers, not of their kind
             return ""
         except Exception as error:
             said = f"{name_of(type(error))}: {error}"

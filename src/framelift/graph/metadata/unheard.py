@@ -1,0 +1,28 @@
+"""Operations tried while capturing, which the graph will run for real: their warnings are the graph's to give.
+
+Torch says some things once in a process, and remembers that it did; where it is told to say everything always, it
+remembers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from ...vocabulary.quiet_capture import quietly
+from ...vocabulary.scopes import insist, scope
+
+__all__ = ["unheard"]
+
+
+@scope
+def unheard() -> Iterator[None]:
+    """Warnings are not shown, and what is said once in a process is not used up."""
+    before = torch.is_warn_always_enabled()
+    try:
+        torch.set_warn_always(True)
+        with quietly():
+            yield
+    finally:
+        insist(lambda: torch.set_warn_always(before))
