@@ -95,3 +95,31 @@ def test_modes_do_not_see_that_a_kernel_is_tried(mode: type) -> None:
             call(*args)
         seen.append(list(SEEN))
     assert seen[0] == seen[1] and len(seen[0]) == 7
+
+
+def test_what_fakes_do_not_write_is_written() -> None:
+    """`matrix_rank` and its like give tensors of a dispatch mode back as they are."""
+
+    def f(x, out):
+        return torch.linalg.matrix_rank(x, out=out) is out, out + 1
+
+    captured = compiled(f)
+    for _ in range(2):
+        outs = [torch.zeros(2, dtype=torch.int64) for _ in range(2)]
+        same, ranks = captured(torch.eye(3).expand(2, 3, 3), outs[0])
+        assert same and f(torch.eye(3).expand(2, 3, 3), outs[1])[0]
+        assert torch.equal(ranks, outs[0] + 1) and torch.equal(*outs) and outs[0]._version == outs[1]._version
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_list_given_is_given_back(kind: type) -> None:
+    def f(tensors):
+        made = torch._foreach_add_(tensors, 1)
+        return made is tensors, made
+
+    given, other = [kind([torch.zeros(2), torch.ones(3)]) for _ in range(2)]
+    captured = compiled(f)
+    for _ in range(2):
+        (same, made), (wanted, _) = captured(given), f(other)
+        assert same == wanted and (made is given) == same
+        assert all(map(torch.equal, given, other))

@@ -80,9 +80,16 @@ def ask_symbolic(recorder: Recorder, asked: Asked) -> Outcome:
 
 
 def over_fakes(
-    recorder: Recorder, target: Target, kept: list[Any], kept_named: dict[str, Any], found: list[Value]
+    recorder: Recorder,
+    target: Target,
+    kept: list[Any],
+    kept_named: dict[str, Any],
+    found: list[Value],
+    given_back: list[int] | None = None,
 ) -> Callable[[list[Any]], Any]:
-    """The call of an operation with fakes in place of the values `found`."""
+    """The call of an operation with fakes in place of the values `found`.  `given_back` gets the place of the list or
+    tuple that is the result, if it is one of the arguments itself.
+    """
 
     def call(fakes: list[Any]) -> Any:
         fake_of = {id(value): fake for value, fake in zip(found, fakes)}
@@ -93,10 +100,8 @@ def over_fakes(
         args = [rebuild(arg, given) for arg in kept]
         named = {name: rebuild(arg, given) for name, arg in kept_named.items()}
         result = getattr(args[0], target.name) if type(target) is Getter else target.func(*args, **named)
-        if type(result) in (list, tuple) and result and any(result is arg for arg in (*args, *named.values())):
-            raise Interrupt(
-                "torch-operation", f"{target.name}, which gives a {type(result).__name__} that it was given,"
-            )
+        if given_back is not None and type(result) in (list, tuple) and result:
+            given_back.extend(i for i, arg in enumerate((*args, *named.values())) if arg is result)
         return result
 
     return call
@@ -105,7 +110,8 @@ def over_fakes(
 def _observed(recorder: Recorder, asked: Asked, meta_kernels: bool = True) -> Outcome:
     target, kept, kept_named, found = asked.target, asked.kept, asked.kept_named, asked.found
 
-    call = over_fakes(recorder, target, kept, kept_named, found)
+    given_back: list[int] = []
+    call = over_fakes(recorder, target, kept, kept_named, found, given_back)
     recorder.cache.misses += 1
     facts = [value.facts for value in found]
     check_arguments(target, kept, kept_named, found)
@@ -116,6 +122,8 @@ def _observed(recorder: Recorder, asked: Asked, meta_kernels: bool = True) -> Ou
         observed = recorder.fakes.observe(target.name, facts, call)
     follows, warned = laid_out_by(target.func), silenced() > before
     outcome = outcome_of(observed, facts, target.name, asked.gives_values, regular, follows, warned)
+    if given_back:
+        outcome.given_back = given_back[0]
     check_writes(target, kept, kept_named, found, outcome)
     check_dtypes(target, kept, kept_named, found)
     return outcome

@@ -255,7 +255,8 @@ class Recorder(StandIns):
         if exact:
             for value in found[: outcome.follows]:
                 exact = exact and value.exact
-        return self._results(result, step, (), found, exact)
+        results = self._results(result, step, (), found, exact)
+        return results if outcome.given_back < 0 else (*args, *kwargs.values())[outcome.given_back]
 
     def _check_exchanged(self, target: Target, found: list[Value]) -> None:
         if any(value.view == EXCHANGED for value in found) and target is not getter_target("data"):

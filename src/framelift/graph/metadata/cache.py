@@ -91,10 +91,10 @@ class Outcome:
 
     `effect`: it must stay in the graph even if nobody uses the result.  `silent`: it needs no node at all;
     what `warned` needs one.  `exact`: the strides of the results follow surely from those of the first `follows`
-    arguments.  `stays`: as fakes.py says it.
+    arguments.  `stays`: as fakes.py says it.  `given_back`: the argument that is itself the result, a list or tuple.
     """
 
-    __slots__ = ("changes", "effect", "exact", "follows", "result", "silent", "stays", "written")
+    __slots__ = ("changes", "effect", "exact", "follows", "given_back", "result", "silent", "stays", "written")
 
     def __init__(
         self,
@@ -109,6 +109,7 @@ class Outcome:
     ) -> None:
         self.stays = stays
         self.follows = follows
+        self.given_back = -1
         self.result = result
         self.exact = exact
         self.effect = effect

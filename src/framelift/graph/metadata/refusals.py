@@ -65,7 +65,7 @@ def check_arguments(target: Target, kept: list[Any], named: dict[str, Any], foun
 
 def check_writes(target: Target, kept: list[Any], named: dict[str, Any], found: list[Value], outcome: Outcome) -> None:
     """An operation that writes fewer kinds of numbers than it is given: most are refused, so it is tried on zeros."""
-    out = named.get("out")
+    out: Any = named.get("out")
     to_write = out if type(out) in (list, tuple) else (out,)
     if any(type(one) is Value and one not in [found[i] for i in outcome.written] for one in to_write):
         # `matrix_rank` gives fakes what it was to write to as it is, and tensors of compilers too
