@@ -3,6 +3,7 @@
 #include "paths.h"
 #include "places.h"
 #include "reference.h"
+#include "remembered.h"
 #include "state.h"
 
 namespace framelift {
@@ -20,7 +21,7 @@ static PyObject* make_module() {
   for (auto init :
        {init_hook, init_probes, init_guards, init_entries, init_compiled, init_memory, init_places, init_instances,
         init_resume, init_sets, init_tensor_reads, init_evaluator, init_outside, init_scopes, init_graph_calls,
-        init_paths, init_guard_tree, init_guard_log, init_module_calls})
+        init_paths, init_guard_tree, init_guard_log, init_module_calls, init_remembered})
     if (!init(module.get())) return nullptr;
   return module.release();
 }

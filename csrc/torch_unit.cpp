@@ -3,6 +3,7 @@
 #include "entries.cpp"
 #include "hints.cpp"
 #include "memory.cpp"
+#include "remembered.cpp"
 #include "scopes.cpp"
 #include "tensor_check.cpp"
 #include "tensor_reads.cpp"

@@ -54,6 +54,8 @@ class EntryPlan:
 
 
 _HEAD = "def entry(inputs, externals):"
+#: the whole of many entries; the native core does it without a frame where a function says `first_output`
+_FIRST_OUTPUT = "return graph(*inputs)[0]"
 #: the entry that says: run the frame in eager mode
 PLAIN = EntryPlan(f"{_HEAD}\n    return PLAIN\n", {}, (), ())
 
@@ -105,7 +107,7 @@ def _plan(walk: Walk, body: list[str], changed: tuple[str, ...]) -> EntryPlan:
     outputs, externals = len(walk.outputs), len(walk.externals)
     head = [f"{_targets('t', outputs)} = graph(*inputs)"] if outputs else []
     head += [f"{_targets('e', externals)} = externals"] if externals else []
-    short = {"return t0": "return graph(*inputs)[0]", "return e0": "return externals[0]"}
+    short = {"return t0": _FIRST_OUTPUT, "return e0": "return externals[0]"}
     if len(head) == len(body) == 1 and outputs + externals == 1 and body[0] in short:
         head, body = [], [short[body[0]]]
     source = "\n    ".join([_HEAD, *head, *body]) + "\n"
@@ -187,6 +189,7 @@ def _function(body: list[str], names: Mapping[str, Any], name: str, around: Sequ
     exec(compile(source, filename, "exec", dont_inherit=True), space)
     entry = space.pop("entry")
     entry.__source__ = source
+    entry.first_output = body == [_FIRST_OUTPUT]
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     weakref.finalize(entry, linecache.cache.pop, filename, None).atexit = False
     return entry

@@ -64,18 +64,19 @@ _LOOKED_AT = {
 }
 
 
-class SameValues:
+class SameValues(_core.Remembered):
     """The check of a guard: a tensor holds what it held when its values were taken into Python."""
 
     def __init__(self, expected: torch.Tensor) -> None:
         self.expected = expected
 
-    def __call__(self, tensor: Any) -> bool:
+    def holds(self, tensor: Any) -> bool:
+        """Whether it does; not asked while the tensor holds the bytes for which it did."""
         with torch._C.DisableTorchFunction():
             return tensor.shape == self.expected.shape and torch.equal(tensor, self.expected)
 
 
-class SameResult:
+class SameResult(_core.Remembered):
     """The check of a guard: from what tensors hold follows what followed when that was taken into Python.
 
     `program` is a row of functions with their arguments, where `Place(n)` is what the n-th of them gave, `Place(-1)`
@@ -97,7 +98,8 @@ class SameResult:
         )
         self.expected = expected
 
-    def __call__(self, *tensors: Any) -> bool:
+    def holds(self, *tensors: Any) -> bool:
+        """Whether it does; not asked while the tensors hold the bytes for which it did."""
         try:
             with torch._C.DisableTorchFunction():
                 if any((one.shape, one.dtype) != facts for one, facts in zip(tensors, self.facts)):
