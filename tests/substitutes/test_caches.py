@@ -12,6 +12,8 @@ import re
 import sys
 import types
 import typing
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -927,3 +929,38 @@ def test_the_results_for_sizes_that_change_are_the_cache_s_own() -> None:
                 assert made[0][1] is made[1][1] and made[0][1] == plain[0][1]
             else:
                 assert all(map(torch.equal, made, plain))
+
+
+@pytest.mark.parametrize("place", ["closure", "argument", "default"])
+@pytest.mark.parametrize("changes", ["inside", "outside"])
+def test_sizes_ask_a_cache_whose_function_reads_what_changes(place: str, changes: str) -> None:
+    def make() -> tuple[Callable[..., Any], Callable[..., Any], list[int]]:
+        factor = [2]
+
+        def default(held: list[int] = factor) -> int:
+            return held[0]
+
+        @functools.lru_cache(256)
+        def plan(n: int) -> int:
+            return n * (default() if place == "default" else factor[0])
+
+        def fn(x: torch.Tensor, held: list[int]) -> torch.Tensor:
+            before = held[0] if place == "argument" else 0
+            y = x.sum() + plan(x.shape[0]) + before
+            if changes == "inside":
+                held[0] += 1
+            return y
+
+        return fn, plan, factor
+
+    plain, plain_plan, plain_factor = make()
+    fn, plan, factor = make()
+    compiled = framelift.compile(fn, backend="eager", dynamic=True)
+    for n in (2, 3, 4, 3, 2, 5, 4, 5):
+        x = torch.arange(float(n))
+        assert torch.equal(compiled(x, factor), plain(x, plain_factor))
+        assert factor == plain_factor
+        if changes == "outside":
+            factor[0] += 1
+            plain_factor[0] += 1
+    assert [plan(n) for n in (2, 3, 4, 5)] == [plain_plan(n) for n in (2, 3, 4, 5)]

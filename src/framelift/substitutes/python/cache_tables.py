@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import inspect
 import types
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ class Question:
     def keep(self, session: Session, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The cache held nothing, and its function gave this: it is asked for real when the frame ran, and keeps it."""
         ask_in_order(session, self.place is not None)
-        if not is_leaf(answer) or _reads_what_may_change(self.world):
+        if not is_leaf(answer) or _reads_what_may_change(session):
             check_room(self.world, self.wrapper)
             if is_leaf(answer):
                 self._guard(_keeps_at_most, answer, "holds no other answer for these arguments")
@@ -119,7 +120,7 @@ def ask_in_order(session: Session, of_object: bool) -> None:
     """
     world = session.world
     world.finishing.append(functools.partial(_check_state, read_state()))
-    if of_object or _reads_what_may_change(world):
+    if of_object or _reads_what_may_change(session):
         _check_unchanged(session)
         world.finishing.append(functools.partial(_check_unchanged, session))
 
@@ -218,7 +219,7 @@ def may_be_outdated(session: Session, values: Iterable[Any]) -> bool:
     values = list(values)
     if any(_is_new(session, value) for value in values):
         return False
-    return any(id(value) in session.world.by_seen for value in values) or _reads_what_may_change(session.world)
+    return any(id(value) in session.world.by_seen for value in values) or _reads_what_may_change(session)
 
 
 def _is_new(session: Session, value: Any) -> bool:
@@ -233,24 +234,46 @@ def _is_new(session: Session, value: Any) -> bool:
 _FIXED = frozenset({"CODE", "DUNDERS", "ABSENT", "TYPE"})  # kinds of guards: about code, or names that it finds
 
 
-def _reads_what_may_change(world: World) -> bool:
+def _reads_what_may_change(session: Session) -> bool:
     """Whether what the program has read may change without a change of an argument of the frame's."""
+    several = _several_arguments(session.recorder.options.code)
     return any(
         guard.kind not in _FIXED
         and not (guard.kind == "IS" and not is_leaf(guard.value))
-        and not _is_of_the_call(guard.origin)
-        for guard in world.guards
+        and not _is_of_the_call(guard.origin, guard.kind, several)
+        for guard in session.world.guards
     )
 
 
-def _is_of_the_call(origin: Any) -> bool:
-    """Whether an origin leads from an argument, to a default value, or to a setting of torch's."""
+def _several_arguments(code: types.CodeType | None) -> set[int]:
+    """The places of `*args` and `**kwargs`, which are new at every call."""
+    if code is None:
+        return set()
+    count = code.co_argcount + code.co_kwonlyargcount
+    flags = [bool(code.co_flags & flag) for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS)]
+    return {*range(count, count + sum(flags))}
+
+
+def _is_one_of_several(base: Any, several: set[int]) -> bool:
+    return base is not None and base.step == "arg" and base.key[0] in several
+
+
+def _is_of_the_call(origin: Any, kind: str, several: set[int]) -> bool:
+    """Whether a guard is about a number or tensor that is passed or a default, or about a setting of torch's.
+
+    Other objects that are passed may change, and the function may know them too.
+    """
+    base, is_value = origin.base, kind in ("EQ", "TENSOR")
+    if origin.step == "arg":
+        return is_value or origin.key[0] in several
+    if type(origin.key) is str and origin.key == "__defaults__":  # how many there are
+        return True
+    if is_value and (origin.step in ("default", "kwdefault") or _is_one_of_several(base, several)):
+        return True
     while origin.base is not None:
-        if origin.step in ("default", "kwdefault") or origin.key == "__defaults__":
-            return True
         origin = origin.base
     is_table = origin.step == "const" and type(origin.key) is dict
-    return origin.step == "arg" or is_table and str(origin.key.get("__file__")).startswith(TORCH)
+    return is_table and str(origin.key.get("__file__")).startswith(TORCH)
 
 
 def _table(wrapper: Any) -> tuple[dict[Any, Any], Any] | None:
