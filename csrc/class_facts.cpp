@@ -42,6 +42,22 @@ static PyObject* is_a(PyObject*, PyObject* const* a, Py_ssize_t n) {
 // id(object): as the builtin, which also tells the audit hooks of the program (sys.addaudithook).  A capture asks for
 // tens of thousands, and libraries (filelock, which transformers imports) have such hooks.
 static PyObject* id(PyObject*, PyObject* value) { return PyLong_FromVoidPtr(value); }
+// code_of(function), defaults_of(function): what reads of the attributes give, which audit hooks hear of as well.
+static bool is_function(PyObject* value) {
+  if (PyFunction_Check(value)) return true;
+  PyErr_SetString(PyExc_TypeError, "a Python function is needed");
+  return false;
+}
+static PyObject* code_of(PyObject*, PyObject* function) {
+  return is_function(function) ? Py_NewRef(PyFunction_GET_CODE(function)) : nullptr;
+}
+static PyObject* defaults_of(PyObject*, PyObject* function) {
+  if (!is_function(function)) return nullptr;
+  PyObject *positional = PyFunction_GET_DEFAULTS(function), *keywords = PyFunction_GET_KW_DEFAULTS(function);
+  Ref given = Ref::steal(positional ? Py_NewRef(positional) : PyTuple_New(0));
+  Ref named = Ref::steal(keywords ? Py_NewRef(keywords) : PyDict_New());
+  return given && named ? PyTuple_Pack(2, given.get(), named.get()) : nullptr;
+}
 // What a metaclass has by a name is not type's own, but code of the program.
 static bool overrides(PyTypeObject* meta, PyObject* name) {
   PyObject* found = _PyType_Lookup(meta, name);
@@ -152,6 +168,8 @@ static MethodTable methods({
     method<frame_cell>("frame_cell", "frame_cell(frame, name): the cell of a closure's variable"),
     method<is_a>("is_a", "is_a(value, classes): isinstance() that runs no code of the value's class"),
     method<id, METH_O>("id", "id(object), untold to audit hooks"),
+    method<code_of, METH_O>("code_of", "the code of a Python function, untold to audit hooks"),
+    method<defaults_of, METH_O>("defaults_of", "its default values, by position and by name"),
     method<own_dict, METH_O>(
         "own_dict",
         "own_dict(object): the dictionary of its attributes, read without its class; None where it has none"),

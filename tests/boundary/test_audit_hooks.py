@@ -9,7 +9,7 @@ _PROGRAM = """
 import sys, torch, framelift
 
 heard = []
-sys.addaudithook(lambda event, args: heard.append(event) if event == "builtins.id" else None)
+sys.addaudithook(lambda event, args: heard.append(event) if event in ("builtins.id", "object.__getattr__") else None)
 
 class Layer(torch.nn.Module):
     def __init__(self):
@@ -31,6 +31,6 @@ print(len(heard))
 """
 
 
-def test_a_capture_asks_for_few_ids_that_hooks_hear_of():
+def test_a_capture_reads_little_that_hooks_hear_of():
     done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 1000, done.stdout  # 223; 2,527 with the builtin
+    assert int(done.stdout) < 100, done.stdout  # 36; 158 where code and identities are read as Python reads them

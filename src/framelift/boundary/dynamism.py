@@ -17,7 +17,7 @@ import torch
 from torch.fx.experimental import _config as shape_options
 
 from .. import _core, config
-from .._core import is_a
+from .._core import code_of, id, is_a
 from ..graph.metadata.facts import is_parameter
 from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..vocabulary.origins import Origin
@@ -92,7 +92,7 @@ class KeysSeen:
 
 def code_name(function: types.FunctionType) -> str:
     """A function's code, by where it is written."""
-    code = function.__code__
+    code = code_of(function)
     return f"{code.co_filename}:{code.co_firstlineno}:{code.co_qualname}"
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from .._core import id, is_a
+from .._core import code_of, id, is_a
 from ..bytecode.resume import untouched
 from ..graph.metadata.wrapper_guards import sizes_hold
 from ..graph.metadata.wrappers import context_of, inner_tensors, is_wrapper
@@ -151,7 +151,7 @@ def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
     """A function is a constant; where others of its code are found in its place, only the code is one."""
     if not world.dynamism.functions:
         return constant(world, value, origin)
-    constants = world.functions.get(value.__code__, {})
+    constants = world.functions.get(code_of(value), {})
     if (
         id(value) in constants
         or None in constants.values()

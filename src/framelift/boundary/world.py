@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from .. import _core, config
-from .._core import id
+from .._core import code_of, id
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.checks import check
 from ..guards.kinds import Guard, dunders
@@ -144,7 +144,7 @@ class World:
         """A function that is guarded by its identity: one guarded by its code might be the same at another call, so it
         is guarded not to be.
         """
-        code = function.__code__
+        code = code_of(function)
         known = self.functions.setdefault(code, {})
         if id(function) in known:
             return

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
-from .._core import is_a
+from .._core import id, is_a
 from ..guards.kinds import class_name
 from ..guards.sentences import name_of
 from ..vocabulary.class_reads import members_of, mro_of, qualname_of

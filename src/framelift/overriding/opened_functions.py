@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import torch
 
 from .. import _core
-from .._core import is_a
+from .._core import id, is_a
 from ..boundary.world import ABSENT
 from ..graph.metadata.facts import is_overriding
 from ..graph.state.patched import replaced_names

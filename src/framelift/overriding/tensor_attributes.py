@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _core
-from .._core import is_a
+from .._core import id, is_a
 from ..boundary.attributes.instances import NATIVE, bound_as, bound_to_class, is_data_descriptor
 from ..boundary.gateway import let_in
 from ..boundary.records import DELETED

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _core
+from .._core import code_of, id
 from ..bytecode import source_of
 from ..graph.fx.source_names import module_path
 from ..vocabulary.class_reads import module_of, qualname_of
@@ -56,25 +57,24 @@ class DescribedTape(list[Any]):
     def _stack(self) -> dict[str, tuple[str, Any]]:
         """The modules being called, outermost first, as `nn_module_stack` has them."""
         found: list[tuple[str, tuple[str, Any]]] = []
+        codes, modules = self.codes, self.modules
         for code, module in _core.frames_named(_CALL.co_qualname, "self", self.ends):
-            if self._is_call(code):
-                known = self.modules.get(id(module)) or self._meet(module)
+            is_call = codes.get(id(code))
+            if is_call is None:
+                is_call = codes[id(code)] = (code, source_of(code) is _CALL)
+            if is_call[1]:
+                known = modules.get(id(module)) or self._meet(module)
                 if known is not None:
                     found.append(known[1])
-        return dict(reversed(found))
-
-    def _is_call(self, code: types.CodeType) -> bool:
-        known = self.codes.get(id(code))
-        if known is None:
-            known = self.codes[id(code)] = (code, source_of(code) is _CALL)
-        return known[1]
+        found.reverse()
+        return dict(found)
 
     def _meet(self, module: Any) -> tuple[Any, tuple[str, tuple[str, Any]]] | None:
         """How a module is shown; None for one made inside."""
         record = self.session.world.memo.get(id(module))
         if record is None:
             return None
-        path = module_path(record.origin, self.session.function.__code__)
+        path = module_path(record.origin, code_of(self.session.function))
         cls = type(module)
         shown = self.classes.get(id(cls))
         if shown is None:

@@ -6,7 +6,7 @@ import functools
 import types
 from typing import TYPE_CHECKING, Any
 
-from .._core import is_a
+from .._core import code_of, defaults_of, id, is_a
 from ..boundary.becomes.leaves import is_leaf
 from ..boundary.gateway import let_in
 from ..boundary.world import World
@@ -45,25 +45,25 @@ def note_function(session: Session, function: types.FunctionType) -> Any:
         if function is session.function
         else world.function_origins.get(id(function)) or const(function)
     )
-    world.guard(origin, "CODE", function.__code__)
+    code = code_of(function)
+    world.guard(origin, "CODE", code)
     marked = handler_of(function)
     if marked is not None and (function is not session.function or marked is forbidden):
         return marked if function is not session.function else marked(session, function, (), {})
     for i, cell in enumerate(function.__closure__ or ()):
         if not world.is_external_cell(cell):
             world.add_cell(cell, origin.to("cell", i))
-    code = function.__code__
     if "super" in code.co_names and "__class__" in code.co_freevars:  # super() reads the cell off the frame
         _note_class_cell(session, (function.__closure__ or ())[code.co_freevars.index("__class__")])
     replaced = []
-    defaults = function.__defaults__ or ()
+    defaults, keyword_defaults = defaults_of(function)
     if defaults:  # which parameters they belong to follows from their number
         world.guard(origin.to("attr", "__defaults__"), "LEN", len(defaults))
     for i, value in enumerate(defaults):
         seen = _default(world, value, origin.to("default", i))
         if seen is not value:
             replaced.append((code.co_argcount - len(defaults) + i, value, seen))
-    for name, value in (function.__kwdefaults__ or {}).items():
+    for name, value in keyword_defaults.items():
         seen = _default(world, value, origin.to("kwdefault", name))
         if seen is not value:
             replaced.append((code.co_varnames.index(name), value, seen))

@@ -79,9 +79,9 @@ class Names:
         for guard in guards[self.looked_at :]:
             for value in (guard.value, guard.origin.root.key):
                 # most are about names, or what others are about
-                if type(value) is str or id(value) in seen:
+                if type(value) is str or (number := id(value)) in seen:
                     continue
-                seen[id(value)] = value
+                seen[number] = value
                 if is_a(value, type):
                     self._meet(value)
                 else:

@@ -8,6 +8,7 @@ import types
 from typing import Any
 
 from .. import _core
+from .._core import id
 from ..boundary.lazy.lazy_dict import LargeDict
 from ..boundary.world import World
 from ..vocabulary.origins import const

@@ -64,7 +64,7 @@ def guard_tree(program: GuardProgram, named: Callable[[str], str] = str) -> tupl
         node, depth = pending.pop()
         _, step, key, checks = described[node]
         whole = named(path(program, node))
-        name = whole if depth == 0 else STEPS[step].text.format(base="", key=key)
+        name = whole if depth == 0 else STEPS[step].show("", key)
         rows.append(
             Guard(
                 depth,

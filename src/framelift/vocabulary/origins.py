@@ -29,10 +29,10 @@ class Missing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One kind of step: `fetch(base value, key)` is its meaning, `text` its form in messages."""
+    """One kind of step: `fetch(base value, key)` is its meaning, `show(base text, key)` its form in messages."""
 
     fetch: Callable[[Any, Any], Any]
-    text: str
+    show: Callable[[str, Any], str]
 
 
 class Origin(_core.Path):
@@ -59,7 +59,7 @@ class Origin(_core.Path):
 
 def step_text(step: str, base: str, key: Any) -> str:
     """One step as messages show it."""
-    return STEPS[step].text.format(base=base, key=_Named(key) if type(key) is not str and _is_object(key) else key)
+    return STEPS[step].show(base, _Named(key) if type(key) is not str and _is_object(key) else key)
 
 
 class _Named:
@@ -202,28 +202,29 @@ def _length(base: Any, _key: Any) -> int:
 
 
 def _plain(attribute: str) -> Step:
-    return Step(lambda base, _key: getattr(base, attribute), "{base}." + attribute)
+    return Step(lambda base, _key: getattr(base, attribute), lambda base, _key: f"{base}.{attribute}")
 
 
 STEPS: dict[str, Step] = {
-    "dict": Step(_dict, "{base}.__dict__"),
-    "item": Step(_item, "{base}[{key!r}]"),
-    "slot": Step(_slot, "{base}.{key}"),  # a member descriptor of a class with __slots__
-    "len": Step(_length, "len({base})"),  # of a list or dictionary
-    "type": Step(lambda base, _key: type(base), "type({base})"),
-    "lookup": Step(_lookup, "{base}.{key}"),  # base is a class: what its MRO holds, unbound
+    "dict": Step(_dict, lambda base, _key: f"{base}.__dict__"),
+    "item": Step(_item, lambda base, key: f"{base}[{key!r}]"),
+    "slot": Step(_slot, lambda base, key: f"{base}.{key}"),  # a member descriptor of a class with __slots__
+    "len": Step(_length, lambda base, _key: f"len({base})"),  # of a list or dictionary
+    "type": Step(lambda base, _key: type(base), lambda base, _key: f"type({base})"),
+    "lookup": Step(_lookup, lambda base, key: f"{base}.{key}"),  # base is a class: what its MRO holds, unbound
     "globals": _plain("__globals__"),
     "builtins": _plain("__builtins__"),
-    "default": Step(_entry("__defaults__"), "{base}.__defaults__[{key}]"),
-    "kwdefault": Step(_entry("__kwdefaults__"), "{base}.__kwdefaults__[{key!r}]"),
-    "cell": Step(_entry("__closure__"), "{base}.__closure__[{key}]"),
-    "contents": Step(_contents, "{base}.cell_contents"),
+    "default": Step(_entry("__defaults__"), lambda base, key: f"{base}.__defaults__[{key}]"),
+    "kwdefault": Step(_entry("__kwdefaults__"), lambda base, key: f"{base}.__kwdefaults__[{key!r}]"),
+    "cell": Step(_entry("__closure__"), lambda base, key: f"{base}.__closure__[{key}]"),
+    "contents": Step(_contents, lambda base, _key: f"{base}.cell_contents"),
     "self": _plain("__self__"),  # bound method
     "func": _plain("__func__"),
     "partial_func": _plain("func"),  # functools.partial
     "partial_args": _plain("args"),
     "partial_keywords": _plain("keywords"),
-    "target": Step(_target, "{base}()"),  # of a weak reference: None where it is dead
-    "ask": Step(_ask, "{key.__name__}({base})"),  # key is a function of the base: what no other step can reach
-    "attr": Step(_attr, "{base}.{key}"),  # any attribute, by getattr: known C types only
+    "target": Step(_target, lambda base, _key: f"{base}()"),  # of a weak reference: None where it is dead
+    # key is a function of the base: what no other step can reach
+    "ask": Step(_ask, lambda base, key: f"{key.__name__}({base})"),
+    "attr": Step(_attr, lambda base, key: f"{base}.{key}"),  # any attribute, by getattr: known C types only
 }

@@ -17,6 +17,7 @@ from opcode import opname
 from typing import Any
 
 from .. import _core
+from .._core import id
 from .own_code import FRAMELIFT
 from .torch_code import TORCH, is_class_of, is_python_file
 
@@ -34,6 +35,8 @@ __all__ = [
 
 NOT_OUTSIDE, OUTSIDE, MAYBE_OUTSIDE = 0, 1, 2
 _SIGNALS = tuple(int(number) for number in signal.valid_signals())
+#: by id, what stands for no code of Python's; `signal` has enumerations in place of the first two
+_NO_PYTHON = {id(one) for one in (int(signal.SIG_DFL), int(signal.SIG_IGN), None, _signal.default_int_handler)}
 _ARGS, _TRACEBACK, _CAUSE, _CONTEXT = (  # without asking code of the program
     vars(BaseException)[name].__get__ for name in ("args", "__traceback__", "__cause__", "__context__")
 )
@@ -88,8 +91,8 @@ def _are_signals_handled() -> bool:
     """Whether a signal may run code other than that which raises KeyboardInterrupt, in this thread."""
     if threading.get_ident() != threading.main_thread().ident:
         return False
-    handlers = (_signal.getsignal(number) for number in _SIGNALS)
-    return any(type(h) is not int and h is not None and h is not _signal.default_int_handler for h in handlers)
+    handlers = set(map(id, map(_signal.getsignal, _SIGNALS)))
+    return not handlers <= _NO_PYTHON
 
 
 def from_outside(error: BaseException) -> int:

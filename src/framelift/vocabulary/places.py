@@ -182,10 +182,10 @@ def _row(code: types.CodeType, offset: int) -> str:
     if found is None:
         if len(_rows) >= _MOST_KNOWN:
             _rows.clear()
-        if code.co_filename == _CALLS_OF_MODULES:
-            return ""
-        file, line = code.co_filename, _core.location(code, offset)[0] or code.co_firstlineno
-        text = f'  File "{file}", line {line}, in {code.co_qualname}\n    {linecache.getline(file, line).strip()}\n'
+        text, file = "", code.co_filename
+        if file != _CALLS_OF_MODULES:
+            line = _core.location(code, offset)[0] or code.co_firstlineno
+            text = f'  File "{file}", line {line}, in {code.co_qualname}\n    {linecache.getline(file, line).strip()}\n'
         found = _rows[id(code), offset] = (code, text)
     return found[1]
 

@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from ... import _core
-from ..._core import is_a
+from ..._core import id, is_a
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ..gateway import let_in

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from ... import _core, config
-from ..._core import is_a
+from ..._core import id, is_a
 from ...guards.checks import check
 from ...guards.kinds import same_leaf
 from ...vocabulary.class_reads import members_of, module_of, mro_of, name_of, qualname_of

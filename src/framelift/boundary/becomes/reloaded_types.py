@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ... import _core
-from ..._core import is_a
+from ..._core import id, is_a
 from ...vocabulary.class_reads import mro_of
 
 __all__ = ["derives", "for_life", "known_kind"]

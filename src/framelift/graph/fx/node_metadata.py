@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.graph_module import GraphModule
 
-from ..._core import is_a
+from ..._core import id, is_a
 from ...vocabulary.plain_types import GIVEN
 from ..metadata.facts import Facts
 from .source_names import Source, source_text, state_name

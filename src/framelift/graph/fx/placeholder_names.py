@@ -36,7 +36,7 @@ def source_name(origin: Origin, root: types.CodeType | None = None) -> str:
     # an attribute, or an item
     end = "" if origin.step == "item" and origin.base is not None and origin.base.step == "dict" else "_"
     while origin.base is not None:
-        variable = closed_over(origin, root)
+        variable = closed_over(origin, root) if origin.step == "cell" else None
         if variable is not None:
             parts += [variable, "L"]
             break

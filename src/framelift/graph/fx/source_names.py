@@ -30,7 +30,7 @@ def _steps(origin: Origin, root: types.CodeType | None) -> tuple[str, list[Origi
     """The root in these words, and the steps from there."""
     steps: list[Origin] = []
     while origin.base is not None:
-        variable = closed_over(origin, root)
+        variable = closed_over(origin, root) if origin.step == "cell" else None
         if variable is not None:
             return f"L[{variable!r}]", [step for step in reversed(steps) if step.step != "contents"]
         steps.append(origin)
