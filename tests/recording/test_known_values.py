@@ -496,3 +496,28 @@ def test_a_symbolic_argument_of_what_is_tried_on_zeros() -> None:
             for x in [torch.arange(10.0)]
         ]
         assert wanted == made
+
+
+@pytest.mark.parametrize("first", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("second", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
+def test_a_tensor_as_alpha_is_multiplied_as_kernels_do(first: torch.dtype, second: torch.dtype) -> None:
+    def f(x, y, alpha):
+        made = []
+        for operation in (torch.add, torch.sub, torch.Tensor.add_):
+            try:
+                made.append(operation(x.clone(), y, alpha=alpha))
+            except RuntimeError as error:
+                made.append(type(error))
+        return made
+
+    torch.manual_seed(0)
+    x, y = (torch.randn(64) * 9).to(first), (torch.randn(64) * 9).to(second)
+    for alpha in (torch.tensor(0.013), torch.tensor(3)):
+        for wanted, made in zip(f(x, y, alpha), framelift.compile(f, backend="eager")(x, y, alpha)):
+            if isinstance(wanted, torch.Tensor):
+                assert wanted.dtype is made.dtype
+                torch.testing.assert_close(
+                    made, wanted, rtol=1e-6 if made.dtype is not torch.bfloat16 else 1e-2, atol=1e-6
+                )
+            else:
+                assert wanted is made

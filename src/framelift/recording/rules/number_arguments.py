@@ -1,11 +1,12 @@
 """Operations that take a Python number and are given a tensor instead: eager torch reads its value, a graph must not.
 
 Optimizers that know they are compiled keep their step counts as tensors, and hand such tensors to `alpha=` and
-`value=`.  They are recorded as the multiplication they stand for.
+`value=`.  They are recorded as the multiplication they stand for, in the precision that kernels calculate with.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +34,49 @@ def _without(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in kwargs.items() if key != name}
 
 
+_WIDE = (torch.float32, torch.float64)
+
+
+def _multiplied(recorder: Recorder, func: Any, args: tuple[Any, ...], number: Any) -> torch.dtype | None:
+    """The dtype to multiply in, where an operation on these tensors may be a multiplication by the number and an
+    addition; None where no tensor is in the place of a number, or one that torch refuses there.
+    """
+    if not recorder.is_stand_in(number) or not all(map(recorder.is_stand_in, args)):
+        return None
+    facts = recorder.value_of(number).facts
+    if facts.size or facts.requires_grad or facts.dtype.is_complex:
+        return None
+    given = [recorder.value_of(arg).facts for arg in args]
+    wide = _promoted(recorder, args)
+    if wide not in _WIDE or any(one.dtype is not wide and not one.size for one in given):
+        same = len({one.dtype for one in given}) == 1
+        if not same or wide not in (torch.bfloat16, torch.float16):  # integers are refused, a tensor of one is a number
+            raise Interrupt("torch-operation", f"{func.__name__} with a tensor in the place of a number")
+        wide = torch.float32
+    return wide
+
+
+def _finished(recorder: Recorder, func: Any, args: tuple[Any, ...], scaled: Any, kwargs: dict[str, Any]) -> Any:
+    made = _record(recorder, func, args[0], scaled, **kwargs)
+    return made if kwargs or made is args[0] else _in(recorder, _promoted(recorder, args), made)
+
+
+def _promoted(recorder: Recorder, args: tuple[Any, ...]) -> torch.dtype:
+    return functools.reduce(torch.promote_types, [recorder.value_of(arg).facts.dtype for arg in args])
+
+
+def _in(recorder: Recorder, dtype: torch.dtype, tensor: Any) -> Any:
+    is_so = recorder.value_of(tensor).facts.dtype is dtype
+    return tensor if is_so else _record(recorder, torch.Tensor.to, tensor, dtype)
+
+
 def _scaled(func: Any) -> Handler:
     """add and sub: `alpha` times the other."""
 
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if recorder.is_stand_in(kwargs.get("alpha")) and len(args) == 2:
-            scaled = _record(recorder, torch.Tensor.mul, args[1], kwargs["alpha"])
-            return _record(recorder, func, args[0], scaled, **_without(kwargs, "alpha"))
+        if len(args) == 2 and (wide := _multiplied(recorder, func, args, kwargs.get("alpha"))):
+            scaled = _record(recorder, torch.Tensor.mul, _in(recorder, wide, args[1]), kwargs["alpha"])
+            return _finished(recorder, func, args, scaled, _without(kwargs, "alpha"))
         return _record(recorder, func, *args, **kwargs)
 
     return handler
@@ -49,9 +86,10 @@ def _fused(func: Any, combine: Any, add: Any) -> Handler:
     """addcmul and addcdiv: `value` times the combination of the second and the third."""
 
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if recorder.is_stand_in(kwargs.get("value")) and len(args) == 3:
-            scaled = _record(recorder, torch.Tensor.mul, _record(recorder, combine, args[1], args[2]), kwargs["value"])
-            return _record(recorder, add, args[0], scaled, **_without(kwargs, "value"))
+        if len(args) == 3 and (wide := _multiplied(recorder, func, args, kwargs.get("value"))):
+            combined = _record(recorder, combine, _in(recorder, wide, args[1]), _in(recorder, wide, args[2]))
+            scaled = _record(recorder, torch.Tensor.mul, combined, kwargs["value"])
+            return _finished(recorder, add, args, scaled, _without(kwargs, "value"))
         return _record(recorder, func, *args, **kwargs)
 
     return handler
