@@ -17,6 +17,7 @@ struct EntryObject {
   PyObject* run;  // callable(inputs, externals), or None: run the frame eagerly
   PyObject* info;
   PyObject* space;  // where `run` is known to be `return graph(*inputs)[0]`: the variables it finds the graph in
+  PyObject* code;   // and the code that does so: somebody may give the function another
   unsigned long long hits;
   char replayable;  // the run changes nothing before it can fail: a failure is left to plain Python, with its own lines
                     // and effects
@@ -25,12 +26,11 @@ static PyTypeObject Entry_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 static PyObject *first_output_name, *graph_name;
 
-// Of a run that says of itself that it gives the first output of its graph (exits/entry.py): its variables.
-static PyObject* space_of(PyObject* run) {
-  if (!PyFunction_Check(run)) return nullptr;
-  PyObject* own = ((PyFunctionObject*)run)->func_dict;
+// Of a run that names its code as one that gives the first output of its graph (exits/entry.py): that code.
+static PyObject* code_for_first_output(PyObject* run) {
+  PyObject* own = PyFunction_Check(run) ? ((PyFunctionObject*)run)->func_dict : nullptr;
   PyObject* said = own ? PyDict_GetItemWithError(own, first_output_name) : nullptr;
-  return said == Py_True ? PyFunction_GET_GLOBALS(run) : nullptr;
+  return said && PyCode_Check(said) ? said : nullptr;
 }
 
 static PyObject* entry_create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -45,7 +45,8 @@ static PyObject* entry_create(PyTypeObject* type, PyObject* args, PyObject* kwar
   self->program = (GuardProgramObject*)Py_NewRef(program);
   self->run = Py_NewRef(run);
   self->info = Py_NewRef(info);
-  self->space = Py_XNewRef(space_of(run));
+  self->code = Py_XNewRef(code_for_first_output(run));
+  self->space = Py_XNewRef(self->code ? PyFunction_GET_GLOBALS(run) : nullptr);
   self->replayable = (char)replayable;
   return (PyObject*)self;
 }
@@ -56,6 +57,7 @@ static int entry_traverse(PyObject* self, visitproc visit, void* arg) noexcept {
   Py_VISIT(entry->run);
   Py_VISIT(entry->info);
   Py_VISIT(entry->space);
+  Py_VISIT(entry->code);
   return 0;
 }
 
@@ -65,6 +67,7 @@ static int entry_clear(PyObject* self) noexcept {
   Py_CLEAR(entry->run);
   Py_CLEAR(entry->info);
   Py_CLEAR(entry->space);
+  Py_CLEAR(entry->code);
   return 0;
 }
 
@@ -149,7 +152,8 @@ static Ref first_output(PyObject* graph, size_t count, Slots& slots) {
 static Ref run_entry(EntryObject* entry, Slots& slots) {
   Program& program = *entry->program->program;
   size_t count = program.inputs.size();
-  if (entry->space && program.inputs_first && program.externals.empty()) {
+  bool gives_first = entry->space && PyFunction_GET_CODE(entry->run) == entry->code;
+  if (gives_first && program.inputs_first && program.externals.empty()) {
     // Another one while somebody profiles.
     Ref graph = Ref::new_ref(PyDict_GetItemWithError(entry->space, graph_name));
     if (graph) return first_output(graph.get(), count, slots);

@@ -54,7 +54,7 @@ class EntryPlan:
 
 
 _HEAD = "def entry(inputs, externals):"
-#: the whole of many entries; the native core does it without a frame where a function says `first_output`
+#: the whole of many entries; the native core does it without a frame where a function names its code as `first_output`
 _FIRST_OUTPUT = "return graph(*inputs)[0]"
 #: the entry that says: run the frame in eager mode
 PLAIN = EntryPlan(f"{_HEAD}\n    return PLAIN\n", {}, (), ())
@@ -189,7 +189,7 @@ def _function(body: list[str], names: Mapping[str, Any], name: str, around: Sequ
     exec(compile(source, filename, "exec", dont_inherit=True), space)
     entry = space.pop("entry")
     entry.__source__ = source
-    entry.first_output = body == [_FIRST_OUTPUT]
+    entry.first_output = entry.__code__ if body == [_FIRST_OUTPUT] else None
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     weakref.finalize(entry, linecache.cache.pop, filename, None).atexit = False
     return entry

@@ -7,6 +7,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import inspect
 import re
 import types
 import typing
@@ -70,7 +71,7 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
             session.world.keep += (args, kwargs, result)
             return result
     # they read nothing that changes
-    is_known = is_torch_function(function) or _is_of(typing, function) or _is_of(re, function)
+    is_known = is_torch_function(function) or any(_is_of(module, function) for module in (typing, re, inspect))
     asked = None if is_known else question(session, callable_, args, kwargs)
     if asked is not None and asked.has_answer():
         real = asked.answer(args, kwargs)
