@@ -24,6 +24,7 @@ from ..boundary.becomes.copied_objects import was_raised_inside
 from ..boundary.becomes.opaque import Opaque
 from ..boundary.dynamism import STATIC, Dynamism
 from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
+from ..boundary.facts.released_objects import check_endings
 from ..boundary.gateway import entries_of_tuple, fact_of, is_handle_class, is_plain, let_in
 from ..boundary.import_rules import let_in_opaque
 from ..boundary.records import DELETED
@@ -221,6 +222,7 @@ class Session(RehearsedScene):
         note_attribute_changes(self.world)
         for look in self.world.finishing:
             look()
+        check_endings(self.world)
         modes.note_changes(self)
         modes.guard_nesting(self)
         self.blocks.note_changes(self.world)
@@ -230,6 +232,7 @@ class Session(RehearsedScene):
         """The root was stopped in the middle of its work: plan what the frame holds, while it is whole."""
         self.recorder.mark_end()
         self.recorder.check_end()
+        check_endings(self.world)
         point, values = point_of(
             handed, lambda value: end_is_seen_inside(self.world, value) or is_referred_to(value, handed.stack)
         )

@@ -14,12 +14,14 @@ from typing import Any
 import torch
 
 from ..._core import is_a
-from ...vocabulary.class_reads import members_of
+from ...vocabulary.class_reads import members_of, qualname_of
+from ...vocabulary.reasons import Interrupt
 from ..attributes.owners import own_dict
 from ..becomes.leaves import is_constant, is_leaf
 from ..world import World
+from .finalisers import end_acts
 
-__all__ = ["may_have_died", "root_of"]
+__all__ = ["check_endings", "may_have_died", "root_of"]
 
 #: a search through more objects than these is given up
 _MOST = 20_000
@@ -38,6 +40,15 @@ def may_have_died(world: World, target: Any) -> bool:
                 seen.add(id(part))
                 waiting.append(part)
     return False
+
+
+def check_endings(world: World) -> None:
+    """A finaliser of what captured code let go of would run when the entry writes, among effects that came later."""
+    found = next((one for one in _let_go(world) if end_acts(one)), None)
+    if found is not None:
+        stop = Interrupt("unsupported-code", f"code that lets go of a {qualname_of(type(found))}, whose end runs code,")
+        stop.run_eagerly = True
+        raise stop
 
 
 def root_of(world: World, target: Any) -> Any:
