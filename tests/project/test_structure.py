@@ -165,6 +165,12 @@ def test_tests_mirror_the_packages() -> None:
     assert folders - packages == {"project"}
 
 
+def test_names_of_test_files_are_unique() -> None:
+    """pytest imports files of folders without `__init__.py` by their bare names, and refuses the second of two."""
+    names = collections.Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_every_module_says_what_it_is_for(package: Package) -> None:
     import ast
 
