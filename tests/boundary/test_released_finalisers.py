@@ -23,27 +23,31 @@ class Box:
     held: Any = None
 
 
-def _clear(box: Box) -> None:
+class Slotted:
+    __slots__ = ("held",)
+
+
+def _clear(box: Any) -> None:
     box.held.clear()
 
 
-def _pop(box: Box) -> None:
+def _pop(box: Any) -> None:
     box.held.pop()
 
 
-def _replace(box: Box) -> None:
+def _replace(box: Any) -> None:
     box.held[0] = None
 
 
-def _attribute(box: Box) -> None:
+def _attribute(box: Any) -> None:
     box.held = []
 
 
-def _delete(box: Box) -> None:
+def _delete(box: Any) -> None:
     del box.held
 
 
-def _grow(box: Box) -> None:
+def _grow(box: Any) -> None:
     box.held.append(None)
 
 
@@ -58,11 +62,12 @@ HOLDERS: dict[str, Callable[[Noting], Any]] = {
 
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("owner", [Box, Slotted])
 @pytest.mark.parametrize("breaks", [False, True])
-def test_the_order_of_what_happens(act: Callable[[Box], None], holder: str, breaks: bool) -> None:
+def test_the_order_of_what_happens(act: Callable[[Any], None], holder: str, owner: Any, breaks: bool) -> None:
     def run(compile: Callable[[Any], Any]) -> list[str]:
         log: list[str] = []
-        box = Box()
+        box = owner()
 
         def fn(x: torch.Tensor) -> torch.Tensor:
             log.append("before")
@@ -82,3 +87,20 @@ def test_the_order_of_what_happens(act: Callable[[Box], None], holder: str, brea
         return log
 
     assert run(lambda fn: framelift.compile(fn, backend="eager")) == run(lambda fn: fn)
+
+
+def test_what_is_put_back_is_not_let_go_of() -> None:
+    log: list[str] = []
+    box = Box()
+    box.held = Noting(log)
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        before = box.held
+        box.held = None
+        y = x + 1
+        box.held = before
+        return y
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for _ in range(3):
+        assert compiled(torch.zeros(1)).item() == 1 and not log

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import gc
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
-from ..._core import is_a
+from ..._core import id, is_a, type_lookup
 from ...vocabulary.class_reads import members_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from ..attributes.owners import own_dict
@@ -29,7 +29,7 @@ _MOST = 20_000
 
 def may_have_died(world: World, target: Any) -> bool:
     """Whether what captured code let go of led to this object of the outside."""
-    waiting = [one for one in _let_go(world) if not _holds_nothing(one)]
+    waiting = [one for one in _let_go(world, _all_of) if not _holds_nothing(one)]
     seen = {id(one) for one in waiting}
     while waiting:
         one = waiting.pop()
@@ -44,7 +44,7 @@ def may_have_died(world: World, target: Any) -> bool:
 
 def check_endings(world: World) -> None:
     """A finaliser of what captured code let go of would run when the entry writes, among effects that came later."""
-    found = next((one for one in _let_go(world) if end_acts(one)), None)
+    found = next((one for one in _let_go(world, _in_slot) if end_acts(one)), None)
     if found is not None:
         stop = Interrupt("unsupported-code", f"code that lets go of a {qualname_of(type(found))}, whose end runs code,")
         stop.run_eagerly = True
@@ -88,31 +88,54 @@ def _parts(value: Any) -> Iterable[Any]:
 _ADDING = frozenset(("append", "add", "call", "decimal"))
 
 
-def _let_go(world: World) -> Iterator[Any]:
-    for effect in world.effects:
-        if effect.kind not in _ADDING:
-            record = world.by_seen.get(id(effect.owner))
-            yield from _at(effect.owner if record is None else record.original, effect.key)
+def _let_go(world: World, otherwise: Callable[[Any, Any], Iterable[Any]]) -> Iterator[Any]:
+    """What pending writes take from their places; `otherwise(owner, key)` where such a place is not known."""
+    last = {(e.kind, id(e.owner), _name(e.key)): e for e in world.effects if e.kind not in _ADDING}
+    for effect in last.values():
+        put_back = _outside(world, effect.value)
+        found = _at(_outside(world, effect.owner), effect.key, otherwise)
+        yield from (one for one in found if one is not put_back)
     for shadow in world.shadows:
         now = {id(part) for part in _contents(shadow.copy)}
         for part in _contents(shadow.before):
             if id(part) not in now:
-                record = world.by_seen.get(id(part))
-                yield part if record is None else record.original
+                yield _outside(world, part)
 
 
-def _at(owner: Any, key: Any) -> Iterable[Any]:
-    """What is outside at the place of a pending write; all that its owner holds, where more is not known."""
+def _all_of(owner: Any, _key: Any) -> Iterable[Any]:
+    return gc.get_referents(owner)
+
+
+def _in_slot(owner: Any, key: Any) -> Iterable[Any]:
+    """What is in a slot of that name.  Other attributes that C code keeps have no end that is seen: names, code."""
+    found = type_lookup(type(owner), key, None) if type(key) is str else None
+    try:
+        return [found.__get__(owner)] if type(found) is types.MemberDescriptorType else []
+    except AttributeError:  # it is empty
+        return []
+
+
+def _outside(world: World, value: Any) -> Any:
+    record = world.by_seen.get(id(value))
+    return value if record is None else record.original
+
+
+def _name(key: Any) -> Any:
+    """A key to tell writes apart by, without the program's code."""
+    return key if type(key) is str else id(key)
+
+
+def _at(owner: Any, key: Any, otherwise: Callable[[Any, Any], Iterable[Any]]) -> Iterable[Any]:
+    """What is outside at the place of a pending write."""
     if is_a(owner, type):
         return [members_of(owner).get(key)]
     table = owner if type(owner) is dict else own_dict(owner) if is_a(key, str) else None
     if table is not None and (is_leaf(key) or is_constant(key)):
         if key in table:
             return [table[key]]
-        if table is owner or not hasattr(type(owner), str(key)):
+        if table is owner or type_lookup(type(owner), key, None) is None:
             return []
-        return gc.get_referents(owner)
-    return gc.get_referents(owner)
+    return otherwise(owner, key)
 
 
 def _contents(container: Any) -> list[Any]:
