@@ -125,10 +125,10 @@ def _noted(x, noted):
 
 
 @pytest.mark.parametrize(
-    "fn", [lambda x: x.sum(5), lambda x: x[7], lambda x: torch.sum(x, no=3), lambda x: torch.cat([x], dim="a")]
+    "fn", [lambda x: x.sum(5), lambda x: x[7], lambda x: torch.sum(x, no=3), lambda x: torch.cat([x], dim=1.5)]
 )
 def test_wrong_arguments_of_operations_raise_what_they_raise_without_compile(fn):
-    with pytest.raises((IndexError, TypeError, RuntimeError)) as plain:
+    with pytest.raises((IndexError, TypeError)) as plain:
         fn(X)
     for _ in range(2):
         with pytest.raises(plain.type) as found:
