@@ -154,7 +154,8 @@ Outcome Walk::visit_asides() {
   for (uint32_t i = 0; i < asides.count; i++) {
     Outcome outcome = visit(program.nodes[asides.nodes[i]], nullptr);
     if (outcome != Outcome::Holds) return outcome;
-    if (!live() || !program.settled.built) return Outcome::Again;
+    was_settled = live() && program.settled.built;
+    if (!was_settled) return Outcome::Again;
   }
   return Outcome::Holds;
 }

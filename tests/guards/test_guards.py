@@ -483,6 +483,36 @@ def test_a_function_that_is_asked_ends_the_settled_state() -> None:
     assert program.check(()) is not None
 
 
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_a_function_that_is_asked_changes_which_objects_are_the_same(evaluates: bool) -> None:
+    shared = [1]
+    table, other = {"k": shared}, {"k": shared}
+    places = const(table).to("item", "k"), const(other).to("item", "k")
+    acts: list[Callable[[], Any]] = []
+
+    def ask(value: Any) -> bool:
+        if acts:
+            acts.pop()()
+            if evaluates:
+                assert program.check(()) is not None
+        return True
+
+    guards = [Guard(const([]), "CHECK", (ask, "asked")), Guard(places[1], "SAME", places[0])]
+    guards += [Guard(place, "TYPE", list) for place in places]
+    program = program_of(*guards, inputs=places)
+    for _ in range(12):
+        assert program.check(()) is None
+    assert program.stats()["settled"]
+    acts.append(lambda: table.update(k=[1]))
+    found = program.check(())
+    assert found is not None or not evaluates
+    for _ in range(8):
+        assert program.check(()) is not None
+    table["k"] = shared
+    for _ in range(40):
+        assert program.check(()) is None
+
+
 def test_a_word_that_two_values_share_speaks_for_neither_once_it_has_changed() -> None:
     shared = {"a": 1, "b": 2}
     places = arg(0, "x").to("item", "a"), arg(1, "y").to("item", "b")
