@@ -336,12 +336,17 @@ static bool take_class_entry(Visit& v, PyObject* base, Outcome* outcome) {
   if (!reads_as_type || _PyType_Lookup(metaclass, v.node.key)) return false;
   PyObject* own = _PyType_Lookup(cls, v.node.key);
   if (!own || Py_TYPE(own)->tp_descr_get) return false;
+  auto changes = [](PyTypeObject* type) { return !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE); };
   for (PyTypeObject* type : {metaclass, cls, Py_TYPE(own)})
-    if (!(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) && !ensure_type_version(type, v.node.key)) return false;
+    if (changes(type) && !ensure_type_version(type, v.node.key)) return false;
+  auto version = [&](PyTypeObject* type) {
+    if (changes(type)) v.add(Op::TypeVersion, type, type_version(type));
+  };
   v.load(&base->ob_type, metaclass);
+  version(metaclass);
+  version(cls);  // from here on it holds `own`
   v.load(&own->ob_type, Py_TYPE(own));
-  for (PyTypeObject* type : {metaclass, cls, Py_TYPE(own)})
-    if (!(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) v.add(Op::TypeVersion, type, type_version(type));
+  version(Py_TYPE(own));
   *outcome = found(v, own, true);
   return true;
 }
