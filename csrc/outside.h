@@ -7,7 +7,7 @@ namespace framelift {
 
 // Whether a frame is that of a signal handler that the interpreter calls.
 bool is_signal_handler(Frame* frame);
-// Whether such frames may begin in this thread from now on: the rehearsal is told (`has_handlers`).
+// Looks whether such frames may begin in this thread from now on, and notes it in the rehearsal (`has_handlers`).
 void look_for_handlers(Rehearsal* r);
 // It runs for real, in the midst of a rehearsal; what it raises ends the rehearsal and leaves it as itself.
 PyObject* run_signal_handler(PyThreadState* ts, Frame* frame, int throwflag);

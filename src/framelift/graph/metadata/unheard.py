@@ -1,7 +1,7 @@
 """Operations tried while capturing, which the graph will run for real: their warnings are the graph's to give.
 
-Torch says some things once in a process, and remembers that it did; where it is told to say everything always, it
-remembers nothing.
+Some warnings torch gives once in a process, and remembers that it gave them. Under `torch.set_warn_always(True)` it
+remembers nothing, so a warning of such a try does not use up the one that the user should see.
 """
 
 from __future__ import annotations
