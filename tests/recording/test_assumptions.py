@@ -156,6 +156,106 @@ def test_a_write_after_the_assumption_is_not_undone() -> None:
     check(f, torch.ones(3), calls=4, mutate=_spoil, captures=1, fullgraph=True)
 
 
+def _outcome(run: Any, x: torch.Tensor, log: list[int]) -> tuple[Any, ...]:
+    torch.manual_seed(0)
+    try:
+        result = run(x, log).tolist()
+    except (AssertionError, ValueError) as error:
+        result = repr(error)
+    return result, x.tolist(), x._version, log, torch.rand(1).item()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("size", [3, 1 << 15])
+def test_an_assertion_behind_a_write_to_an_input(backend: str, size: int) -> None:
+    """The failing call has the writes before the assertion, none after it, and the text of plain Python."""
+
+    def f(x: torch.Tensor, log: list[int]) -> torch.Tensor:
+        log.append(1)
+        x.add_(1)
+        if not (x < 5).all():
+            raise AssertionError(f"too large: {x[:2].tolist()}")
+        x.mul_(2)
+        if x[0] < 0:
+            raise ValueError("below")
+        log.append(2)
+        x.add_(1)
+        return x * 2
+
+    compiled = framelift.compile(f, backend=backend, fullgraph=True)
+    for value in (1.0, 9.0, -7.0, 2.0):
+        assert _outcome(compiled, torch.full((size,), value), []) == _outcome(f, torch.full((size,), value), [])
+    assert len(compiled.entries) == 1
+
+
+def test_draws_and_a_write_that_is_not_counted_are_taken_back() -> None:
+    def f(x: torch.Tensor, log: list[int]) -> torch.Tensor:
+        x.data.add_(torch.rand(()))
+        if not (x < 5).all():
+            raise AssertionError
+        log.append(1)
+        return x * 2
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    for value in (1.0, 9.0):
+        assert _outcome(compiled, torch.full((3,), value), []) == _outcome(f, torch.full((3,), value), [])
+
+
+@pytest.mark.parametrize("size, broken", [(3, False), (1 << 15, True)])
+def test_what_is_large_is_copied_only_where_a_break_is_an_error(size: int, broken: bool) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        if not (x < 5).all():
+            raise AssertionError
+        return x * 2
+
+    check(f, torch.ones(size), graphs=None, breaks=None)
+    framelift.reset()
+    framelift.compile(f, backend="eager")(torch.ones(size))
+    assert bool(framelift.stats()["breaks"]) is broken
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_writes_that_no_copy_takes_back(backend: str) -> None:
+    """A history that the input gains, and gradients that a backward inside adds to: the assertion is a break."""
+    weight = torch.nn.Parameter(torch.ones(3))
+
+    def gains(x: torch.Tensor) -> torch.Tensor:
+        x.mul_(weight)
+        if not (x < 5).all():
+            raise AssertionError("too large")
+        return x * 2
+
+    def gains_later(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        if not (x < 5).all():
+            raise AssertionError("too large")
+        x.mul_(weight)
+        return x * 2
+
+    def adds(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        if not (x < 5).all():
+            raise AssertionError("too large")
+        (x * weight).sum().backward()
+        return x * 2
+
+    for f in (gains, gains_later, adds):
+        compiled = framelift.compile(f, backend=backend)
+        for value in (1.0, 9.0, 2.0):
+            seen = []
+            for run in (f, compiled):
+                x, weight.grad = torch.full((3,), value), None
+                try:
+                    result = run(x).tolist()
+                except AssertionError as error:
+                    result = str(error)
+                seen.append(
+                    (result, x.tolist(), x.requires_grad, weight.grad if weight.grad is None else weight.grad.tolist())
+                )
+            assert seen[0] == seen[1], f.__name__
+
+
 _ran: list[int] = []
 
 

@@ -84,7 +84,7 @@ def rehearsed(
         habits = moment.habits if moment is not None else Habits()
         session.recorder.drawing.attributes = graphs_may_hold() or habits.runs_as_is and not habits.is_supposed
         session.recorder.options.habits = habits
-        session.recorder.options.guards_values = guards_values
+        session.recorder.options.guards_values, session.recorder.options.pays = guards_values, fullgraph
         session.recorder.options.takes_fakes |= moment is not None and moment.traced
         session.recorder.options.unrolls = moment is not None and moment.unrolls and not fullgraph
         if made is not None:

@@ -1,16 +1,20 @@
 """What the program asserts of values that only the graph knows: assumed while capturing, and checked when the graph
 runs.
 
-Where an assumption proves wrong, the call runs eagerly, which raises what it raises there.
+Where an assumption proves wrong, the call runs eagerly, which raises what it raises there.  What the graph wrote to
+inputs by then is taken back first, from copies made before every run: where they are small, or where a graph break
+would be an error.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .. import _core
 from ..bytecode.branches import unless_it_raises
 from ..graph.fx.assumption_checks import check_assumptions
 from ..graph.fx.tape import Step
@@ -19,12 +23,20 @@ from ..graph.metadata.fakes import UNKNOWN
 from ..graph.state.torch_state import read_state
 from ..graph.symbols.number_nodes import graph_values
 from ..vocabulary.own_code import is_own_code
+from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
+    from ..graph.fx.targets import Target
+    from ..graph.fx.values import Storage, Value
+    from ..graph.metadata.cache import Outcome
+    from ..graph.metadata.live_fakes import LiveOutcome
     from ..graph.symbols.numbers import Bool
     from .recorder import Recorder
 
-__all__ = ["assertion", "assume", "assume_of_numbers", "check_so_far", "truth_that_goes_on"]
+__all__ = ["SMALL", "assertion", "assume", "assume_of_numbers", "before_effect", "truth_that_goes_on"]
+
+#: inputs of so many bytes together are copied before every run; larger ones where the program would see the difference
+SMALL = 1 << 16
 
 
 def truth_that_goes_on() -> bool | None:
@@ -40,11 +52,34 @@ def _may_assume(recorder: Recorder) -> bool:
     graph's.
     """
     return (
-        not recorder.tape_is_a_body()
-        and recorder.options.assumes
-        and recorder.stays != UNKNOWN
-        and not any(storage.written for storage in recorder.storages.values())
+        not recorder.tape_is_a_body() and recorder.options.assumes and recorder.stays != UNKNOWN and _may_undo(recorder)
     )
+
+
+def _may_undo(recorder: Recorder, more: Sequence[Value] = ()) -> bool:
+    """Whether writes to inputs, and to `more` of them, can be taken back where an assumption is found wrong; if so,
+    they will be.
+    """
+    written = [one for one in recorder.storages.values() if one.written or any(value.storage is one for value in more)]
+    if written and (
+        recorder.gradients.reached  # gradients were added to
+        or recorder.exchanged
+        or any(storage.wrapped or storage.shared or _has_history(storage) for storage in written)
+        or not (recorder.options.pays or sum(map(_size_of, written)) <= SMALL)
+    ):
+        return False
+    recorder.undoes = recorder.undoes or bool(written)
+    return True
+
+
+def _has_history(storage: Storage) -> bool:
+    """Whether autograd knows how an input came about: a write changes that for good."""
+    return any(value.facts.requires_grad and not value.facts.is_leaf for value in storage.values)
+
+
+def _size_of(storage: Storage) -> int:
+    tensors = [value.external for value in storage.values if value.external is not None]
+    return max(_core.of_tensor(one, "untyped_storage").nbytes() for one in tensors)
 
 
 def assume(recorder: Recorder, tensor: torch.Tensor, truth: bool) -> bool:
@@ -64,12 +99,32 @@ def assume(recorder: Recorder, tensor: torch.Tensor, truth: bool) -> bool:
     return True
 
 
-def check_so_far(recorder: Recorder) -> bool:
-    """Something that cannot be undone comes next: the graph looks at what was assumed before it gets there.
-
-    False: not possible here.  Only a graph that is run as it is keeps the order, and draws would have to be put back.
+def before_effect(recorder: Recorder, target: Target, outcome: Outcome | LiveOutcome, found: Sequence[Value]) -> None:
+    """An operation comes after an assumption.  Where it has an effect, the graph looks at what was assumed before it
+    gets there, or the effect is taken back; where neither is possible, nothing may be assumed.
     """
-    if recorder.assumed or recorder.stays or recorder.tape_is_a_body() or not recorder.options.is_plain:
+    written = [found[i] for i in outcome.written if found[i].storage.external]
+    if outcome.stays != UNKNOWN and not written or _check_so_far(recorder):
+        return
+    if outcome.stays != UNKNOWN and not _makes_history(found) and _may_undo(recorder, written):
+        return
+    stop = Interrupt("tensor-bool", f"and {target.name}, which cannot be undone, comes after it")
+    stop.first = recorder.callbacks.stop_assuming
+    raise stop
+
+
+def _makes_history(found: Sequence[Value]) -> bool:
+    return torch.is_grad_enabled() and any(value.facts.requires_grad for value in found)
+
+
+def _check_so_far(recorder: Recorder) -> bool:
+    """The graph looks here at what was assumed.
+
+    False: not possible.  Only a graph that is run as it is keeps the order, and draws would have to be put back.
+    """
+    if recorder.assumed or recorder.stays or recorder.undoes or recorder.tape_is_a_body():
+        return False
+    if not recorder.options.is_plain:
         return False
     wrong = [recorder.value_of(one) for one in recorder.violated.values()]
     recorder.tape.append(Step(target_of(check_assumptions), list(wrong), {}, wrong, read_state(), True, 0))

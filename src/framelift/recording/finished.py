@@ -32,8 +32,9 @@ class Finished:
     gravest reason of fakes.py why an operation must stay.  `changes_state`: the graph has nodes that set torch's
     global state for those after them.  `without_grad`: the whole graph is to be compiled and run without grad
     mode.  The last `violations` outputs are not the program's: each is true where an assumption does not hold for
-    the data.  `settings` are those that the graph is to be compiled and run under, where it is not called under
-    them (graph/state/settings.py).  `transforms`: the graph opens and leaves function transforms.
+    the data; `undoes`: inputs may be written to when that is found.  `settings` are those that the graph is to be
+    compiled and run under, where it is not called under them (graph/state/settings.py).  `transforms`: the graph
+    opens and leaves function transforms.
     `without_history` are outputs that the graph gives without a history, and what they are to become
     (graph/analysis/replay.py).
     """
@@ -54,6 +55,7 @@ class Finished:
     transforms: bool = False
     in_region: bool = False
     writes: tuple[tuple[int, int], ...] = ()
+    undoes: bool = False
 
 
 def counted_writes(

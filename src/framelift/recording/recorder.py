@@ -38,7 +38,7 @@ from ..graph.symbols.numpy_numbers import given_to_torch
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist, scope
 from .asking import Asked, ask, ask_symbolic, gives_a_size
-from .assumptions import assume_of_numbers, check_so_far
+from .assumptions import assume_of_numbers, before_effect
 from .chosen import Chosen
 from .finished import Finished, counted_writes
 from .histories import check_leaf_views, is_captured, is_leaf_view, without_histories
@@ -84,6 +84,7 @@ class Recorder(StandIns):
         self._flags = kernel_choice()
         self.stays = 0  # the gravest reason why an operation so far must stay in the graph
         self.assumed = False  # the graph asserts what was assumed of numbers
+        self.undoes = False  # inputs are written to by the time that an assumption may be found wrong
         self.violated: dict[torch.device, torch.Tensor] = {}  # stand-ins that are true where an assumption was wrong
         self._base: State | None = None
         self._left: LeftState | Interrupt | None = None
@@ -296,14 +297,8 @@ class Recorder(StandIns):
         self.tape.append(Step(target, list(values), {}, values, read_state(), True, 0))
 
     def _note_effect(self, target: Target, outcome: Outcome | LiveOutcome, found: list[Value]) -> None:
-        if (
-            (self.violated or self.assumed)
-            and (outcome.stays == UNKNOWN or any(found[i].storage.external for i in outcome.written))
-            and not check_so_far(self)
-        ):
-            stop = Interrupt("tensor-bool", f"and {target.name}, which cannot be undone, comes after it")
-            stop.first = self.callbacks.stop_assuming
-            raise stop
+        if self.violated or self.assumed:
+            before_effect(self, target, outcome, found)
         self.stays = max(self.stays, outcome.stays)
         if outcome.stays:
             self.drawing.draw()
@@ -407,6 +402,7 @@ class Recorder(StandIns):
             self._live is not None,
             left is not None and left.is_one_region(states),
             counted_writes(self.written, inputs, groups),
+            self.undoes,
         )
 
     def replay(self, name: str, asked: Sequence[Value], then: Callable[[list[Any]], Any]) -> Any:

@@ -46,6 +46,7 @@ class Options:
 
     code: CodeType | None = None  # of the root
     assumes: bool = True  # the program may be taken to go on where the other side raises
+    pays: bool = False  # a graph break is an error: what can be captured at a price should be
     guards_values: bool = False  # a value taken from few integers outside is guarded before the graph is to compute it
     unrolls: bool = False  # the backend writes out every step of a recurrent network
     habits: Habits = field(default_factory=Habits)  # of the backend

@@ -29,6 +29,7 @@ from ...graph.metadata.fakes import UNKNOWN
 from ...graph.metadata.wrappers import is_wrapper
 from ...graph.state.random_draws import put_back, states
 from ...graph.state.torch_state import SavedState, autocast_nesting
+from ...recording.assumptions import SMALL
 from ...recording.recorder import Finished
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
@@ -51,9 +52,6 @@ __all__ = [
     "undo_of",
     "undoing",
 ]
-
-#: inputs of so many bytes together are copied before every run; larger ones where the program would see the difference
-_SMALL = 1 << 16
 
 
 class Left(Exception):
@@ -220,12 +218,18 @@ def undo_of(
     ):
         return None
     late = fails_late(tape, in_order) if places else []
-    copies = bool(late) and (
-        acts or in_handler(step.places for step in late) or sum(_memory(inputs[i]).nbytes() for i in places) <= _SMALL
+    copies = (
+        finished.undoes
+        or bool(late)
+        and (
+            acts
+            or in_handler(step.places for step in late)
+            or sum(_memory(inputs[i]).nbytes() for i in places) <= SMALL
+        )
     )
     if places and not in_order and not copies:
         return None
-    counted = in_order and not (late and writes_uncounted(tape))
+    counted = in_order and not ((late or finished.undoes) and writes_uncounted(tape))
     return Undo(tuple(places), copies, finished.stays > 0, counted)
 
 
