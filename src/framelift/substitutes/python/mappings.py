@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["as_dict"]
 
+_TYPE_DIR = type.__dict__["__dir__"]
+
 
 def as_dict(mapping: Any) -> Any:
     """What C code would make of a mapping that is a handle: `keys()`, and `mapping[key]` for each."""
@@ -81,15 +83,15 @@ def _dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
         return sorted(frame_locals(session, caller()))
     (obj,) = args
     world = session.world
-    if is_a(obj, type):
-        if world.lookup(type(obj), "__dir__") is not type.__dict__["__dir__"]:
-            raise Interrupt("unknown-callable", "dir of a class whose metaclass has its own")
-        return sorted(_names_of_class(world, obj))
     if type(obj) in SYMBOLIC:
         return dir(obj.__class__())
     own = world.lookup(type(obj), "__dir__")
     if is_a(own, types.FunctionType):
         return sorted(_core.captured(own, (obj,), None))
+    if is_a(obj, type):
+        if own is not _TYPE_DIR:
+            raise Interrupt("unknown-callable", "dir of a class whose metaclass has its own")
+        return sorted(_names_of_class(world, obj))
     if is_a(obj, types.ModuleType):
         table = _core.read(obj, "__dict__")
         if not is_a(table, dict):
@@ -119,6 +121,13 @@ def _object_dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
     if is_a(obj, (type, types.ModuleType)) or type(obj) in SYMBOLIC:
         raise Interrupt("callable-on-handle", "object.__dir__")
     return list(_names_of(session.world, obj))
+
+
+@substitute(_TYPE_DIR)
+@exactly(1)
+def _type_dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    (cls,) = args
+    return list(_names_of_class(session.world, cls)) if is_a(cls, type) else callable_(cls)  # which raises
 
 
 def _read_or_none(obj: Any, name: str) -> Any:
