@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import sys
 import typing
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -371,3 +372,52 @@ def test_an_instance_of_a_class_made_inside_by_a_metaclass_that_calls_up():
         return x + 1, found
 
     check(f, torch.ones(2), captures=None)
+
+
+def test_dir_of_a_class_whose_metaclass_answers() -> None:
+    class Meta(type):
+        def __dir__(cls) -> list[str]:
+            return [*cls.named, *(name for name in super().__dir__() if name == "own")]
+
+    class Named(metaclass=Meta):
+        named: ClassVar[list[str]] = ["b", "a"]
+        own = 1
+
+    class Colour(enum.IntEnum):
+        RED = 1
+
+        def method(self) -> None: ...
+
+    def f(x):
+        return x + 1, dir(Named), dir(Colour), dir(Colour.RED), sorted(type.__dir__(Named))
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    for named in (["b", "a"], ["b", "a"], ["c"]):
+        Named.named = named
+        assert compiled(X)[1:] == f(X)[1:]
+    with pytest.raises(TypeError):
+        framelift.compile(lambda x: (x + 1, type.__dir__(x)), backend="eager")(3)
+
+
+def test_a_key_of_a_namespace_that_compares_itself() -> None:
+    """Each lookup in such a class may run the program's code."""
+
+    def f(x):
+        class Key:
+            def __hash__(self) -> int:
+                return hash("found")
+
+            def __eq__(self, other: object) -> bool:
+                made.__bases__ = (Second,)
+                return False
+
+        class First:
+            found = 1
+
+        class Second:
+            found = 2
+
+        made = type("Made", (First,), {Key(): 5})
+        return x + made.found, made.found
+
+    check(f, torch.ones(2), graphs=None, breaks=None)

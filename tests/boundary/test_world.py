@@ -458,3 +458,19 @@ def test_deleting_a_global_asks_whether_it_is_there() -> None:
         return found
 
     assert outcomes(framelift.compile(program, backend="eager", fullgraph=True)) == outcomes(program)
+
+
+def test_an_empty_module_that_is_written() -> None:
+    def f(x):
+        module = types.ModuleType.__new__(types.ModuleType)
+        module.entry = 1
+        return x + len(module.__dict__), dict(module.__dict__), module.entry
+
+    check(f, torch.ones(2), graphs=None, breaks=None)
+
+
+def test_a_global_of_the_name_of_a_slot() -> None:
+    module = types.ModuleType("made_here")
+    exec("def f(x):\n    global __class__\n    __class__ = 42\n    return x + globals()['__class__']", module.__dict__)
+    assert torch.equal(framelift.compile(module.f, backend="eager")(X), X + 42)
+    assert module.__dict__["__class__"] == 42

@@ -27,9 +27,9 @@ def instance_entry(world: World, obj: Any, name: str) -> Any:
     """The entry of the instance dictionary, pending writes first; ABSENT when there is none.  Guarded."""
     own = own_dict(obj)
     if name in world.overlay.names:
-        owner = own if is_a(obj, types.ModuleType) else obj
-        pending = world.overlay.get((id(owner), name), ABSENT)
-        if pending is not ABSENT and not _in_slot(obj, name):
+        is_module = is_a(obj, types.ModuleType)  # what is pending for its dictionary is in no slot
+        pending = world.overlay.get((id(own if is_module else obj), name), ABSENT)
+        if pending is not ABSENT and (is_module or not _in_slot(obj, name)):
             return ABSENT if pending is DELETED else pending
     if own is None:
         return ABSENT
@@ -72,7 +72,8 @@ class InstanceDict(LazyLookup, dict):
 
     def _names(self) -> list[str]:
         world, obj = self._world, self._obj
-        own = own_dict(obj) or {}
+        own = own_dict(obj)
+        own = {} if own is None else own
         world.guard((world.origin_of(obj) or const(obj)).to("dict"), "KEYS", tuple(own))
         stays = [n for n in own if (id(obj), n) not in world.reentered or _in_slot(obj, n)]
         names = [n for n in stays if world.overlay.get((id(obj), n), ABSENT) is not DELETED or _in_slot(obj, n)]

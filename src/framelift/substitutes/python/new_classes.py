@@ -36,7 +36,11 @@ class _Mark:
 
 def marked(namespace: Any) -> Any:
     """A copy of a class's namespace with the mark in front; anything but a dictionary is left to fail by itself."""
-    return {_MARK: _Mark(), **namespace} if is_a(namespace, dict) else namespace
+    if not is_a(namespace, dict):
+        return namespace
+    if any(_core.is_python_class(type(key)) for key in dict.keys(namespace)):
+        raise Interrupt("unsupported-code", "a class whose namespace has a key that compares itself by code")
+    return {_MARK: _Mark(), **namespace}
 
 
 def _with_module(session: Session, namespace: Any) -> Any:
