@@ -77,3 +77,17 @@ def test_a_sample(backend: str) -> None:
 if __name__ == "__main__":
     FOUND = [found for cell in cells() if (found := differs(cell, (*sys.argv, "eager")[1]))]
     print("\n".join(FOUND), f"{len(cells())} cells, {len(FOUND)} differences", sep="\n")
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_kernels_that_want_regular_matrices(dtype: torch.dtype) -> None:
+    """Neither zeros nor ones show whether such a kernel takes the dtype; a singular matrix fails as in eager mode."""
+
+    def f(x: torch.Tensor) -> Any:
+        return tuple(torch.linalg.lu_factor(x))
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    given = torch.randn(2, 3, 3, dtype=dtype)
+    assert all(torch.equal(one, other) for one, other in zip(compiled(given), f(given)))
+    with pytest.raises(RuntimeError, match="is zero"):
+        compiled(torch.zeros(2, 3, 3, dtype=dtype))

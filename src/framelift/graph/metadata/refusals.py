@@ -121,10 +121,19 @@ def check_dtypes(target: Target, kept: list[Any], named: dict[str, Any], found: 
 _PLAIN = (bool, int, float, complex, str, torch.dtype, torch.memory_format, type(None))
 
 
+def _identities(size: torch.Size, **kind: Any) -> torch.Tensor:
+    made = torch.zeros(size, **kind)
+    if len(size) > 1:
+        made.diagonal(0, -2, -1).fill_(1)
+    return made
+
+
 def _trial(target: Target, kept: list[Any], named: dict[str, Any], tensors: dict[int, Any]) -> str:
-    """What a kernel says to zeros, and if it refuses them to ones: some divide by them, others index with them."""
+    """What a kernel says to zeros, and if it refuses them to others: some divide by them, others index with them, and
+    others want regular matrices.
+    """
     said = ""
-    for fill in (torch.zeros, torch.ones):
+    for fill in (torch.zeros, torch.ones, _identities):
         made = {key: fill(size, dtype=dtype, device="cpu") for key, (size, dtype) in tensors.items()}
 
         def real(value: Any, made: dict[int, Any] = made) -> Any:
