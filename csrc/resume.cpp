@@ -4,6 +4,10 @@
 
 #include <structseq.h>
 
+#include <string>
+#include <unordered_set>
+#include <vector>
+
 #include "barrier.h"
 #include "frame_access.h"
 #include "reference.h"
@@ -14,13 +18,15 @@ static PyObject* stop_type = nullptr;   // raised out of a twin that was stopped
 static PyObject* null_mark = nullptr;   // stands for an empty slot of the stack, and for an unbound local
 static PyObject* call_probe = nullptr;  // a twin has it where its original has NULL
 static PyTypeObject* Handed_Type = nullptr;
-static PyTypeObject* handover_type = nullptr;  // what an entry that ends at a break returns
-static PyObject *plain_step = nullptr, *resume_step = nullptr, *throw_step = nullptr;
+static PyTypeObject* Handover_Type = nullptr;  // what an entry that ends at a break returns
+static PyObject *plain_step = nullptr, *resume_step = nullptr, *throw_step = nullptr, *end_is_seen = nullptr;
+static std::unordered_set<PyTypeObject*> unseen;  // types for whose objects `end_is_seen` says no; they never die
 static PyObject *name_depth, *name_locals, *name_cells, *name_handled, *name_break_off;
+static PyObject *name_steps, *name_names, *name_dead, *name_offsets, *name_miss, *name_breaks;
 
 void raise_stop() { PyErr_SetNone(stop_type); }
 bool is_stop() { return PyErr_ExceptionMatches(stop_type); }
-bool is_handover(PyObject* value) { return value && Py_TYPE(value) == handover_type; }
+bool is_handover(PyObject* value) { return value && Py_TYPE(value) == Handover_Type; }
 
 static Ref value_at(Frame* frame, Py_ssize_t at) {
   PyObject* value = frame->localsplus[at];
@@ -113,15 +119,14 @@ static PyObject* set_handled(PyObject*, PyObject* exception) {
   Py_RETURN_NONE;
 }
 
-// Ask a Python step (framelift's own code) for (function, arguments).
-static Ref ask(PyObject* step, PyObject* compiled, PyObject* function, PyObject* handed) {
+// Ask framelift's own Python code.
+static Ref ask(PyObject* step, PyObject* const* args, size_t count) {
   ThreadState& state = thread_state();
   ThreadState before = state;
   state.mode = Mode::Paused;
   state.context = nullptr;
-  PyObject* args[] = {compiled, function, handed};
   ExtraDepth depth(ExtraDepth::kStep);
-  Ref answer = Ref::steal(PyObject_Vectorcall(step, args, 3, nullptr));
+  Ref answer = Ref::steal(PyObject_Vectorcall(step, args, count, nullptr));
   thread_state() = before;
   return answer;
 }
@@ -139,17 +144,8 @@ static Ref throw_into(PyObject* compiled, PyObject* resumed, PyObject* arguments
   SavedError error;
   error.normalize();
   if (error.traceback()) PyException_SetTraceback(error.value(), error.traceback());
-  ThreadState& state = thread_state();
-  ThreadState before = state;
-  state.mode = Mode::Paused;
-  state.context = nullptr;
   PyObject* args[] = {compiled, resumed, arguments, error.value()};
-  Ref next;
-  {
-    ExtraDepth depth(ExtraDepth::kStep);
-    next = Ref::steal(PyObject_Vectorcall(throw_step, args, 4, nullptr));
-  }
-  thread_state() = before;
+  Ref next = ask(throw_step, args, 4);
   if (!next || next.get() == Py_None) {
     error.restore();
     return nullptr;
@@ -159,11 +155,152 @@ static Ref throw_into(PyObject* compiled, PyObject* resumed, PyObject* arguments
   return Ref::steal(run_plain(compiled, code, &PyTuple_GET_ITEM(values, 0), (size_t)PyTuple_GET_SIZE(values), nullptr));
 }
 
+// In what condition a frame was handed over: the values that go on with it, and a text that tells conditions apart.
+struct Condition {
+  std::vector<PyObject*> values;  // borrowed from the record of the frame
+  std::string text;
+  std::vector<bool> kept;  // which of the frame's locals are among the values
+};
+
+// Whether it may matter when a local dies that nothing reads any more.
+static int is_end_seen(PyObject* value) {
+  if (unseen.count(Py_TYPE(value))) return 0;
+  PyObject* args[] = {value};
+  Ref answer = ask(end_is_seen, args, 1);
+  return answer ? PyObject_IsTrue(answer.get()) : -1;
+}
+
+static void add(Condition& condition, PyObject* value) {
+  condition.values.push_back(value);
+  condition.text += 'v';
+}
+
+// The values in the order in which code that resumes takes them: stack, locals, cells, the exception being handled.
+static bool read_condition(PyObject* handed, Condition& condition) {
+  PyObject *stop = PyStructSequence_GET_ITEM(handed, 0), *stack = PyStructSequence_GET_ITEM(handed, 1);
+  PyObject *locals = PyStructSequence_GET_ITEM(handed, 2), *cells = PyStructSequence_GET_ITEM(handed, 3);
+  // Safe: a stop is framelift's own record.
+  Ref offsets = Ref::steal(PyObject_GetAttr(stop, name_offsets)), dead = Ref::steal(PyObject_GetAttr(stop, name_dead));
+  Ref names = Ref::steal(PyObject_GetAttr(stop, name_names)), handled = Ref::steal(PyObject_GetAttr(stop, name_handled));
+  if (!offsets || !dead || !names || !handled) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(stack); i++) {
+    PyObject* value = PyTuple_GET_ITEM(stack, i);
+    bool is_offset = false;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(offsets.get()) && !is_offset; k++)
+      is_offset = PyLong_AsSsize_t(PyTuple_GET_ITEM(offsets.get(), k)) == i;
+    if (value == null_mark)
+      condition.text += 'n';
+    else if (is_offset && PyLong_CheckExact(value))
+      condition.text += std::to_string(PyLong_AsSsize_t(value)) + ';';
+    else
+      add(condition, value);
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(locals); i++) {
+    PyObject* value = PyTuple_GET_ITEM(locals, i);
+    int kept = value != null_mark;
+    if (kept) {
+      int is_dead = PySet_Contains(dead.get(), PyTuple_GET_ITEM(names.get(), i));
+      if (is_dead) kept = is_dead < 0 ? -1 : is_end_seen(value);
+      if (kept < 0) return false;
+    }
+    condition.kept.push_back(kept);
+    if (kept)
+      add(condition, value);
+    else
+      condition.text += '-';
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(cells); i++) condition.values.push_back(PyTuple_GET_ITEM(cells, i));
+  if (handled.get() == Py_True) condition.values.push_back(PyStructSequence_GET_ITEM(handed, 4));
+  return true;
+}
+
+// (function, arguments) of a step: (code, order, number of cells, number of free variables, whether the last value is
+// the exception being handled), see Step in breaks.py.
+static Ref take_step(PyObject* step, PyObject* function, PyObject* const* values, Py_ssize_t count) {
+  PyFunctionObject* from = (PyFunctionObject*)function;
+  PyObject* order = PyTuple_GET_ITEM(step, 1);
+  Py_ssize_t cells = PyLong_AsSsize_t(PyTuple_GET_ITEM(step, 2)), frees = PyLong_AsSsize_t(PyTuple_GET_ITEM(step, 3));
+  Py_ssize_t first = count - (PyTuple_GET_ITEM(step, 4) == Py_True) - cells;
+  Py_ssize_t outer = from->func_closure ? PyTuple_GET_SIZE(from->func_closure) - frees : 0;
+  Ref arguments = make_tuple(PyTuple_GET_SIZE(order), [&](Py_ssize_t i) {
+    Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(order, i));
+    if (place >= 0) return Ref::new_ref(values[place]);
+    Ref contents = Ref::steal(PyCell_Get(values[-1 - place]));
+    if (!contents && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "cell is empty");
+    return contents;
+  });
+  Ref closure = make_tuple(cells + frees, [&](Py_ssize_t i) {
+    return Ref::new_ref(i < cells ? values[first + i] : PyTuple_GET_ITEM(from->func_closure, outer + i - cells));
+  });
+  Ref made = Ref::steal(PyFunction_New(PyTuple_GET_ITEM(step, 0), from->func_globals));
+  if (!arguments || !closure || !made) return nullptr;
+  Py_XSETREF(((PyFunctionObject*)made.get())->func_name, Py_NewRef(from->func_name));
+  if (cells + frees && PyFunction_SetClosure(made.get(), closure.get()) < 0) return nullptr;
+  return Ref::steal(PyTuple_Pack(2, made.get(), arguments.get()));
+}
+
+// The step remembered in `steps` for a condition.  It counts for one `Breaks` alone, which keeps what was made for it.
+static Ref remembered_step(PyObject* steps, PyObject* breaks, const std::string& text) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(steps); i++) {
+    PyObject* one = PyList_GET_ITEM(steps, i);
+    PyObject* known = PyTuple_GET_ITEM(one, 1);
+    if (PyWeakref_GET_OBJECT(PyTuple_GET_ITEM(one, 0)) == breaks && (size_t)PyBytes_GET_SIZE(known) == text.size() &&
+        !memcmp(PyBytes_AS_STRING(known), text.data(), text.size()))
+      return Ref::new_ref(PyTuple_GET_ITEM(one, 2));
+  }
+  return nullptr;
+}
+
+static bool remember_step(PyObject* steps, PyObject* breaks, const std::string& text, PyObject* step) {
+  for (Py_ssize_t i = PyList_GET_SIZE(steps); i-- > 0;)  // those of callables that are gone
+    if (PyWeakref_GET_OBJECT(PyTuple_GET_ITEM(PyList_GET_ITEM(steps, i), 0)) == Py_None &&
+        PyList_SetSlice(steps, i, i + 1, nullptr) < 0)
+      return false;
+  Ref owner = Ref::steal(PyWeakref_NewRef(breaks, nullptr));
+  Ref known = Ref::steal(PyBytes_FromStringAndSize(text.data(), (Py_ssize_t)text.size()));
+  Ref one = Ref::steal(owner && known ? PyTuple_Pack(3, owner.get(), known.get(), step) : nullptr);
+  return one && PyList_Append(steps, one.get()) == 0;
+}
+
+// What goes on with a frame that was handed over at `place`, as (function, arguments).  `asked`: framelift's own Python
+// code, which is asked once for a place and a condition.
+static Ref next_step(PyObject* asked, PyObject* compiled, PyObject* function, PyObject* place, PyObject* handed,
+                     const Condition& condition) {
+  // Safe: all of them are framelift's own objects.
+  Ref miss = Ref::steal(PyObject_GetAttr(compiled, name_miss));
+  Ref breaks = Ref::steal(miss ? PyObject_GetAttr(miss.get(), name_breaks) : nullptr);
+  Ref steps = Ref::steal(breaks ? PyObject_GetAttr(place, name_steps) : nullptr);
+  if (!steps) return nullptr;
+  Ref step = remembered_step(steps.get(), breaks.get(), condition.text);
+  if (!step) {
+    Ref kept = make_tuple((Py_ssize_t)condition.kept.size(),
+                          [&](Py_ssize_t i) { return Ref::steal(PyBool_FromLong(condition.kept[(size_t)i])); });
+    if (!kept) return nullptr;
+    PyObject* args[] = {compiled, function, handed, kept.get()};
+    step = ask(asked, args, 4);
+    if (!step || !remember_step(steps.get(), breaks.get(), condition.text, step.get())) return nullptr;
+  }
+  return take_step(step.get(), function, condition.values.data(), (Py_ssize_t)condition.values.size());
+}
+
+static Ref next_plain(PyObject* compiled, PyObject* function, PyObject* handover) {
+  PyObject* values = PyStructSequence_GET_ITEM(handover, 1);
+  Condition condition;
+  condition.values.assign(&PyTuple_GET_ITEM(values, 0), &PyTuple_GET_ITEM(values, 0) + PyTuple_GET_SIZE(values));
+  return next_step(plain_step, compiled, function, PyStructSequence_GET_ITEM(handover, 0), handover, condition);
+}
+
+static Ref next_resumed(PyObject* compiled, PyObject* function, PyObject* handed) {
+  Condition condition;
+  if (!read_condition(handed, condition)) return nullptr;
+  return next_step(resume_step, compiled, function, PyStructSequence_GET_ITEM(handed, 0), handed, condition);
+}
+
 PyObject* drive(PyObject* compiled, PyObject* function, PyObject* handover) {
   HandledScope handled;
   Ref kept_compiled = Ref::new_ref(compiled), kept_function = Ref::new_ref(function), result = Ref::steal(handover);
   while (result) {
-    Ref next = ask(plain_step, compiled, function, result.get());
+    Ref next = next_plain(compiled, function, result.get());
     result.reset();
     if (!next) break;
     {
@@ -176,7 +313,7 @@ PyObject* drive(PyObject* compiled, PyObject* function, PyObject* handover) {
     handled.put_back();  // a frame handed over inside an `except` block leaves its exception there; guards are about
                          // the caller's
     if (!result || Py_TYPE(result.get()) != Handed_Type) break;
-    next = ask(resume_step, compiled, function, result.get());
+    next = next_resumed(compiled, function, result.get());
     result.reset();
     if (!next) break;
     {
@@ -206,13 +343,26 @@ static PyObject* let_go(PyObject*, PyObject* values) {
   Py_RETURN_NONE;
 }
 
+// handover(place, values): what an entry that ends at a break returns.
+static PyObject* handover(PyObject*, PyObject* args) {
+  PyObject *place, *values;
+  if (!PyArg_ParseTuple(args, "OO!", &place, &PyTuple_Type, &values)) return nullptr;
+  PyObject* made = PyStructSequence_New(Handover_Type);
+  if (!made) return nullptr;
+  PyStructSequence_SET_ITEM(made, 0, Py_NewRef(place));
+  PyStructSequence_SET_ITEM(made, 1, Py_NewRef(values));
+  return made;
+}
+
 static PyObject* set_resuming(PyObject*, PyObject* args) {
-  PyObject *type, *plain, *resume, *raise;
-  if (!PyArg_ParseTuple(args, "O!OOO", &PyType_Type, &type, &plain, &resume, &raise)) return nullptr;
-  handover_type = (PyTypeObject*)Py_NewRef(type);
+  PyObject *plain, *resume, *raise, *ending, *types;
+  if (!PyArg_ParseTuple(args, "OOOOO!", &plain, &resume, &raise, &ending, &PyTuple_Type, &types)) return nullptr;
   Py_XSETREF(plain_step, Py_NewRef(plain));
   Py_XSETREF(resume_step, Py_NewRef(resume));
   Py_XSETREF(throw_step, Py_NewRef(raise));
+  Py_XSETREF(end_is_seen, Py_NewRef(ending));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++)
+    unseen.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
   Py_RETURN_NONE;
 }
 
@@ -221,12 +371,16 @@ static MethodTable methods({
     method<stop, METH_O>("stop", "stop(stop): end the rehearsal here if it is the place"),
     method<let_go, METH_O>("let_go", "let_go(values): empty the tuple of what a capture was given"),
     method<set_handled, METH_O>("set_handled", "set_handled(exception): inside an except block that is gone on with"),
-    method<set_resuming, METH_VARARGS>("set_resuming", "set_resuming(Handover, plain_step, resume_step, throw_step)"),
+    method<handover, METH_VARARGS>("handover", "handover(place, values): what an entry that ends at a break returns"),
+    method<set_resuming, METH_VARARGS>("set_resuming", "set_resuming(plain, resume, throw, end_is_seen, unseen types)"),
 });
 
 static PyStructSequence_Field fields[] = {{"stop", nullptr},  {"stack", nullptr},   {"locals", nullptr},
                                           {"cells", nullptr}, {"handled", nullptr}, {nullptr, nullptr}};
 static PyStructSequence_Desc description = {"framelift._core.Handed", "A frame, handed over.", fields, 5};
+static PyStructSequence_Field handover_fields[] = {{"place", nullptr}, {"values", nullptr}, {nullptr, nullptr}};
+static PyStructSequence_Desc handover_description = {"framelift._core.Handover", "A frame to be gone on with.",
+                                                     handover_fields, 2};
 
 bool init_resume(PyObject* module) {
   name_depth = PyUnicode_InternFromString("depth");
@@ -234,13 +388,20 @@ bool init_resume(PyObject* module) {
   name_cells = PyUnicode_InternFromString("cells");
   name_handled = PyUnicode_InternFromString("handled");
   name_break_off = PyUnicode_InternFromString("break_off");
+  name_steps = PyUnicode_InternFromString("steps");
+  name_names = PyUnicode_InternFromString("names");
+  name_dead = PyUnicode_InternFromString("dead");
+  name_offsets = PyUnicode_InternFromString("offsets");
+  name_miss = PyUnicode_InternFromString("miss");
+  name_breaks = PyUnicode_InternFromString("breaks");
   stop_type = PyErr_NewException("framelift._core.Stop", PyExc_BaseException, nullptr);
   null_mark = PyObject_CallNoArgs((PyObject*)&PyBaseObject_Type);
   Handed_Type = PyStructSequence_NewType(&description);
+  Handover_Type = PyStructSequence_NewType(&handover_description);
   // Safe: the native module itself, when it is loaded.
   Ref probes = Ref::steal(PyObject_GetAttrString(module, "PROBES"));
   call_probe = probes ? Py_XNewRef(PyDict_GetItemString(probes.get(), "call")) : nullptr;
-  return stop_type && null_mark && Handed_Type && call_probe && add_functions(module, methods) &&
+  return stop_type && null_mark && Handed_Type && Handover_Type && call_probe && add_functions(module, methods) &&
          PyModule_AddObjectRef(module, "NULL", null_mark) == 0 && PyModule_AddObjectRef(module, "Stop", stop_type) == 0;
 }
 

@@ -8,7 +8,7 @@ it is made from the original code, so that going on twice at the same place give
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dis import hasfree, haslocal
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
@@ -28,6 +28,7 @@ __all__ = [
     "Point",
     "Stop",
     "let_go",
+    "point_at",
     "point_of",
     "resume_code",
     "stop_at",
@@ -64,6 +65,7 @@ class Stop:
     names: tuple[str, ...]
     offsets: tuple[int, ...]
     dead: frozenset[str]  # of the names: those that nothing reads any more
+    steps: list[Any] = field(default_factory=list, compare=False, repr=False)  # the native loop's, see `drive`
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,22 +255,30 @@ def point_of(handed: Any, end_is_seen: Callable[[Any], bool]) -> tuple[Point, tu
     all the same, where `end_is_seen` says that their end matters.
     """
     null, stop = _core.NULL, handed.stop
+    kept = tuple(
+        [
+            value is not null and (name not in stop.dead or end_is_seen(value))
+            for name, value in zip(stop.names, handed.locals)
+        ]
+    )
+    point = point_at(handed, kept)
+    values = [value for slot, value in zip(point.stack, handed.stack) if slot == VALUE]
+    values += [value for is_kept, value in zip(kept, handed.locals) if is_kept]
+    values += handed.cells
+    if stop.handled:
+        values.append(handed.handled)
+    return point, tuple(values)
+
+
+def point_at(handed: Any, kept: tuple[bool, ...]) -> Point:
+    """Where a frame was handed over.  `kept`: which of its locals go on."""
+    null, stop = _core.NULL, handed.stop
     stack = tuple(
         NULL if value is null else value if i in stop.offsets and type(value) is int else VALUE
         for i, value in enumerate(handed.stack)
     )
-    values = [value for slot, value in zip(stack, handed.stack) if slot == VALUE]
-    dead = stop.dead
-    bound = [
-        (name, value)
-        for name, value in zip(stop.names, handed.locals)
-        if value is not null and (name not in dead or end_is_seen(value))
-    ]
-    values += [value for _, value in bound]
-    values += handed.cells
-    if stop.handled:
-        values.append(handed.handled)
-    return Point(stop.unit, stack, tuple(name for name, _ in bound), stop.handled), tuple(values)
+    bound = tuple([name for name, is_kept in zip(stop.names, kept) if is_kept])
+    return Point(stop.unit, stack, bound, stop.handled)
 
 
 def _call(function: int, argument: int, like: Op) -> list[Op]:

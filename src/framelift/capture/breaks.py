@@ -12,11 +12,11 @@ import sys
 import types
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import _core
-from ..boundary.facts.finalisers import end_acts, end_is_seen
+from ..boundary.facts.finalisers import UNSEEN, end_acts, end_is_seen
 from ..bytecode import layout, make_twin
 from ..bytecode.dialects import current
 from ..bytecode.flow import Flow
@@ -25,7 +25,7 @@ from ..bytecode.resume import (
     Made,
     Point,
     let_go,
-    point_of,
+    point_at,
     resume_code,
     stop_at,
     stop_twin,
@@ -40,18 +40,24 @@ if TYPE_CHECKING:
     from .._core import Compiled
     from ..rehearsal.session import Session
 
-__all__ = ["Breaks", "Handover", "Stopping", "Tried", "handing_over"]
+__all__ = ["Breaks", "Place", "Stopping", "Tried", "handing_over"]
 
 #: how many places are tried before the frame runs eagerly
 _MOST_TRIES = 6
 
 
+#: what the native loop makes a function of: its code, which of the values are its arguments (negative: contents of a
+#: cell), how many of them are its own cells, how many free variables the original has, and whether the last value is
+#: the exception being handled
+Step: TypeAlias = tuple[types.CodeType, tuple[int, ...], int, int, bool]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Handover:
-    """What an entry that ends at a break returns: where, and the frame's values."""
+class Place:
+    """Where an entry hands its frame over."""
 
     point: Point
-    values: tuple[Any, ...]
+    steps: list[Any] = field(default_factory=list)  # the native loop's
 
 
 @dataclass
@@ -248,42 +254,28 @@ def _probed(name: str) -> int:
 
 def handing_over(point: Point) -> Lines:
     """Around an entry that ends at a break, which returns the frame's values."""
-    return Lines(through="stage_handover", names={"stage_handover": functools.partial(Handover, point)})
+    return Lines(through="stage_handover", names={"stage_handover": functools.partial(_core.handover, Place(point))})
 
 
-# ---- going on: called by the native loop ----
+# ---- going on: called by the native loop, once for each place and condition of the frame ----
 
 
-def _function(
-    function: types.FunctionType, made: Made, values: tuple[Any, ...], point: Point, code: types.CodeType
-) -> tuple[Any, tuple[Any, ...]]:
-    count = len(values) - point.handled
-    cells = values[count - len(code.co_cellvars) : count]
-    closure = cells + _outer_cells(function, code)
-    arguments = tuple([values[i] if i >= 0 else values[-1 - i].cell_contents for i in made.order])
-    resumed = types.FunctionType(made.code, function.__globals__, function.__name__, None, closure or None)
-    return resumed, arguments
+def _step(made: Made, point: Point, code: types.CodeType) -> Step:
+    return made.code, made.order, len(code.co_cellvars), len(code.co_freevars), point.handled
 
 
-def _outer_cells(function: types.FunctionType, original: types.CodeType) -> tuple[Any, ...]:
-    """The cells of the original's free variables, from the original's function or one that resumes it."""
-    found = function.__closure__ or ()
-    return found[len(found) - len(original.co_freevars) :] if original.co_freevars else ()
-
-
-def plain_step(compiled: Compiled, function: types.FunctionType, handover: Handover) -> tuple[Any, tuple[Any, ...]]:
-    """The function that runs the broken instruction in eager mode."""
+def plain_step(compiled: Compiled, function: types.FunctionType, handover: Any, _kept: tuple[bool, ...]) -> Step:
+    """What runs the broken instruction in eager mode."""
     frames, _ = compiled.miss.breaks.of(function.__code__)
-    made = frames.resumed(handover.point, True)
-    return _function(function, made, handover.values, handover.point, frames.code)
+    point = handover.place.point
+    return _step(frames.resumed(point, True), point, frames.code)
 
 
-def resume_step(compiled: Compiled, function: types.FunctionType, handed: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The function that resumes after it, to be captured."""
+def resume_step(compiled: Compiled, function: types.FunctionType, handed: Any, kept: tuple[bool, ...]) -> Step:
+    """What resumes after it, to be captured.  `kept`: which of the frame's locals go on."""
     frames, _ = compiled.miss.breaks.of(function.__code__)
-    point, values = point_of(handed, end_is_seen)
-    made = frames.resumed(point, False)
-    return _function(function, made, values, point, frames.code)
+    point = point_at(handed, kept)
+    return _step(frames.resumed(point, False), point, frames.code)
 
 
 def throw_step(
@@ -302,4 +294,4 @@ def throw_step(
     )
 
 
-_core.set_resuming(Handover, plain_step, resume_step, throw_step)
+_core.set_resuming(plain_step, resume_step, throw_step, end_is_seen, UNSEEN)

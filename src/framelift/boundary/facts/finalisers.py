@@ -22,7 +22,7 @@ from ..becomes.leaves import LEAF_TYPES, is_constant
 from ..becomes.opaque import Opaque
 from ..world import World
 
-__all__ = ["end_acts", "end_is_seen", "end_is_seen_inside", "is_referred_to"]
+__all__ = ["UNSEEN", "end_acts", "end_is_seen", "end_is_seen_inside", "is_referred_to"]
 
 #: types whose objects end unseen, unless by what they hold
 _SEQUENCES = frozenset((list, tuple, set, frozenset, collections.deque))
@@ -40,6 +40,8 @@ _UNSEEN = LEAF_TYPES | {
     types.FrameType,
     types.CodeType,
 }
+#: those of them for which the native loop does not ask
+UNSEEN = tuple(cls for cls in _UNSEEN if _core.is_plain_class(cls))
 #: containers of more elements, and what is nested deeper, are taken to hold such an object
 _MOST, _DEEPEST = 64, 4
 
