@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 import framelift
 from framelift.bytecode.flow import Flow
-from framelift.bytecode.resume import Point, resume_code, stops_after
+from framelift.bytecode.resume import Point, Stop, resume_code, stops_after
 from support import check
 
 
@@ -81,3 +82,24 @@ def jumped_over(x: Any) -> Any:
 @pytest.mark.parametrize("program", [_row(6), loop_behind, raised_before, jumped_over], ids=lambda p: p.__name__)
 def test_parts_do_as_the_whole(program: Any) -> None:
     check(program, torch.ones(2), graphs=None, breaks=None)
+
+
+def test_what_is_remembered_of_a_break_goes_with_the_callable() -> None:
+    """The code that runs a broken instruction is shared by all callables; how each goes on is not kept for long."""
+    stops: list[Any] = []
+
+    def function(x: Any, flag: bool) -> Any:
+        if flag:
+            y = x + 1  # bound or not at the break: two conditions
+        off(x)
+        return (y if flag else x) * 2
+
+    x = torch.ones(2)
+    for _ in range(5):
+        captured = framelift.compile(function, backend="eager")
+        assert torch.equal(captured(x, True), function(x, True))
+        assert torch.equal(captured(x, False), function(x, False))
+        stops = [one for one in gc.get_objects() if type(one) is Stop and "flag" in one.names and one.steps]
+        assert stops and all(len(stop.steps) <= 2 for stop in stops)
+        del captured
+        gc.collect()

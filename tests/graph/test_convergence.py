@@ -441,3 +441,40 @@ def test_classes_that_are_made_anew_each_time_come_to_an_end() -> None:
         for _ in range(4):
             compiled(torch.ones(2))
     assert len(compiled.recompiles()) == before < 9
+
+
+# ---- numbers that a loop counts, beside values that are taken into Python -------------------------------------------
+
+
+def _sliced(x, bounds):
+    bounds, made = (bounds + x[0, 0] * 0).long(), torch.zeros_like(x)
+    for i in range(len(bounds) - 1):
+        start, end = bounds[i], bounds[i + 1]
+        made[start:end] = x[start:end] * i
+    return made
+
+
+def _counted(x, bounds):
+    bounds, made = (bounds + x[0, 0] * 0).long(), torch.zeros_like(x)
+    for i in range(len(bounds) - 1):
+        made = made + int(bounds[i])
+        framelift.graph_break()
+        made = made * x[i]
+    return made
+
+
+@pytest.mark.parametrize("program", [_sliced, _counted])
+def test_a_number_is_not_fixed_for_the_sake_of_a_value(program):
+    graphs = []
+
+    def backend(graph, _inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    framelift.reset()
+    captured = framelift.compile(program, backend=backend)
+    x = torch.randn(48, 3)
+    for step in (2, 1, 2):
+        bounds = torch.arange(25.0) * step
+        assert torch.equal(captured(x, bounds), program(x, bounds))
+    assert len(graphs) <= 10  # 24 steps of the loop

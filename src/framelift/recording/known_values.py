@@ -245,8 +245,10 @@ class KnownValues:
         symbolic = any(numbers_in([step.args, step.kwargs]) for step in steps)
         if (inputs or symbolic) and not outside or any(not self._is_fact(one) for one in inputs):
             return None
+        if symbolic and not self.may_know([]):  # it would fix them: one capture for each of their values
+            return None
         program = _program(value, steps, inputs) if inputs and not symbolic and not value.path else None
-        if (inputs or symbolic) and program is None and not self.may_know(inputs):
+        if inputs and program is None and not self.may_know(inputs):
             return None
         real: dict[int, Any] = {id(one): one.external.detach().clone() for one in inputs if one.external is not None}
         results: dict[int, Any] = {}
