@@ -181,7 +181,8 @@ static bool read_condition(PyObject* handed, Condition& condition) {
   PyObject *locals = PyStructSequence_GET_ITEM(handed, 2), *cells = PyStructSequence_GET_ITEM(handed, 3);
   // Safe: a stop is framelift's own record.
   Ref offsets = Ref::steal(PyObject_GetAttr(stop, name_offsets)), dead = Ref::steal(PyObject_GetAttr(stop, name_dead));
-  Ref names = Ref::steal(PyObject_GetAttr(stop, name_names)), handled = Ref::steal(PyObject_GetAttr(stop, name_handled));
+  Ref names = Ref::steal(PyObject_GetAttr(stop, name_names));
+  Ref handled = Ref::steal(PyObject_GetAttr(stop, name_handled));
   if (!offsets || !dead || !names || !handled) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(stack); i++) {
     PyObject* value = PyTuple_GET_ITEM(stack, i);
