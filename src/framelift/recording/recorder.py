@@ -48,7 +48,18 @@ from .live_recording import record_live
 from .overlapping_writes import check_overlaps
 from .recording_mode import RecordingMode
 from .retained_gradients import leave_retaining
-from .rules import composed, indexing, known, number_arguments, sequences, state_calls, storages, taken_values, versions
+from .rules import (
+    composed,
+    indexing,
+    known,
+    number_arguments,
+    sequences,
+    state_calls,
+    storages,
+    taken_values,
+    versions,
+    view_bases,
+)
 from .rules.attributes import ATTRIBUTES, OF_MEMORY, assign
 from .rules.operations import is_torch_operation, torch_operations
 from .rules.special_cases import GIVES_VALUES, RULES, make_leaf
@@ -58,7 +69,18 @@ from .wrapper_results import check_results, kind_of_memory, record_wrapped
 
 __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
 #: in this order
-_RULES = (state_calls, composed, indexing, known, number_arguments, sequences, storages, taken_values, versions)
+_RULES = (
+    state_calls,
+    composed,
+    indexing,
+    known,
+    number_arguments,
+    sequences,
+    storages,
+    taken_values,
+    versions,
+    view_bases,
+)
 
 _MISSING = object()
 

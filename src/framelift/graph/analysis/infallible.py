@@ -23,7 +23,7 @@ from ..symbols.meanings import FromSize
 from ..symbols.number_nodes import numbers_in
 from ..symbols.numbers import Float, Int
 
-__all__ = ["changes_history", "fails_late", "in_handler", "writes_uncounted"]
+__all__ = ["changes_history", "fails_late", "goes_by_element", "in_handler", "writes_uncounted"]
 
 #: of integers alone, these fail on a zero or a negative number
 _MAY_FAIL = frozenset(
@@ -60,7 +60,8 @@ _CONVERTING = frozenset(("fill", "full", "full_like", "setitem"))
 
 
 @functools.cache
-def _goes_by_element(name: str) -> bool:
+def goes_by_element(name: str) -> bool:
+    """Whether torch says that an operation of this name goes element by element."""
     packet = getattr(torch.ops.aten, name, None)
     return packet is not None and all(
         torch.Tag.pointwise in getattr(packet, each).tags for each in packet.overloads()[:1]
@@ -69,7 +70,7 @@ def _goes_by_element(name: str) -> bool:
 
 def _may_overflow(step: Step, name: str) -> bool:
     """Whether a number that changes becomes an element or a part of one: torch takes ints of 64 bits alone."""
-    if name not in _OF_NUMBERS and not _goes_by_element(name):
+    if name not in _OF_NUMBERS and not goes_by_element(name):
         return False
     numbers = numbers_in(step.args[2:] if name == "setitem" else [step.args, step.kwargs])
     return any(
@@ -129,7 +130,7 @@ def _is_sure(step: Step) -> bool:
         return all(floats) and (len(types) == 1 or step.state.autocast is not None and torch.float64 not in types)
     if name in _MAY_FAIL:
         return any(floats)
-    return name in _SURE or name.startswith(("foreach_", "fused_")) or _goes_by_element(name)
+    return name in _SURE or name.startswith(("foreach_", "fused_")) or goes_by_element(name)
 
 
 def _indexed_by_tensors(index: Any, elements: bool) -> bool:
