@@ -22,7 +22,7 @@ from ..graph.fx.targets import OneNode, Target, getter_target, target_of
 from ..graph.fx.values import AFTER_DATA, EXCHANGED, Storage, Value
 from ..graph.metadata.arguments import distinct, take
 from ..graph.metadata.cache import Const, New, Number, Outcome, Same, shared_cache
-from ..graph.metadata.facts import SymbolicFacts, new_stand_in
+from ..graph.metadata.facts import Facts, SymbolicFacts, new_stand_in
 from ..graph.metadata.fakes import UNKNOWN
 from ..graph.metadata.live_fakes import LiveOutcome
 from ..graph.metadata.script_objects import ScriptFacts
@@ -52,6 +52,7 @@ from .rules import (
     composed,
     indexing,
     known,
+    moved_tensors,
     number_arguments,
     sequences,
     state_calls,
@@ -74,6 +75,7 @@ _RULES = (
     composed,
     indexing,
     known,
+    moved_tensors,
     number_arguments,
     sequences,
     storages,
@@ -317,6 +319,19 @@ class Recorder(StandIns):
         if self.settings.touched:
             self.settings.meet(asks_dtype=False)
         self.tape.append(Step(target, list(values), {}, values, read_state(), True, 0))
+
+    def move(self, target: Target, args: Sequence[Any], source: Value, facts: Facts) -> torch.Tensor:
+        """A step that gives its first argument, made inside, the memory of `source`: the argument is its result from
+        now on.
+        """
+        tensor: torch.Tensor = args[0]
+        kept = [self.value_of(arg) if self.is_stand_in(arg) else arg for arg in args]
+        found = [arg for arg in kept if type(arg) is Value]
+        step = Step(target, kept, {}, found, read_state(), True, 0)
+        self.tape.append(step)
+        made = self._results(New(facts, found.index(source), "detached"), step, (), found, source.exact)
+        self.known_from_now_as(tensor, self.value_of(made))
+        return tensor
 
     def _note_effect(self, target: Target, outcome: Outcome | LiveOutcome, found: list[Value]) -> None:
         if self.violated or self.assumed:

@@ -106,6 +106,14 @@ class StandIns:
         self._inputs[id(tensor)] = self._values[id(value.stand_in)] = value
         return value
 
+    def known_from_now_as(self, stand_in: torch.Tensor, value: Value) -> None:
+        """A tensor is another value from now on: a step gave it other memory, or another place in its own."""
+        del self._values[id(value.stand_in)]
+        with torch.no_grad():
+            stand_in.set_(value.stand_in)
+        value.stand_in = stand_in
+        self._values[id(stand_in)] = value
+
     def adopt_input(self, value: Value, external: Any, name: str) -> None:
         """Know an object from outside that is an input of the graph, and no tensor."""
         value.external, value.name = external, identifier(name)

@@ -65,7 +65,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
     "tensor-data": [
         *_named(
             "numpy __array__ __array_wrap__ data_ptr storage untyped_storage _typed_storage storage_type "
-            "set_ is_set_to is_shared share_memory_ is_pinned pin_memory __dlpack__ __dlpack_device__ "
+            "is_set_to is_shared share_memory_ is_pinned pin_memory __dlpack__ __dlpack_device__ "
             "_is_view _use_count _view_func _view_func_unsafe _rev_view_func_unsafe",
             *_TENSOR,
         ),
@@ -81,7 +81,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
         ),
         *_named(
             "save load sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
-            "sparse_compressed_tensor empty_quantized _make_dual _unpack_dual resize_as_ resize_as_sparse_ set_ "
+            "sparse_compressed_tensor empty_quantized _make_dual _unpack_dual resize_as_ resize_as_sparse_ "
             "_from_blob _print",
             *_ANYWHERE,
         ),
@@ -414,9 +414,14 @@ for _func, _position in ((torch.tensor, 0), (torch.as_tensor, 0), (torch.asarray
 
 @rule(*_named("as_strided", *_ANYWHERE))
 def _as_strided(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Only within the memory the tensor itself covers: how far its storage goes beyond is not known here.
+    return recorder.record(target_of(torch.Tensor.as_strided), strided_arguments(recorder, args, kwargs), {})
 
-    An offset counts from the beginning of the storage: it is captured where the tensor begins there.
+
+def strided_arguments(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """What `as_strided` is given: tensor, size, stride, and an offset if there is one.
+
+    Within the memory the tensor itself covers; a graph that is run as it is may go as far as its storage does.  An
+    offset counts from the beginning of the storage: otherwise it is captured where the tensor begins there.
     """
     names = ("size", "stride", "storage_offset")
     args = (*args, *(kwargs[name] for name in names[len(args) - 1 :] if name in kwargs))
@@ -431,13 +436,16 @@ def _as_strided(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any
         raise Interrupt("torch-operation", "as_strided with these arguments")
     facts = _exact(recorder, tensor, "as_strided")
     size, stride = with_numbers(recorder, tuple(parts), [])
-    if offset is not None and recorder.call(torch._C.TensorBase.storage_offset, (tensor,), {}) != 0:
-        raise Interrupt("torch-operation", "as_strided with a storage offset, of a tensor with one,")
-    if (offset or 0) + _extent(size, stride) > _extent(facts.size, facts.stride):
+    if offset is None or not recorder.options.is_plain:
+        if offset is not None and recorder.call(torch._C.TensorBase.storage_offset, (tensor,), {}) != 0:
+            raise Interrupt("torch-operation", "as_strided with a storage offset, of a tensor with one,")
+        length = _extent(facts.size, facts.stride)
+    else:
+        storage = recorder.call(torch._C.TensorBase.untyped_storage, (tensor,), {})
+        length = storage.nbytes() // facts.dtype.itemsize
+    if (offset or 0) + _extent(size, stride) > length:
         raise Interrupt("torch-operation", "as_strided beyond the tensor's own memory")
-    if offset is None:
-        return recorder.record(target_of(torch.Tensor.as_strided), (tensor, size, stride), {})
-    return recorder.record(target_of(torch.Tensor.as_strided), (tensor, size, stride, offset), {})
+    return (tensor, size, stride) if offset is None else (tensor, size, stride, offset)
 
 
 def _extent(size: Any, stride: Any) -> int:

@@ -4,6 +4,7 @@ results.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -31,9 +32,11 @@ def place_of(tensor: torch.Tensor) -> int:
     return int(_core.of_tensor(tensor, "output_nr"))
 
 
-def _check(recorder: Recorder, name: str) -> None:
+def _asking(recorder: Recorder, name: str) -> Callable[[torch.Tensor, Callable[[torch.Tensor], Any]], Any]:
+    """What asks for facts of inputs; interrupts where there may be others than of plain tensors."""
+    ask = recorder.callbacks.ask
     if (
-        recorder.callbacks.ask is None
+        ask is None
         or recorder.in_transform()
         or recorder.wrapped is not None
         or recorder.exchanged
@@ -41,13 +44,14 @@ def _check(recorder: Recorder, name: str) -> None:
         or torch.is_inference_mode_enabled()
     ):
         raise Interrupt("tensor-data", f"Tensor.{name}")
+    return ask
 
 
 @answer("_base")
 def _base(recorder: Recorder, value: Value) -> Any:
-    _check(recorder, "_base")
+    ask = _asking(recorder, "_base")
     if value.external is not None:
-        return recorder.callbacks.ask(value.stand_in, base_of)  # type: ignore[misc]  # _check looked
+        return ask(value.stand_in, base_of)
     others = [one for one in value.storage.values if one is not value]
     if not value.view and value.step is not None and goes_by_element(value.step.target.name):
         return None
@@ -59,7 +63,7 @@ def _base(recorder: Recorder, value: Value) -> Any:
     base = others[place]
     if base.external is None:
         return base.stand_in
-    further = recorder.callbacks.ask(base.stand_in, base_of)  # type: ignore[misc]
+    further = ask(base.stand_in, base_of)
     return base.stand_in if further is None else further
 
 
@@ -79,9 +83,9 @@ def _place_of_base(made: list[Any]) -> int | None:
 def _output_nr(recorder: Recorder, value: Value) -> Any:
     if not value.facts.requires_grad or value.facts.is_leaf:
         return 0
-    _check(recorder, "output_nr")
+    ask = _asking(recorder, "output_nr")
     if value.external is None:
         return recorder.replay("Tensor.output_nr", [value], lambda made: made[0].output_nr)
     if value.storage.written:  # it has another history by now
         raise Interrupt("tensor-data", "Tensor.output_nr")
-    return recorder.callbacks.ask(value.stand_in, place_of)  # type: ignore[misc]  # _check looked
+    return ask(value.stand_in, place_of)
