@@ -1,4 +1,4 @@
-"""`as_strided` with offsets, `as_strided_` and `set_`: tensors over the memory of others, with plain torch's results."""
+"""`as_strided` with offsets, `as_strided_` and `set_`: tensors over the memory of others, as in plain torch."""
 
 from __future__ import annotations
 

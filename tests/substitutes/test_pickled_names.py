@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import decimal
+import itertools
+import operator
 import pickle
+import sys
+import types
 
 import pytest
 import torch
@@ -106,3 +111,47 @@ def test_numbers_that_differ_from_call_to_call_are_pickled_as_numbers(values, ho
     compiled = framelift.compile(program, backend="eager")
     for value in values:
         assert compiled(torch.ones(2), value)[1] == pickle.dumps(hold(value))
+
+
+OTHER = types.ModuleType("decimal")
+OTHER.Decimal = type("Decimal", (), {"__module__": "decimal"})
+
+
+def test_a_module_that_captured_code_replaced():
+    def program(x):
+        before = sys.modules["decimal"]
+        sys.modules["decimal"] = OTHER
+        try:
+            text = pickle.dumps(decimal.Decimal, 0)
+        except pickle.PicklingError:
+            text = "refused"
+        found = pickle.loads(b"cdecimal\nDecimal\n.") is OTHER.Decimal
+        sys.modules["decimal"] = before
+        return x + 1, text, found
+
+    check(program, torch.ones(2), graphs=None, breaks=None)
+
+
+class Named:
+    def __reduce__(self):
+        return "FOUND"
+
+
+def test_a_global_that_captured_code_made():
+    def program(x):
+        global FOUND
+        FOUND = Named()
+        found = pickle.loads(pickle.dumps(FOUND)) is FOUND
+        del FOUND
+        return x + 1, found
+
+    check(program, torch.ones(2), graphs=None, breaks=None)
+
+
+def test_what_c_code_calls_in_an_iterator():
+    def program(x):
+        made = itertools.accumulate([None, None], operator.is_)
+        next(made)
+        return x + 1, list(pickle.loads(pickle.dumps(made)))
+
+    check(program, torch.ones(2), graphs=None, breaks=None)

@@ -26,6 +26,7 @@ from ...calls.pure import lookup
 from ...graph.symbols.numbers import NUMBERS
 from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import const
+from ...vocabulary.own_code import is_captured_function
 from ...vocabulary.reasons import Interrupt
 from .called_back import watched
 from .code_objects import as_called
@@ -72,7 +73,9 @@ class _Pickler(pickle.Pickler):
 def _guard_name(session: Session, obj: Any) -> None:
     """A class or function is pickled as its name: that the name leads to it is a fact of its module."""
     module, name = getattr(obj, "__module__", None), obj.__qualname__
-    holder = sys.modules.get(module) if is_a(module, str) else None
+    if is_a(obj, types.FunctionType) and is_captured_function(obj.__code__):
+        raise Interrupt("unknown-callable", "pickling of what C code calls")  # in place of the program's own
+    holder = _module(session, module)
     if holder is not None:
         _check_pending(session, holder, name)
     if _core.is_internal(obj):
@@ -81,6 +84,15 @@ def _guard_name(session: Session, obj: Any) -> None:
     extensions = copyreg._extension_registry  # type: ignore[attr-defined]  # private in typeshed
     if renamed or holder is None or (module, name) in extensions or _guard_entry(session, holder, name) is not obj:
         raise Interrupt("unknown-callable", f"pickle.dumps of {name}")
+
+
+def _module(session: Session, name: Any) -> Any:
+    """The module of a name, where captured code finds the same one that C code does."""
+    found = sys.modules.get(name) if is_a(name, str) else None
+    record = session.world.memo.get(id(sys.modules))
+    if record is not None and is_a(name, str) and record.seen.get(name) is not found:
+        raise Interrupt("unknown-callable", f"pickling of names in {name}, which captured code replaced")
+    return found
 
 
 def _check_pending(session: Session, holder: Any, name: str) -> None:
@@ -112,7 +124,15 @@ def _dumps(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         if buffer_callback is not None:
             raise Interrupt("unknown-callable", "pickle.dumps with buffers")
         file = io.BytesIO()
-        _core.natively(_Pickler(session, file, protocol=protocol, fix_imports=fix_imports).dump, (obj,), None)
+        pickler = _Pickler(session, file, protocol=protocol, fix_imports=fix_imports)
+        try:
+            _core.natively(pickler.dump, (obj,), None)
+        except pickle.PicklingError:
+            if session.world.overlay:  # C code may have looked for a name that is pending
+                raise Interrupt(
+                    "unknown-callable", "pickling of what may have a name that captured code gave"
+                ) from None
+            raise
         return file.getvalue()
 
     return as_called(bound, callable_, args, kwargs)
@@ -132,9 +152,9 @@ class _Unpickler(pickle.Unpickler):
         self._session = session
 
     def find_class(self, module: str, name: str) -> Any:
-        _check_pending(self._session, sys.modules.get(module), name)
+        _check_pending(self._session, _module(self._session, module), name)
         found: Any = super().find_class(module, name)
-        holder = sys.modules.get(getattr(found, "__module__", None) or module)
+        holder = _module(self._session, getattr(found, "__module__", None) or module)
         if (
             holder is None
             or not is_a(found, _BY_NAME)
