@@ -474,3 +474,14 @@ def test_a_global_of_the_name_of_a_slot() -> None:
     exec("def f(x):\n    global __class__\n    __class__ = 42\n    return x + globals()['__class__']", module.__dict__)
     assert torch.equal(framelift.compile(module.f, backend="eager")(X), X + 42)
     assert module.__dict__["__class__"] == 42
+
+
+def test_globals_of_a_module_that_is_not_listed() -> None:
+    module = types.ModuleType("loaded_by_hand")
+    exec("import collections\nVALUE = 1\ndef f(x):\n    return x + globals()['VALUE']\n", module.__dict__)
+    exec("def g(x):\n    return x + 1, collections.namedtuple('Pair', 'a b').__module__", module.__dict__)
+    compiled = framelift.compile(module.f, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(X), X + 1)
+    module.VALUE = 5
+    assert torch.equal(compiled(X), X + 5)
+    assert framelift.compile(module.g, backend="eager", fullgraph=True)(X)[1] == "loaded_by_hand"

@@ -207,3 +207,14 @@ def test_lines_of_a_dialogue_show_their_values(run: Any, capsys: Any) -> None:
     for _ in range(2):
         captured(X)
         assert capsys.readouterr().out == "42\n"
+
+
+def test_flags_that_are_no_plain_numbers() -> None:
+    class Flags:
+        def __index__(self) -> int:
+            return 0
+
+    def f(x):
+        return x + eval(compile("1", "", "eval", Flags()))
+
+    check(f, torch.ones(2), graphs=None, breaks=None)

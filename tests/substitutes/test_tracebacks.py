@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import io
 import operator
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -103,12 +104,15 @@ def test_printed_tracebacks() -> None:
     assert len(compiled.entries) == 1
 
 
-def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_changed_file_is_read_again(tmp_path: Path, listed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "changing.py"
     path.write_text("def fail():\n    return 1 / 0  # before\n")
     spec = importlib.util.spec_from_file_location("changing", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    if listed:
+        monkeypatch.setitem(sys.modules, "changing", module)
     fail = module.fail
 
     def f(x):
@@ -122,3 +126,17 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     assert "# before" in compiled(x)[1]
     path.write_text("def fail():\n    return 1 / 0  # and behind\n")
     assert compiled(x)[1] == f(x)[1] and "# and behind" in compiled(x)[1]
+
+
+def test_frames_are_cleared_behind_a_substitute() -> None:
+    """`assertRaises` clears the frames of what it caught; what a substitute raised has fewer of them."""
+
+    def f(x):
+        try:
+            re.compile("(unbalanced")
+        except re.error as error:
+            traceback.clear_frames(error.__traceback__)
+            return x + 1, error.msg, error.pos
+        return x
+
+    check(f, torch.ones(2))

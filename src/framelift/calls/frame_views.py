@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import types
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
+from .._core import is_a
 from ..boundary.gateway import looked_at
 from ..vocabulary.own_code import FRAMELIFT, is_beginning
 from ..vocabulary.reasons import Interrupt
@@ -32,8 +34,19 @@ def module_globals(session: Session, frame: types.FrameType) -> Any:
         return found
     module = sys.modules.get(found.get("__name__", ""))
     if module is None or vars(module) is not found:
-        raise Interrupt("unsupported-code", "globals that are no module's")
+        module = _unlisted(session, found)
     return _core.read(module, "__dict__")
+
+
+def _unlisted(session: Session, found: dict[str, Any]) -> types.ModuleType:
+    """The module with these globals, which is not, or no longer, among the imported ones."""
+    known: dict[int, types.ModuleType] = session.notes.setdefault(_unlisted, {})
+    if id(found) not in known:
+        holders = [one for one in gc.get_referrers(found) if is_a(one, types.ModuleType) and vars(one) is found]
+        if len(holders) != 1:
+            raise Interrupt("unsupported-code", "globals that are no module's")
+        known[id(found)] = holders[0]
+    return known[id(found)]
 
 
 def frame_locals(session: Session, frame: types.FrameType) -> Any:

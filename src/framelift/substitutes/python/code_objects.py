@@ -84,6 +84,8 @@ def _compile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
             raise Interrupt("unsupported-code", "compile() of other than text")
         if not is_a(filename, (str, bytes)) or more.keys() - {"_feature_version"}:
             raise Interrupt("unsupported-code", "compile() for a file that is no text")
+        if type(flags) is not int or type(optimize) is not int:
+            raise Interrupt("unsupported-code", "compile() with flags that are no plain numbers")
         inherited = 0 if dont_inherit else caller().f_code.co_flags & _FUTURE
         return _made(session, source, filename, mode, flags | inherited, optimize, **more)
 

@@ -10,6 +10,7 @@ import functools
 import linecache
 import os
 import sys
+import traceback as traceback_module
 import types
 from collections.abc import Callable
 from opcode import opmap
@@ -81,11 +82,15 @@ def _read_traceback(session: Session, traceback: types.TracebackType, name: str)
     return getattr(traceback, name)
 
 
+#: it clears the frames that it finds, and shows nothing of them: those that a substitute has no part of are gone
+_CLEARING = traceback_module.clear_frames.__code__
+
+
 def _next(traceback: types.TracebackType) -> types.TracebackType | None:
     """The next row of a traceback that plain Python has too: probes and C functions have no frames there."""
     found, begins = traceback.tb_next, True
     while found is not None and is_own_code(found.tb_frame.f_code):
-        if begins and _stands_for_python(found.tb_frame):
+        if begins and _stands_for_python(found.tb_frame) and original_of(caller().f_code) is not _CLEARING:
             raise Interrupt("unsupported-code", "the traceback of an exception that a substitute raised")
         found, begins = found.tb_next, False
     return found
@@ -180,7 +185,7 @@ def _getline(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     line = callable_(filename, number)
     name = f"({filename!r}, {number}) == {line!r}"
     session.world.guard(
-        const(linecache.getline), "CHECK", (functools.partial(_gives_line, filename, number, line), name)
+        const(linecache.getline), "CHECK", (functools.partial(_gives_line, filename, number, line), name), name
     )
     return line
 

@@ -103,7 +103,9 @@ def _unwrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
         seen.append(function)
     length = len(seen)
     if length > 2:  # no smaller limit lets this very call happen
-        session.world.guard(const(sys.getrecursionlimit), "CHECK", (lambda ask: ask() >= length, f"() >= {length}"))
+        session.world.guard(
+            const(sys.getrecursionlimit), "CHECK", (lambda ask: ask() >= length, f"() >= {length}"), length
+        )
     return function
 
 
