@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import enum
 import operator
 
@@ -9,7 +11,7 @@ import pytest
 import torch
 
 import framelift
-from support import or_type_error
+from support import check, or_type_error
 
 X = torch.ones(2)
 
@@ -78,3 +80,28 @@ def test_operators_that_no_probe_sees_are_not_captured() -> None:
                 compiled(X)
         else:
             assert torch.equal(compiled(X), expected)
+
+
+class Day(datetime.date, enum.Enum):
+    FIRST = 2020, 1, 2
+    SECOND = 2021, 3, 4
+
+
+class Price(decimal.Decimal, enum.Enum):
+    LOW = "1.5"
+
+
+def test_members_that_are_dates_and_decimals() -> None:
+    """Attributes of such a member are found as those of any object."""
+
+    def f(x):
+        return x + len(Day), [one.name for one in Day], Day.FIRST._name_, Price.LOW.name, Day["SECOND"] is Day.SECOND
+
+    check(f, torch.ones(2))
+
+
+def test_parts_of_members_that_are_dates() -> None:
+    def f(x):
+        return x + Day.FIRST.year, Day.SECOND.value, Day.FIRST < Day.SECOND, Price.LOW + 1
+
+    check(f, torch.ones(2), graphs=None, breaks=None)

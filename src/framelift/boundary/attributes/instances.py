@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import _thread
 import collections
+import datetime
+import decimal
 import functools
 import sys
 import types
@@ -60,7 +62,11 @@ __all__ = [
 #: slot wrappers of types whose attribute lookup is the generic one
 _GENERIC = frozenset(
     cls.__getattribute__
-    for cls in (object, types.ModuleType, _thread._local, int, float, complex, str, bytes, tuple, frozenset)
+    for cls in (
+        *(object, types.ModuleType, _thread._local),
+        *(int, float, complex, str, bytes, tuple, frozenset),
+        *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta, decimal.Decimal),
+    )
 )
 VALUE, METHOD, NATIVE, INSTANCE, GETTER, ASK = range(6)  # rehearsal.h: enum class Answer
 #: what autograd keeps for the backward of a custom function, as its `ctx` shows it
