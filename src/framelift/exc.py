@@ -88,7 +88,10 @@ class InternalError(FrameliftError):
 
 
 class InvalidBackend(FrameliftError):
-    """The backend's name is not registered, or it is not callable."""
+    """The backend's name is not registered, or it is not callable.  A `name` alone is enough, as for TorchDynamo's."""
+
+    def __init__(self, message: str = "", *, name: str = "") -> None:
+        super().__init__(message or f"Invalid backend: {name!r}, see framelift.list_backends() for available backends.")
 
 
 class BackendCompilerFailed(FrameliftError):

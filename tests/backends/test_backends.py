@@ -141,6 +141,7 @@ def test_registry() -> None:
         lookup("zzzz")
     with pytest.raises(InvalidBackend):
         lookup(3)  # type: ignore[arg-type]
+    assert "'zzzz'" in str(InvalidBackend(name="zzzz"))  # as torch's own code raises it
 
     calls = []
 

@@ -529,3 +529,29 @@ def test_graph_of_a_call_where_symbols_do_not_do():
     x = torch.linspace(-1, 1, 6).reshape(2, 3)
     graph, _ = export_graph(lambda x: torch.vmap(torch.sin)(x))(x)
     torch.testing.assert_close(graph(x), x.sin())
+
+
+_GIVING_BACK = {
+    "another dtype that it has": lambda x: x.to(torch.float32) * 2,
+    "a device that it is on": lambda x: x.to("cpu").cpu() + 1,
+    "float": lambda x: x.float(),
+    "dropout in evaluation": lambda x: torch.nn.functional.dropout(x, 0.5, False).view(-1),
+    "contiguous, written to": lambda x: x.contiguous().add_(1),
+}
+
+
+@pytest.mark.parametrize("name", _GIVING_BACK)
+def test_an_operation_that_gives_back_its_argument_is_part_of_a_program(name: str) -> None:
+    """A program is called with other tensors than its example; of those the operation may make something else."""
+
+    class One(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return _GIVING_BACK[name](x)
+
+    programs = [export(One(), (torch.ones(2, 3),), strict=strict) for strict in (True, False)]
+    strict, traced = ([str(node.target) for node in program.graph.nodes] for program in programs)
+    assert strict == traced
+    module, (mine, plain) = programs[0].module(), (torch.rand(2, 3) for _ in range(2))
+    plain.copy_(mine)
+    got, wanted = module(mine), One()(plain)
+    assert torch.equal(got, wanted) and torch.equal(mine, plain) and (got is mine) == (wanted is plain)

@@ -48,7 +48,7 @@ def export(
     torch.Size([3, 1])
     """
     if not isinstance(mod, torch.nn.Module):
-        raise ValueError(f"`mod` must be an instance of `torch.nn.Module`, got {type(mod)}.")
+        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if isinstance(mod, torch.jit.ScriptModule):
         raise ValueError(
             "Exporting a ScriptModule is not supported. Maybe try converting your ScriptModule "

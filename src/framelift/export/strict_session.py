@@ -136,6 +136,7 @@ class _ExportSession(Session):
         self.recorder.known_values.guard_values = self._is_declared
         self.recorder.known_values.guard_result = lambda tensors, check: self._is_declared(tensors)
         self.recorder.options.lazy, self.recorder.options.takes_fakes = True, of_fakes
+        self.recorder.options.keeps_all = True
         self.recorder.callbacks.assume_otherwise = self._assume
         self.example = self._example
 

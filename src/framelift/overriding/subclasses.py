@@ -19,7 +19,7 @@ from .._core import is_a
 from ..calls.call_tables import substitute
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
-from ..graph.metadata.facts import is_overriding, is_tensor_like, new_stand_in
+from ..graph.metadata.facts import has_a_say, is_overriding, is_tensor_like, new_stand_in
 from ..graph.metadata.wrappers import asks_first
 from ..recording.rules.special_cases import rule
 from ..vocabulary.class_reads import name_of
@@ -49,7 +49,7 @@ def overriding(args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
 
 
 def _has_a_say(arg: Any, kind: type) -> bool:
-    return is_overriding(kind) or asks_first(kind) if is_a(arg, torch.Tensor) else is_tensor_like(kind)
+    return has_a_say(kind) or asks_first(kind) if is_a(arg, torch.Tensor) else is_tensor_like(kind)
 
 
 def call_override(

@@ -17,7 +17,7 @@ from ..boundary.attributes.instances import NATIVE, bound_as, bound_to_class, is
 from ..boundary.gateway import let_in
 from ..boundary.records import DELETED
 from ..boundary.world import ABSENT
-from ..graph.metadata.facts import is_overriding
+from ..graph.metadata.facts import has_a_say
 from ..graph.metadata.wrappers import asks_first, is_wrapper
 from ..guards.kinds import PLAIN_TENSORS
 from ..recording import tensor_writes
@@ -97,7 +97,7 @@ def by_descriptor(session: Session, tensor: torch.Tensor, name: str, found: Any)
     pending = session.world.overlay.get((id(tensor), name), ABSENT)
     if pending is not ABSENT and pending is not DELETED:
         return pending
-    if recorder.modes or (is_overriding(cls) or asks_first(cls)) and not recorder.subclasses_off:
+    if recorder.modes or (has_a_say(cls) or asks_first(cls)) and not recorder.subclasses_off:
         return modes.shown_by_torch(session, found.__get__, (tensor,), {})
     return recorder.attribute(tensor, name)
 

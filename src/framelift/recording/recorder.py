@@ -272,7 +272,7 @@ class Recorder(StandIns):
             self._note_effect(target, outcome, found)
         result = outcome.result
         if outcome.silent:
-            if not keep or type(result) is not Same:
+            if not (keep or self.options.keeps_all) or type(result) is not Same:
                 return self._results(result, None, (), found, True)
             result = New(found[result.index].facts, result.index, "view")
         step = self._append_step(target, kept, kept_named, found, read, state, outcome)

@@ -52,6 +52,7 @@ class Options:
     habits: Habits = field(default_factory=Habits)  # of the backend
     relied: bool = False  # captured code depends on what is supposed of the backend
     takes_fakes: bool = False  # fakes from outside are taken for what they stand for (export)
+    keeps_all: bool = False  # operations that give back what they are given have their nodes, too (export)
     lazy: bool = False  # comparisons of symbols are decided when their truth is asked for
 
     @property

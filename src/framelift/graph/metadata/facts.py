@@ -307,19 +307,21 @@ def is_parameter(tensor: torch.Tensor) -> bool:
 
 
 def is_overriding(kind: type) -> bool:
-    """Whether tensors of this class are plain but for a `__torch_function__` of the program's, or the inherited one."""
+    """Whether tensors of this class are plain but for a `__torch_function__`: the program's, the inherited one, or
+    the one that says that torch is not to ask.
+    """
     if kind is torch.Tensor or kind is torch.nn.Parameter or not issubclass(kind, torch.Tensor):
         return False
     known = _own_subclass.get(kind)
     if known is None:
         known = _own_subclass[kind] = not issubclass(kind, torch.nn.Parameter) and not is_torch_class(kind)
     # Not remembered: the program may put others there.
-    return (
-        known
-        and held_by(kind, "__torch_dispatch__") is _no_dispatch
-        and held_by(kind, "__torch_function__") is not _no_function
-        and (held_by(kind, "__getattribute__") is _reads)
-    )
+    return known and held_by(kind, "__torch_dispatch__") is _no_dispatch and held_by(kind, "__getattribute__") is _reads
+
+
+def has_a_say(kind: type) -> bool:
+    """Whether torch asks such a class's `__torch_function__`."""
+    return is_overriding(kind) and held_by(kind, "__torch_function__") is not _no_function
 
 
 def is_plain_parameter(kind: type) -> bool:
