@@ -5,10 +5,12 @@ from __future__ import annotations
 import collections
 import gc
 import itertools
+import operator
 import types
 from typing import Any
 
 from ..boundary.becomes.iterators import exhausted, is_within
+from ..boundary.records import Shadow
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.quiet_capture import quietly
 from ..vocabulary.reasons import Interrupt
@@ -67,17 +69,22 @@ def _position(walk: Walk, node: Node) -> Recipe:
 def _dict_position(walk: Walk, node: Node) -> Recipe:
     left = node.obj.__length_hint__()
     of = gc.get_referents(node.obj)
-    # Exhausted, or the dictionary changed under it; or over a shadow, whose original is changed only later.
-    if not left or type(of[0]) is not dict or walk.scene.shadow_of(of[0]) is not None:
+    # Exhausted, or the dictionary changed under it.
+    if not left or type(of[0]) is not dict:
         raise Interrupt("result-object", type_name(type(node.obj)))
-    part = walk.part(of[0])
-    if type(part) is not Node:
+    part, shadow = walk.part(of[0]), walk.scene.shadow_of(of[0])
+    if type(part) is not Node and (shadow is None or not _has_keys_as_before(shadow)):
         raise Interrupt("result-object", type_name(type(node.obj)))
     shell = (walk.constant(iter, "iter"), "(", part, f".{_DICT_ITERATORS[type(node.obj)]}())")
     walk.constant(range, "range"), walk.constant(next, "next")
     skip = len(of[0]) - left
     fills = ((f"for _ in range({skip}): next(", node, ")"),) if skip else ()
-    return Recipe(None, shell, fills, complete_first=(part,))
+    return Recipe(None, shell, fills, complete_first=(part,) if type(part) is Node else ())
+
+
+def _has_keys_as_before(shadow: Shadow) -> bool:
+    """Whether an original may be walked before or after it is changed: other values change nothing for an iterator."""
+    return len(shadow.before) == len(shadow.copy) and all(map(operator.is_, shadow.before, shadow.copy))
 
 
 @exact(enumerate, zip, map, filter)
