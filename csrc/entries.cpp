@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "barrier.h"
+#include "entry_steps.h"
 #include "frame_access.h"
 #include "guard.h"
 #include "hints.h"
@@ -16,37 +17,31 @@ struct EntryObject {
   PyObject_HEAD GuardProgramObject* program;
   PyObject* run;  // callable(inputs, externals), or None: run the frame eagerly
   PyObject* info;
-  PyObject* space;  // where `run` is known to be `return graph(*inputs)[0]`: the variables it finds the graph in
-  PyObject* code;   // and the code that does so: somebody may give the function another
+  PyObject* steps;  // what `run` does, where that is known: then it needs no frame
   unsigned long long hits;
   char replayable;  // the run changes nothing before it can fail: a failure is left to plain Python, with its own lines
                     // and effects
 };
 static PyTypeObject Entry_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-static PyObject *first_output_name, *graph_name;
-
-// Of a run that names its code as one that gives the first output of its graph (exits/entry.py): that code.
-static PyObject* code_for_first_output(PyObject* run) {
-  PyObject* own = PyFunction_Check(run) ? ((PyFunctionObject*)run)->func_dict : nullptr;
-  PyObject* said = own ? PyDict_GetItemWithError(own, first_output_name) : nullptr;
-  return said && PyCode_Check(said) ? said : nullptr;
+static void take_steps(EntryObject* entry, PyObject* steps) {
+  if (steps && entry->program && are_steps(steps, entry->program->program->externals.size()))
+    Py_XSETREF(entry->steps, Py_NewRef(steps));
 }
 
 static PyObject* entry_create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"program", "run", "info", "replayable", nullptr};
-  PyObject *program, *run, *info = Py_None;
+  static const char* names[] = {"program", "run", "info", "replayable", "steps", nullptr};
+  PyObject *program, *run, *info = Py_None, *steps = Py_None;
   int replayable = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|Op", (char**)names, &GuardProgram_Type, &program, &run, &info,
-                                   &replayable))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|OpO", (char**)names, &GuardProgram_Type, &program, &run, &info,
+                                   &replayable, &steps))
     return nullptr;
   EntryObject* self = (EntryObject*)type->tp_alloc(type, 0);
   if (!self) return nullptr;
   self->program = (GuardProgramObject*)Py_NewRef(program);
   self->run = Py_NewRef(run);
   self->info = Py_NewRef(info);
-  self->code = Py_XNewRef(code_for_first_output(run));
-  self->space = Py_XNewRef(self->code ? PyFunction_GET_GLOBALS(run) : nullptr);
+  take_steps(self, steps);
   self->replayable = (char)replayable;
   return (PyObject*)self;
 }
@@ -56,8 +51,7 @@ static int entry_traverse(PyObject* self, visitproc visit, void* arg) noexcept {
   Py_VISIT(entry->program);
   Py_VISIT(entry->run);
   Py_VISIT(entry->info);
-  Py_VISIT(entry->space);
-  Py_VISIT(entry->code);
+  Py_VISIT(entry->steps);
   return 0;
 }
 
@@ -66,8 +60,7 @@ static int entry_clear(PyObject* self) noexcept {
   Py_CLEAR(entry->program);
   Py_CLEAR(entry->run);
   Py_CLEAR(entry->info);
-  Py_CLEAR(entry->space);
-  Py_CLEAR(entry->code);
+  Py_CLEAR(entry->steps);
   return 0;
 }
 
@@ -85,6 +78,7 @@ static PyMemberDef entry_members[] = {
     {"program", T_OBJECT, offsetof(EntryObject, program), READONLY, "the guards"},
     {"run", T_OBJECT, offsetof(EntryObject, run), READONLY,
      "called with (inputs, externals); None: the frame runs eagerly"},
+    {"steps", T_OBJECT, offsetof(EntryObject, steps), READONLY, "what `run` does, for entries that run often, or None"},
     {"info", T_OBJECT, offsetof(EntryObject, info), 0, "any object"},
     {"replayable", T_BOOL, offsetof(EntryObject, replayable), READONLY, "a run that fails is run again eagerly"},
     {"hits", T_ULONGLONG, offsetof(EntryObject, hits), 0, "how often the guards held"},
@@ -138,26 +132,12 @@ static Ref take_inputs(Program& program, Slots& slots) {
   return program.inputs_first ? take_first(count, slots) : take_values(program.inputs, program.last_use, 0, slots);
 }
 
-// What `run` does, without its frame and without tuples: the slots are the graph's arguments.
-static Ref first_output(PyObject* graph, size_t count, Slots& slots) {
-  slots.keep((int32_t)count);
-  Ref outputs = Ref::steal(PyObject_Vectorcall(graph, slots.values, count, nullptr));
-  if (!outputs) return nullptr;
-  if (PyTuple_CheckExact(outputs.get()) && PyTuple_GET_SIZE(outputs.get()) > 0)
-    return Ref::new_ref(PyTuple_GET_ITEM(outputs.get(), 0));
-  Ref zero = Ref::steal(PyLong_FromLong(0));
-  return Ref::steal(zero ? PyObject_GetItem(outputs.get(), zero.get()) : nullptr);
-}
-
 static Ref run_entry(EntryObject* entry, Slots& slots) {
   Program& program = *entry->program->program;
   size_t count = program.inputs.size();
-  bool gives_first = entry->space && PyFunction_GET_CODE(entry->run) == entry->code;
-  if (gives_first && program.inputs_first && program.externals.empty()) {
-    // Another one while somebody profiles.
-    Ref graph = Ref::new_ref(PyDict_GetItemWithError(entry->space, graph_name));
-    if (graph) return first_output(graph.get(), count, slots);
-    PyErr_Clear();
+  if (entry->steps && steps_are_of(entry->steps, entry->run)) {
+    slots.keep(program.handed_out);
+    return run_steps(entry->steps, {slots.values, program.inputs, program.externals, program.inputs_first});
   }
   Ref inputs = take_inputs(program, slots);
   Ref externals = inputs ? take_values(program.externals, program.last_use, count, slots) : Ref();
@@ -166,6 +146,8 @@ static Ref run_entry(EntryObject* entry, Slots& slots) {
   PyObject* arguments[] = {nullptr, inputs.get(), externals.get()};
   return Ref::steal(PyObject_Vectorcall(entry->run, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
+
+static constexpr unsigned long long kOften = 8;  // runs after which the steps of an entry are worth making
 
 static PyObject* plain = nullptr;  // what a run returns to say: run the frame eagerly
 static PyObject* miss = nullptr;   // what a run returns to say that this entry is not for this call
@@ -269,7 +251,11 @@ static int run_held_entry(EntryObject* entry, Slots& slots, PyObject** result) {
   if (made.get() == plain) return 2;
   if (made.get() == miss) return 0;  // the run itself looked further than guards can, before it did anything
   *result = made.release();
-  return 1;
+  if (entry->hits != kOften || entry->steps) return 1;
+  Ref steps = make_steps(entry->run);
+  if (!steps) Py_CLEAR(*result);
+  take_steps(entry, steps.get());
+  return *result ? 1 : -1;
 }
 
 bool is_entry(PyObject* object) { return Py_IS_TYPE(object, &Entry_Type); }
@@ -377,8 +363,6 @@ static MethodTable choosing({
 });
 
 bool init_entries(PyObject* module) {
-  first_output_name = PyUnicode_InternFromString("first_output");
-  graph_name = PyUnicode_InternFromString("graph");
   miss = PyObject_CallNoArgs((PyObject*)&PyBaseObject_Type);
   if (!miss || PyModule_AddObjectRef(module, "MISS", miss) < 0) return false;
   plain = PyObject_CallNoArgs((PyObject*)&PyBaseObject_Type);
@@ -386,7 +370,7 @@ bool init_entries(PyObject* module) {
   Entry_Type.tp_name = "framelift._core.Entry";
   Entry_Type.tp_basicsize = sizeof(EntryObject);
   Entry_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
-  Entry_Type.tp_doc = "Entry(program, run, info=None, replayable=False)";
+  Entry_Type.tp_doc = "Entry(program, run, info=None, replayable=False, steps=None)";
   Entry_Type.tp_new = slot<entry_create>;
   Entry_Type.tp_dealloc = slot<entry_dealloc>;
   Entry_Type.tp_traverse = traversal<entry_traverse>;

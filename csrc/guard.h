@@ -313,6 +313,7 @@ struct Program {
   std::vector<std::pair<uint32_t, uint32_t>> unmarked;  // (node, check) of UNMARKED checks
   std::vector<std::pair<uint32_t, uint32_t>> looks;    // (node, check): what one look at an argument tells
   int32_t slot_count = 0;
+  int32_t handed_out = 0;  // the first slots, which are the entry's: the others are compared with one another only
   bool has_state = false;
   TorchState state;
   Settled settled;

@@ -333,6 +333,7 @@ bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* externa
   if (!build_slots(input_list, inputs) || !build_slots(external_list, externals) ||
       !build_distinct(distinct_list))
     return false;
+  handed_out = slot_count;
   for (Node& node : nodes) {
     for (size_t i = 0; i < node.checks.size(); i++) {
       Check& check = node.checks[i];
@@ -437,6 +438,7 @@ void Program::copy(const Program& other) {
   unmarked = other.unmarked;
   looks = other.looks;
   slot_count = other.slot_count;
+  handed_out = other.handed_out;
   has_state = other.has_state;
   state = other.state;
   tensor_checks = other.tensor_checks;

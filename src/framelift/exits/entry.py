@@ -23,7 +23,7 @@ from typing import Any
 from ..exc import InternalError
 from ..overriding.subclasses import classes_of
 from ..vocabulary.origins import Origin
-from . import arrays, callables, classes, iterators, numbers  # noqa: F401  (registers their recipes)
+from . import arrays, callables, classes, iterators, native_steps, numbers  # noqa: F401  (they register themselves)
 from .effects import effect_statement, merged
 from .order import statements
 from .recipe import Text, Walk
@@ -54,7 +54,7 @@ class EntryPlan:
 
 
 _HEAD = "def entry(inputs, externals):"
-#: the whole of many entries; the native core does it without a frame where a function names its code as `first_output`
+#: the whole of many entries
 _FIRST_OUTPUT = "return graph(*inputs)[0]"
 #: the entry that says: run the frame in eager mode
 PLAIN = EntryPlan(f"{_HEAD}\n    return PLAIN\n", {}, (), ())
@@ -189,7 +189,7 @@ def _function(body: list[str], names: Mapping[str, Any], name: str, around: Sequ
     exec(compile(source, filename, "exec", dont_inherit=True), space)
     entry = space.pop("entry")
     entry.__source__ = source
-    entry.first_output = entry.__code__ if body == [_FIRST_OUTPUT] else None
+    entry.written = entry.__code__  # that the source says; somebody may give the function another
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     weakref.finalize(entry, linecache.cache.pop, filename, None).atexit = False
     return entry
