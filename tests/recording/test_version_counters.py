@@ -1,4 +1,4 @@
-"""`tensor._version` of inputs, with the program's own writes counted."""
+"""`tensor._version` of inputs and results, with the program's own writes counted."""
 
 from __future__ import annotations
 
@@ -62,3 +62,24 @@ def test_writes_of_which_it_is_not_known_how_often_they_count() -> None:
     with pytest.raises(framelift.exc.Unsupported):
         framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(3))
     assert framelift.compile(f, backend="eager")(torch.ones(3)) == 1
+
+
+def _of_result(x: torch.Tensor) -> Any:
+    result = x * 2
+    before = result._version
+    result.add_(1)
+    part = result[1:]
+    part.mul_(3)
+    return result, before, result._version, part._version, result.detach()._version, (x + 1)._version
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_results_begin_at_zero(grad: bool) -> None:
+    check(_of_result, torch.ones(3).requires_grad_(grad))
+
+
+def test_results_of_which_it_is_not_known_how_they_were_made() -> None:
+    def f(x: torch.Tensor) -> Any:
+        return x + 1, torch.nn.functional.linear(x, x)._version, torch.cat([x, x])._version
+
+    check(f, torch.ones(3, 3), graphs=None, breaks=None)

@@ -69,3 +69,11 @@ def test_a_result_whose_base_is_nobodys() -> None:
         return x + 1, torch.view_as_real(x.to(torch.complex64))._base is None
 
     check(f, torch.ones(3), graphs=None, breaks=None)
+
+
+def test_private_names_of_gradients_and_storages() -> None:
+    def f(x):
+        result = x * 2
+        return result, x._grad, result._grad_fn is not None, x._grad_fn is None, x.storage_type() is torch.FloatStorage
+
+    check(f, torch.ones(3).requires_grad_())

@@ -78,6 +78,7 @@ def _is_leaf(_recorder: Recorder, value: Value) -> bool:
     return value.facts.is_leaf
 
 
+@answer("_grad")
 @answer("grad")
 def _grad(recorder: Recorder, value: Value) -> Any:
     if value.external is None:
@@ -87,6 +88,7 @@ def _grad(recorder: Recorder, value: Value) -> Any:
     return recorder.callbacks.grad_of(value.external)
 
 
+@answer("_grad_fn")
 @answer("grad_fn")
 def _grad_fn(recorder: Recorder, value: Value) -> Any:
     """That there is a history is known, which object it is is not: the program may hold one at a time."""

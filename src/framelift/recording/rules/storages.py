@@ -106,6 +106,14 @@ def _untyped(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any])
     return _Storage(_bytes_of(recorder, args[0]), 1)
 
 
+@rule(torch.Tensor.storage_type)
+def _storage_type(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+    facts = recorder.value_of(args[0]).facts
+    if len(args) != 1 or facts.device.type != "cpu" or recorder.wrapped is not None:
+        raise Interrupt("tensor-data", "Tensor.storage_type")
+    return torch.empty(0, dtype=facts.dtype).storage_type()
+
+
 @rule(torch.Tensor.storage, torch.Tensor._typed_storage)
 def _typed(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
     return _Storage(_bytes_of(recorder, args[0]), recorder.value_of(args[0]).facts.dtype.itemsize)

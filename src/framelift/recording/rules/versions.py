@@ -1,4 +1,4 @@
-"""Version counters of inputs: what they were before the call, and the program's own writes since."""
+"""Version counters: of inputs what they were before the call, of results 0, and the program's own writes since."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ... import _core
+from ...graph.analysis.infallible import goes_by_element
 from ...graph.fx.tape import Step
 from ...graph.fx.values import Value
 from ...vocabulary.reasons import Interrupt
@@ -27,18 +28,33 @@ def version_of(tensor: torch.Tensor) -> int:
 @answer("_version")
 def _version(recorder: Recorder, value: Value) -> Any:
     inputs = [one for one in value.storage.values if one.external is not None]
+    first = inputs[0] if inputs else value.storage.values[0]
     if (
         not recorder.options.is_plain  # compilers count their own writes
-        or len(inputs) != 1
+        or len(inputs) > 1
+        or not inputs
+        and not _begins_at_0(first)
         or recorder.callbacks.ask is None
         or recorder.in_transform()
         or recorder.exchanged
         or torch.is_inference_mode_enabled()
-        or _core.of_tensor(inputs[0].external, "is_inference")
-        or counts_for(value, inputs[0]) is not True
+        or inputs
+        and _core.of_tensor(first.external, "is_inference")
+        or counts_for(value, first) is not True
     ):
         raise Interrupt("tensor-data", "Tensor._version")
-    return recorder.callbacks.ask(inputs[0].stand_in, version_of) + _writes(recorder, inputs[0])
+    before = recorder.callbacks.ask(first.stand_in, version_of) if inputs else 0
+    return before + _writes(recorder, first)
+
+
+def _begins_at_0(value: Value) -> bool:
+    """Whether it is a new tensor that nobody wrote to once it was one."""
+    return (
+        not value.view
+        and not value.storage.external
+        and type(value.step) is Step
+        and goes_by_element(value.step.target.name)
+    )
 
 
 def _writes(recorder: Recorder, source: Value) -> int:
