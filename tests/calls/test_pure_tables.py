@@ -296,6 +296,9 @@ class Plain:
         (Local, (), "threads"),
         (torch.nn.Linear, (2, 2), "pure"),
         (len, ([],), "pure"),
+        (memoryview, (b"a",), "internals"),
+        (memoryview, ("a",), "pure"),
+        (memoryview, (torch.ones(1),), "memory"),
     ],
     ids=named,
 )

@@ -152,10 +152,16 @@ def _partial_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _partial(args[1:], kwargs)
 
 
+#: built-in types that show no memory
+_WITHOUT_MEMORY = frozenset({str, int, float, complex, bool, type(None), list, tuple, dict, set, frozenset})
+
+
 @_judges(memoryview, memoryview.__new__)
 def _memory(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     # Others may have memory to look at where their stand-ins have not.
     owner = args[-1] if args else kwargs.get("object")
+    if type(owner) in _WITHOUT_MEMORY:
+        return "pure"  # raises
     return "internals" if _is(owner, (bytes, bytearray, memoryview, array.array)) else "memory"
 
 
