@@ -1,4 +1,4 @@
-"""Graph breaks inside loops over dictionaries: the iterator that goes on is at the same place of the same dictionary."""
+"""Graph breaks inside loops over dictionaries: the iterator goes on at the same place of the same dictionary."""
 
 from __future__ import annotations
 
