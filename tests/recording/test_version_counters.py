@@ -83,3 +83,15 @@ def test_results_of_which_it_is_not_known_how_they_were_made() -> None:
         return x + 1, torch.nn.functional.linear(x, x)._version, torch.cat([x, x])._version
 
     check(f, torch.ones(3, 3), graphs=None, breaks=None)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_inside_a_frame_the_count_is_that_of_plain_python_whatever_compiles_it(backend: str) -> None:
+    def f(x: torch.Tensor) -> Any:
+        result = x + 1
+        result.add_(1)
+        x.mul_(2)
+        return result._version, x._version
+
+    compiled = framelift.compile(f, backend=backend, fullgraph=True)
+    assert [compiled(torch.ones(size)) for size in (2, 3, 4)] == [(1, 1)] * 3

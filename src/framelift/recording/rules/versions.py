@@ -30,8 +30,7 @@ def _version(recorder: Recorder, value: Value) -> Any:
     inputs = [one for one in value.storage.values if one.external is not None]
     first = inputs[0] if inputs else value.storage.values[0]
     if (
-        not recorder.options.is_plain  # compilers count their own writes
-        or len(inputs) > 1
+        len(inputs) > 1
         or not inputs
         and not _begins_at_0(first)
         or recorder.callbacks.ask is None
