@@ -7,6 +7,7 @@ refuse such changes.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from .. import _core
 from .._core import is_a
 from ..boundary.becomes.leaves import LEAF_TYPES
 from ..graph.fx.tape import Step, build_body
+from ..graph.fx.targets import target_of
 from ..graph.fx.values import Storage, Value
 from ..graph.metadata.arguments import take
 from ..graph.metadata.facts import Facts, new_stand_in
@@ -65,9 +67,17 @@ class Rehearsed:
         return any(step.effect for step in self.tape)
 
     def close(
-        self, recorder: Recorder, operands: Sequence[Value], outputs: Any, also: Sequence[Value] = ()
+        self,
+        recorder: Recorder,
+        operands: Sequence[Value],
+        outputs: Any,
+        also: Sequence[Value] = (),
+        takes_ints: bool = False,
     ) -> tuple[GraphModule, list[Value]]:
-        """Its graph: takes the operands, `also`, and the values returned here too; gives `outputs` (of stand-ins)."""
+        """Its graph: takes the operands, `also`, and the values returned here too; gives `outputs` (of stand-ins).
+
+        `takes_ints`: ints from outside may be among those values; otherwise there is one graph for each int.
+        """
         kept, values = kept_of(recorder, outputs)
         if recorder.symbols is not None:
             values += graph_values(recorder.symbols, numbers_in(kept))
@@ -81,6 +91,7 @@ class Rehearsed:
                 recorder.symbols,
                 recorder.input_value,
                 recorder.example_of,
+                functools.partial(_handed_in, recorder) if takes_ints else None,
             )
 
     def inline(self, recorder: Recorder) -> Any:
@@ -111,6 +122,19 @@ class Rehearsed:
         """The values among `written` whose memory was there before the body."""
         inside = {id(step) for step in self.tape}
         return [v for v in self.written if any(id(other.step) not in inside for other in v.storage.values)]
+
+
+def _handed_in(recorder: Recorder, name: str) -> Value:
+    """An int outside as a value that bodies on this tape can be given, by its name among the symbols."""
+    symbols, tape = recorder.with_symbols(), recorder.tape
+    for value, known in symbols.handed.items():
+        if known == name and any(value.step is step for step in tape):
+            return value
+    value = Value(None, None, Storage(external=False))  # type: ignore[arg-type]  # a number, which has neither
+    value.name, value.step = name, Step(target_of(torch.sym_int), [symbols.named[name]], {}, [], read_state(), False, 0)
+    tape.append(value.step)
+    symbols.handed[value] = name
+    return value
 
 
 def rehearse_body(

@@ -47,7 +47,7 @@ def _record(
     """The node of a region; what it returns holds the node's results, wherever in it they are."""
     recorder = session.recorder
     escaping = body.escaping(recorder)
-    module, around = body.close(recorder, given, tuple(value.stand_in for value in escaping))
+    module, around = body.close(recorder, given, tuple(value.stand_in for value in escaping), takes_ints=True)
     module.meta.update(meta or {})
     inputs = [*given, *around]
     step = record_step(
@@ -144,8 +144,10 @@ def _checkpoint(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
     body = pure_body(session, "checkpoint", function, tuple(rest), kwargs)
     recorder = session.recorder
     given = _tensors(session, (rest, kwargs))
-    around = body.close(recorder, given, tuple(v.stand_in for v in body.escaping(recorder)))[1]
-    if not any(value.facts.requires_grad for value in (*given, *around)):
+    leaving, before = tuple(v.stand_in for v in body.escaping(recorder)), len(recorder.tape)
+    around = body.close(recorder, given, leaving, takes_ints=True)[1]
+    if not any(value.facts is not None and value.facts.requires_grad for value in (*given, *around)):
+        del recorder.tape[before:]  # ints that the body would be given
         return body.inline(recorder)  # nothing will be recomputed
     reentrant = own.get("use_reentrant", True)
     contexts = own.get("context_fn", torch.utils.checkpoint.noop_context_fn)

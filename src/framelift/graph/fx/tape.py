@@ -137,13 +137,15 @@ def build_body(
     symbols: Symbols | None = None,
     input_of: Callable[[torch.Tensor], Value] | None = None,
     example_of: Callable[[Facts], Any] | None = None,
+    hand_in: Callable[[str], Value] | None = None,
 ) -> tuple[GraphModule, list[Value]]:
     """The graph of a body (of a higher-order operator), and the values it takes from around it.
 
     Its placeholders are the operands, used or not, then those values.  `outputs` is what it returns, as `take`
     keeps it, and `values` are the values in that.  Symbolic numbers are read off the sizes of its placeholders;
     `input_of` gives the value of an external tensor, which is taken from around it where a number can be read off
-    nothing else.  `example_of` makes the example that torch's operators look for on the nodes that are returned.
+    nothing else; `hand_in` that of an int outside, by its name.  `example_of` makes the example that torch's operators
+    look for on the nodes that are returned.
     """
     live = list(tape)
     builder = _Builder(base)
@@ -152,7 +154,7 @@ def build_body(
         numbers = numbers_in([outputs, *([step.args, step.kwargs] for step in live)])
         if numbers:
             builder.numbers = BodyNumbers(symbols, builder, [*operands, *lifted])
-            for value in builder.numbers.missing(numbers, input_of):
+            for value in builder.numbers.missing(numbers, input_of, hand_in):
                 lifted += builder.placeholders((), (value,))
     body = builder.finish(live, outputs)
     for value in values:

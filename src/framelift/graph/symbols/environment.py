@@ -70,6 +70,8 @@ class Symbols:
         self.meanings: dict[str, Any] = {}
         self.relations: list[Relation] = []
         self.used: list[Any] = []  # numbers that the entry itself mentions
+        self.named: dict[str, Any] = {}  # ints outside, by their names
+        self.handed: dict[Any, str] = {}  # values that stand for them in bodies of operators (higher_order/bodies.py)
         self.floats: dict[str, Float] = {}  # by their own name and by the symbol's
         self.strides: list[tuple[torch.Tensor, int, Any]] = []  # (input, dimension, its stride as a number)
         self.words: dict[str, str] = {}  # what the user calls a name: x.size(0), n
@@ -223,7 +225,8 @@ class Symbols:
         self.created.append(Created(str(symbol), "number", str(source.text)))
         if type(meaning) is FromNumber:
             self.words[str(symbol)] = words
-        return self.shown(self.env.create_symintnode(symbol, hint=value, source=source))
+        made = self.named[str(symbol)] = self.shown(self.env.create_symintnode(symbol, hint=value, source=source))
+        return made
 
     def _new_scalar(self, hint: Any, meaning: Any) -> NumpyNumber:
         self._count += 1

@@ -203,26 +203,36 @@ class NumberNodes:
 
 
 class BodyNumbers(NumberNodes):
-    """Numbers in the graph of a body: it has no placeholders for them, but sizes of the tensors it is given."""
+    """Numbers in the graph of a body: sizes of the tensors it is given, and ints from outside that it is given."""
 
     def __init__(self, symbols: Symbols, builder: Any, given: Iterable[Value]) -> None:
         super().__init__(symbols, builder)
         self._sizes: dict[str, tuple[Value, int]] = {}
+        self._given: dict[str, Value] = {}
         for value in given:
             self._read(value)
 
     def _read(self, value: Value) -> None:
-        if type(value.facts) is SymbolicFacts:
+        name = self.symbols.handed.get(value)
+        if name is not None:
+            self._given[name] = value
+        elif type(value.facts) is SymbolicFacts:
             for dim, entry in enumerate(value.facts.size):
                 if type(entry) is torch.SymInt and entry.node.expr.is_Symbol:
                     self._sizes.setdefault(str(entry.node.expr), (value, dim))
 
-    def missing(self, numbers: Iterable[Any], input_of: Any) -> list[Value]:
-        """The tensors that the body has to be given besides, so that these numbers can be read off them."""
+    def missing(self, numbers: Iterable[Any], input_of: Any, hand_in: Any) -> list[Value]:
+        """What the body has to be given besides: tensors that these numbers can be read off, and ints from outside, of
+        which `hand_in` gives the value.
+        """
         found: list[Value] = []
         for name in _closed(self.symbols, {name for number in numbers for name in _symbols_of(number)}):
             meaning = self.symbols.meanings[name]
-            if name in self._sizes or type(meaning) in (Calculation, FromGraph):
+            if name in self._sizes or name in self._given or type(meaning) in (Calculation, FromGraph):
+                continue
+            if type(meaning) is FromNumber and name not in self.symbols.floats and hand_in is not None:
+                found.append(hand_in(name))
+                self._read(found[-1])
                 continue
             if type(meaning) is not FromSize or meaning.what != "size" or input_of is None:
                 raise Interrupt("symbolic-number", "the body of a higher-order operator")
@@ -237,4 +247,6 @@ class BodyNumbers(NumberNodes):
         if name not in self._nodes and name in self._sizes:
             value, dim = self._sizes[name]
             self._nodes[name] = self.builder.graph.call_method("size", (self.builder.node_of(value), dim))
+        elif name not in self._nodes and name in self._given:
+            self._nodes[name] = self.builder.node_of(self._given[name])
         return super()._name(name)
