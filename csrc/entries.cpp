@@ -147,7 +147,7 @@ static Ref run_entry(EntryObject* entry, Slots& slots) {
   return Ref::steal(PyObject_Vectorcall(entry->run, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
 
-static constexpr unsigned long long kOften = 8;  // runs after which the steps of an entry are worth making
+static unsigned long long often = 8;  // runs after which the steps of an entry are worth making
 
 static PyObject* plain = nullptr;  // what a run returns to say: run the frame eagerly
 static PyObject* miss = nullptr;   // what a run returns to say that this entry is not for this call
@@ -251,7 +251,7 @@ static int run_held_entry(EntryObject* entry, Slots& slots, PyObject** result) {
   if (made.get() == plain) return 2;
   if (made.get() == miss) return 0;  // the run itself looked further than guards can, before it did anything
   *result = made.release();
-  if (entry->hits != kOften || entry->steps) return 1;
+  if (entry->hits != often || entry->steps) return 1;
   Ref steps = make_steps(entry->run);
   if (!steps) Py_CLEAR(*result);
   take_steps(entry, steps.get());
@@ -357,7 +357,15 @@ int choose_entry(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObj
   return is_entry(chosen.get()) ? try_entry(chosen.get(), locals, n, result) : 0;
 }
 
+static PyObject* set_steps_after(PyObject*, PyObject* value) {
+  unsigned long long runs = PyLong_AsUnsignedLongLong(value);
+  if (PyErr_Occurred()) return nullptr;
+  return PyLong_FromUnsignedLongLong(std::exchange(often, runs));
+}
+
 static MethodTable choosing({
+    method<set_steps_after, METH_O>("set_steps_after",
+                                    "set_steps_after(runs): when an entry becomes native steps; gives the number before"),
     method<set_entry_chooser, METH_O>(
         "set_entry_chooser", "set_entry_chooser(f): f(entries, locals) gives the entry that runs, or None; or None"),
 });
