@@ -364,8 +364,8 @@ static PyObject* set_steps_after(PyObject*, PyObject* value) {
 }
 
 static MethodTable choosing({
-    method<set_steps_after, METH_O>("set_steps_after",
-                                    "set_steps_after(runs): when an entry becomes native steps; gives the number before"),
+    method<set_steps_after, METH_O>(
+        "set_steps_after", "set_steps_after(runs): when an entry becomes native steps; gives the number before"),
     method<set_entry_chooser, METH_O>(
         "set_entry_chooser", "set_entry_chooser(f): f(entries, locals) gives the entry that runs, or None; or None"),
 });

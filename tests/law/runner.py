@@ -67,7 +67,8 @@ def judge(program: Program, compile: Callable[[Any], Any] | None = None) -> Verd
         expected = run_world(program, lambda f: f)
         framelift.reset()
         before = counts()
-        runs = _core.set_steps_after(1 if program.seed % 2 else 8)  # entries of half of the programs become native steps
+        # half of the programs have their entries run as native steps from the second call on
+        runs = _core.set_steps_after(1 if program.seed % 2 else 8)
         try:
             actual = run_world(program, compile or (lambda f: framelift.compile(f, backend="eager")))
             after = counts()
