@@ -19,6 +19,7 @@ import pytest
 import torch
 
 import framelift
+from support import check
 
 
 def _world() -> types.SimpleNamespace:
@@ -330,3 +331,31 @@ def test_other_threads_do_not_see_what_is_rehearsed() -> None:
         thread.join()
         sys.setswitchinterval(interval)
     assert given.item() == sum(range(200)) and seen == set()
+
+
+def test_subclasses_of_a_class_made_inside() -> None:
+    def f(x):
+        class First: ...
+
+        class Second(First): ...
+
+        class Third(First): ...
+
+        names = [one.__name__ for one in First.__subclasses__()]
+        return x + len(names), names, Second.__subclasses__(), Third in First.__subclasses__()
+
+    check(f, torch.ones(2), calls=2)
+
+
+def test_subclasses_that_may_have_been_collected() -> None:
+    def f(x):
+        class First: ...
+
+        def make() -> None:
+            class Second(First): ...
+
+        make()
+        gc.collect()
+        return x + 1, [one.__name__ for one in First.__subclasses__()]
+
+    check(f, torch.ones(2), graphs=None, breaks=None)
