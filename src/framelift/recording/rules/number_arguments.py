@@ -7,7 +7,7 @@ Optimizers that know they are compiled keep their step counts as tensors, and ha
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,6 +35,7 @@ def _without(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 _WIDE = (torch.float32, torch.float64)
+_NARROW = (torch.float16, torch.bfloat16)
 
 
 def _multiplied(recorder: Recorder, func: Any, args: tuple[Any, ...], number: Any) -> torch.dtype | None:
@@ -50,7 +51,7 @@ def _multiplied(recorder: Recorder, func: Any, args: tuple[Any, ...], number: An
     wide = _promoted(recorder, args)
     if wide not in _WIDE or any(one.dtype is not wide and not one.size for one in given):
         same = len({one.dtype for one in given}) == 1
-        if not same or wide not in (torch.bfloat16, torch.float16):  # integers are refused, a tensor of one is a number
+        if not same or wide not in _NARROW:  # integers are refused, a tensor of one is a number
             raise Interrupt("torch-operation", f"{func.__name__} with a tensor in the place of a number")
         wide = torch.float32
     return wide
@@ -70,12 +71,19 @@ def _in(recorder: Recorder, dtype: torch.dtype, tensor: Any) -> Any:
     return tensor if is_so else _record(recorder, torch.Tensor.to, tensor, dtype)
 
 
+def _as_kernels_take_it(recorder: Recorder, tensor: Any, number: Any) -> Any:
+    """The CPU's kernels of half precision round the number first."""
+    facts = recorder.value_of(tensor).facts
+    return _in(recorder, facts.dtype, number) if facts.dtype in _NARROW and facts.device.type == "cpu" else number
+
+
 def _scaled(func: Any) -> Handler:
     """add and sub: `alpha` times the other."""
 
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) == 2 and (wide := _multiplied(recorder, func, args, kwargs.get("alpha"))):
-            scaled = _record(recorder, torch.Tensor.mul, _in(recorder, wide, args[1]), kwargs["alpha"])
+            number = _in(recorder, wide, _as_kernels_take_it(recorder, args[0], kwargs["alpha"]))
+            scaled = _record(recorder, torch.Tensor.mul, _in(recorder, wide, args[1]), number)
             return _finished(recorder, func, args, scaled, _without(kwargs, "alpha"))
         return _record(recorder, func, *args, **kwargs)
 
@@ -95,11 +103,27 @@ def _fused(func: Any, combine: Any, add: Any) -> Handler:
     return handler
 
 
-def _each_scaled(func: Any) -> Handler:
+def _is_narrow(recorder: Recorder, lists: Sequence[Any]) -> bool:
+    """Whether kernels calculate more precisely than these lists of tensors hold: an operation in two steps would round
+    twice.
+    """
+    tensors = [one for each in lists for one in each if recorder.is_stand_in(one)]
+    return any(recorder.value_of(one).facts.dtype in _NARROW for one in tensors)
+
+
+def _rows(*lists: Any) -> list[tuple[Any, ...]] | None:
+    """The tensors of lists that belong together; None: torch refuses these lists."""
+    return list(zip(*lists)) if len({*map(len, lists)}) == 1 else None
+
+
+def _each_scaled(func: Any, one: Handler, in_place: bool) -> Handler:
     """The same for lists of tensors."""
 
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if recorder.is_stand_in(kwargs.get("alpha")) and len(args) == 2 and type(args[1]) in (list, tuple):
+            if _is_narrow(recorder, args) and (rows := _rows(*args)):
+                results = tuple([one(recorder, row, kwargs) for row in rows])
+                return args[0] if in_place else results
             scaled = _record(recorder, torch._foreach_mul, args[1], kwargs["alpha"])
             return _record(recorder, func, args[0], scaled, **_without(kwargs, "alpha"))
         return _record(recorder, func, *args, **kwargs)
@@ -107,15 +131,23 @@ def _each_scaled(func: Any) -> Handler:
     return handler
 
 
-def _each_fused(func: Any, combine: Any, add: Any) -> Handler:
+def _each_fused(func: Any, combine: Any, add: Any, one: Handler, in_place: bool) -> Handler:
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = {**kwargs, **dict(zip(("self", "tensor1", "tensor2", "value"), args))}
         value: Any = given.get("value", given.get("scalars"))
+        packed = recorder.is_stand_in(value) and bool(recorder.value_of(value).facts.size)
+        if recorder.is_stand_in(value) and len(args) > 3 and not packed:
+            return _record(recorder, func, *args, **kwargs)  # raises
         if recorder.is_stand_in(value) or type(value) in (list, tuple) and any(map(recorder.is_stand_in, value)):
-            if recorder.is_stand_in(value) and recorder.value_of(value).facts.size:  # one number for each tensor
+            lists = [given[name] for name in ("self", "tensor1", "tensor2")]
+            if packed:  # one number for each tensor
                 value = list(_record(recorder, torch.Tensor.unbind, value))
-            combined = _record(recorder, combine, given["tensor1"], given["tensor2"])
-            return _record(recorder, add, given["self"], _record(recorder, torch._foreach_mul, combined, value))
+            values = value if type(value) in (list, tuple) else [value] * len(lists[0])
+            if _is_narrow(recorder, lists) and (rows := _rows(*lists, values)):
+                results = tuple([one(recorder, row[:3], {"value": row[3]}) for row in rows])
+                return lists[0] if in_place else results
+            combined = _record(recorder, combine, *lists[1:])
+            return _record(recorder, add, lists[0], _record(recorder, torch._foreach_mul, combined, value))
         return _record(recorder, func, *args, **kwargs)
 
     return handler
@@ -151,12 +183,18 @@ def _declare() -> None:
             for suffix, add in (("", torch.Tensor.add), ("_", torch.Tensor.add_)):
                 if func := getattr(owner, name + suffix, None):
                     found.append((func, _fused(func, combine, add)))
-    for name in ("_foreach_add", "_foreach_add_", "_foreach_sub", "_foreach_sub_"):
-        found.append((getattr(torch, name), _each_scaled(getattr(torch, name))))
-    for name, combine in (("addcmul", torch._foreach_mul), ("addcdiv", torch._foreach_div)):
-        for suffix, add in (("", torch._foreach_add), ("_", torch._foreach_add_)):
+    for suffix in ("", "_"):
+        for name in (f"add{suffix}", f"sub{suffix}"):
+            func, one = getattr(torch, f"_foreach_{name}"), _scaled(getattr(torch.Tensor, name))
+            found.append((func, _each_scaled(func, one, bool(suffix))))
+        add, add_each = getattr(torch.Tensor, f"add{suffix}"), getattr(torch, f"_foreach_add{suffix}")
+        for name, combine, combine_each in (
+            ("addcmul", torch.Tensor.mul, torch._foreach_mul),
+            ("addcdiv", torch.Tensor.div, torch._foreach_div),
+        ):
             func = getattr(torch, f"_foreach_{name}{suffix}")
-            found.append((func, _each_fused(func, combine, add)))
+            one = _fused(getattr(torch.Tensor, name + suffix), combine, add)
+            found.append((func, _each_fused(func, combine_each, add_each, one, bool(suffix))))
     found.append((torch._foreach_pow, _each_power))
     RULES.update((id(func), (func, handler)) for func, handler in found)
 
