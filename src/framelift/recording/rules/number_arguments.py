@@ -71,10 +71,10 @@ def _in(recorder: Recorder, dtype: torch.dtype, tensor: Any) -> Any:
     return tensor if is_so else _record(recorder, torch.Tensor.to, tensor, dtype)
 
 
-def _as_kernels_take_it(recorder: Recorder, tensor: Any, number: Any) -> Any:
+def _as_kernels_take_it(recorder: Recorder, args: tuple[Any, ...], number: Any) -> Any:
     """The CPU's kernels of half precision round the number first."""
-    facts = recorder.value_of(tensor).facts
-    return _in(recorder, facts.dtype, number) if facts.dtype in _NARROW and facts.device.type == "cpu" else number
+    dtype, device = _promoted(recorder, args), recorder.value_of(args[0]).facts.device
+    return _in(recorder, dtype, number) if dtype in _NARROW and device.type == "cpu" else number
 
 
 def _scaled(func: Any) -> Handler:
@@ -82,7 +82,7 @@ def _scaled(func: Any) -> Handler:
 
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) == 2 and (wide := _multiplied(recorder, func, args, kwargs.get("alpha"))):
-            number = _in(recorder, wide, _as_kernels_take_it(recorder, args[0], kwargs["alpha"]))
+            number = _in(recorder, wide, _as_kernels_take_it(recorder, args, kwargs["alpha"]))
             scaled = _record(recorder, torch.Tensor.mul, _in(recorder, wide, args[1]), number)
             return _finished(recorder, func, args, scaled, _without(kwargs, "alpha"))
         return _record(recorder, func, *args, **kwargs)
