@@ -41,6 +41,7 @@ enum class Op : uint8_t {
   SpreadDict,      // local `index` is a dict with the keys of the check `expect`; its items become locals from `at` on
   SpreadTuple,     // local `index` is a tuple as long as the check `expect` says; likewise
   DictVersion,     // the dictionary `at` has version `expect`
+  Held,            // the tensor `at` holds what the check `expect` remembers
   Elements,        // the set `at` has the elements of the check `expect`, in their order
 };
 
@@ -141,6 +142,7 @@ struct Check {
   std::vector<long> numbers;            // JOINT: the other nodes
   std::vector<int32_t> others;          // JOINT: their slots
   std::vector<PyObject*> objects;       // KEYS, DUNDERS: held as `constant`; CHECK: elements, held by `leaf`
+  bool remembers = false;               // CHECK: `leaf` remembers what a tensor held
   bool ordered = false;                 // CHECK: holds of a set that iterates as `objects`
   std::vector<bool> leaves;             // KEYS: compare this key by value
   Ref names;                            // DUNDERS: name -> position in `objects`; CHECK: its text

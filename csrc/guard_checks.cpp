@@ -4,6 +4,7 @@
 
 #include "barrier.h"
 #include "guard.h"
+#include "remembered.h"
 
 namespace framelift {
 
@@ -161,7 +162,8 @@ static bool prepare_call(Program&, Node& node, Check& check, PyObject* value) {
   check.names = Ref::new_ref(text);
   check.number = PyObject_HasAttrString((PyObject*)Py_TYPE(function), "holds_until_registration") && registrations_at();
   check.ordered = asks_order(function, check);
-  if (!check.number && !check.ordered) node.unsafe = true;
+  check.remembers = is_remembered(function);
+  if (!check.number && !check.ordered && !check.remembers) node.unsafe = true;
   return true;
 }
 
@@ -249,10 +251,33 @@ static Outcome same_key(Visit& v, Check& check, size_t i, PyObject* key) {
   return check.leaves[i] ? same_leaf(key, check.objects[i], &v.walk.ran_code) : Outcome::Fails;
 }
 
+// Whether an OrderedDict changes its number of the order when a key moves: asked once, of a dictionary made for it.
+static bool ask_for_order_number() {
+  if (PyODict_Type.tp_basicsize != (Py_ssize_t)(sizeof(PyDictObject) + 8 * sizeof(void*))) return false;
+  Ref made = Ref::steal(PyDict_New());
+  bool told = (bool)made;
+  for (const char* key : {"a", "b", "c"}) told = told && PyDict_SetItemString(made.get(), key, Py_None) == 0;
+  made = Ref::steal(told ? PyObject_CallOneArg((PyObject*)&PyODict_Type, made.get()) : nullptr);
+  told = (bool)made;
+  for (int last : {1, 0}) {
+    uint64_t before = told ? *order_number_at(made.get()) : 0, version = told ? dict_version(made.get()) : 0;
+    told = told && (bool)Ref::steal(PyObject_CallMethod(made.get(), "move_to_end", "si", "b", last)) &&
+           *order_number_at(made.get()) - before - 1 < 8 && dict_version(made.get()) == version;
+  }
+  PyErr_Clear();
+  return told;
+}
+
 // An OrderedDict keeps an order of its own, which changes without a trace in its version.
 static Outcome test_ordered_keys(Visit& v, Check& check) {
+  static const bool told = ask_for_order_number();
   CollectorPause pause;
-  if (check.objects.size() > 1) v.recordable = false;
+  if (check.objects.size() > 1) {
+    if (told)
+      v.add(Op::Load, order_number_at(v.value), *order_number_at(v.value));
+    else
+      v.recordable = false;
+  }
   if (!has_leaf_keys(v.value)) v.walk.ran_code = true;  // its iterator looks every key up
   Outcome outcome = Outcome::Holds;
   Ref iterator = Ref::steal(PyODict_Type.tp_iter(v.value));
@@ -424,7 +449,12 @@ static Outcome test_call(Visit& v, Check& check) {
     v.add(Op::Elements, v.value, (uint64_t)&check);
     return Outcome::Holds;
   }
-  if (check.ordered) v.recordable = false;  // equal elements may do as well
+  if (check.remembers && is_as_remembered(check.leaf.get(), v.value)) {
+    v.add(Op::Held, v.value, (uint64_t)check.leaf.get());
+    return Outcome::Holds;
+  }
+  // Equal elements may do as well; what a tensor holds is remembered from now on.
+  if (check.ordered || check.remembers) v.recordable = false;
   v.walk.ran_code = true;
   uint64_t before = check.number ? *registrations_at() : 0;
   Ref answer = Ref::steal(PyObject_CallOneArg(check.leaf.get(), v.value));

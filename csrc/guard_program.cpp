@@ -388,6 +388,7 @@ static Check copy_of(const Check& check) {
   made.others = check.others;
   made.objects = check.objects;
   made.ordered = check.ordered;
+  made.remembers = check.remembers;
   made.leaves = check.leaves;
   made.names = Ref::new_ref(check.names.get());
   made.mro = check.mro;

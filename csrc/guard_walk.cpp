@@ -3,6 +3,7 @@
 
 #include "guard.h"
 #include "marked_ids.h"
+#include "remembered.h"
 #include "unseen.h"
 
 namespace framelift {
@@ -203,6 +204,8 @@ bool Walk::holds(const Record& r) {
       return *(const uint64_t*)r.at == r.expect;
     case Op::DictVersion:
       return dict_version((PyObject*)r.at) == r.expect;
+    case Op::Held:
+      return is_as_remembered((PyObject*)r.expect, (PyObject*)r.at);
     case Op::Elements:
       return set_iterates_as((PyObject*)r.at, ((const Check*)r.expect)->objects);
     case Op::TypeVersion:

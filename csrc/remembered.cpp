@@ -64,6 +64,15 @@ static bool still_held(const std::vector<HeldValues>& held, PyObject* tensors) {
   return true;
 }
 
+bool is_remembered(PyObject* check) { return PyType_IsSubtype(Py_TYPE(check), &Remembered_Type); }
+
+bool is_as_remembered(PyObject* check, PyObject* tensor) {
+  const std::vector<HeldValues>* held = ((RememberedObject*)check)->held;
+  if (!held || held->size() != 1) return false;
+  const c10::TensorImpl* impl = HeldValues::readable(tensor);
+  return impl && held->front().fit(impl);
+}
+
 // What the tensors hold, or none where that cannot be read.
 static std::vector<HeldValues> read_values(PyObject* tensors) {
   std::vector<HeldValues> values;

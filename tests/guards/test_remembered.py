@@ -116,3 +116,76 @@ def test_captured_calls_follow_every_change(function) -> None:
     assert len(compiled.entries) > captured
     held = held.to(torch.int32)
     assert same() and same()
+
+
+class _Held(torch.nn.Module):
+    """Many tensors whose values choose the way, as the strides that convolutions keep as buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = torch.nn.ModuleList(torch.nn.Module() for _ in range(8))
+        for number, part in enumerate(self.parts):
+            part.register_buffer("stride", torch.tensor(number))
+
+    def forward(self, x):
+        for part in self.parts:
+            x = x * 2 + int(part.stride)
+        return x
+
+
+def _settled(model, compiled, x):
+    for _ in range(12):
+        assert torch.equal(compiled(x), model(x))
+    return compiled._compiled.entries[0].program
+
+
+_WRITES = {
+    "in place": lambda part: part.stride.fill_(9),
+    "through data": lambda part: part.stride.data.add_(1),
+    "through a view": lambda part: part.stride.view(1)[0:1].sub_(1),
+    "through numpy": lambda part: part.stride.numpy().fill(7),
+    "another tensor": lambda part: setattr(part, "stride", torch.tensor(11)),
+    "an equal tensor": lambda part: setattr(part, "stride", part.stride.clone()),
+    "another memory": lambda part: setattr(part.stride, "data", torch.tensor(12)),
+    "set_": lambda part: part.stride.set_(torch.tensor(13)),
+    "another dtype": lambda part: setattr(part.stride, "data", torch.tensor(2.5)),
+    "a parameter": lambda part: (delattr(part, "stride"), setattr(part, "stride", torch.nn.Parameter(torch.ones(())))),
+    "a number": lambda part: (delattr(part, "stride"), setattr(part, "stride", 4)),
+    "and back": lambda part: (part.stride.add_(1), part.stride.sub_(1)),
+}
+
+
+@pytest.mark.parametrize("write", _WRITES)
+def test_values_below_a_module_are_part_of_a_settled_program(write: str) -> None:
+    model, x = _Held(), torch.arange(3.0)
+    compiled = framelift.compile(model, backend="eager")
+    program = _settled(model, compiled, x)
+    assert not program.unsettled() and program.stats()["settled"]
+    visits = program.stats()["visits"]
+    compiled(x)
+    assert program.stats()["visits"] == visits
+    for place in (3, 0):
+        before = model(x)
+        _WRITES[write](model.parts[place])
+        for _ in range(12):
+            assert torch.equal(compiled(x), model(x))
+        assert write in ("an equal tensor", "and back") or not torch.equal(before, model(x))
+
+
+def test_values_that_stay_true_in_other_bytes() -> None:
+    """The check holds of what the tensor holds now: no recompile, and the program settles again or asks."""
+    mask, x = torch.tensor([1, 2, 3]), torch.ones(2)
+    model = torch.nn.Module()
+    model.register_buffer("mask", mask)
+    function = lambda x: x + 1 if bool((model.mask > 2).any()) else x - 1  # noqa: E731
+    compiled = framelift.compile(function, backend="eager")
+    for _ in range(12):
+        assert torch.equal(compiled(x), function(x))
+    captured = len(compiled.entries)
+    for value in (5, 3, 4, 3, 9):
+        mask[2] = value
+        for _ in range(6):
+            assert torch.equal(compiled(x), function(x))
+    assert len(compiled.entries) == captured
+    mask[2] = 0
+    assert torch.equal(compiled(x), function(x)) and len(compiled.entries) == captured + 1
