@@ -1,9 +1,10 @@
 // The guards of a rehearsal as they are made: Predicate, the fields under a Guard (guards/kinds.py), and GuardLog,
 // which adds each once (boundary/world.py).  In C, since a capture makes thousands, and asks for more.
-#include "barrier.h"
+#include "guard_log.h"
 
 #include <structmember.h>
 
+#include "barrier.h"
 #include "places.h"
 #include "reference.h"
 #include "state.h"
@@ -80,29 +81,34 @@ static PyObject *name_is, *name_tensor, *zero;
 
 static bool is(PyObject* kind, PyObject* name) { return kind == name || PyUnicode_Compare(kind, name) == 0; }
 
-// guard(origin, kind, value, tag=0)
-static PyObject* guard(PyObject* object, PyObject* const* args, size_t flags, PyObject* kwnames) {
-  LogObject* self = (LogObject*)object;
-  Py_ssize_t n = PyVectorcall_NARGS(flags);
-  if (n < 3 || n > 4 || (kwnames && PyTuple_GET_SIZE(kwnames)) || !PyUnicode_Check(args[1]))
-    return PyErr_Format(PyExc_TypeError, "guard(origin, kind, value, tag=0)");
-  PyObject *origin = args[0], *kind = args[1], *value = args[2];
-  Ref key = Ref::steal(PyTuple_Pack(3, origin, kind, n == 4 ? args[3] : zero));
+bool is_guard_log(PyObject* object) { return Py_IS_TYPE(object, &Log_Type); }
+
+bool add_guard(PyObject* log, PyObject* origin, PyObject* kind, PyObject* value, PyObject* tag) {
+  LogObject* self = (LogObject*)log;
+  Ref key = Ref::steal(PyTuple_Pack(3, origin, kind, tag ? tag : zero));
   Py_ssize_t before = PySet_GET_SIZE(self->known);
-  if (!key || PySet_Add(self->known, key.get()) < 0) return nullptr;
-  if (PySet_GET_SIZE(self->known) == before) Py_RETURN_NONE;
+  if (!key || PySet_Add(self->known, key.get()) < 0) return false;
+  if (PySet_GET_SIZE(self->known) == before) return true;
   if (PyFunction_Check(value) && is(kind, name_is)) {
     PyObject* given[] = {value, origin};
-    if (!Ref::steal(PyObject_Vectorcall(self->met, given, 2, nullptr))) return nullptr;
+    if (!Ref::steal(PyObject_Vectorcall(self->met, given, 2, nullptr))) return false;
   }
   if (is(kind, name_tensor)) {
     Ref place = Ref::steal(PyLong_FromSsize_t(PyList_GET_SIZE(self->guards)));
-    if (!place || PyDict_SetItem(self->tensors, origin, place.get()) < 0) return nullptr;
+    if (!place || PyDict_SetItem(self->tensors, origin, place.get()) < 0) return false;
   }
   Ref line = self->line == Py_None ? Ref::steal(innermost_place()) : Ref::new_ref(self->line);
-  if (!line) return nullptr;
+  if (!line) return false;
   Ref made = make_predicate((PyTypeObject*)self->guard_type, origin, kind, value, line.get());
-  if (!made || PyList_Append(self->guards, made.get()) < 0) return nullptr;
+  return made && PyList_Append(self->guards, made.get()) == 0;
+}
+
+// guard(origin, kind, value, tag=0)
+static PyObject* guard(PyObject* object, PyObject* const* args, size_t flags, PyObject* kwnames) {
+  Py_ssize_t n = PyVectorcall_NARGS(flags);
+  if (n < 3 || n > 4 || (kwnames && PyTuple_GET_SIZE(kwnames)) || !PyUnicode_Check(args[1]))
+    return PyErr_Format(PyExc_TypeError, "guard(origin, kind, value, tag=0)");
+  if (!add_guard(object, args[0], args[1], args[2], n == 4 ? args[3] : nullptr)) return nullptr;
   Py_RETURN_NONE;
 }
 

@@ -5,7 +5,6 @@
 #include <structmember.h>
 
 #include "barrier.h"
-#include "reference.h"
 
 namespace framelift {
 
@@ -51,18 +50,25 @@ static PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   return make(type, base == Py_None ? nullptr : base, step, key);
 }
 
-static PyObject* to(PyObject* object, PyObject* const* args, Py_ssize_t n) {
-  if (n < 1 || n > 2 || !PyUnicode_Check(args[0])) return PyErr_Format(PyExc_TypeError, "to(step, key=None)");
-  PathObject* self = (PathObject*)object;
-  PyObject *step = args[0], *key = n == 2 ? args[1] : Py_None;
+Ref path_from(PyObject* type, PyObject* object) {
+  return Ref::steal(make((PyTypeObject*)type, nullptr, name_const, object));
+}
+
+Ref path_to(PyObject* path, PyObject* step, PyObject* key) {
+  PathObject* self = (PathObject*)path;
   // The key keeps its class; a metaclass may hash classes itself.
   Ref kind = Ref::steal(PyLong_FromVoidPtr(Py_TYPE(key)));
   Ref place = kind ? Ref::steal(PyTuple_Pack(3, step, kind.get(), key)) : Ref();
   if (!place || (!self->children && !(self->children = PyDict_New()))) return nullptr;
   PyObject* found = PyDict_GetItemWithError(self->children, place.get());
-  if (found || PyErr_Occurred()) return Py_XNewRef(found);
-  Ref made = Ref::steal(make(Py_TYPE(object), object, step, key));
-  return made && PyDict_SetItem(self->children, place.get(), made.get()) == 0 ? made.release() : nullptr;
+  if (found || PyErr_Occurred()) return Ref::new_ref(found);
+  Ref made = Ref::steal(make(Py_TYPE(path), path, step, key));
+  return made && PyDict_SetItem(self->children, place.get(), made.get()) == 0 ? std::move(made) : Ref();
+}
+
+static PyObject* to(PyObject* object, PyObject* const* args, Py_ssize_t n) {
+  if (n < 1 || n > 2 || !PyUnicode_Check(args[0])) return PyErr_Format(PyExc_TypeError, "to(step, key=None)");
+  return path_to(object, args[0], n == 2 ? args[1] : Py_None).release();
 }
 
 static Py_hash_t hash(PyObject* self) noexcept { return ((PathObject*)self)->hash; }

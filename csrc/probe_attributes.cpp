@@ -1,4 +1,5 @@
 // Probes of attributes: what is found on an object, on its class, and which writes are pending effects.
+#include "handle_reads.h"
 #include "probes.h"
 #include "resume.h"
 
@@ -60,7 +61,9 @@ static PyObject* answer(Rehearsal* r, const Known& known, PyObject* obj, PyObjec
 
 static PyObject* load_of_external(Rehearsal* r, PyObject* obj, PyObject* name) {
   auto found = r->attributes.find({obj, name});
-  return found != r->attributes.end() ? answer(r, found->second, obj, name) : ask_for(r, obj, name);
+  if (found != r->attributes.end()) return answer(r, found->second, obj, name);
+  PyObject* value = is_heap_type(Py_TYPE(obj)) ? read_handle(r, obj, name) : nullptr;
+  return value || PyErr_Occurred() ? value : ask_for(r, obj, name);
 }
 
 // What the class of an instance made inside holds under a name is external, and guarded once.  NULL with an exception
@@ -151,8 +154,18 @@ PyObject* test_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
   if (!r) return PyObject_GetAttr(a[0], a[1]);  // plain Python
   bool is_handle = is_heap_type(Py_TYPE(a[0])) && r->external.count(a[0]) && !PyType_Check(a[0]) && !is_tensor(a[0]);
-  return is_handle && !r->attributes.count({a[0], a[1]}) ? ask_session(r, name_test_attr, a, 2)
-                                                         : read_attribute(r, a[0], a[1]);
+  if (!is_handle || r->attributes.count({a[0], a[1]})) return read_attribute(r, a[0], a[1]);
+  switch (test_table(r, a[0], a[1])) {
+    case Tested::Failed:
+      return nullptr;
+    case Tested::Empty:
+      Py_RETURN_FALSE;
+    case Tested::NoTable:
+      return read_attribute(r, a[0], a[1]);
+    case Tested::Unknown:
+      return ask_session(r, name_test_attr, a, 2);
+  }
+  Py_UNREACHABLE();
 }
 
 // Whether writes to the object are pending effects rather than done at once.

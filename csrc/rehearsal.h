@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -65,6 +66,15 @@ class KeptSet {
   std::unordered_set<PyObject*> objects_;
 };
 
+// What the world of the rehearsal knows, as boundary/world.py keeps it: its own dictionaries, sets and lists.
+struct WorldTables {
+  Ref world, readers;  // readers: of the session
+  Ref guard, memo, by_seen, written, looked_up, generic, read_first, tested, distinct, read_through, keep;
+  bool quiet = false;  // no number is symbolic
+};
+
+using KnownTable = std::unordered_map<Pair, Known, PairHash>;
+
 // Tables go by addresses.  Whoever adds a row to one that is no KeptSet puts its keys into `kept`.
 struct Rehearsal {
   PyObject* session;              // borrowed: an argument of `rehearse`, which outlives this
@@ -74,8 +84,9 @@ struct Rehearsal {
   KeptSet tensors;                // stand-ins of tensors from outside
   KeptSet internal;               // functions and classes made in this rehearsal
   KeptSet classes;                // classes already noted
-  std::unordered_map<Pair, Known, PairHash> attributes;           // (object, name) of external objects
-  std::unordered_map<Pair, Known, PairHash> class_attributes;     // (class, name) met through internal instances
+  std::unique_ptr<WorldTables> world;                             // from the start of the session on
+  KnownTable attributes;                                          // (object, name) of external objects
+  KnownTable class_attributes;                                    // (class, name) met through internal instances
   std::unordered_map<Pair, Ref, PairHash> globals;                // (globals dict, name) -> value
   std::unordered_map<PyObject*, Ref> cells;                       // external cell -> value, none: not read yet
   std::unordered_map<PyObject*, std::vector<Default>> functions;  // noted functions -> defaults to replace
@@ -108,6 +119,16 @@ struct Rehearsal {
   Times times;
   ~Rehearsal();
 };
+
+// What was known before is let go of last: that may run code which looks at the table.
+inline void put_known(Rehearsal* r, KnownTable& table, PyObject* object, PyObject* name, Answer answer,
+                      PyObject* payload) {
+  r->kept.insert(object);
+  r->kept.insert(name);
+  Known& at = table[{object, name}];
+  at.answer = answer;
+  at.payload = Ref::new_ref(payload);
+}
 
 Rehearsal* current_rehearsal();
 void set_current_rehearsal(Rehearsal* r);

@@ -93,17 +93,11 @@ static PyObject* is_external_cell(PyObject*, PyObject* cell) {
   NEED_REHEARSAL
   return PyBool_FromLong(r->cells.count(cell) != 0);
 }
-using KnownTable = std::unordered_map<Pair, Known, PairHash>;
-
-// What was known before is let go of last: that may run code which looks at the table.
+// (object, name, answer, payload)
 static bool put_known(Rehearsal* r, KnownTable& table, PyObject* const* a) {
   long answer = PyLong_AsLong(a[2]);
   if (answer == -1 && PyErr_Occurred()) return false;
-  r->kept.insert(a[0]);
-  r->kept.insert(a[1]);
-  Known& at = table[{a[0], a[1]}];
-  at.answer = (Answer)answer;
-  at.payload = Ref::new_ref(a[3]);
+  put_known(r, table, a[0], a[1], (Answer)answer, a[3]);
   return true;
 }
 static PyObject* know(PyObject*, PyObject* const* a, Py_ssize_t n) {

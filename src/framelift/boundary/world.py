@@ -127,6 +127,12 @@ class World:
         self.inherited: dict[tuple[int, int, str], Any] = {}
         self._cell_origin: dict[int, Origin] = {}
 
+    def follow(self, readers: dict[int, Any]) -> None:
+        """Let the probes look into this world: they answer the usual reads of handles (csrc/handle_reads.cpp)."""
+        tables = (self.guard, self.memo, self.by_seen, self.overlay.names, self._looked_up, self.generic)
+        tests = (self.read_first, self.tested, self.distinct, self._read_through, self.keep)
+        _core.follow_world(self, readers, tables + tests, self.number is None or self.dynamism.quiet)
+
     # ---- guards ---------------------------------------------------------------------------------------------------
 
     def guard_method(self, origin: Origin, name: str) -> bool:

@@ -165,6 +165,7 @@ class Session(RehearsedScene):
             self.world.guard(self.function_origin.to("globals"), "IS", self.function.__globals__)
         if code.co_flags & _ASYNC:
             raise Interrupt("coroutine", code.co_qualname)
+        self.world.follow(self._readers)
         modes.import_modes(self, self.active_modes)
         modes.import_transforms(self, self.moment)
         for i, value in enumerate(locals_[:count]):

@@ -443,6 +443,10 @@ def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
     return ABSENT
 
 
+#: the native core answers the usual reads itself, as `read_instance` does
+_core.set_handle_reads(ABSENT, Origin, let_in, read_instance, _MODULE_GETATTR, _thread._local)
+
+
 def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
     """`obj.name = value` for a handle or module."""
     if is_a(obj, (BaseException, types.TracebackType)):
