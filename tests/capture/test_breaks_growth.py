@@ -88,18 +88,18 @@ def test_what_is_remembered_of_a_break_goes_with_the_callable() -> None:
     """The code that runs a broken instruction is shared by all callables; how each goes on is not kept for long."""
     stops: list[Any] = []
 
-    def function(x: Any, flag: bool) -> Any:
-        if flag:
+    def function(x: Any, bound_before: bool) -> Any:
+        if bound_before:
             y = x + 1  # bound or not at the break: two conditions
         off(x)
-        return (y if flag else x) * 2
+        return (y if bound_before else x) * 2
 
     x = torch.ones(2)
     for _ in range(5):
         captured = framelift.compile(function, backend="eager")
         assert torch.equal(captured(x, True), function(x, True))
         assert torch.equal(captured(x, False), function(x, False))
-        stops = [one for one in gc.get_objects() if type(one) is Stop and "flag" in one.names and one.steps]
+        stops = [one for one in gc.get_objects() if type(one) is Stop and "bound_before" in one.names and one.steps]
         assert stops and all(len(stop.steps) <= 2 for stop in stops)
         del captured
         gc.collect()

@@ -95,3 +95,12 @@ def test_inside_a_frame_the_count_is_that_of_plain_python_whatever_compiles_it(b
 
     compiled = framelift.compile(f, backend=backend, fullgraph=True)
     assert [compiled(torch.ones(size)) for size in (2, 3, 4)] == [(1, 1)] * 3
+
+
+def test_what_inference_mode_made_has_no_counter() -> None:
+    def f(x: torch.Tensor) -> Any:
+        with torch.inference_mode():
+            made = x * 2
+        return made._version
+
+    check(f, torch.ones(3), graphs=None, breaks=None)

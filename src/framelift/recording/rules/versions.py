@@ -52,6 +52,7 @@ def _begins_at_0(value: Value) -> bool:
         not value.view
         and not value.storage.external
         and type(value.step) is Step
+        and not value.step.state.inference  # such a tensor has no counter
         and goes_by_element(value.step.target.name)
     )
 
