@@ -115,7 +115,10 @@ def _torch_leaf(walk: Walk, obj: Any) -> str:
     return walk.value(obj, str(obj).removeprefix("torch."))
 
 
-@leaf(types.CodeType, datetime.date, datetime.timedelta, datetime.timezone, re.Pattern, torch.finfo, torch.iinfo)
+@leaf(
+    *(types.CodeType, datetime.date, datetime.timedelta, datetime.timezone, re.Pattern),
+    *(torch.finfo, torch.iinfo, torch.qscheme, torch._C._SDPBackend),
+)
 def _value(walk: Walk, obj: Any) -> str:
     return walk.constant(obj, name_of(type(obj)))
 
