@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -174,3 +176,65 @@ def test_arguments_that_are_let_go_of() -> None:
         flow, resume_code(flow, Point(call.unit, ("value",) * flow.shapes[call.unit].depth, ("b", "c"), False))
     )
     assert {names[i] for i in gone} >= {".0", "b"} and "c" not in {names[i] for i in gone}
+
+
+@contextlib.contextmanager
+def _noted(log: list[Any], number: int) -> Iterator[int]:
+    log.append(("in", number))
+    try:
+        yield number
+    finally:
+        log.append(("out", number))
+
+
+def _dropped(log: list[Any], x: Any) -> Any:
+    manager = _noted(log, 1)
+    off(x)
+    manager = None
+    log.append("a generator that never began is gone")
+    return x + 1
+
+
+def _dropped_inside(log: list[Any], x: Any) -> Any:
+    manager = _noted(log, 1)
+    manager.__enter__()
+    off(x)
+    manager = None
+    log.append("one that waits is gone")
+    return x + 1
+
+
+def _entered(log: list[Any], x: Any) -> Any:
+    y = x + 1
+    with _noted(log, 1) as number:
+        y = y * 2
+        off(x)
+        y = y + number
+    return y * 2
+
+
+def _left_by_an_exception(log: list[Any], x: Any) -> Any:
+    try:
+        with _noted(log, 1), _noted(log, 2) as number:
+            y = x * 2
+            off(x)
+            if number:
+                raise ValueError(number)
+    except ValueError as error:
+        log.append(str(error))
+    return y + 1
+
+
+@pytest.mark.parametrize("program", [_dropped, _dropped_inside, _entered, _left_by_an_exception])
+def test_managers_that_are_generators(program: Any) -> None:
+    captured = framelift.compile(program, backend="eager")
+    logs: list[list[Any]] = [[], []]
+    for _ in range(3):
+        wanted, made = program(logs[0], torch.ones(2)), captured(logs[1], torch.ones(2))
+        assert torch.equal(wanted, made) and logs[0] == logs[1]
+
+
+def test_parts_of_a_block_whose_manager_is_a_generator_are_captured() -> None:
+    framelift.reset()
+    framelift.compile(_entered, backend="eager")([], torch.ones(2))
+    assert framelift.stats()["graphs"] == 4

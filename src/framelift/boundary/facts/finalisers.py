@@ -138,6 +138,11 @@ def _waits(generator: Any, seen: Any, depth: int) -> bool:
     (A closed one has no frame any more; some releases of CPython 3.12 still hold what it held.)
     """
     frame = getattr(generator, _FRAMES[type(generator)])
-    if frame is not None and (_HANDLES in frame.f_code.co_code[::2] or depth == _DEEPEST):
-        return frame.f_lasti >= 0
+    if frame is not None and (_HANDLES in frame.f_code.co_code[::2] and _has_begun(generator) or depth == _DEEPEST):
+        return True
     return depth < _DEEPEST and any(seen(part, depth + 1) for part in gc.get_referents(generator))
+
+
+def _has_begun(generator: Any) -> bool:
+    """False where nothing of it has run, so that nothing will.  Python warns of coroutines that nobody awaited."""
+    return type(generator) is not types.GeneratorType or generator.gi_suspended or generator.gi_running
