@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 import framelift
 from framelift.bytecode.flow import Flow
 from framelift.bytecode.resume import Point, Stop, resume_code, stops_after
+from framelift.surface import compiling
 from support import check
 
 
@@ -84,8 +86,9 @@ def test_parts_do_as_the_whole(program: Any) -> None:
     check(program, torch.ones(2), graphs=None, breaks=None)
 
 
-def test_what_is_remembered_of_a_break_goes_with_the_callable() -> None:
+def test_what_is_remembered_of_a_break_goes_with_the_callable(monkeypatch: pytest.MonkeyPatch) -> None:
     """The code that runs a broken instruction is shared by all callables; how each goes on is not kept for long."""
+    monkeypatch.setattr(compiling, "_compiled", weakref.WeakSet())  # a recorded run keeps all callables from then on
     stops: list[Any] = []
 
     def function(x: Any, bound_before: bool) -> Any:
