@@ -200,3 +200,15 @@ def test_helpers_of_a_dispatch_that_runs_plainly_are_not_captured_on_their_own()
     x = Dispatching(torch.ones(3))
     assert torch.equal(framelift.compile(f, backend="eager")(x), f(x))
     assert not any("doubled" in frame["name"] for frame in framelift.stats()["frames"])
+
+
+@pytest.mark.parametrize("file", ["<string>", "<stdin>", "<ipython-input-1>", "<decorator-gen-1>", "/no/file.py"])
+def test_functions_whose_code_comes_from_no_file_are_captured(file: str) -> None:
+    """What `exec`, an interactive session or a library that writes functions made is the program's code."""
+    source = (
+        "def callee(x):\n    y = x.sin() + 1\n    if y.sum() > 0:\n        return y * 2\n    return y - 1\n"
+        "def f(x):\n    y = callee(x)\n    return callee(y + 1)\n"
+    )
+    space: dict[str, object] = {}
+    exec(compile(source, file, "exec"), space)
+    check(space["f"], X, graphs=3, breaks=None, captures=None)

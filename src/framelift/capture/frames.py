@@ -147,6 +147,8 @@ _GRAPHS = own_file("graph", "fx", "node_functions.py")
 _MODULE = TORCH + os.path.join("nn", "modules", "module.py")
 # autograd functions, whose context only plain Python has
 _FUNCTIONS = TORCH + os.path.join("nn", "modules", "_functions.py")
+#: framelift's own code, that of its entries, and that of graphs
+_GENERATED = (FRAMELIFT, "<framelift", "<eval_with_key>")
 _CALLS = ("Module._wrapped_call_impl", "Module._call_impl")  # the rest of it looks after attributes
 
 
@@ -214,9 +216,7 @@ def skipped(code: types.CodeType) -> bool:
         return not code.co_qualname.startswith(_CALLS)
     if name.startswith(TORCH):
         return name == _FUNCTIONS or not name.startswith((TORCH + "nn" + os.sep + "modules", TORCH + "optim"))
-    if name.startswith((FRAMELIFT, "<")) or _of_triton(code):
-        return True
-    return is_python_file(name)
+    return name.startswith(_GENERATED) or _of_triton(code) or is_python_file(name)
 
 
 def closure_of(function: types.FunctionType) -> list[Any]:
