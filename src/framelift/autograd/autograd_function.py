@@ -27,6 +27,7 @@ from ..graph.fx.targets import target_of
 from ..graph.fx.values import Body, Value
 from ..graph.metadata.facts import new_stand_in
 from ..graph.state.torch_state import AUTOCAST_DEVICES, read_state
+from ..graph.symbols.numbers import Float, Int
 from ..higher_order.bodies import Rehearsed, Surroundings, fresh, rehearse_body, values_in
 from ..higher_order.deferred_code import runs_later
 from ..substitutes import marks
@@ -42,6 +43,7 @@ __all__ = ["Context", "backward_state", "bound_apply", "is_function_class"]
 
 _ONCE = once_differentiable(lambda: None).__code__
 _BASE = torch.autograd.Function
+_NUMBERS = (Int, Float)  # that forward and backward take from outside
 _MOST_OPTIONAL = 3  # outputs whose gradients may be None: each pattern is rehearsed on its own
 
 
@@ -271,11 +273,15 @@ class _Tracked:
         rehearsed = [self._backward(raw, outputs, pattern) for pattern in given]
         kept = list(
             dict.fromkeys(
-                value for body_, operands_, result in rehearsed for value in body_.close(recorder, operands_, result)[1]
+                value
+                for body_, operands_, result in rehearsed
+                for value in body_.close(recorder, operands_, result, takes=_NUMBERS)[1]
             )
         )
-        bwds = [body_.close(recorder, operands_, result, kept)[0] for body_, operands_, result in rehearsed]
-        fwd, around = body.close(recorder, operands, (tuple(outputs), [value.stand_in for value in kept]))
+        bwds = [
+            body_.close(recorder, operands_, result, kept, takes=_NUMBERS)[0] for body_, operands_, result in rehearsed
+        ]
+        fwd, around = body.close(recorder, operands, tuple(outputs), takes=_NUMBERS, gives=kept)
         to_save = values_in(recorder, self.ctx.saved_tensors)
         places = [recorder.value_of(t) for t in self.tensors]
         step = Step(

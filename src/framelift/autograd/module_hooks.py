@@ -21,6 +21,7 @@ from ..calls.call_tables import substitute
 from ..graph.fx.node_functions import hooked_argument, hooked_result
 from ..graph.fx.values import Body, Value
 from ..graph.metadata.facts import Facts, new_stand_in
+from ..graph.symbols.numbers import Float, Int
 from ..higher_order.bodies import fresh, values_in
 from ..higher_order.deferred_code import looks_at_nothing_outside
 from ..higher_order.operators import pure_body, record_step
@@ -173,7 +174,7 @@ def _body(
         facts, wanted = recorder.value_of(result).facts, rows[0][0].facts
         if (facts.size, facts.dtype, facts.device) != (wanted.size, wanted.dtype, wanted.device):
             raise Interrupt("torch-operation", f"{_NAME} that gives a gradient of another kind")
-    graph, around = body.close(recorder, values_in(recorder, grads), result)
+    graph, around = body.close(recorder, values_in(recorder, grads), result, takes=(Int, Float))
     return Body(graph, "hook_body"), tuple(around)
 
 

@@ -19,14 +19,13 @@ from torch.fx.graph_module import GraphModule
 from .. import _core
 from .._core import is_a
 from ..boundary.becomes.leaves import LEAF_TYPES
-from ..graph.fx.tape import Step, build_body
-from ..graph.fx.targets import target_of
+from ..graph.fx.tape import HANDS_FLOAT, HANDS_INT, Step, build_body
 from ..graph.fx.values import Storage, Value
 from ..graph.metadata.arguments import take
 from ..graph.metadata.facts import Facts, new_stand_in
 from ..graph.state.torch_state import State, read_state
 from ..graph.symbols.number_nodes import graph_values, numbers_in
-from ..graph.symbols.numbers import NUMBERS
+from ..graph.symbols.numbers import NUMBERS, Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
@@ -72,13 +71,17 @@ class Rehearsed:
         operands: Sequence[Value],
         outputs: Any,
         also: Sequence[Value] = (),
-        takes_ints: bool = False,
+        takes: tuple[type, ...] = (),
+        gives: Sequence[Value] | None = None,
     ) -> tuple[GraphModule, list[Value]]:
         """Its graph: takes the operands, `also`, and the values returned here too; gives `outputs` (of stand-ins).
 
-        `takes_ints`: ints from outside may be among those values; otherwise there is one graph for each int.
+        `takes`: which numbers from outside may be among those values (Int, Float); of others there is a graph for each.
+        `gives`: values that it gives beside the outputs, in a list of their own.
         """
         kept, values = kept_of(recorder, outputs)
+        if gives is not None:
+            kept, values = (kept, list(gives)), [*values, *gives]
         if recorder.symbols is not None:
             values += graph_values(recorder.symbols, numbers_in(kept))
         with torch._C.DisableTorchFunction():
@@ -91,7 +94,7 @@ class Rehearsed:
                 recorder.symbols,
                 recorder.input_value,
                 recorder.example_of,
-                functools.partial(_handed_in, recorder) if takes_ints else None,
+                functools.partial(_handed_in, recorder, takes) if takes else None,
             )
 
     def inline(self, recorder: Recorder) -> Any:
@@ -124,14 +127,18 @@ class Rehearsed:
         return [v for v in self.written if any(id(other.step) not in inside for other in v.storage.values)]
 
 
-def _handed_in(recorder: Recorder, name: str) -> Value:
-    """An int outside as a value that bodies on this tape can be given, by its name among the symbols."""
+def _handed_in(recorder: Recorder, takes: tuple[type, ...], name: str) -> Value | None:
+    """A number outside as a value that bodies on this tape can be given, by its name among the symbols."""
     symbols, tape = recorder.with_symbols(), recorder.tape
+    number = symbols.floats[name] if name in symbols.floats else symbols.named[name]
+    if type(number) not in takes:
+        return None
     for value, known in symbols.handed.items():
         if known == name and any(value.step is step for step in tape):
             return value
     value = Value(None, None, Storage(external=False))  # type: ignore[arg-type]  # a number, which has neither
-    value.name, value.step = name, Step(target_of(torch.sym_int), [symbols.named[name]], {}, [], read_state(), False, 0)
+    value.name = name
+    value.step = Step(HANDS_FLOAT if type(number) is Float else HANDS_INT, [number], {}, [], read_state(), False, 0)
     tape.append(value.step)
     symbols.handed[value] = name
     return value

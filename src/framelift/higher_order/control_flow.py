@@ -100,7 +100,7 @@ def _around(recorder: Recorder, *parts: tuple[Rehearsed, Sequence[Value], Any]) 
     """The values that bodies take from around them, each once."""
     return list(
         dict.fromkeys(
-            v for body, operands, outputs in parts for v in body.close(recorder, operands, outputs, takes_ints=True)[1]
+            v for body, operands, outputs in parts for v in body.close(recorder, operands, outputs, takes=(Int,))[1]
         )
     )
 
@@ -135,7 +135,7 @@ def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     _agree(name, "the branches' results", branches[0].facts, branches[1].facts)
     given = values_in(recorder, pytree.tree_leaves(operands))
     around = _around(recorder, *((b.body, given, tuple(b.leaves)) for b in branches))
-    bodies = [b.body.close(recorder, given, tuple(b.leaves), around, takes_ints=True)[0] for b in branches]
+    bodies = [b.body.close(recorder, given, tuple(b.leaves), around, takes=(Int,))[0] for b in branches]
     inputs = [*given, *around]
     step = record_step(
         recorder,
@@ -221,8 +221,8 @@ def _loop(
     given = [list(dict.fromkeys(value for _, value in side)) for side in sides]
     around = _around(recorder, (test, given[0], test.result), (made.body, given[1], tuple(made.leaves)))
     bodies = [
-        test.close(recorder, given[0], test.result, around, takes_ints=True)[0],
-        made.body.close(recorder, given[1], tuple(made.leaves), around, takes_ints=True)[0],
+        test.close(recorder, given[0], test.result, around, takes=(Int,))[0],
+        made.body.close(recorder, given[1], tuple(made.leaves), around, takes=(Int,))[0],
     ]
     read = graph_values(recorder.with_symbols(), [x for x in carried if type(x) is Int])
     step = record_step(
@@ -296,7 +296,7 @@ def _map(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     slices = [_slice(recorder, value, f"x_{i}") for i, value in enumerate(mapped)]
     outputs = _Outputs(recorder, name, pure_body(session, name, function, (*slices, *more)))
     given = values_in(recorder, slices)
-    body, around = outputs.body.close(recorder, given, tuple(outputs.leaves), takes_ints=True)
+    body, around = outputs.body.close(recorder, given, tuple(outputs.leaves), takes=(Int,))
     step = record_step(
         recorder,
         callable_,
@@ -327,7 +327,7 @@ def _scan(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         raise refuse(name, "combine_fn must return a pair: the carry and the output")
     _agree(name, "init and the carry that combine_fn returns", [v.facts for v in start], outputs.facts[: len(start)])
     given = values_in(recorder, operands)
-    body, around = outputs.body.close(recorder, given, list(outputs.leaves), takes_ints=True)
+    body, around = outputs.body.close(recorder, given, list(outputs.leaves), takes=(Int,))
     step = record_step(
         recorder,
         callable_,
@@ -357,7 +357,7 @@ def _associative_scan(session: Session, callable_: Any, args: tuple[Any, ...], k
         [recorder.value_of(x).facts for x in operands[: len(scanned)]],
         outputs.facts,
     )
-    body, around = outputs.body.close(recorder, values_in(recorder, operands), list(outputs.leaves), takes_ints=True)
+    body, around = outputs.body.close(recorder, values_in(recorder, operands), list(outputs.leaves), takes=(Int,))
     step = record_step(
         recorder,
         callable_,
@@ -407,7 +407,7 @@ def _called_once(
     recorder = session.recorder
     outputs = _Outputs(recorder, name, pure_body(session, name, function, operands))
     given = values_in(recorder, pytree.tree_leaves(operands))
-    body, around = outputs.body.close(recorder, given, tuple(outputs.leaves), takes_ints=True)
+    body, around = outputs.body.close(recorder, given, tuple(outputs.leaves), takes=(Int,))
     inputs = [*given, *around]
     step = record_step(
         recorder,

@@ -23,6 +23,7 @@ from .._core import is_a
 from ..calls.call_tables import substitute
 from ..graph.fx.node_functions import checkpoint_region, compile_region
 from ..graph.fx.values import Body, Value
+from ..graph.symbols.numbers import Float, Int
 from ..vocabulary.class_reads import module_of, name_of
 from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, fresh, kept_of, values_in
@@ -43,11 +44,15 @@ def _record(
     before: tuple[Any, ...] = (),
     kwargs: dict[str, Any] | None = None,
     meta: dict[str, Any] | None = None,
+    takes: tuple[type, ...] = (Int, Float),
 ) -> Any:
-    """The node of a region; what it returns holds the node's results, wherever in it they are."""
+    """The node of a region; what it returns holds the node's results, wherever in it they are.
+
+    `takes`: the numbers from outside that the operator can be given.
+    """
     recorder = session.recorder
     escaping = body.escaping(recorder)
-    module, around = body.close(recorder, given, tuple(value.stand_in for value in escaping), takes_ints=True)
+    module, around = body.close(recorder, given, tuple(value.stand_in for value in escaping), takes=takes)
     module.meta.update(meta or {})
     inputs = [*given, *around]
     step = record_step(
@@ -83,7 +88,8 @@ def _named_region(session: Session, callable_: Any, args: tuple[Any, ...], kwarg
         raise Interrupt(
             "body-shape", f"{callable_.name()}: its function returns a tensor that shares memory with an input"
         )
-    return _record(session, callable_, body, _tensors(session, operands), "subgraph", kwargs=_said(callable_, kwargs))
+    given, said = _tensors(session, operands), _said(callable_, kwargs)
+    return _record(session, callable_, body, given, "subgraph", kwargs=said, takes=(Int,))
 
 
 def _said(callable_: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -145,9 +151,9 @@ def _checkpoint(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
     recorder = session.recorder
     given = _tensors(session, (rest, kwargs))
     leaving, before = tuple(v.stand_in for v in body.escaping(recorder)), len(recorder.tape)
-    around = body.close(recorder, given, leaving, takes_ints=True)[1]
+    around = body.close(recorder, given, leaving, takes=(Int, Float))[1]
     if not any(value.facts is not None and value.facts.requires_grad for value in (*given, *around)):
-        del recorder.tape[before:]  # ints that the body would be given
+        del recorder.tape[before:]  # numbers that the body would be given
         return body.inline(recorder)  # nothing will be recomputed
     reentrant = own.get("use_reentrant", True)
     contexts = own.get("context_fn", torch.utils.checkpoint.noop_context_fn)
@@ -222,7 +228,8 @@ def _region(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     body = pure_body(session, "nested_compile_region", function, tuple(rest), kwargs)
     session.recorder.regions += 1
     name = f"subgraph_{session.recorder.regions}"
-    return _record(session, compile_region, body, _tensors(session, (rest, kwargs)), name, before=(name,))
+    given = _tensors(session, (rest, kwargs))
+    return _record(session, compile_region, body, given, name, before=(name,), takes=(Int,))
 
 
 try:

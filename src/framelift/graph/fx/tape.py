@@ -31,10 +31,23 @@ from ..symbols.environment import Symbols
 from ..symbols.number_nodes import BodyNumbers, NumberNodes, graph_values, numbers_in
 from ..symbols.numbers import NUMBERS
 from .plain_code import PlainCode
-from .targets import Getter, Target
+from .targets import Getter, Target, target_of
 from .values import Body, Value
 
-__all__ = ["Generators", "Step", "add_node", "build_body", "build_graph", "draws_from_generators", "made_module"]
+__all__ = [
+    "HANDS_INT",
+    "HANDS_FLOAT",
+    "Generators",
+    "Step",
+    "add_node",
+    "build_body",
+    "build_graph",
+    "draws_from_generators",
+    "made_module",
+]
+
+#: steps that give a symbolic number from outside to a body: it is an argument there, and no operation of the graph
+HANDS_INT, HANDS_FLOAT = target_of(torch.sym_int), target_of(torch.sym_float)
 
 
 class Step:
@@ -137,15 +150,15 @@ def build_body(
     symbols: Symbols | None = None,
     input_of: Callable[[torch.Tensor], Value] | None = None,
     example_of: Callable[[Facts], Any] | None = None,
-    hand_in: Callable[[str], Value] | None = None,
+    hand_in: Callable[[str], Value | None] | None = None,
 ) -> tuple[GraphModule, list[Value]]:
     """The graph of a body (of a higher-order operator), and the values it takes from around it.
 
     Its placeholders are the operands, used or not, then those values.  `outputs` is what it returns, as `take`
     keeps it, and `values` are the values in that.  Symbolic numbers are read off the sizes of its placeholders;
     `input_of` gives the value of an external tensor, which is taken from around it where a number can be read off
-    nothing else; `hand_in` that of an int outside, by its name.  `example_of` makes the example that torch's operators
-    look for on the nodes that are returned.
+    nothing else; `hand_in` that of a number outside, by its name.  `example_of` makes the example that torch's
+    operators look for on the nodes that are returned.
     """
     live = list(tape)
     builder = _Builder(base)
@@ -241,6 +254,9 @@ class _Builder:
         return made
 
     def operation(self, step: Step) -> None:
+        if step.target is HANDS_INT or step.target is HANDS_FLOAT:
+            self._nodes[id(step)] = self._argument(step.args[0])
+            return
         self.state.become(step.state)
         target = step.target
         op, fx_target = target.op, target.fx_target
@@ -295,7 +311,9 @@ class _Builder:
             return node
         if node is None:
             node = self._nodes[id(value)] = self._part(value.step, value.path)
-        if type(value.facts) is not ScriptFacts:  # for the compilers' own copy of the graph (backends/)
+        if (
+            value.facts is not None and type(value.facts) is not ScriptFacts
+        ):  # for the compilers' own copy of the graph (backends/)
             node.meta["tensor_facts"] = (value.facts, id(value.storage))
         return node
 

@@ -203,7 +203,7 @@ class NumberNodes:
 
 
 class BodyNumbers(NumberNodes):
-    """Numbers in the graph of a body: sizes of the tensors it is given, and ints from outside that it is given."""
+    """Numbers in the graph of a body: sizes of the tensors it is given, and numbers from outside that it is given."""
 
     def __init__(self, symbols: Symbols, builder: Any, given: Iterable[Value]) -> None:
         super().__init__(symbols, builder)
@@ -222,17 +222,18 @@ class BodyNumbers(NumberNodes):
                     self._sizes.setdefault(str(entry.node.expr), (value, dim))
 
     def missing(self, numbers: Iterable[Any], input_of: Any, hand_in: Any) -> list[Value]:
-        """What the body has to be given besides: tensors that these numbers can be read off, and ints from outside, of
-        which `hand_in` gives the value.
+        """What the body has to be given besides: tensors that these numbers can be read off, and numbers from outside,
+        of which `hand_in` gives the value, or None where the body takes no such number.
         """
         found: list[Value] = []
         for name in _closed(self.symbols, {name for number in numbers for name in _symbols_of(number)}):
             meaning = self.symbols.meanings[name]
             if name in self._sizes or name in self._given or type(meaning) in (Calculation, FromGraph):
                 continue
-            if type(meaning) is FromNumber and name not in self.symbols.floats and hand_in is not None:
-                found.append(hand_in(name))
-                self._read(found[-1])
+            handed = hand_in(name) if type(meaning) is FromNumber and hand_in is not None else None
+            if handed is not None:
+                found.append(handed)
+                self._read(handed)
                 continue
             if type(meaning) is not FromSize or meaning.what != "size" or input_of is None:
                 raise Interrupt("symbolic-number", "the body of a higher-order operator")
