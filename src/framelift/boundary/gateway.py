@@ -486,9 +486,18 @@ def _reference(world: World, value: Any, origin: Origin) -> Any:
     world.register(value, value, origin, mutable=False)
     world.references.append(value)
     if len(world.references) > 1:  # C code may compare them: by what they lead to, or by identity where that is dead
-        for one in world.references:
+        for one in world.references[:1] if len(world.references) == 2 else ():
             pin_reference(world, one)
+        pin_reference(world, value)
     return value
+
+
+@rule(weakref.KeyedRef)
+def _keyed_reference(world: World, value: Any, origin: Origin) -> Any:
+    """A value of a WeakValueDictionary: a reference with its key, which is read as a handle's attribute is."""
+    world.note_class(weakref.KeyedRef)
+    _core.mark_external(value)
+    return _reference(world, value, origin)
 
 
 def _numpy_array(world: World, value: Any, origin: Origin) -> Any:

@@ -109,6 +109,9 @@ class World:
             Callable[[], Any]
         ] = []  # what looks at the end of the program once more, before recipes are made
         self.references: list[Any] = []  # weak references from outside
+        self.unread_references: list[Any] = []  # those in dictionaries that are read key by key
+        # the arguments of the root that its variables may let go of before it ends
+        self.rebound: Callable[[], list[Any]] = list
         self.errors: list[BaseException] = []  # copies of exceptions from outside
         self.registered: list[type] = []  # classes that captured code registered with abstract ones
         self.proxied: dict[int, Callable[[], Any]] = {}  # what a weak proxy made inside stands for, seen to be alive

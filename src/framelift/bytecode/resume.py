@@ -35,6 +35,7 @@ __all__ = [
     "stop_twin",
     "stops_after",
     "read_by_index",
+    "rebound",
     "unread",
     "untouched",
 ]
@@ -187,6 +188,27 @@ def untouched(code: CodeType) -> frozenset[str]:
             places = (op.arg >> 4, op.arg & 15) if op.name.count("_FAST") == 2 else (op.arg,)
             left.difference_update(local_name(code, place) for place in places)
     return frozenset(left)
+
+
+def rebound(code: CodeType) -> frozenset[str]:
+    """The parameters that may let go of their arguments before the frame ends: written or deleted somewhere, or of the
+    stack of a frame that was handed over.
+    """
+    parameters = code.co_varnames[: parameter_count(code)]
+    return frozenset(name for name in parameters if name.startswith(".")) | _written(code).intersection(parameters)
+
+
+def _written(code: CodeType) -> set[str]:
+    """The variables that a code object, or one made in it, writes or deletes."""
+    found: set[str] = set()
+    for op in instructions(code.co_code):
+        if op.name.startswith(("STORE_", "DELETE_")) and (op.op in haslocal or op.op in hasfree):
+            places = (op.arg >> 4, op.arg & 15) if op.name.count("_FAST") == 2 else (op.arg,)
+            found.update(local_name(code, place) for place in places)
+    for part in code.co_consts:
+        if _core.is_a(part, CodeType):
+            found |= _written(part).intersection(part.co_freevars)
+    return found
 
 
 def read_by_index(code: CodeType) -> dict[str, frozenset[int]]:

@@ -159,15 +159,17 @@ def _wrapper(walk: Walk, node: Node) -> Recipe:
     return Recipe(None, make, fills) if fills else Recipe(make)
 
 
-@exact(weakref.ref)
+@exact(weakref.ref, weakref.KeyedRef)
 def _weak(walk: Walk, node: Node) -> Recipe:
     # The referent lives as long as the entry's frame, just as it lived in the frame that is replaced.
     of = node.obj
     referent = of()
     if referent is None:
         raise Interrupt("result-object", "weakref to a dead object")
-    callback = () if of.__callback__ is None else (", ", walk.part(of.__callback__))
+    keyed = type(of) is weakref.KeyedRef
+    callback = () if of.__callback__ is None and not keyed else (", ", walk.part(of.__callback__))
     part = walk.part(referent)
     if type(part) is Node:
         part.uses += 1  # never inline: something has to hold it
-    return Recipe((walk.constant(weakref.ref, "ref"), "(", part, *callback, ")"))
+    key = (", ", walk.part(of.key)) if keyed else ()
+    return Recipe((walk.constant(type(of), name_of(type(of))), "(", part, *callback, *key, ")"))

@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import operator
 import types
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -56,7 +57,9 @@ def check_keys(walk: Walk, keys: Iterator[Any], container: type, reason: str = "
         pair = (lookup(cls, "__hash__"), lookup(cls, "__eq__"))
         if pair in _PLAIN:
             continue
-        if pair in _ELEMENTWISE:
+        if cls is weakref.ref:
+            pending.append(key())
+        elif pair in _ELEMENTWISE:
             pending += tuple.__iter__(key) if issubclass(cls, tuple) else frozenset.__iter__(key)
         elif _generated(cls, *pair):
             part = walk.part(key)

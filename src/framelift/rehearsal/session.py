@@ -24,12 +24,12 @@ from ..boundary.becomes.copied_objects import was_raised_inside
 from ..boundary.becomes.opaque import Opaque
 from ..boundary.dynamism import STATIC, Dynamism
 from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
-from ..boundary.facts.released_objects import check_endings
+from ..boundary.facts.released_objects import check_endings, check_referred_to
 from ..boundary.gateway import entries_of_tuple, fact_of, is_handle_class, is_plain, let_in
 from ..boundary.import_rules import let_in_opaque
 from ..boundary.records import DELETED
 from ..boundary.world import ABSENT, World
-from ..bytecode.resume import Point, point_of, read_by_index
+from ..bytecode.resume import Point, point_of, read_by_index, rebound
 from ..graph.symbols.numbers import NUMBERS
 from ..graph.symbols.unread_text import UnreadText
 from ..higher_order.triton_kernels import meet_triton
@@ -168,6 +168,7 @@ class Session(RehearsedScene):
         self.world.follow(self._readers)
         modes.import_modes(self, self.active_modes)
         modes.import_transforms(self, self.moment)
+        self.world.rebound = lambda: [one for name, one in zip(names, locals_[:count]) if name in rebound(code)]
         for i, value in enumerate(locals_[:count]):
             if names[i] not in self.unread and is_plain(value) and is_handle_class(type(value)):
                 self.world.owners.met(value, arg(i, names[i]))  # before the others: one may be its dictionary
@@ -224,6 +225,7 @@ class Session(RehearsedScene):
         for look in self.world.finishing:
             look()
         check_endings(self.world)
+        check_referred_to(self.world)
         modes.note_changes(self)
         modes.guard_nesting(self)
         self.blocks.note_changes(self.world)

@@ -11,6 +11,7 @@ import enum
 import functools
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -248,6 +249,7 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         or not _has_unsafe_keys(dict, value)
         and world.dynamism.by_key(value, origin)
     ):
+        world.unread_references += [one for one in dict.values(value) if is_a(one, weakref.ref)]
         table = LargeDict.of(
             world,
             value,
@@ -327,9 +329,11 @@ def _shadow_behind(world: World, value: Any, origin: Origin, let_in: LetIn) -> A
 def _has_unsafe_keys(builtin_type: type, value: Any) -> bool:
     """Keys compare and hash natively: only leaves, and what is distinguished by identity, can be trusted."""
     if issubclass(builtin_type, dict):
-        return not all(_is_plain_key(key) or _is_object_key(key) for key in builtin_type.__iter__(value))
+        return not all(
+            _is_plain_key(key) or _is_object_key(key) or _is_weak_key(key) for key in builtin_type.__iter__(value)
+        )
     return builtin_type in (set, frozenset) and not all(
-        _is_plain_element(key) or _is_handle_key(key) for key in builtin_type.__iter__(value)
+        _is_plain_element(key) or _is_handle_key(key) or _is_weak_key(key) for key in builtin_type.__iter__(value)
     )
 
 
@@ -347,6 +351,12 @@ def _is_plain_constant(key: Any) -> bool:
 def _is_handle_key(key: Any) -> bool:
     """An object found by its identity that is itself inside: where it lies in a set is the same there."""
     return all(base is object or _core.is_python_class(base) for base in mro_of(type(key))) and _is_object_key(key)
+
+
+def _is_weak_key(key: Any) -> bool:
+    """A weak reference that leads to what is found by its identity and is itself inside: so is the reference."""
+    target = weakref.ref.__call__(key) if type(key) is weakref.ref else None
+    return target is not None and (_is_plain_constant(target) or _is_handle_key(target))
 
 
 def _is_plain_key(key: Any) -> bool:
@@ -374,10 +384,20 @@ def _is_object_key(key: Any) -> bool:
 
 
 def _key_inside(world: World, key: Any, let_in: LetIn) -> Any:
+    if type(key) is weakref.ref:
+        return _weak_key_inside(world, key, let_in)
     if not _is_plain_key(key):
         return let_in(world, key, const(key))
     world.meet_key(key)
     return key
+
+
+def _weak_key_inside(world: World, key: Any, let_in: LetIn) -> Any:
+    """What it leads to comes in with it: another reference to the same object is the same key."""
+    seen, target = let_in(world, key, const(key)), weakref.ref.__call__(key)
+    if target is None or let_in(world, target, const(key).to("target")) is not target:
+        raise Interrupt("opaque-object", "a weak reference that is a key, and leads to what is not seen as itself,")
+    return seen
 
 
 def _keys_are_themselves(world: World, keys: Iterable[Any], let_in: LetIn) -> None:

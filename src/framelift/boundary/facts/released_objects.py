@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import types
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -21,25 +22,43 @@ from ..becomes.leaves import is_constant, is_leaf
 from ..world import World
 from .finalisers import end_acts
 
-__all__ = ["check_endings", "may_have_died", "root_of"]
+__all__ = ["check_endings", "check_referred_to", "may_have_died", "root_of"]
 
+_CALLBACK = vars(weakref.ref)["__callback__"].__get__
 #: a search through more objects than these is given up
 _MOST = 20_000
 
 
 def may_have_died(world: World, target: Any) -> bool:
     """Whether what captured code let go of led to this object of the outside."""
-    waiting = [one for one in _let_go(world, _all_of) if not _holds_nothing(one)]
-    seen = {id(one) for one in waiting}
+    reached = _reached(_let_go(world, _all_of))
+    return reached is None or id(target) in reached
+
+
+def check_referred_to(world: World) -> None:
+    """An outside weak reference that has a callback is called back when its object dies, by which weak containers
+    forget their members; outside nothing has died.
+    """
+    known = (*world.references, *world.unread_references)
+    called_back = [one for one in known if _CALLBACK(one) is not None]
+    targets = [target for one in called_back if (target := weakref.ref.__call__(one)) is not None]
+    reached = _reached([*_let_go(world, _all_of), *world.rebound()]) if targets else {}
+    if reached is None or any(id(target) in reached for target in targets):
+        raise Interrupt("unsupported-code", "the callback of a weak reference to an object that may be dead by now")
+
+
+def _reached(starts: Iterable[Any]) -> dict[int, Any] | None:
+    """All that these objects lead to, by id; None where that is too much."""
+    waiting = [one for one in starts if not _holds_nothing(one)]
+    seen = {id(one): one for one in waiting}
     while waiting:
-        one = waiting.pop()
-        if one is target or len(seen) > _MOST:
-            return True
-        for part in _parts(one):
+        for part in _parts(waiting.pop()):
             if id(part) not in seen and not _holds_nothing(part):
-                seen.add(id(part))
+                seen[id(part)] = part
                 waiting.append(part)
-    return False
+        if len(seen) > _MOST:
+            return None
+    return seen
 
 
 def check_endings(world: World) -> None:
@@ -100,6 +119,8 @@ def _let_go(world: World, otherwise: Callable[[Any, Any], Iterable[Any]]) -> Ite
         for part in _contents(shadow.before):
             if id(part) not in now:
                 yield _outside(world, part)
+        if not now:  # an iterator that came to its end
+            yield from gc.get_referents(shadow.original)
 
 
 def _all_of(owner: Any, _key: Any) -> Iterable[Any]:

@@ -184,6 +184,8 @@ def _keep_alive(session: Session, reference: Any) -> None:
     is_containers = any(getattr(reference.__callback__, "__globals__", None) is space for space in _CONTAINERS)
     if not is_containers:
         session.may_break = False  # behind a break nobody would hold the reference, and its callback would be lost
+    if is_containers and _is_walked(session, reference.__callback__):
+        raise Interrupt("unsupported-code", "a new member of a weak container that is iterated outside")
     if is_constant(target) and not _core.is_internal(target):
         return
     if id(target) in session.world.by_seen:
@@ -193,6 +195,12 @@ def _keep_alive(session: Session, reference: Any) -> None:
         _watch(session, target)
     else:
         _held(session).append(target)
+
+
+def _is_walked(session: Session, callback: types.FunctionType) -> bool:
+    """Whether a container from outside is being iterated there: it would note the end of what a rehearsal leaves."""
+    container = next((target_of(one) for one in callback.__defaults__ or () if is_a(one, weakref.ref)), None)
+    return id(container) in session.world.by_seen and bool((_core.own_dict(container) or {}).get("_iterating"))
 
 
 def _held(session: Session) -> list[Any]:
