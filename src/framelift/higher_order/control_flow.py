@@ -21,7 +21,7 @@ from ..graph.fx.tape import Step
 from ..graph.fx.values import Body, Storage, Value
 from ..graph.metadata.facts import Facts, symbolic_facts
 from ..graph.symbols.number_nodes import graph_values
-from ..graph.symbols.numbers import NUMBERS, Bool, Int
+from ..graph.symbols.numbers import NUMBERS, Bool, Float, Int
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, Surroundings, fresh, kept_of, values_in
@@ -112,7 +112,7 @@ def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
     pred, true_fn, false_fn, operands = bound(signature, args, kwargs)
     name, recorder = "torch.cond", session.recorder
-    if type(pred) in (bool, int, float, *NUMBERS) and not (type(pred) is Bool and session.exporting):
+    if type(pred) in (bool, int, float, Int, Float):
         # decided while capturing, so the other branch is not there
         return _core.captured(true_fn if pred else false_fn, tuple(operands), None)
     if type(pred) is not Bool and not recorder.is_stand_in(pred):
@@ -129,9 +129,16 @@ def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         and recorder.live.ask(torch._C._functorch.is_batchedtensor, decides)
     ):
         return _both(session, name, pred, (true_fn, false_fn), tuple(operands))
-    branches = [_Outputs(recorder, name, pure_body(session, name, fn, tuple(operands))) for fn in (true_fn, false_fn)]
+    branches = [
+        _Outputs(recorder, name, pure_body(session, name, fn, tuple(operands)), (int, Int))
+        for fn in (true_fn, false_fn)
+    ]
     if branches[0].spec != branches[1].spec:
         raise refuse(name, f"the branches return different structures: {branches[0].spec} and {branches[1].spec}")
+    if [*map(recorder.is_stand_in, branches[0].leaves)] != [*map(recorder.is_stand_in, branches[1].leaves)]:
+        raise refuse(name, "one branch returns a number where the other returns a tensor")
+    if not recorder.options.is_plain and any(map(_takes_int, branches)):
+        raise refuse(name, "a branch returns a number that it takes out of a tensor, which the backend cannot compile")
     _agree(name, "the branches' results", branches[0].facts, branches[1].facts)
     given = values_in(recorder, pytree.tree_leaves(operands))
     around = _around(recorder, *((b.body, given, tuple(b.leaves)) for b in branches))
@@ -148,9 +155,15 @@ def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     exact = [
         a.exact and b.exact and a.facts.stride == b.facts.stride for a, b in zip(branches[0].values, branches[1].values)
     ]
-    return pytree.tree_unflatten(
-        fresh_results(recorder, step, _result_facts(branches[0].facts, inputs), exact), branches[0].spec
-    )
+    results = _results(recorder, step, branches[0].leaves, _result_facts(branches[0].facts, inputs), exact)
+    return pytree.tree_unflatten(results, branches[0].spec)
+
+
+def _takes_int(branch: _Outputs) -> bool:
+    """Whether an int that a branch returns is computed by its own graph."""
+    inside = {id(step) for step in branch.body.tape}
+    numbers = [leaf for leaf in branch.leaves if type(leaf) is Int]
+    return any(id(value.step) in inside for one in numbers for value in graph_values(one.home, [one]))
 
 
 def _both(session: Session, name: str, pred: Any, branches: tuple[Any, Any], operands: tuple[Any, ...]) -> Any:
@@ -239,7 +252,7 @@ def _loop(
         torch._check(count >= 1)  # without a step there is the row of the start
         results = fresh_results(recorder, step, [_stacked(one, count) for one in facts], [False] * len(facts))
     else:
-        results = _loop_results(recorder, step, made, facts)
+        results = _results(recorder, step, made.leaves, facts, [value.exact for value in made.values])
     return pytree.tree_unflatten(results, made.spec)
 
 
@@ -264,12 +277,14 @@ def _check_not_relied_on(recorder: Recorder, name: str, numbers: list[Int]) -> N
         raise refuse(name, "a body checks a number that is carried from step to step")
 
 
-def _loop_results(recorder: Recorder, step: Step, made: _Outputs, facts: Sequence[Facts]) -> list[Any]:
-    """What a loop leaves: tensors, and ints that only the graph knows."""
-    rest, exact, results = iter(facts), iter([value.exact for value in made.values]), []
-    for i, leaf in enumerate(made.leaves):
+def _results(
+    recorder: Recorder, step: Step, leaves: Sequence[Any], facts: Sequence[Facts], exact: Sequence[bool]
+) -> list[Any]:
+    """What an operator leaves where a body returned these: tensors, and ints that only the graph knows."""
+    rest, is_exact, results = iter(facts), iter(exact), []
+    for i, leaf in enumerate(leaves):
         if recorder.is_stand_in(leaf):
-            results += fresh_results(recorder, step, [next(rest)], [next(exact)], first=i)
+            results += fresh_results(recorder, step, [next(rest)], [next(is_exact)], first=i)
         else:
             value = Value(None, None, Storage(external=False))  # type: ignore[arg-type]  # a number, which has neither
             value.step, value.path = step, (i,)
