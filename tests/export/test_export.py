@@ -555,3 +555,35 @@ def test_an_operation_that_gives_back_its_argument_is_part_of_a_program(name: st
     plain.copy_(mine)
     got, wanted = module(mine), One()(plain)
     assert torch.equal(got, wanted) and torch.equal(mine, plain) and (got is mine) == (wanted is plain)
+
+
+class LazyNet(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.LazyLinear(4), torch.nn.LazyBatchNorm1d()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.second(self.first(x)).relu()
+        return result
+
+
+def test_lazy_modules_get_their_parameters() -> None:
+    net, x = LazyNet().eval(), torch.randn(2, 3)
+    program = export(net, (x,), strict=True)
+    assert type(net.first) is torch.nn.Linear and net.first.weight.shape == (4, 3)
+    torch.testing.assert_close(program.module()(x), net(x))
+    assert program.state_dict.keys() == net.state_dict().keys()
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_dynamic_dimension_that_does_not_exist(strict: bool) -> None:
+    class Plus(torch.nn.Module):
+        def forward(self, x: torch.Tensor, more: dict[str, torch.Tensor]) -> torch.Tensor:
+            return x + more["y"]
+
+    args = (torch.ones(3), {"y": torch.ones(3)})
+    with pytest.raises(
+        Exception, match=r"dynamic_shapes\['more'\]\['y'\] declares dimension 2 of a tensor of shape \(3,\)"
+    ):
+        export(Plus(), args, dynamic_shapes={"x": None, "more": {"y": {2: Dim("n")}}}, strict=strict)
+    export(Plus(), args, dynamic_shapes={"x": {0: Dim("n")}, "more": {"y": {0: Dim("n")}}}, strict=strict)

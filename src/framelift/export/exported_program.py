@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.nn.modules.lazy import LazyModuleMixin
 from torch.utils import _pytree as pytree
 
 from ..capture.inside_export import BodyMet
@@ -84,6 +85,7 @@ def _export(
     args, kwargs, in_spec, dynamic_shapes, verify = _trace._process_export_inputs(mod, args, kwargs, dynamic_shapes)
     state = _trace._get_original_state_dict(mod)
     call = call_of(mod, *separated(mod, args, kwargs))
+    lazy = [one for one in mod.modules() if isinstance(one, LazyModuleMixin) and one.has_uninitialized_params()]
     with unset_fake_temporarily():  # a mode around the call is no part of the program
         with marks_kept(call), leaving_none_open():
             lowered, mode = _lowered(
@@ -97,6 +99,8 @@ def _export(
             graph_module, ranges, entries = _finished(
                 call, lowered, mode, dynamic_shapes, preserve_module_call_signature, strict
             )
+        if lazy:  # its parameters are there by now
+            state = _trace._get_original_state_dict(mod)
         program = _program(mod, (args, kwargs), lowered, graph_module, ranges, entries, state, pre_dispatch)
         verify(program)
     return program

@@ -225,6 +225,7 @@ def dynamism_of(call: Call, dynamic_shapes: Any) -> ExportDynamism:
     wrapped, wrapped_named = pytree.tree_map_only(int, torch_shapes._IntWrapper, (call.args, call.kwargs))
     combined = torch_shapes._combine_args(as_module(call.root), wrapped, wrapped_named)
     torch_shapes._check_dynamic_shapes(combined, dynamic_shapes)
+    _check_dimensions(call, dynamic_shapes)
     sizes: dict[int, frozenset[int]] = {}
     for constraint in torch_shapes._process_dynamic_shapes(combined, dynamic_shapes):
         if isinstance(constraint, torch_shapes._ConstraintTarget) and not isinstance(
@@ -240,6 +241,35 @@ def dynamism_of(call: Call, dynamic_shapes: Any) -> ExportDynamism:
         if isinstance(leaf, torch_shapes._IntWrapper) and _is_dynamic(leaf.dynamism) and place is not None:
             numbers.append(place)
     return ExportDynamism({key: dims for key, dims in sizes.items() if dims}, numbers)
+
+
+def _check_dimensions(call: Call, dynamic_shapes: Any) -> None:
+    """Say which dimension does not exist that was declared dynamic: torch's own way ends in a bare IndexError."""
+    from torch.export import _trace
+    from torch.export import dynamic_shapes as torch_shapes
+
+    if not isinstance(dynamic_shapes, (dict, tuple, list)):
+        return
+    wrapped, wrapped_named = pytree.tree_map_only(int, torch_shapes._IntWrapper, (call.args, call.kwargs))
+    combined = torch_shapes._combine_args(as_module(call.root), wrapped, wrapped_named)
+
+    def check(path: Any, tensor: Any, shape: Any) -> None:
+        if not isinstance(tensor, torch.Tensor) or not isinstance(shape, dict):
+            return
+        for dim, declared in shape.items():
+            if (
+                isinstance(declared, torch_shapes.Dim)
+                and isinstance(dim, int)
+                and not -tensor.ndim <= dim < tensor.ndim
+            ):
+                raise _trace.UserError(
+                    _trace.UserErrorType.INVALID_INPUT,
+                    f"dynamic_shapes{pytree.keystr(path)} declares dimension {dim} of a tensor of shape "
+                    f"{tuple(tensor.shape)}, which has {tensor.ndim}",
+                )
+
+    given = combined if isinstance(dynamic_shapes, dict) else type(dynamic_shapes)(combined.values())
+    torch_shapes._tree_map_with_path(check, given, dynamic_shapes, tree_name="inputs")
 
 
 def _is_dynamic(hint: Any) -> bool:
@@ -336,6 +366,7 @@ def fakes_of(call: Call, dynamic_shapes: Any, deferred: bool = False, constants:
     named = {i: leaf for i, leaf in enumerate(call.leaves) if constants and isinstance(leaf, TORCH_CONSTANTS)}
     shown = [str(leaf) if i in named else leaf for i, leaf in enumerate(call.leaves)]  # torch takes texts for constants
     given, given_named = pytree.tree_unflatten(shown, call.spec) if named else (call.args, call.kwargs)
+    _check_dimensions(call, dynamic_shapes)
     mode, args, kwargs, equalities, signature, shapes = non_strict_utils.make_fake_inputs(
         as_module(call.root), given, given_named, dynamic_shapes, **options
     )

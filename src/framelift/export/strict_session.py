@@ -301,10 +301,13 @@ def rehearse_call(
             warnings.warn(f"an exported program has no such effect: {what}", stacklevel=4)
         return session, found
     try:
-        refuse(stop, session, name)
+        if not isinstance(stop, Interrupt) or stop.reason.id != "lazy-module" or stop.first is None:
+            refuse(stop, session, name)
+            raise InternalError("unreachable")
+        stop.first()  # the program is what it is once a lazy module has its parameters
     finally:
         session.close()
-    raise InternalError("unreachable")
+    return rehearse_call(root, args, kwargs, dynamism, of_fakes, keep_functions)
 
 
 def refuse(stop: BaseException, session: Session, name: str) -> None:
