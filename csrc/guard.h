@@ -19,6 +19,7 @@
 
 #include "frames.h"
 #include "guard_addresses.h"
+#include "guard_told.h"
 #include "guard_watches.h"
 #include "reference.h"
 #include "state.h"
@@ -93,6 +94,7 @@ struct Settled {
   std::vector<Stop> stops;
   std::vector<std::pair<uint32_t, uint32_t>> same;  // those of Program::same that a call may change
   std::shared_ptr<Touched> touched;                 // by a change of a dictionary that no word speaks for
+  uint64_t fields = 0;                              // `fields_set` when all words that are left out were last found
   Roots asides;                                     // visited at every call, after all words
   uint32_t calls = 0, patience = 4;                 // how many have changed nothing, and how many must
   bool built = false;
@@ -192,6 +194,7 @@ struct Walk {
   Py_ssize_t count;
   PyObject** slots;  // owned references
   uint64_t epoch = 0;
+  uint64_t fields = fields_set();
   bool careful = false;   // visits only: Python code ran where records were being run
   bool ran_code = false;  // Python code may have run since this was last cleared
   bool visited = false;
@@ -365,6 +368,7 @@ struct Program {
   void settle_or_not(Walk& walk);
   bool may_settle(Walk& walk);  // whether this evaluation changed nothing, but for roots that are always visited
   void watch(Record& record, Word& word);
+  std::unordered_set<const void*> told_addresses() const;
   void put(uint32_t at, const Record& record);
   uint32_t root_of(const Node& node) const { return node.parent < 0 ? node.index : root_of(nodes[node.parent]); }
   uint32_t row_of_record(uint32_t record) const;  // the first row that does not belong to an earlier record

@@ -1,6 +1,8 @@
 // A program whose evaluations have changed nothing for a while: the words of its records in one row, each once.  Paths
 // meet in the same dictionaries, classes and tuples, so many of them are there several times.  Where CPython tells of
-// changes of dictionaries, their versions are not among them.
+// changes of dictionaries, their versions are not among them, nor are fields of objects that change only where we hear
+// of it (guard_told.h): once one was set, of whatever object, all words are compared again, and if they are found, the
+// settled ones will do from then on.
 //
 // Any record that is written anew ends this: what one record said of an address, others then have to ask again.
 //
@@ -54,6 +56,7 @@ void Program::settle_or_not(Walk& walk) {
     if (may_settle(walk)) settle(walk);
     return;
   }
+  settled.fields = walk.fields;
   for (uint32_t i = 0; i < settled.asides.count; i++)
     if (nodes[settled.asides.nodes[i]].whole) return unsettle();  // its records speak for it from now on
 }
@@ -88,6 +91,16 @@ void Program::watch(Record& record, Word& word) {
   if (is_its_own) node.version = node.reading = record.expect;
 }
 
+// Where words need not be compared: all others prove that these objects are the same ones.
+std::unordered_set<const void*> Program::told_addresses() const {
+  std::unordered_set<const void*> watched, told;
+  for (const Record& record : records)
+    if (record.op == Op::DictVersion && !nodes[record.node].aside) watched.insert(record.at);
+  for (const Node& node : nodes)
+    if (node.trusted && !node.aside) add_told(node.value, watched, told);
+  return told;
+}
+
 // The walk's evaluation held, and visited nothing but roots that are set aside from now on.  Functions of the program
 // may have run since.
 void Program::settle(Walk& walk) {
@@ -95,6 +108,9 @@ void Program::settle(Walk& walk) {
   settled.calls = 0;
   set_aside(settled.asides, true);
   if (watches && !walk.all_hold()) return set_aside(settled.asides, false);
+  std::unordered_set<const void*> told;
+  if (watches && hears_of_fields()) told = told_addresses();
+  settled.fields = fields_set();
   settled.touched = std::make_shared<Touched>();
   settled.words.clear();
   settled.stops.clear();
@@ -126,7 +142,7 @@ void Program::settle(Walk& walk) {
     } else if (word.never()) {
       if (record.op != Op::Note || asked[(size_t)record.slot])
         settled.stops.push_back({(uint32_t)settled.words.size(), i});
-    } else if (!word.always()) {
+    } else if (!word.always() && !(record.op == Op::Load && told.contains(record.at))) {
       auto [known, is_new] = seen.emplace(word.at, word.expect);
       if (is_new || known->second != word.expect) settled.words.push_back(word);
     }

@@ -314,7 +314,7 @@ Outcome Walk::run(uint32_t from, uint32_t to) {
 Outcome Walk::evaluate() {
   if (careful || !live()) return evaluate_from(0);
   if (program.settled.built && program.settled.touched->is_so) program.unsettle();
-  was_settled = program.settled.built && run_settled();
+  was_settled = program.settled.built && program.settled.fields == fields && run_settled();
   return was_settled ? visit_asides() : run(0, (uint32_t)program.records.size());
 }
 
