@@ -210,7 +210,7 @@ class Flow:
             return frozenset(code.co_varnames)
         back: dict[int, list[int]] = {}
         pending, reached = [start], {start}
-        once = end is not None and end != start and not self._comes_back(end)  # then no way goes on behind it
+        once = end is not None and end != start and not self.comes_back(end)  # then no way goes on behind it
         while pending:
             op = self.at[pending.pop()]
             if once and op.unit == end:
@@ -236,7 +236,7 @@ class Flow:
             ]
         )
 
-    def _comes_back(self, unit: int) -> bool:
+    def comes_back(self, unit: int) -> bool:
         """Whether control may come to an instruction twice: then some jump goes back over it."""
         if self._loops is None:
             edges = [

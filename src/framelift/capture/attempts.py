@@ -28,7 +28,8 @@ from ..exc import BackendCompilerFailed, InternalError, SkipFrame
 from ..graph.fx.targets import OneNode
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
-from .breaks import Breaks
+from .breaks import Breaks, Tried
+from .foreseen import foresee
 from .learned_shapes import Learned, dynamism_for, refuses_floats, written_numbers
 from .rehearsing import break_off
 from .zero_one_sizes import is_same_graph
@@ -46,7 +47,9 @@ MOST_ATTEMPTS = 64
 
 
 class Found(NamedTuple):
-    """One rehearsal: the plan of its exit, or what ended it."""
+    """One rehearsal: the plan of its exit, or what ended it; both where that was foreseen, and the plan is for a frame
+    that is stopped there.
+    """
 
     session: Session
     plan: Any
@@ -72,6 +75,7 @@ class Attempts:
 
     def __init__(
         self,
+        breaks: Breaks,
         once: Callable[..., Any],
         function: types.FunctionType,
         locals_: tuple[Any, ...],
@@ -79,8 +83,9 @@ class Attempts:
         dynamic: bool | None,
         declared: Declared | None = None,
     ) -> None:
-        self.once, self.function, self.locals = once, function, locals_
+        self.breaks, self.once, self.function, self.locals = breaks, once, function, locals_
         self.seen, self.dynamic, self.declared = seen, dynamic, declared
+        self.foreseen = breaks.take_foreseen(function.__code__)  # what ends the rehearsal, if that is known
         self.count = 0
         self.dynamism: Dynamism | None = None  # given by a row of COMPILED; None: by what was learned
 
@@ -94,8 +99,15 @@ class Attempts:
         return dynamism_for(self.seen, self.dynamic, declared=self.declared, **options)
 
     def rehearse(self, dynamism: Dynamism) -> Found:
-        """One rehearsal."""
+        """One rehearsal: up to the break that is foreseen, if one is and the frame gets there."""
         self.count += 1
+        if self.foreseen is not None:
+            for place in self.breaks.stopping(self.function, self.foreseen, Tried()):
+                session, plan, _ = self.once(self.function, self.locals, dynamism, stop=place)
+                if session.point is not None and plan is not None:
+                    return Found(session, plan, self.foreseen)
+                break
+            self.foreseen = None
         return Found(*self.once(self.function, self.locals, dynamism))
 
     def found(self) -> Found:
@@ -292,7 +304,6 @@ COMPILED: tuple[Failed, ...] = (
 def attempt(
     attempts: Attempts,
     info: Capture,
-    breaks: Breaks,
     is_fatal: Callable[[Session], bool],
     compile_: Callable[[Session, Any], tuple[Any, list[Any], Any]],
 ) -> Attempted:
@@ -304,12 +315,8 @@ def attempt(
         with info.phase("rehearse"):
             session, plan, stop = attempts.found()
             first = session
-            if is_a(stop, Interrupt) and _may_break(stop) and session.may_break and not is_fatal(session):
-                broken = break_off(
-                    breaks, attempts.once, attempts.function, attempts.locals, stop, session.world.dynamism
-                )
-                session, plan = broken or (session, None)
-                session.notes[ENDING] = stop
+            if is_a(stop, Interrupt):
+                session, plan = _broken(attempts, session, plan, stop, is_fatal)
         if plan is None:
             return Attempted(first, session, None, stop, None, [])
         try:
@@ -319,6 +326,22 @@ def attempt(
             if row is None:
                 return Attempted(session, session, plan, _given_up(session, error), None, [])
             attempts.dynamism = row.dynamism(attempts, session, error)
+
+
+def _broken(
+    attempts: Attempts, session: Session, plan: Any, stop: Interrupt, is_fatal: Callable[[Session], bool]
+) -> tuple[Session, Any]:
+    """What a frame that is interrupted is captured by, up to a break; no plan: nothing is."""
+    if not _may_break(stop) or not session.may_break or is_fatal(session):
+        return session, None
+    if plan is None:
+        first, breaks = session, attempts.breaks
+        broken = break_off(breaks, attempts.once, attempts.function, attempts.locals, stop, session.world.dynamism)
+        session, plan = broken or (session, None)
+        if plan is not None:
+            breaks.foreseen = foresee(breaks, stop, first.recorder)
+    session.notes[ENDING] = stop
+    return session, plan
 
 
 def _given_up(session: Session, error: BaseException) -> Interrupt:

@@ -39,6 +39,7 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from .._core import Compiled
     from ..rehearsal.session import Session
+    from .foreseen import Foreseen
 
 __all__ = ["Breaks", "Place", "Stopping", "Tried", "handing_over"]
 
@@ -129,6 +130,7 @@ class Breaks:
     def __init__(self) -> None:
         self.frames: dict[int, _Frames] = {}
         self.let_go: dict[int, tuple[int, ...]] = {}  # and which of its arguments it may let go of
+        self.foreseen: list[Foreseen] = []  # of the frames that are called next, outermost first
 
     def of(self, code: types.CodeType) -> tuple[_Frames, Made | None]:
         """What was made from a code object's original, and if the code was itself made here, how."""
@@ -151,6 +153,22 @@ class Breaks:
     def kept_for(self, code: types.CodeType) -> _Frames | None:
         """What was made from a code object's original, if anything was."""
         return _made_of.get(id(code)) or self.frames.get(id(code))
+
+    def take_foreseen(self, code: types.CodeType) -> Interrupt | None:
+        """What the rehearsal of this code, which comes next, would end with, if that is known."""
+        for number, (each, stop) in enumerate(self.foreseen):
+            if each is code:
+                del self.foreseen[: number + 1]
+                return stop
+        self.foreseen.clear()
+        return None
+
+    def may_come_back(self, code: types.CodeType, twin_unit: int) -> bool:
+        """Whether a frame of the program's own code may be at a twin's instruction more than once, or cannot be stopped
+        there.
+        """
+        found = self.original(code, twin_unit)
+        return found is None or self.of(code)[0].flow.comes_back(found[1])
 
     def is_resumed(self, code: types.CodeType) -> bool:
         """Whether the code resumes a frame after a break."""

@@ -351,9 +351,8 @@ class Driver:
         if is_kept:
             return None, info
         made = attempt(
-            Attempts(once, function, locals_, seen, self.dynamic, self.declared if root else None),
+            Attempts(self.breaks, once, function, locals_, seen, self.dynamic, self.declared if root else None),
             info,
-            self.breaks,
             functools.partial(self._is_fatal, root=root),
             lambda session, plan: compile_entry(session, plan, info, backend),
         )

@@ -8,6 +8,7 @@ as the program's own numbers are.  Nothing is computed before somebody asks.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
 from typing import Any
@@ -39,6 +40,7 @@ __all__ = [
     "guard_together",
     "guard_values",
     "is_small",
+    "may_be_guarded",
 ]
 
 _MOST_ELEMENTS = 1 << 20
@@ -209,6 +211,12 @@ def is_small(tensor: torch.Tensor) -> bool:
         and read(tensor, "numel") <= _MOST_GUARDED
         and read(tensor, "device").type != "meta"
     )
+
+
+def may_be_guarded(facts: Facts) -> bool:
+    """Whether a tensor may be small, as `is_small` has it, where it is an input."""
+    numel = math.prod(facts.size)
+    return facts.dtype in _WHOLE and (type(numel) is not int or numel <= _MOST_GUARDED)
 
 
 class KnownValues:

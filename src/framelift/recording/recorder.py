@@ -164,8 +164,7 @@ class Recorder(StandIns):
             try:
                 return self._shown(special[1](self, args, kwargs))
             except Interrupt as stop:
-                if stop.subject is None and args:
-                    stop.subject = args[0]
+                stop.given = stop.given or args
                 raise
             except RuntimeError as error:
                 if asks_for_value(error):  # a rule asked a stand-in for its value, where a plain number is usual
@@ -181,7 +180,11 @@ class Recorder(StandIns):
             made = self._call(func, args, {**kwargs, "requires_grad": False})
             make_leaf(self, made, True)
             return made
-        return self.record(target_of(func), args, kwargs, id(func) in GIVES_VALUES)
+        try:
+            return self.record(target_of(func), args, kwargs, id(func) in GIVES_VALUES)
+        except Interrupt as stop:
+            stop.given = stop.given or args
+            raise
 
     def _shown(self, result: Any) -> Any:
         """Sizes and other numbers of torch's as captured code sees them."""

@@ -51,7 +51,7 @@ class Interrupt(BaseException):
         self.before: tuple[int, int] | None = None  # as `root`: where a break would rather be
         self.root = (-1, 0)  # the root's code unit in its twin, and how many probes it had called
         self.places: tuple[Any, ...] = ()  # the program's frames when it was raised, as `_core.places()` gives them
-        self.subject: Any = None  # what it is about, as captured code saw it; dropped with the rehearsal
+        self.given: tuple[Any, ...] = ()  # to the torch operation that it struck; dropped with the rehearsal
         self.first: Any = None  # done once before another rehearsal, this can be captured: a function without arguments
 
     @property

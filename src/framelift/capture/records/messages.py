@@ -32,11 +32,11 @@ def break_of(stop: Interrupt, session: Session) -> Break:
     """The interrupt as data that outlives the rehearsal."""
     recorder = session.recorder
     links: tuple[Any, ...] = ()
-    if stop.subject is not None and recorder.is_stand_in(stop.subject):
+    if stop.given and stop.reason.id != "torch-operation-failed" and recorder.is_stand_in(stop.given[0]):
         links = chain(
-            recorder.value_of(stop.subject), lambda value: str(session.world.origin_of(value.stand_in) or "a tensor")
+            recorder.value_of(stop.given[0]), lambda value: str(session.world.origin_of(value.stand_in) or "a tensor")
         )
-    stop.subject = None
+    stop.given = ()
     return Break(stop.reason.id, stop.sentence, stop.reason.hint, places_of(stop.places), links, stop.detail)
 
 
