@@ -193,33 +193,87 @@ def test_inference_mode_of_a_method_that_is_called():
     _alike(Model(), torch.ones(2, 3))
 
 
-def test_inference_mode_around_a_part():
-    def f(x):
-        y = x * 3
+def _around_a_part(x):
+    y = x * 3
+    with torch.inference_mode():
+        z = y * 2
+    return y.sin(), z
+
+
+def _then_more(x):
+    with torch.inference_mode():
+        y = x * 2
+    return y + 1, x * 3
+
+
+def _off_inside(x):
+    with torch.inference_mode():
+        with torch.inference_mode(False):
+            y = torch.ones(3) * 2
+        return x * 2 + y.sum(), torch.tensor(float(torch.is_inference_mode_enabled()))
+
+
+def _twice(x):
+    a = x * 2
+    with torch.inference_mode():
+        b = a + 1
+    c = x - 1
+    with torch.no_grad(), torch.inference_mode():
+        d = c * b
+        d.add_(1)
+    with torch.no_grad():
+        e = c + d
+    return a, b, c, d, e, b + d
+
+
+def _views(x):
+    y = x * 2
+    with torch.inference_mode():
+        view, copied = y[:2], y.clone()
+        copied[0] = 5
+    return view, copied, copied.view(3, 1)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", [_around_a_part, _then_more, _off_inside, _twice, _views])
+def test_inference_mode_around_a_part(program, backend, grad):
+    whole = backend == "eager"  # compilers have one mode for a graph
+    _alike(program, torch.ones(3, requires_grad=grad), graphs=1 if whole else None, backend=backend, fullgraph=whole)
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_what_an_inference_tensor_refuses_outside_of_the_mode(fullgraph):
+    def saves(x):
         with torch.inference_mode():
-            z = y * 2
-        return y.sin(), z
+            y = torch.ones(3) * 2
+        return x * y
 
-    _alike(f, torch.ones(3, requires_grad=True), graphs=None, fullgraph=False)
-
-
-def test_inference_mode_then_more():
-    def f(x):
+    def writes(x):
         with torch.inference_mode():
-            y = x * 2
-        return y + 1, x * 3
+            y = torch.ones(3) * 2
+        y.add_(1)
+        return x + y
 
-    _alike(f, torch.ones(3, requires_grad=True), graphs=None, fullgraph=False)
+    for program in (saves, writes):
+        fast = framelift.compile(program, backend="eager", fullgraph=fullgraph)
+        for function in (program, fast):
+            with pytest.raises(RuntimeError, match="[Ii]nference"):
+                function(torch.ones(3, requires_grad=True))
 
 
-def test_inference_mode_off_inside():
-    def f(x):
+def test_an_inference_mode_is_left_where_the_graph_raises():
+    def f(x, i):
+        y = x * 2
         with torch.inference_mode():
-            with torch.inference_mode(False):
-                y = torch.ones(3) * 2
-            return x * 2 + y.sum(), torch.tensor(float(torch.is_inference_mode_enabled()))
+            z = y[i]
+        return y, z
 
-    _alike(f, torch.ones(3), graphs=None, fullgraph=False)
+    fast = framelift.compile(f, backend="eager", fullgraph=True)
+    fast(torch.ones(3), torch.tensor([1]))
+    with pytest.raises(IndexError):
+        fast(torch.ones(3), torch.tensor([7]))
+    assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
 
 
 def test_break_inside_an_inference_mode():

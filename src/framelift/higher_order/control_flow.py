@@ -137,7 +137,7 @@ def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         raise refuse(name, f"the branches return different structures: {branches[0].spec} and {branches[1].spec}")
     if [*map(recorder.is_stand_in, branches[0].leaves)] != [*map(recorder.is_stand_in, branches[1].leaves)]:
         raise refuse(name, "one branch returns a number where the other returns a tensor")
-    if not recorder.options.is_plain and any(map(_takes_int, branches)):
+    if any(map(_takes_int, branches)) and not recorder.options.is_plain:
         raise refuse(name, "a branch returns a number that it takes out of a tensor, which the backend cannot compile")
     _agree(name, "the branches' results", branches[0].facts, branches[1].facts)
     given = values_in(recorder, pytree.tree_leaves(operands))

@@ -226,9 +226,8 @@ class Recorder(StandIns):
             key.append(tuple(kwargs))
             kept_named = dict(zip(kwargs, take(kwargs.values(), self._values, key, found)))
         if self.settings.touched:
-            self.settings.meet(
-                asks_default_dtype([value.facts.dtype for value in found if value.facts is not None], kept_named)
-            )
+            dtypes = [value.facts.dtype for value in found if value.facts is not None]
+            self.settings.meet(asks_default_dtype(dtypes, kept_named), self._may_mix)
         elif self._base is not None and state != self._base:
             check_state(self._base, state)
         if self.drawing.meets(kept, kept_named) and (
@@ -317,10 +316,14 @@ class Recorder(StandIns):
         self.tape.append(step)
         return step
 
+    def _may_mix(self) -> bool:
+        """Whether the graph can enter and leave an inference mode between its operations."""
+        return not self.tape_is_a_body() and not self.in_transform() and self.options.is_plain
+
     def append(self, target: Target, values: list[Value]) -> None:
         """A step that changes a tensor's metadata, and whose result nobody asks for."""
         if self.settings.touched:
-            self.settings.meet(asks_dtype=False)
+            self.settings.meet(asks_dtype=False, may_mix=self._may_mix)
         self.tape.append(Step(target, list(values), {}, values, read_state(), True, 0))
 
     def move(self, target: Target, args: Sequence[Any], source: Value, facts: Facts) -> torch.Tensor:

@@ -102,6 +102,7 @@ class Settings:
         self._dtype: torch.dtype | None = None  # the default dtype that operations so far asked for
         self._modes: list[Any] = []  # open inference modes
         self._inference: bool | None = None  # what operations so far run in
+        self._mixed = False  # some run in an inference mode and some do not: nodes of the graph enter and leave it
         self._around = False  # what the rehearsal runs in
         self._place: Any = None  # where the last one was set
         self._precise: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []  # what was called to set a precision
@@ -155,14 +156,19 @@ class Settings:
         interrupt.before = self._place
         raise interrupt
 
-    def meet(self, asks_dtype: bool) -> None:
-        """An operation runs now: interrupts where the graph so far runs under other settings."""
+    def meet(self, asks_dtype: bool, may_mix: Callable[[], bool]) -> None:
+        """An operation runs now: interrupts where the graph so far runs under other settings.
+
+        `may_mix`: a graph that is run as it is can enter and leave an inference mode itself.
+        """
         now = _read()
         dtype, inference = now[_DTYPE], torch.is_inference_mode_enabled()
         if self._asked is None:
             self._asked, self._inference = now, inference
         if inference != self._inference:
-            self._refuse("an inference mode around a part of a graph")
+            if self.refused or not may_mix():
+                self._refuse("an inference mode around a part of a graph")
+            self._mixed = True
         for i in _unlike(now, self._asked):
             self._refuse(f"{_ALL[i].name} between two operations")
         if asks_dtype:
@@ -183,7 +189,7 @@ class Settings:
         others = [(i, asked[i]) for i in _unlike(asked, self.before)]
         if self._dtype is not None and self._dtype is not self.before[_DTYPE]:
             others.insert(0, (_DTYPE, self._dtype))
-        inference = self._around if self._inference is None else self._inference
+        inference = self._around if self._inference is None or self._mixed else self._inference
         return (inference, tuple(others)) if inference != self._around or others else None
 
     def left(self) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
