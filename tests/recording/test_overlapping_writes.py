@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+import framelift
 from support import check
 
 _REFUSED: dict[str, Callable[[torch.Tensor], Any]] = {
@@ -83,3 +84,63 @@ def test_views_of_one_result_are_told_apart(backend: str) -> None:
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_a_view_of_what_was_turned_in_place_since(backend: str) -> None:
     check(_turned, torch.rand(3, 4), backend=backend, graphs=None, breaks=None, captures=None)
+
+
+def _other_rows(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    first = y[0]
+    first[..., 1::2] = y[1, ..., 1::2]
+    y[2][1:].add_(y[1][1:])
+    y[-1].mul_(y[-2, :])
+    return y
+
+
+def _same_row(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    y[0][1:].add_(y[0, :-1])
+    return y
+
+
+def _same_row_by_two_names(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    y[3][1:].add_(y[-1, :-1])
+    return y
+
+
+def _rows_that_overlap(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_strided((3, x.shape[1]), (1, 1)).fill_(2)
+    y[0].add_(y[1])
+    return y
+
+
+def _rows_of_a_turned(x: torch.Tensor) -> torch.Tensor:
+    y = x[:3, :3] * 2
+    row = y[0]
+    y.t_()
+    y[1].add_(row)
+    return y
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_rows_of_one_result_are_told_apart_whatever_their_size(backend: str) -> None:
+    before = framelift.stats()["captures"]
+    compiled = framelift.compile(_other_rows, backend=backend, dynamic=True, fullgraph=True)
+    for size in (4, 5, 7):
+        x = torch.rand(4, size)
+        assert torch.equal(compiled(x), _other_rows(x))
+    assert framelift.stats()["captures"] == before + 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("function", [_same_row, _same_row_by_two_names, _rows_that_overlap, _rows_of_a_turned])
+def test_rows_that_may_share_an_element_are_plain_pytorchs(function: Any, backend: str) -> None:
+    for dynamic in (False, True):
+        compiled = framelift.compile(function, backend=backend, dynamic=dynamic)
+        x = torch.rand(4, 5)
+        try:
+            expected: Any = function(x)
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError, match=str(error)[:30]):
+                compiled(x)
+        else:
+            assert torch.equal(compiled(x), expected)

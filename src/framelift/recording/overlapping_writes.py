@@ -14,8 +14,8 @@ import torch
 
 from .._core import is_a
 from ..graph.analysis.in_place import RESHAPES_IN_PLACE
-from ..graph.fx.targets import Target, target_of
-from ..graph.fx.values import Value
+from ..graph.fx.targets import OneNode, Target, target_of
+from ..graph.fx.values import Storage, Value
 from ..graph.metadata.cache import Outcome
 from ..graph.metadata.facts import Facts
 from ..graph.symbols.numbers import Int
@@ -37,6 +37,17 @@ _MOVES = tuple(
     for owner in (torch, torch.Tensor, torch._C.TensorBase)
     if hasattr(owner, name)
 )
+#: what makes a tensor with the strides that the program asks for
+_STRIDED = tuple(
+    target_of(function)
+    for function in (
+        torch.empty_strided,
+        torch.Tensor.new_empty_strided,
+        torch._C.TensorBase.new_empty_strided,
+        torch.ops.aten.empty_strided.default,
+        torch.ops.aten.new_empty_strided.default,
+    )
+)
 _MOST_ELEMENTS = 100_000  # that are looked at one by one
 
 
@@ -50,6 +61,8 @@ def check_overlaps(recorder: Recorder, target: Target, kept: list[Any], outcome:
             whole = value if type(part) in (int, Int) else _row_of(value) if part in ((), ...) else None
             if whole is not None and all(_row_of(other) is whole for other in others):
                 continue  # the same row, or another one
+            if _in_other_rows(recorder, value, others):
+                continue
 
             def written_apart(fakes: Any, part: Any = part) -> bool:
                 return _apart(fakes[0][part], fakes[1:])
@@ -81,7 +94,7 @@ def _views_of_one(recorder: Recorder, asked: list[Value]) -> tuple[Value, list[S
     storage = asked[0].storage
     if recorder.symbols is not None or recorder.in_transform() or recorder.exchanged:
         return None
-    if any(step.target in _MOVES and any(one.storage is storage for one in step.inputs) for step in recorder.tape):
+    if _is_moved(recorder, storage):
         return None
     steps: set[int] = set()
     views: dict[int, Value] = {}
@@ -126,6 +139,33 @@ def _row_of(value: Value) -> Value | None:
         return None
     length = sum((size - 1) * stride for size, stride in zip(sizes[1:], strides[1:]))
     return base if strides[0] == 0 or strides[0] > length else None
+
+
+def _in_other_rows(recorder: Recorder, value: Value, others: list[Value]) -> bool:
+    """Whether a tensor and these are in different rows of one that was computed: whatever its sizes are."""
+    row = _within_row(value)
+    if row is None or _is_moved(recorder, value.storage):
+        return False
+    base, number = row
+    rows = [_within_row(other) for other in others]
+    return all(one is not None and one[0] is base and one[1] != number and (one[1] < 0) == (number < 0) for one in rows)
+
+
+def _within_row(value: Value) -> tuple[Value, int] | None:
+    """A computed tensor, and the number of the row of it that one lies in.  Kernels give no element a place twice,
+    unless strides are asked for.
+    """
+    while (step := value.step) is not None and step.target in _GETTERS and not step.kwargs and _is_basic(step.args[1]):
+        index, value = step.args[1], step.args[0]
+        first = index[0] if type(index) is tuple and index else index
+        maker = value.step
+        if type(first) is int and maker is not None and all(one.storage is not value.storage for one in maker.inputs):
+            return None if maker.target in _STRIDED or type(maker.target) is OneNode else (value, first)
+    return None
+
+
+def _is_moved(recorder: Recorder, storage: Storage) -> bool:
+    return any(step.target in _MOVES and any(one.storage is storage for one in step.inputs) for step in recorder.tape)
 
 
 def _is_basic(index: Any) -> bool:
