@@ -142,3 +142,22 @@ def _kept_whole(func: Any, name: str) -> Handler:
 
 for _dropout, _name in ((torch.nn.functional.dropout, "training"), (torch.dropout, "train")):
     rule(_dropout)(_kept_whole(_dropout, _name))
+
+
+def _split_by_tensor(func: Any) -> Handler:
+    """A tensor on the CPU says where to split: torch takes its numbers, and splits by these."""
+
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        by: Any = args[1] if len(args) > 1 else kwargs.get("tensor_indices_or_sections")
+        facts = recorder.value_of(by).facts if recorder.is_stand_in(by) else None
+        if facts is None or facts.dtype is not torch.int64 or facts.device.type != "cpu" or len(facts.size) > 1:
+            return recorder.record(target_of(func), args, kwargs)
+        named = {name: value for name, value in kwargs.items() if name != "tensor_indices_or_sections"}
+        numbers = recorder.call(torch.Tensor.tolist, (by,), {})
+        return recorder.record(target_of(func), (args[0], numbers, *args[2:]), named)
+
+    return handler
+
+
+for _owner in (torch, torch.Tensor):
+    rule(_owner.tensor_split)(_split_by_tensor(_owner.tensor_split))
