@@ -120,11 +120,15 @@ def pure_body(
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
     once: bool = False,
+    writes: bool = False,
 ) -> Rehearsed:
-    """Rehearse a body that may change nothing outside of itself but script objects, and these where it runs `once`."""
+    """Rehearse a body that may change nothing outside of itself but script objects, and these where it runs `once`.
+
+    `writes`: it may also write to tensors, as operations in line may.
+    """
     around = Surroundings(session, function, *args)
     body = rehearse_body(session, function, args, kwargs, once)
-    changed = around.changed() or (body.writes_outside() and "a tensor")
+    changed = around.changed() or (not writes and body.writes_outside() and "a tensor")
     if changed:
         raise Interrupt("body-effect", f"a body of {name} ({changed})")
     return body

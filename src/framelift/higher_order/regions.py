@@ -55,9 +55,8 @@ def _record(
     module, around = body.close(recorder, given, tuple(value.stand_in for value in escaping), takes=takes)
     module.meta.update(meta or {})
     inputs = [*given, *around]
-    step = record_step(
-        recorder, target, [Body(module, name), *before, *inputs], dict(kwargs or {}), inputs, body.has_effect
-    )
+    effect = body.has_effect or bool(body.writes_outside())
+    step = record_step(recorder, target, [Body(module, name), *before, *inputs], dict(kwargs or {}), inputs, effect)
     for i, value in enumerate(escaping):
         value.step, value.path = step, (i,)  # the same tensor, seen from outside
     return body.result
@@ -70,7 +69,7 @@ def _tensors(session: Session, args: Any) -> list[Value]:
 @operator("wrap")
 def _wrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     function, *rest = args
-    body = pure_body(session, "wrap", function, tuple(rest), kwargs, once=True)
+    body = pure_body(session, "wrap", function, tuple(rest), kwargs, once=True, writes=True)
     return _record(session, callable_, body, _tensors(session, (rest, kwargs)), "wrap_body")
 
 
