@@ -67,6 +67,16 @@ static PyMemberDef fields[] = {
     {"line", T_OBJECT_EX, offsetof(PredicateObject, line), READONLY, "whose read made it"},
     {nullptr}};
 
+bool take_apart(PyObject* guard, GuardParts* parts) {
+  if (!PyObject_TypeCheck(guard, &Predicate_Type)) {
+    PyErr_Format(PyExc_TypeError, "%R is no guard", guard);
+    return false;
+  }
+  const PredicateObject* self = (PredicateObject*)guard;
+  *parts = {self->origin, self->kind, self->value, self->line};
+  return true;
+}
+
 // ---- GuardLog ----
 
 struct LogObject {
@@ -79,8 +89,6 @@ struct LogObject {
 static PyTypeObject Log_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 static PyObject *name_is, *name_tensor, *zero;
 
-static bool is(PyObject* kind, PyObject* name) { return kind == name || PyUnicode_Compare(kind, name) == 0; }
-
 bool is_guard_log(PyObject* object) { return Py_IS_TYPE(object, &Log_Type); }
 
 bool add_guard(PyObject* log, PyObject* origin, PyObject* kind, PyObject* value, PyObject* tag) {
@@ -89,11 +97,11 @@ bool add_guard(PyObject* log, PyObject* origin, PyObject* kind, PyObject* value,
   Py_ssize_t before = PySet_GET_SIZE(self->known);
   if (!key || PySet_Add(self->known, key.get()) < 0) return false;
   if (PySet_GET_SIZE(self->known) == before) return true;
-  if (PyFunction_Check(value) && is(kind, name_is)) {
+  if (PyFunction_Check(value) && is_text(kind, name_is)) {
     PyObject* given[] = {value, origin};
     if (!Ref::steal(PyObject_Vectorcall(self->met, given, 2, nullptr))) return false;
   }
-  if (is(kind, name_tensor)) {
+  if (is_text(kind, name_tensor)) {
     Ref place = Ref::steal(PyLong_FromSsize_t(PyList_GET_SIZE(self->guards)));
     if (!place || PyDict_SetItem(self->tensors, origin, place.get()) < 0) return false;
   }

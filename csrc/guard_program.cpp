@@ -2,6 +2,7 @@
 // dead.
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "barrier.h"
 #include "guard.h"
@@ -123,19 +124,33 @@ static bool complain(const char* what, PyObject* about) {
 
 int Program::find_given(long given) const { return given >= 0 && given < (long)places.size() ? places[given] : -1; }
 
+// The row of a name, which is found by its address once it was met: names are interned, and live as long as the process.
+template <typename Row>
+static const Row* row_named(PyObject* name, const Row* (*find)(const char*)) {
+  static std::unordered_map<PyObject*, const Row*> known;
+  auto found = known.find(name);
+  if (found != known.end()) return found->second;
+  const char* text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  const Row* row = text ? find(text) : nullptr;
+  if (!row) return nullptr;
+  PyObject* interned = PyUnicode_InternFromString(row->name);  // kept for the life of the process
+  if (!interned) return nullptr;
+  known.emplace(interned, row);
+  return row;
+}
+
 bool Program::build_checks(Node& node, PyObject* checks) {
   if (!PyTuple_Check(checks)) return complain("checks are a tuple", checks);
   node.checks.reserve((size_t)PyTuple_GET_SIZE(checks));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(checks); i++) {
-    const char* name;
-    PyObject* value;
     PyObject* row = PyTuple_GET_ITEM(checks, i);
-    if (!PyTuple_Check(row) || !PyArg_ParseTuple(row, "sO", &name, &value)) return complain("not a check", row);
-    const Kind* kind = find_kind(name);
+    if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != 2) return complain("not a check", row);
+    const Kind* kind = row_named(PyTuple_GET_ITEM(row, 0), find_kind);
     if (!kind) return complain("no such kind", row);
     node.checks.emplace_back();
     node.checks.back().kind = kind;
-    if (!kind->prepare(*this, node, node.checks.back(), value)) return complain("the value does not fit its kind", row);
+    if (!kind->prepare(*this, node, node.checks.back(), PyTuple_GET_ITEM(row, 1)))
+      return complain("the value does not fit its kind", row);
   }
   return true;
 }
@@ -167,31 +182,38 @@ static bool set_key(Program& program, Node& node, PyObject* key) {
 // The description may list nodes in any order that has parents first; here they lie in preorder.
 bool Program::build_nodes(PyObject* list) {
   size_t n = (size_t)PyList_GET_SIZE(list);
-  std::vector<std::vector<uint32_t>> children(n + 1);
+  constexpr uint32_t kNone = UINT32_MAX;
+  std::vector<long> parents(n);
+  std::vector<uint32_t> last(n + 1, kNone), before(n, kNone);  // the last child of each, the one before a child; n: roots
   for (size_t i = 0; i < n; i++) {
     PyObject* row = PyList_GET_ITEM(list, (Py_ssize_t)i);
     if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != 4) return complain("not a node", row);
-    long parent = PyLong_AsLong(PyTuple_GET_ITEM(row, 0));
+    long parent = parents[i] = PyLong_AsLong(PyTuple_GET_ITEM(row, 0));
+    if (PyErr_Occurred()) return false;
     if (parent < -1 || parent >= (long)i) return complain("a parent comes before its children", row);
-    children[parent < 0 ? n : (size_t)parent].push_back((uint32_t)i);
+    uint32_t& latest = last[parent < 0 ? n : (size_t)parent];
+    before[i] = latest;
+    latest = (uint32_t)i;
   }
-  std::vector<uint32_t> order, pending(children[n].rbegin(), children[n].rend());
+  std::vector<uint32_t> order, pending;
+  order.reserve(n);
+  auto push_children = [&](size_t of) {  // the first comes to lie on top
+    for (uint32_t child = last[of]; child != kNone; child = before[child]) pending.push_back(child);
+  };
+  push_children(n);
   while (!pending.empty()) {
     uint32_t given = pending.back();
     pending.pop_back();
     order.push_back(given);
-    pending.insert(pending.end(), children[given].rbegin(), children[given].rend());
+    push_children(given);
   }
   places.resize(n);
   for (uint32_t i = 0; i < n; i++) places[order[i]] = (int32_t)i;
   nodes.reserve(n);
   for (uint32_t i = 0; i < n; i++) {
-    int parent;
-    const char* step;
-    PyObject *key, *checks;
     PyObject* row = PyList_GET_ITEM(list, order[i]);
-    if (!PyArg_ParseTuple(row, "isOO", &parent, &step, &key, &checks)) return complain("not a node", row);
-    const StepRow* found = find_step(step);
+    long parent = parents[order[i]];
+    const StepRow* found = row_named(PyTuple_GET_ITEM(row, 1), find_step);
     if (!found) return complain("no such step", row);
     nodes.emplace_back();
     Node& node = nodes.back();
@@ -199,9 +221,9 @@ bool Program::build_nodes(PyObject* list) {
     node.given = order[i];
     node.parent = parent < 0 ? -1 : places[parent];
     node.step = found;
-    bool is_root = !strcmp(step, "arg") || !strcmp(step, "const");
+    bool is_root = !strcmp(found->name, "arg") || !strcmp(found->name, "const");
     if (is_root != (parent < 0)) return complain("arg and const are roots, and only these", row);
-    if (!set_key(*this, node, key) || !build_checks(node, checks)) return false;
+    if (!set_key(*this, node, PyTuple_GET_ITEM(row, 2)) || !build_checks(node, PyTuple_GET_ITEM(row, 3))) return false;
   }
   for (uint32_t i = (uint32_t)n; i-- > 0;) {
     nodes[i].end = std::max(nodes[i].end, i + 1);
@@ -258,18 +280,38 @@ void Program::find_spread() {
   }
 }
 
+// What a kind of check, and the step to a child, say about their node.
+struct KindFacts {
+  bool pins, layout, version, of_tensors;
+  explicit KindFacts(const char* kind)
+      : pins(one_of(kind, {"IS"})),
+        layout(one_of(kind, {"CODE", "LEN", "KEYS", "HAS_KEY", "ABSENT", "NO_LOOKUP", "DUNDERS", "EMPTY"})),
+        version(one_of(kind, {"LEN", "KEYS", "HAS_KEY", "ABSENT", "NO_LOOKUP", "DUNDERS"})),
+        of_tensors(one_of(kind, {"TENSOR", "SAME", "JOINT", "UNMARKED"})) {}
+};
+struct StepFacts {
+  bool layout, version;
+  explicit StepFacts(const char* step) : layout(strcmp(step, "type") != 0), version(one_of(step, {"item", "lookup"})) {}
+};
+
+// Asked once for each row of a table.
+template <typename Facts, typename Row>
+static const Facts& facts_of(const Row* row) {
+  static std::unordered_map<const Row*, Facts> known;
+  return known.try_emplace(row, row->name).first->second;
+}
+
 // What the shape of the program says about each node.  Children come after their parents, so go backwards.
 void Program::settle_flags() {
   for (size_t i = nodes.size(); i-- > 0;) {
     Node& node = nodes[i];
     bool only_tensor = true;
     for (Check& check : node.checks) {
-      const char* kind = check.kind->name;
-      node.pinned |= one_of(kind, {"IS"});
-      node.wants_layout |= check.ordered;
-      node.wants_layout |= one_of(kind, {"CODE", "LEN", "KEYS", "HAS_KEY", "ABSENT", "NO_LOOKUP", "DUNDERS", "EMPTY"});
-      node.wants_version |= one_of(kind, {"LEN", "KEYS", "HAS_KEY", "ABSENT", "NO_LOOKUP", "DUNDERS"});
-      only_tensor &= one_of(kind, {"TENSOR", "SAME", "JOINT", "UNMARKED"});
+      const KindFacts& kind = facts_of<KindFacts>(check.kind);
+      node.pinned |= kind.pins;
+      node.wants_layout |= check.ordered || kind.layout;
+      node.wants_version |= kind.version;
+      only_tensor &= kind.of_tensors;
     }
     if (node.spread >= 0) node.wants_layout = node.wants_version = false;
     node.lone = node.passed && only_tensor && node.end == node.index + 1;
@@ -281,10 +323,10 @@ void Program::settle_flags() {
     }
     if (node.parent < 0) continue;
     Node& parent = nodes[node.parent];
-    const char* step = node.step->name;
+    const StepFacts& step = facts_of<StepFacts>(node.step);
     parent.unsafe |= node.unsafe;
-    parent.wants_layout |= strcmp(step, "type") != 0;
-    parent.wants_version |= one_of(step, {"item", "lookup"});
+    parent.wants_layout |= step.layout;
+    parent.wants_version |= step.version;
   }
 }
 
@@ -337,6 +379,7 @@ bool Program::build(PyObject* node_list, PyObject* input_list, PyObject* externa
   for (Node& node : nodes) {
     for (size_t i = 0; i < node.checks.size(); i++) {
       Check& check = node.checks[i];
+      if (!facts_of<KindFacts>(check.kind).of_tensors) continue;
       if (!strcmp(check.kind->name, "JOINT") && !build_joint(node, (uint32_t)i))
         return complain("JOINT names no node", node_list);
       if (!strcmp(check.kind->name, "UNMARKED")) {

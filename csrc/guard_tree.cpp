@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "barrier.h"
+#include "frames.h"
+#include "guard_log.h"
+#include "paths.h"
 #include "reference.h"
 #include "state.h"
 
@@ -15,12 +18,12 @@ namespace {
 struct Name {
   PyObject* const text;
   explicit Name(const char* name) : text(PyUnicode_InternFromString(name)) {}
-  bool is(PyObject* other) const { return other == text || PyUnicode_Compare(other, text) == 0; }
+  bool is(PyObject* other) const { return is_text(other, text); }
 };
 
 struct Names {
-  Name origin{"origin"}, kind{"kind"}, value{"value"}, line{"line"}, base{"base"}, step{"step"}, key{"key"};
   Name python_type{"python_type"}, tensor{"TENSOR"}, type{"TYPE"}, same{"SAME"}, joint{"JOINT"}, constant{"const"};
+  Name is{"IS"}, eq{"EQ"}, len{"LEN"}, keys{"KEYS"}, code{"CODE"}, lookup{"lookup"}, dict{"dict"}, locals{"<locals>"};
 };
 
 const Names& names() {
@@ -38,7 +41,8 @@ struct Predicate {
 
 // A node while the tree grows.
 struct Draft {
-  Ref origin, step;
+  Ref origin;
+  PathParts path = {};  // of `origin`
   int parent = -1, index = -1;
   std::vector<int> children;
   std::vector<Predicate> guards;
@@ -74,25 +78,26 @@ int Tree::add(PyObject* origin) {
   PyObject* found = PyDict_GetItemWithError(known_.get(), origin);
   if (found) return (int)PyLong_AsLong(found);
   if (PyErr_Occurred()) return -1;
-  Ref base = attribute(origin, names().base), step = attribute(origin, names().step);
-  if (!base || !step) return -1;
-  int parent = base.get() == Py_None ? -1 : add(base.get());
-  if (parent < 0 && base.get() != Py_None) return -1;
+  PathParts path;
+  if (!take_apart(origin, &path)) return -1;
+  int parent = path.base ? add(path.base) : -1;
+  if (parent < 0 && path.base) return -1;
   int number = (int)drafts_.size();
   Ref at = Ref::steal(PyLong_FromLong(number));
   if (!at || PyDict_SetItem(known_.get(), origin, at.get()) < 0) return -1;
   drafts_.emplace_back();
   drafts_.back().origin = Ref::new_ref(origin);
-  drafts_.back().step = std::move(step);
+  drafts_.back().path = path;
   drafts_.back().parent = parent;
   (parent < 0 ? roots_ : drafts_[(size_t)parent].children).push_back(number);
   return number;
 }
 
 bool Tree::add_guard(PyObject* guard) {
-  Ref origin = attribute(guard, names().origin);
-  Predicate taken{attribute(guard, names().kind), attribute(guard, names().value), attribute(guard, names().line)};
-  if (!origin || !taken.kind || !taken.value || !taken.line) return false;
+  GuardParts parts;
+  if (!take_apart(guard, &parts)) return false;
+  Ref origin = Ref::new_ref(parts.origin);
+  Predicate taken{Ref::new_ref(parts.kind), Ref::new_ref(parts.value), Ref::new_ref(parts.line)};
   PyObject* rank = PyDict_GetItemWithError(ranks_, taken.kind.get());
   if (!rank) {
     if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, taken.kind.get());
@@ -167,7 +172,7 @@ bool Tree::settle() {
     const Draft& draft = drafts_[(size_t)number];
     long rank = 99;
     for (const Predicate& guard : draft.guards) rank = std::min(rank, guard.rank);
-    roots.push_back({number, names().constant.is(draft.step.get()), !draft.children.empty(), rank});
+    roots.push_back({number, names().constant.is(draft.path.step), !draft.children.empty(), rank});
   }
   std::stable_sort(roots.begin(), roots.end(),
                    [](const Root& a, const Root& b) { return a.urgency() > b.urgency(); });
@@ -220,9 +225,9 @@ Ref Tree::nodes() const {
   for (int number : order_) {
     const Draft& draft = drafts_[(size_t)number];
     Ref parent = Ref::steal(PyLong_FromLong(draft.parent < 0 ? -1 : drafts_[(size_t)draft.parent].index));
-    Ref key = attribute(draft.origin.get(), names().key), held = checks(draft);
-    if (!parent || !key || !held) return nullptr;
-    if (!append(list, Ref::steal(PyTuple_Pack(4, parent.get(), draft.step.get(), key.get(), held.get()))))
+    Ref held = checks(draft);
+    if (!parent || !held) return nullptr;
+    if (!append(list, Ref::steal(PyTuple_Pack(4, parent.get(), draft.path.step, draft.path.key, held.get()))))
       return nullptr;
   }
   return list;
@@ -266,7 +271,40 @@ PyObject* guard_tree(PyObject*, PyObject* args) {
   return PyTuple_Pack(5, nodes.get(), lines.get(), found[0].get(), found[1].get(), found[2].get());
 }
 
+// Whether a guard tells what may be another at the next call: a number, a length, the keys of a dictionary, the sizes
+// of a tensor, a function, a class that a function makes.  -1 with an exception set.
+int tells(const GuardParts& guard) {
+  const Names& n = names();
+  PyObject *kind = guard.kind, *value = guard.value;
+  if (n.eq.is(kind))
+    return PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyTuple_Check(value) || PySlice_Check(value);
+  if (n.len.is(kind) || n.code.is(kind) || n.tensor.is(kind)) return 1;
+  bool is_identity = n.is.is(kind);
+  if ((is_identity || n.type.is(kind)) && PyType_Check(value))
+    return is_heap_type((PyTypeObject*)value)
+               ? PyUnicode_Contains(((PyHeapTypeObject*)value)->ht_qualname, n.locals.text)
+               : 0;
+  bool is_function = is_identity && PyFunction_Check(value);
+  if (!is_function && !n.keys.is(kind)) return 0;
+  PathParts path;
+  if (!take_apart(guard.origin, &path)) return -1;
+  return !(is_function ? n.lookup : n.dict).is(path.step);
+}
+
+PyObject* telling_guards(PyObject*, PyObject* guards) {
+  Ref all = Ref::steal(PySequence_Fast(guards, "guards are a sequence")), found = Ref::steal(PyList_New(0));
+  for (Py_ssize_t i = 0; all && found && i < PySequence_Fast_GET_SIZE(all.get()); i++) {
+    PyObject* guard = PySequence_Fast_GET_ITEM(all.get(), i);
+    GuardParts parts;
+    int told = take_apart(guard, &parts) ? tells(parts) : -1;
+    if (told < 0 || (told && PyList_Append(found.get(), guard) < 0)) return nullptr;
+  }
+  return all ? found.release() : nullptr;
+}
+
 MethodTable functions({
+    method<telling_guards, METH_O>("telling_guards",
+                                   "telling_guards(guards): those that tell what may be another at the next call"),
     method<guard_tree, METH_VARARGS>(
         "guard_tree",
         "guard_tree(guards, inputs, externals, distinct, rank of each kind): the nodes of a program and the lines of "

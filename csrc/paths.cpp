@@ -17,9 +17,7 @@ struct PathObject {
 static PyTypeObject Path_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 static PyObject* name_const = nullptr;  // keys of these are compared by identity: they may be unhashable
 
-static bool is_const(const PathObject* path) {
-  return path->step == name_const || PyUnicode_Compare(path->step, name_const) == 0;
-}
+static bool is_const(const PathObject* path) { return is_text(path->step, name_const); }
 
 // -1 with an exception set.
 static Py_hash_t hash_of(const PathObject* path) {
@@ -64,6 +62,16 @@ Ref path_to(PyObject* path, PyObject* step, PyObject* key) {
   if (found || PyErr_Occurred()) return Ref::new_ref(found);
   Ref made = Ref::steal(make(Py_TYPE(path), path, step, key));
   return made && PyDict_SetItem(self->children, place.get(), made.get()) == 0 ? std::move(made) : Ref();
+}
+
+bool take_apart(PyObject* path, PathParts* parts) {
+  if (!PyObject_TypeCheck(path, &Path_Type)) {
+    PyErr_Format(PyExc_TypeError, "%R is no path", path);
+    return false;
+  }
+  const PathObject* self = (PathObject*)path;
+  *parts = {self->base, self->step, self->key};
+  return true;
 }
 
 static PyObject* to(PyObject* object, PyObject* const* args, Py_ssize_t n) {

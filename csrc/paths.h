@@ -8,6 +8,11 @@ namespace framelift {
 Ref path_from(PyObject* type, PyObject* object);
 // The path one step further; the same object for the same step.
 Ref path_to(PyObject* path, PyObject* step, PyObject* key);
+// What a path is made of, borrowed; the base of a root is NULL.
+struct PathParts {
+  PyObject *base, *step, *key;
+};
+bool take_apart(PyObject* path, PathParts* parts);  // false with an exception set: no path
 bool init_paths(PyObject* module);
 
 }  // namespace framelift

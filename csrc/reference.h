@@ -87,6 +87,11 @@ Ref make_tuple(Py_ssize_t n, Make make) {
   return tuple;
 }
 
+// Whether a text is this interned one.
+inline bool is_text(PyObject* text, PyObject* interned) {
+  return text == interned || (!PyUnicode_CHECK_INTERNED(text) && PyUnicode_Compare(text, interned) == 0);
+}
+
 // Appends a new object.  False with an exception set, also where making the object or the list failed.
 inline bool append(const Ref& list, Ref item) { return list && item && PyList_Append(list.get(), item.get()) == 0; }
 

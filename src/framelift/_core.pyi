@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NoReturn, TypeVar, overload
 from typing_extensions import Self, TypeIs
 
 _A = TypeVar("_A")
+_G = TypeVar("_G")
 _B = TypeVar("_B")
 _C = TypeVar("_C")
 
@@ -135,6 +136,7 @@ class GuardProgram:
     def unsettled(self) -> list[int]: ...
     def stats(self) -> dict[str, int]: ...
 
+def telling_guards(guards: Iterable[_G], /) -> list[_G]: ...
 def guard_tree(
     guards: Sequence[Any],
     inputs: Sequence[Path],

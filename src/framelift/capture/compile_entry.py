@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import torch
 
 from .. import _core
-from .._core import id
+from .._core import id, is_a
 from ..cache.graph_data import Metadata, body_metadata
 from ..cache.refusals import NotMine
 from ..exc import BackendCompilerFailed
 from ..exits import PLAIN, build_entry
 from ..graph.fx.examples import examples_for, without_alpha
+from ..graph.fx.named_places import NamedPlaces
 from ..graph.fx.node_metadata import carry_over, describe, fill_examples
 from ..graph.fx.placeholder_names import name_placeholders
 from ..graph.fx.saved_tensor_nodes import compiling_hooks
@@ -25,6 +26,7 @@ from ..graph.fx.source_names import source_text
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.relations import relation_text
 from ..overriding.subclasses import plain_examples
+from ..recording.described_tape import DescribedTape
 from ..recording.recorder_parts import Habits
 from ..substitutes.python.python_random import note_decided
 from ..vocabulary.quiet_capture import collections_as_usual
@@ -199,8 +201,13 @@ class _Over:
 
 
 def _name_inputs(session: Session, finished: Finished) -> None:
-    arguments, function = finished.arguments or finished.inputs, session.function
-    name_placeholders(finished.graph_module, arguments, session.world.memo, function.__code__)
+    arguments = finished.arguments or finished.inputs
+    name_placeholders(finished.graph_module, arguments, session.world.memo, _places(session))
+
+
+def _places(session: Session) -> NamedPlaces:
+    tape = session.recorder.tape
+    return tape.places if is_a(tape, DescribedTape) else NamedPlaces(session.function.__code__)
 
 
 def _compiled_graph(
@@ -311,7 +318,7 @@ def _say_more(session: Session, finished: Finished, info: Capture, backend: Back
         module.meta["cudagraph_annotation"] = annotation
     if backend.described and type(session) is not _Over:
         arguments = finished.inputs if finished.arguments is None else finished.arguments
-        describe(module, arguments, session.world.memo, session.function.__code__, info.compile_id)
+        describe(module, arguments, session.world.memo, _places(session), info.compile_id)
 
 
 def _compiler_of(session: Session, finished: Finished, info: Capture, backend: Backend) -> Any:

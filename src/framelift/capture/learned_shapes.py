@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .. import config
+from .. import _core, config
 from .._core import is_a
 from ..boundary.becomes.leaves import is_constant
 from ..boundary.declared_shapes import Declared
@@ -21,7 +21,7 @@ from ..boundary.dynamism import Dynamism, FunctionSeen, KeysSeen, code_name, key
 from ..exc import BackendCompilerFailed
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
-from ..guards.kinds import Guard, TensorFacts, class_name
+from ..guards.kinds import Guard, TensorFacts
 from ..vocabulary.origins import Origin, const, step_text
 from .around.specialized_floats import gave_up_on_floats
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Learned", "dynamism_for", "refuses_floats", "written_numbers"]
 
 _NUMBERS = (int, float)
+_NO_KEYS = KeysSeen("[]")  # of most dictionaries that are looked at: tables of hooks
 
 
 class Learned:
@@ -72,31 +73,26 @@ class Learned:
         self._learn_guards(guards)
 
     def _learn_guards(self, guards: Iterable[Guard]) -> None:
-        for guard in guards:
-            kind = guard.kind
-            if kind == "ABSENT":
-                continue  # a third of all guards, and nothing to learn
-            value = guard.value
-            if kind == "IS" or kind == "TYPE":
-                if is_a(value, type):
-                    if "<locals>" in class_name(value):
-                        self._class(str(guard.origin), value)
-                elif kind == "IS" and type(value) is types.FunctionType and guard.origin.step != "lookup":
-                    self._function(str(guard.origin), guard)
-            elif kind == "EQ":
-                self._leaf(guard.origin, value)
-            elif kind == "LEN" and self.changing.get(place := str(guard.origin.to("len"))) is not False:
-                self.meet(place, value)
-            elif kind == "KEYS" and guard.origin.step != "dict":
+        for guard in _core.telling_guards(guards):
+            kind, value = guard.kind, guard.value
+            if kind == "KEYS":
                 place = str(guard.origin)
                 self._keys(place, keys_text(value) if value else "[]")
                 self.meet(step_text("len", place, None), len(value))
-            elif kind == "CODE":
+            elif kind == "EQ":
+                self._leaf(guard.origin, value)
+            elif kind == "LEN":
+                if self.changing.get(place := str(guard.origin.to("len"))) is not False:
+                    self.meet(place, value)
+            elif kind == "TENSOR":
+                if type(value) is TensorFacts and value.python_type is not torch.nn.Parameter:
+                    self.meet(str(guard.origin), value.size)
+                    if value.stride is not None:
+                        self.meet(f"{guard.origin}.stride()", value.stride)
+            elif is_a(value, type):
+                self._class(str(guard.origin), value)
+            else:
                 self._function(str(guard.origin), guard)
-            elif kind == "TENSOR" and type(value) is TensorFacts and value.python_type is not torch.nn.Parameter:
-                self.meet(str(guard.origin), value.size)
-                if value.stride is not None:
-                    self.meet(f"{guard.origin}.stride()", value.stride)
 
     def _class(self, place: str, now: type) -> None:
         last, count = self.classes.get(place, (None, 0))
@@ -106,7 +102,7 @@ class Learned:
     def _keys(self, place: str, now: str) -> None:
         old = self.values.get(place)
         if type(old) is not KeysSeen:
-            self.values[place] = KeysSeen(now)
+            self.values[place] = KeysSeen(now) if now != "[]" else _NO_KEYS
         elif old.text != now or old.changes:
             self.values[place] = KeysSeen(now, True)
 
@@ -238,7 +234,8 @@ def written_numbers(session: Session) -> list[str]:
     world = session.world
     if not world.effects and not world.shadows:
         return []
-    read = {guard.origin: guard for guard in world.guards if guard.kind == "EQ" and type(guard.value) in _NUMBERS}
+    told = _core.telling_guards(world.guards)
+    read = {guard.origin for guard in told if guard.kind == "EQ" and type(guard.value) in _NUMBERS}
     if not read:
         return []
     found = []

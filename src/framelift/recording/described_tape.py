@@ -11,6 +11,7 @@ import torch
 from .. import _core
 from .._core import code_of, id
 from ..bytecode import source_of
+from ..graph.fx.named_places import NamedPlaces
 from ..graph.fx.source_names import module_path
 from ..vocabulary.class_reads import module_of, qualname_of
 from ..vocabulary.own_code import beginnings
@@ -46,6 +47,7 @@ class DescribedTape(list[Any]):
         super().__init__()
         self.session = session
         self.ends = beginnings()
+        self.places = NamedPlaces(code_of(session.function))
         self.modules: dict[int, tuple[Any, tuple[str, tuple[str, Any]]]] = {}  # by id, with what keeps the id
         self.classes: dict[int, tuple[type, Any]] = {}  # of modules, by id, and how they are shown
         self.codes: dict[int, tuple[types.CodeType, bool]] = {}  # whether frames of it are calls of modules
@@ -74,7 +76,7 @@ class DescribedTape(list[Any]):
         record = self.session.world.memo.get(id(module))
         if record is None:
             return None
-        path = module_path(record.origin, code_of(self.session.function))
+        path = module_path(record.origin, self.places)
         cls = type(module)
         shown = self.classes.get(id(cls))
         if shown is None:

@@ -102,7 +102,7 @@ class StandIns:
         return self._known_as(tensor, value, name)
 
     def _known_as(self, tensor: torch.Tensor, value: Value, name: str) -> Value:
-        value.external, value.name = tensor, identifier(name)
+        value.external, value.name = tensor, identifier(name) if name else ""
         self._inputs[id(tensor)] = self._values[id(value.stand_in)] = value
         return value
 

@@ -5,7 +5,6 @@ values, source functions, names of parameters, and what the nodes of a captured 
 from __future__ import annotations
 
 import functools
-import types
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,13 +16,14 @@ from torch.fx.graph_module import GraphModule
 from ..._core import id, is_a
 from ...vocabulary.plain_types import GIVEN
 from ..metadata.facts import Facts
+from .named_places import NamedPlaces
 from .source_names import Source, source_text, state_name
 
 __all__ = ["Meta", "carry_over", "describe", "fill_examples"]
 
 
 def describe(
-    module: GraphModule, arguments: Sequence[Any], memo: Mapping[int, Any], root: types.CodeType, compile_id: Any
+    module: GraphModule, arguments: Sequence[Any], memo: Mapping[int, Any], places: NamedPlaces, compile_id: Any
 ) -> None:
     """Write what is known without values.  `memo` has a record with the origin of each object that was met."""
     names: dict[str, Source] = {}
@@ -32,8 +32,8 @@ def describe(
         if record is None:  # AOTAutograd asks each input, numbers too
             node._dynamo_source = None
             continue
-        node._dynamo_source = Source(source_text(record.origin, root))
-        name = state_name(record.origin, root)
+        node._dynamo_source = Source(source_text(record.origin, places))
+        name = state_name(record.origin, places)
         if name:
             names[name] = node._dynamo_source
     for node in module.graph.nodes:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,59 +12,35 @@ import torch
 
 from ... import _core
 from ..._core import id, is_a
-from ...bytecode.resume import parameter_count
 from ...vocabulary.origins import Origin
 from ...vocabulary.plain_types import GIVEN
+from .named_places import NamedPlaces
 
-__all__ = ["closed_over", "identifier", "name_placeholders", "source_name"]
+__all__ = ["identifier", "name_placeholders", "source_name"]
 
 _NO_LETTERS = re.compile("[^0-9A-Za-z]+")
 _MARK = "_dynamo_static_input_type"  # left on a tensor by mark_static_address
 
 
-def source_name(origin: Origin, root: types.CodeType | None = None) -> str:
+def source_name(origin: Origin, places: NamedPlaces | None = None) -> str:
     """The place in the letters of an identifier: arguments and variables of closures begin with L, all else with G.
-
-    `root` is the captured code, whose function may be an argument behind its parameters.
 
     >>> from framelift.vocabulary.origins import arg
     >>> source_name(arg(0, "self").to("dict").to("item", "_modules").to("item", "fc"))
     'L_self_modules_fc_'
     """
-    parts: list[str] = []
     # an attribute, or an item
     end = "" if origin.step == "item" and origin.base is not None and origin.base.step == "dict" else "_"
-    while origin.base is not None:
-        variable = closed_over(origin, root) if origin.step == "cell" else None
-        if variable is not None:
-            parts += [variable, "L"]
-            break
-        if origin.key is not None:
-            parts.append(str(origin.key))
-        origin = origin.base
-    else:
-        parts += [str(origin.key[1]), "L"] if origin.step == "arg" else ["G"]
-    return _NO_LETTERS.sub("_", "_".join(reversed(parts))).strip("_") + end
-
-
-def closed_over(origin: Origin, root: types.CodeType | None) -> str | None:
-    """The name of the variable of a closure that this is the cell of."""
-    if origin.step != "cell" or origin.base is None:
-        return None
-    if is_a(origin.base.key, types.FunctionType):
-        return origin.base.key.__code__.co_freevars[origin.key]
-    if root is None or origin.base.step != "arg" or origin.base.key[0] < parameter_count(root):
-        return None
-    return root.co_freevars[origin.key]
+    return _NO_LETTERS.sub("_", (places or NamedPlaces()).parts(origin).letters).strip("_") + end
 
 
 def name_placeholders(
-    graph_module: torch.fx.GraphModule, arguments: Sequence[Any], memo: Mapping[int, Any], root: types.CodeType
+    graph_module: torch.fx.GraphModule, arguments: Sequence[Any], memo: Mapping[int, Any], places: NamedPlaces
 ) -> None:
     """Rename the placeholders of tensors and script objects, which stand in the order of `arguments`, and note whose
     address stays: CUDA graphs need not copy these.
 
-    `memo` has a record with the origin of each object that was met, by its id; `root` is the captured code.
+    `memo` has a record with the origin of each object that was met, by its id.
     """
     stay = _tensors_of_modules(memo)
     for node, tensor in zip(graph_module.graph.find_nodes(op="placeholder"), arguments):
@@ -74,7 +49,7 @@ def name_placeholders(
         if is_a(tensor, torch.Tensor):
             marked = _core.own_dict(tensor).get(_MARK) or ("unguarded" if id(tensor) in stay else None)
             node.meta["tensor_dict"] = {_MARK: marked} if marked else {}
-        name = source_name(memo[id(tensor)].origin, root)
+        name = source_name(memo[id(tensor)].origin, places)
         node._rename(name.lower())
         node.target = name if node.name == name.lower() else node.name
 
