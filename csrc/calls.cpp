@@ -6,6 +6,7 @@
 #include "barrier.h"
 #include "finalisers.h"
 #include "frames.h"
+#include "handle_reads.h"
 #include "outside.h"
 #include "set_order.h"
 #include "tensor_class.h"
@@ -37,6 +38,7 @@ static std::unordered_set<PyTypeObject*> safe_receivers;  // C types whose metho
 static std::unordered_set<const void*> special_methods;   // their methods that are not simply pure: asked one by one
 static std::unordered_set<PyObject*> unordered;  // callables for which the order of a set given to them is nothing
 static std::unordered_set<PyObject*> sorting;  // callables that give the same for texts in any order
+static PyObject *generic_getter, *generic_handler;  // object.__getattribute__, and what runs in its place
 static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle, *name_deny_finalised, *name_note_unbound,
     *name_new, *name_init;
 
@@ -270,6 +272,21 @@ static PyObject* failed_call(Rehearsal* r, PyObject* callable, PyObject* const* 
   return nullptr;
 }
 
+// `super().__getattribute__(name)` of a handle, where that is object's and nothing stands in its place.  NULL without
+// an exception: the rule answers.  What nobody else holds bears no mark.
+static PyObject* generic_read(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs,
+                              PyObject* kwnames) {
+  if (!Py_IS_TYPE(callable, method_wrapper_type()) || Py_REFCNT(callable) != 1 || total(nargs, kwnames) != 1 || !nargs)
+    return nullptr;
+  const MethodWrapper* bound = (MethodWrapper*)callable;
+  PyObject* obj = bound->receiver;
+  if (bound->slot != generic_getter || !PyUnicode_CheckExact(args[0]) || !r->external.count(obj)) return nullptr;
+  if (!is_heap_type(Py_TYPE(obj)) || PyType_Check(obj) || is_tensor(obj)) return nullptr;
+  auto verdict = verdicts.find(generic_getter);
+  bool is_usual = verdict != verdicts.end() && verdict->second.payload.get() == generic_handler;
+  return is_usual ? read_generic(r, obj, args[0]) : nullptr;
+}
+
 static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 
 PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -330,6 +347,8 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
       !r->internal.count(callable)) {
     if (note_class(r, callable) < 0) return nullptr;
   }
+  PyObject* read = generic_read(r, callable, args, nargs, kwnames);
+  if (read || PyErr_Occurred()) return read;
   Verdict v;
   if (!find_verdict(r, callable, &v)) return nullptr;
   bool native = v.kind == CallKind::OnInternals || v.kind == CallKind::Pure || v.kind == CallKind::Native ||
@@ -455,6 +474,14 @@ static PyObject* forget_verdicts(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+static PyObject* set_generic_read(PyObject*, PyObject* args) {
+  PyObject *getter, *handler;
+  if (!PyArg_ParseTuple(args, "OO", &getter, &handler)) return nullptr;
+  Py_XSETREF(generic_getter, Py_NewRef(getter));
+  Py_XSETREF(generic_handler, Py_NewRef(handler));
+  Py_RETURN_NONE;
+}
+
 static MethodTable methods({
     method<refuses_arguments>("refuses",
                               "refuses(callable, args, kwargs): a calling convention raises before the function runs"),
@@ -465,6 +492,8 @@ static MethodTable methods({
     method<set_views, METH_VARARGS>(
         "set_views",
         "(classes of dictionaries that C code must not look into, handler of native calls that are given one)"),
+    method<set_generic_read, METH_VARARGS>("set_generic_read",
+                                           "set_generic_read(object.__getattribute__, what runs in its place)"),
     method<set_unordered, METH_O>("set_unordered", "callables for which the order of a set given to them is nothing"),
     method<set_sorting, METH_O>("set_sorting", "callables that give the same for texts in any order"),
     method<forget_verdicts, METH_NOARGS>("forget_verdicts", "ask the tables again"),

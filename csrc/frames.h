@@ -83,6 +83,17 @@ inline PyTypeObject* method_wrapper_type() {
   static PyTypeObject* const found = Py_TYPE(PyObject_GetAttrString(Py_None, "__repr__"));
   return found;
 }
+// What CPython keeps to itself: such a slot, and what `super()` gives.
+struct MethodWrapper {
+  PyObject_HEAD
+  PyObject *slot, *receiver;
+};
+struct SuperObject {
+  PyObject_HEAD
+  PyTypeObject* cls;
+  PyObject* receiver;
+  PyTypeObject* start;  // whose order is followed, from behind `cls` on
+};
 inline bool is_heap_type(PyTypeObject* type) { return type->tp_flags & Py_TPFLAGS_HEAPTYPE; }
 // Whether it is a class that code of Python's has put a `__del__` on, or on one of its bases.
 inline bool has_finaliser(PyObject* cls) {

@@ -124,7 +124,8 @@ static bool complain(const char* what, PyObject* about) {
 
 int Program::find_given(long given) const { return given >= 0 && given < (long)places.size() ? places[given] : -1; }
 
-// The row of a name, which is found by its address once it was met: names are interned, and live as long as the process.
+// The row of a name, which is found by its address once it was met: names are interned, and live as long as the
+// process.
 template <typename Row>
 static const Row* row_named(PyObject* name, const Row* (*find)(const char*)) {
   static std::unordered_map<PyObject*, const Row*> known;
@@ -184,7 +185,7 @@ bool Program::build_nodes(PyObject* list) {
   size_t n = (size_t)PyList_GET_SIZE(list);
   constexpr uint32_t kNone = UINT32_MAX;
   std::vector<long> parents(n);
-  std::vector<uint32_t> last(n + 1, kNone), before(n, kNone);  // the last child of each, the one before a child; n: roots
+  std::vector<uint32_t> last(n + 1, kNone), before(n, kNone);  // last child of each (n: roots), the child before one
   for (size_t i = 0; i < n; i++) {
     PyObject* row = PyList_GET_ITEM(list, (Py_ssize_t)i);
     if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != 4) return complain("not a node", row);

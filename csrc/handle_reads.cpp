@@ -16,11 +16,12 @@
 namespace framelift {
 
 static PyObject *kind_absent, *kind_eq, *kind_is, *kind_keys, *kind_no_lookup, *kind_same, *kind_type, *step_dict,
-    *step_item, *step_lookup, *name_getattr, *name_origin, *name_seen, *no_keys;
+    *step_item, *step_lookup, *name_class, *name_dict, *name_getattr, *name_getattribute, *name_origin, *name_seen,
+    *no_keys;
 static PyObject* names_of_tables[3];  // in the order of Module.__getattr__
 
 // What framelift's Python code has for them; set once, and kept as long as the process lives.
-static PyObject *absent, *origin_type, *let_in, *read_instance, *module_getattr, *local_type;
+static PyObject *absent, *origin_type, *let_in, *read_instance, *module_getattr, *local_type, *view_type;
 
 static Ref id_of(PyObject* object) { return Ref::steal(PyLong_FromVoidPtr(object)); }
 
@@ -30,12 +31,16 @@ class Read {
   Read(Rehearsal* r, PyObject* obj, PyObject* name)
       : r_(r), t_(*r->world), obj_(obj), name_(name), cls_(Py_TYPE(obj)) {}
 
-  // Whether the object and the name are of the usual kind; false also with an exception set.
-  bool is_usual() {
+  // Whether the object and the name are of the usual kind; false also with an exception set.  `past`: a class of the
+  // program's that answers reads itself is not asked.
+  bool is_usual(bool past = false) {
     if (PyModule_Check(obj_) || PyType_IsSubtype(cls_, (PyTypeObject*)local_type)) return false;
     if (PySet_Contains(t_.written.get(), name_) != 0 || !(class_id_ = id_of((PyObject*)cls_))) return false;
     PyObject* reader = PyDict_GetItemWithError(t_.readers.get(), class_id_.get());
-    if (reader != read_instance || PySet_Contains(t_.generic.get(), class_id_.get()) != 1) return false;
+    if (reader != read_instance) return false;
+    past_ = past;
+    knows_ = PySet_Contains(t_.generic.get(), class_id_.get()) == 1;
+    if (!knows_ && !(past && asks_its_own())) return false;
     Ref id = id_of(obj_);
     PyObject* record = id ? PyDict_GetItemWithError(t_.by_seen.get(), id.get()) : nullptr;
     if (!record) return false;
@@ -52,16 +57,19 @@ class Read {
 
   Ref attribute() {
     PyObject* found = lookup(name_);
-    if (!found || r_->internal.count((PyObject*)cls_) || !(found == absent || is_plain(found))) return nullptr;
+    if (!found || r_->internal.count((PyObject*)cls_)) return nullptr;
+    if (name_ == name_dict && Py_IS_TYPE(found, &PyGetSetDescr_Type)) return view_of_own();
+    if (!(found == absent || is_plain(found))) return nullptr;
     PyObject* entry = PyDict_GetItemWithError(own_.get(), name_);
     if (entry) return admit(entry, path_to(dict_.get(), step_item, name_));
     if (PyErr_Occurred() || !guard(dict_, kind_absent, name_, name_)) return nullptr;
+    if (found == absent && past_) return nullptr;
     if (found == absent) return lookup(name_getattr) == module_getattr ? of_module() : nullptr;
     if (!PyFunction_Check(found)) {
       Ref cls = path_from(origin_type, (PyObject*)cls_);
       return cls ? admit(found, path_to(cls.get(), step_lookup, name_)) : Ref();
     }
-    put_known(r_, r_->attributes, obj_, name_, Answer::Method, found);
+    if (knows_) put_known(r_, r_->attributes, obj_, name_, Answer::Method, found);
     return Ref::steal(PyMethod_New(found, obj_));
   }
 
@@ -84,6 +92,13 @@ class Read {
   }
 
  private:
+  // Whether the class was found to have a `__getattribute__` of the program's, as a fact.
+  bool asks_its_own() {
+    Ref key = Ref::steal(PyTuple_Pack(2, class_id_.get(), name_getattribute));
+    PyObject* known = key ? PyDict_GetItemWithError(t_.looked_up.get(), key.get()) : nullptr;
+    return known && PyFunction_Check(known);
+  }
+
   // Looking into it runs no code of the program.
   static bool is_table(PyObject* dict) { return PyDict_CheckExact(dict) && dict_has_only_strings(dict); }
 
@@ -102,6 +117,14 @@ class Read {
   bool same(const Ref& origin, PyObject* other) {
     int equal = PyObject_RichCompareBool(origin.get(), other, Py_EQ);
     return equal == 1 || (equal == 0 && guard(origin, kind_same, other));
+  }
+
+  // InstanceDict.of, once the view is there.
+  Ref view_of_own() {
+    Ref id = id_of(own_.get());
+    PyObject* record = id ? PyDict_GetItemWithError(t_.memo.get(), id.get()) : nullptr;
+    Ref seen = Ref::steal(record ? PyObject_GetAttr(record, name_seen) : nullptr);  // safe: a record of framelift's own
+    return seen && PyObject_TypeCheck(seen.get(), (PyTypeObject*)view_type) ? std::move(seen) : Ref();
   }
 
   // World.lookup, of functions and of what is not there; borrowed.  NULL without an exception: the session's.
@@ -140,7 +163,7 @@ class Read {
 
   Ref admit(PyObject* entry, const Ref& origin) {
     Ref value = Ref::new_ref(entry), seen = origin ? let_in_value(value.get(), origin) : Ref();
-    if (seen) put_known(r_, r_->attributes, obj_, name_, Answer::Value, seen.get());
+    if (seen && knows_) put_known(r_, r_->attributes, obj_, name_, Answer::Value, seen.get());
     return seen;
   }
 
@@ -182,19 +205,33 @@ class Read {
   const WorldTables& t_;
   PyObject *obj_, *name_;
   PyTypeObject* cls_;
-  Ref class_id_, own_, dict_;  // dict_: the path to the object's dictionary
+  bool past_ = false, knows_ = false;  // knows_: what is found is told to the probes
+  Ref class_id_, own_, dict_;          // dict_: the path to the object's dictionary
 };
 
-PyObject* read_handle(Rehearsal* r, PyObject* obj, PyObject* name) {
+static PyObject* read(Rehearsal* r, PyObject* obj, PyObject* name, bool past) {
   if (!r->world) return nullptr;
   Ref result;
   {
     PausedScope paused;
     Read read(r, obj, name);
-    if (read.is_usual()) result = read.attribute();
+    if (read.is_usual(past)) result = read.attribute();
   }
   if (result || PyErr_Occurred()) left_own_code(r, result);
   return result.release();
+}
+
+PyObject* read_handle(Rehearsal* r, PyObject* obj, PyObject* name) { return read(r, obj, name, false); }
+
+PyObject* read_generic(Rehearsal* r, PyObject* obj, PyObject* name) { return read(r, obj, name, true); }
+
+PyObject* read_inherited(Rehearsal* r, PyObject* super, PyObject* name) {
+  const SuperObject* self = (SuperObject*)super;
+  if (!r->world || !self->start || self->receiver == (PyObject*)self->start || name == name_class) return nullptr;
+  Ref start = id_of((PyObject*)self->start), cls = id_of((PyObject*)self->cls);
+  Ref place = Ref::steal(start && cls ? PyTuple_Pack(3, start.get(), cls.get(), name) : nullptr);
+  PyObject* found = place ? PyDict_GetItemWithError(r->world->inherited.get(), place.get()) : nullptr;
+  return found ? Py_TYPE(found)->tp_descr_get(found, self->receiver, (PyObject*)self->start) : nullptr;
 }
 
 Tested test_table(Rehearsal* r, PyObject* obj, PyObject* name) {
@@ -213,7 +250,7 @@ Tested test_table(Rehearsal* r, PyObject* obj, PyObject* name) {
 // follow_world(world, readers, tables, quiet): what reads of handles look into, in the order of WorldTables.
 static PyObject* follow_world(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Rehearsal* r = current_rehearsal();
-  constexpr int kCount = 11;
+  constexpr int kCount = 12;
   if (!r || n != 4 || !PyDict_Check(a[1]) || !PyTuple_Check(a[2]) || PyTuple_GET_SIZE(a[2]) != kCount ||
       !is_guard_log(PyTuple_GET_ITEM(a[2], 0)))
     return PyErr_Format(PyExc_TypeError, "follow_world(world, readers, tables, quiet)");
@@ -222,18 +259,19 @@ static PyObject* follow_world(PyObject*, PyObject* const* a, Py_ssize_t n) {
   t->readers = Ref::new_ref(a[1]);
   t->quiet = a[3] == Py_True;
   Ref* fields[kCount] = {&t->guard,      &t->memo,   &t->by_seen,  &t->written,      &t->looked_up, &t->generic,
-                         &t->read_first, &t->tested, &t->distinct, &t->read_through, &t->keep};
+                         &t->read_first, &t->tested, &t->distinct, &t->read_through, &t->keep,    &t->inherited};
   for (int i = 0; i < kCount; i++) *fields[i] = Ref::new_ref(PyTuple_GET_ITEM(a[2], i));
   r->world = std::move(t);
   Py_RETURN_NONE;
 }
 
-// set_handle_reads(absent, Origin, let_in, read_instance, Module.__getattr__, _thread._local)
+// set_handle_reads(absent, Origin, let_in, read_instance, Module.__getattr__, _thread._local, InstanceDict)
 static PyObject* set_handle_reads(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  PyObject** kept[] = {&absent, &origin_type, &let_in, &read_instance, &module_getattr, &local_type};
-  if (n != 6 || !PyType_Check(a[1]) || !PyType_Check(a[5]))
-    return PyErr_Format(PyExc_TypeError, "set_handle_reads(absent, Origin, let_in, read_instance, getattr, local)");
-  for (int i = 0; i < 6; i++) Py_XSETREF(*kept[i], Py_NewRef(a[i]));
+  PyObject** kept[] = {&absent, &origin_type, &let_in, &read_instance, &module_getattr, &local_type, &view_type};
+  if (n != 7 || !PyType_Check(a[1]) || !PyType_Check(a[5]) || !PyType_Check(a[6]))
+    return PyErr_Format(PyExc_TypeError,
+                        "set_handle_reads(absent, Origin, let_in, read_instance, getattr, local, view)");
+  for (int i = 0; i < 7; i++) Py_XSETREF(*kept[i], Py_NewRef(a[i]));
   Py_RETURN_NONE;
 }
 
@@ -253,7 +291,10 @@ bool init_handle_reads(PyObject* module) {
                                    {&step_dict, "dict"},
                                    {&step_item, "item"},
                                    {&step_lookup, "lookup"},
+                                   {&name_class, "__class__"},
+                                   {&name_dict, "__dict__"},
                                    {&name_getattr, "__getattr__"},
+                                   {&name_getattribute, "__getattribute__"},
                                    {&name_origin, "origin"},
                                    {&name_seen, "seen"},
                                    {&names_of_tables[0], "_parameters"},

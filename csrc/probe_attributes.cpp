@@ -62,7 +62,9 @@ static PyObject* answer(Rehearsal* r, const Known& known, PyObject* obj, PyObjec
 static PyObject* load_of_external(Rehearsal* r, PyObject* obj, PyObject* name) {
   auto found = r->attributes.find({obj, name});
   if (found != r->attributes.end()) return answer(r, found->second, obj, name);
-  PyObject* value = is_heap_type(Py_TYPE(obj)) ? read_handle(r, obj, name) : nullptr;
+  PyObject* value = is_heap_type(Py_TYPE(obj))          ? read_handle(r, obj, name)
+                    : Py_IS_TYPE(obj, &PySuper_Type) ? read_inherited(r, obj, name)
+                                                     : nullptr;
   return value || PyErr_Occurred() ? value : ask_for(r, obj, name);
 }
 

@@ -69,7 +69,7 @@ class KeptSet {
 // What the world of the rehearsal knows, as boundary/world.py keeps it: its own dictionaries, sets and lists.
 struct WorldTables {
   Ref world, readers;  // readers: of the session
-  Ref guard, memo, by_seen, written, looked_up, generic, read_first, tested, distinct, read_through, keep;
+  Ref guard, memo, by_seen, written, looked_up, generic, read_first, tested, distinct, read_through, keep, inherited;
   bool quiet = false;  // no number is symbolic
 };
 

@@ -133,7 +133,7 @@ class World:
     def follow(self, readers: dict[int, Any]) -> None:
         """Let the probes look into this world: they answer the usual reads of handles (csrc/handle_reads.cpp)."""
         tables = (self.guard, self.memo, self.by_seen, self.overlay.names, self._looked_up, self.generic)
-        tests = (self.read_first, self.tested, self.distinct, self._read_through, self.keep)
+        tests = (self.read_first, self.tested, self.distinct, self._read_through, self.keep, self.inherited)
         _core.follow_world(self, readers, tables + tests, self.number is None or self.dynamism.quiet)
 
     # ---- guards ---------------------------------------------------------------------------------------------------

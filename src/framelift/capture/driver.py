@@ -58,7 +58,7 @@ from .records.guard_hooks import Hooks
 from .records.messages import break_of, error_of, fix_of
 from .records.missed import GONE, cause
 from .records.recompiles import what_was_done
-from .records.spent_time import spent
+from .records.spent_time import SpentTime
 from .records.user_names import Names, names_below
 from .rehearsing import rehearsed as rehearse
 from .rehearsing import taking_values
@@ -290,7 +290,7 @@ class Driver:
                 entry, info = self._make_entry(
                     function, locals_, root, _for_backend(moment, self.backend), sessions, pool, seen, is_kept
                 )
-                info.spent, info.done = spent(sessions), what_was_done(miss, info)
+                info.spent, info.done = SpentTime(sessions), what_was_done(miss, info)
         except Exception as error:
             raise_outside(error)
             if is_a(error, (BackendCompilerFailed, InternalError)) and policy.suppressed(error, function.__qualname__):

@@ -58,9 +58,9 @@ class Guard(_core.Predicate):
         return f"{self.origin} {self.kind} {self.value!r}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: that would take five times as long to make
 class TensorFacts:
-    """What a tensor guard compares.  `python_type` is compared by identity, all else by equality.
+    """What a tensor guard compares.  Never changed.  `python_type` is compared by identity, all else by equality.
 
     An entry None in `size` or `stride` is not compared; `stride` None as a whole neither.
     """

@@ -170,7 +170,7 @@ class _Gathering:
         sums: dict[tuple[str, str, int], list[float]] = {}
         for note in self.notes:
             path: list[tuple[str, str, int]] = []
-            for row in note.spent:
+            for row in note.spent.rows():
                 key = row.name, row.file, row.line
                 del path[row.depth :]
                 is_outermost = key not in path  # a recursive function's inner calls are part of its total
@@ -229,7 +229,7 @@ class _Gathering:
             resume_source(note.resumed, note.line) if note.resumed is not None else "",
             self.causes.recompile_of(event),
             phases,
-            _spans(note.spent),
+            _spans(note.spent.rows()),
             note.seconds,
             note.cpu_seconds,
             readable(full.graph_module) if full is not None else "",

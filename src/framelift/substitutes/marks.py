@@ -192,8 +192,9 @@ def _by_torch_sets(callable_: Any) -> Handler | None:
     rules = sys.modules.get(_RULES)
     if rules is None:
         return None
+    held = rules.__dict__
     for name, handler in _SETS.items():
-        ids = getattr(getattr(rules, name, None), "function_ids", None)  # None until a program adds to it
+        ids = getattr(held.get(name), "function_ids", None)  # None until a program adds to it
         if ids and id(callable_) in ids:
             return handler
     return None

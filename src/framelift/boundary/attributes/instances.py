@@ -444,7 +444,7 @@ def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
 
 
 #: the native core answers the usual reads itself, as `read_instance` does
-_core.set_handle_reads(ABSENT, Origin, let_in, read_instance, _MODULE_GETATTR, _thread._local)
+_core.set_handle_reads(ABSENT, Origin, let_in, read_instance, _MODULE_GETATTR, _thread._local, InstanceDict)
 
 
 def write_instance(world: World, obj: Any, name: str, value: Any) -> None:

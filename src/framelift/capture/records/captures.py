@@ -26,7 +26,7 @@ from ...vocabulary.places import Place, brief, places_of, summary
 from ...vocabulary.scopes import scope
 from ..resumed import Resumed
 from .events import notify
-from .spent_time import Spent
+from .spent_time import SpentTime
 from .user_names import Names
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Note:
     miss: Miss | None
     cpu_seconds: float
     phases: tuple[Phase, ...]
-    spent: tuple[Spent, ...]  # callers first
+    spent: SpentTime
     resumed: Resumed | None
     capture: weakref.ref[Capture] = field(compare=False, repr=False)
     done: str = ""  # what a recompile does about its miss
@@ -232,7 +232,7 @@ class Capture:
     done: str = ""  # what the capture does about it
     cpu_seconds: float = 0.0
     phases: list[Phase] = field(default_factory=list)
-    spent: tuple[Spent, ...] = ()  # rehearsing time by the program's functions
+    spent: SpentTime = field(default_factory=SpentTime)  # rehearsing time by the program's functions
     resumed: Resumed | None = None  # for a capture that resumes after a break
     backend: str = ""  # its name
     compiler: Callable[[], Any] = lambda: None  # gives the backend itself, while it lives
@@ -374,7 +374,14 @@ class Record:
         """A capture that another callable made is used here too: it cost nothing."""
         self.notes.append(
             replace(
-                note, number=next(_numbers), miss=None, done="", cpu_seconds=0.0, phases=(), spent=(), shared_with=by
+                note,
+                number=next(_numbers),
+                miss=None,
+                done="",
+                cpu_seconds=0.0,
+                phases=(),
+                spent=SpentTime(),
+                shared_with=by,
             )
         )
         counts.shared += 1

@@ -405,7 +405,6 @@ def _explain_kind(tensor: torch.Tensor) -> str:
 
 def new_stand_in(facts: Facts, kind: type = torch.Tensor) -> torch.Tensor:
     """A tensor object without data, of its own identity.  Torch function must be off."""
-    made = _detach(facts.template())
     if kind is torch.Tensor:
-        return made
-    return _make_subclass(kind, made, facts.requires_grad)
+        return _detach(facts.template())
+    return _make_subclass(kind, facts.template(), facts.requires_grad)  # detaches

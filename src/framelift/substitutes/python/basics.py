@@ -18,7 +18,7 @@ import torch
 from torch.fx import _symbolic_trace
 
 from ... import _core
-from ..._core import is_a
+from ..._core import id, is_a
 from ...boundary.attributes import instances
 from ...boundary.attributes.classes import class_entry, generic_read_class, generic_write_class
 from ...boundary.becomes.arrays import Array, Scalar
@@ -27,7 +27,7 @@ from ...boundary.becomes.opaque import Opaque, refused
 from ...boundary.lazy.view import View
 from ...boundary.world import ABSENT
 from ...bytecode import source_of
-from ...calls.call_tables import pure, substitute
+from ...calls.call_tables import SUBSTITUTES, pure, substitute
 from ...calls.frame_views import caller, frame_locals
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
@@ -136,6 +136,10 @@ def _object_getattribute(session: Session, callable_: Any, args: tuple[Any, ...]
     if _core.is_python_class(cls) and not is_a(obj, (type, torch.Tensor)):
         return _generic_read_inside(session, obj, name)
     raise Interrupt("callable-on-handle", "object.__getattribute__")
+
+
+#: the native core answers the usual reads of handles itself
+_core.set_generic_read(object.__getattribute__, SUBSTITUTES[id(object.__getattribute__)][1])
 
 
 def _known(obj: Any, name: str) -> None:
