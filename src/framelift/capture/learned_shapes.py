@@ -22,7 +22,7 @@ from ..exc import BackendCompilerFailed
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
 from ..guards.kinds import Guard, TensorFacts
-from ..vocabulary.origins import Origin, const, step_text
+from ..vocabulary.origins import STEPS, Origin, const
 from .around.specialized_floats import gave_up_on_floats
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Learned", "dynamism_for", "refuses_floats", "written_numbers"]
 
 _NUMBERS = (int, float)
+_length_text = STEPS["len"].show
 _NO_KEYS = KeysSeen("[]")  # of most dictionaries that are looked at: tables of hooks
 
 
@@ -76,9 +77,9 @@ class Learned:
         for guard in _core.telling_guards(guards):
             kind, value = guard.kind, guard.value
             if kind == "KEYS":
-                place = str(guard.origin)
+                place = guard.origin._text or str(guard.origin)
                 self._keys(place, keys_text(value) if value else "[]")
-                self.meet(step_text("len", place, None), len(value))
+                self.meet(_length_text(place, None), len(value))
             elif kind == "EQ":
                 self._leaf(guard.origin, value)
             elif kind == "LEN":

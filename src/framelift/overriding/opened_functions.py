@@ -46,8 +46,10 @@ def opened_by_class(session: Session, function: Any, args: tuple[Any, ...], kwar
 
 def opened_by_patches(session: Session, function: Any) -> Any:
     """The same, where the program replaced a function of torch's that the code finds by name; else None."""
+    if type(function) is not types.FunctionType:
+        return None
     replaced = replaced_names(session.world.overlay)
-    if not replaced or type(function) is not types.FunctionType or replaced.isdisjoint(_mentioned(function)):
+    if not replaced or replaced.isdisjoint(_mentioned(function)):
         return None
     found = opened(function)
     if found is None:

@@ -48,9 +48,12 @@ class Origin(_core.Path):
     def __str__(self) -> str:
         text = self._text
         if text is None:  # made once: a capture asks for thousands that begin alike
-            text = self._text = (
-                _ROOTS[self.step](self.key) if self.base is None else step_text(self.step, str(self.base), self.key)
-            )
+            base = self.base
+            if base is None:
+                text = _ROOTS[self.step](self.key)
+            else:
+                text = step_text(self.step, base._text or str(base), self.key)
+            self._text = text
         return text
 
     def __repr__(self) -> str:
@@ -59,7 +62,9 @@ class Origin(_core.Path):
 
 def step_text(step: str, base: str, key: Any) -> str:
     """One step as messages show it."""
-    return STEPS[step].show(base, _Named(key) if type(key) is not str and _is_object(key) else key)
+    if type(key) is str or key is None:
+        return STEPS[step].show(base, key)
+    return STEPS[step].show(base, _Named(key) if _is_object(key) else key)
 
 
 class _Named:

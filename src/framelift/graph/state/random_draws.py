@@ -121,7 +121,9 @@ class Drawing:
         """Whether an operation is given generators, to draw from.  The default one needs no mention."""
         if kept_named.get("generator") is torch.default_generator:
             kept_named["generator"] = None
-        given = tuple([arg for arg in (*kept, *kept_named.values()) if type(arg) is torch.Generator])
+        given = [arg for arg in kept if type(arg) is torch.Generator]
+        if kept_named:
+            given += [arg for arg in kept_named.values() if type(arg) is torch.Generator]
         self._at_hand = (DEFAULT,)
         if not given:
             return False

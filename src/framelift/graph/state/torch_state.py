@@ -80,16 +80,21 @@ class State(NamedTuple):
     region: Region | None = None
 
 
+_state = functools.partial(tuple.__new__, State)  # of a tuple, without a call of Python code
+
+
 def read_state() -> State:
     """The state now.  Called before every recorded operation: it asks for rare parts only where they are there."""
-    return State(
-        _is_grad_enabled(),
-        _is_inference(),
-        _default_dtype(),
-        _autocast() if _any_autocast() else None,
-        _deterministic(),
-        _chosen() if _kernels is not None else None,
-        _region if _nesting > 0 else None,
+    return _state(
+        (
+            _is_grad_enabled(),
+            _is_inference(),
+            _default_dtype(),
+            _autocast() if _any_autocast() else None,
+            _deterministic(),
+            _chosen() if _kernels is not None else None,
+            _region if _nesting > 0 else None,
+        )
     )
 
 
