@@ -147,11 +147,14 @@ def _traceback(world: World, value: types.TracebackType, origin: Origin) -> Any:
     return world.register(value, value, origin)
 
 
+_NONE_MET: tuple[dict[int, Origin | None], None] = {}, None
+
+
 def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
     """A function is a constant; where others of its code are found in its place, only the code is one."""
     if not world.dynamism.functions:
         return constant(world, value, origin)
-    constants = world.functions.get(code_of(value), {})
+    constants, _ = world.functions.get(id(code_of(value)), _NONE_MET)
     if (
         id(value) in constants
         or None in constants.values()
@@ -164,7 +167,7 @@ def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
     world.guard(origin.to("globals"), "IS", value.__globals__)
     world.guard(origin.to("dict"), "KEYS", tuple(value.__dict__))
     world.function_origins[id(value)] = origin
-    world.guarded_by_code.add(value.__code__)
+    world.guarded_by_code.add(id(code_of(value)))
     world.distinct += filter(None, constants.values())  # functions of one code might be the same one at another call
     return world.register(value, value, origin)
 

@@ -91,12 +91,11 @@ class World:
         self.owners = Owners()
         self.viewed: set[int] = set()  # ids of objects of whose attributes a view was taken
         self.function_origins: dict[int, Origin] = {}  # of functions guarded by their code, by their id
-        self.guarded_by_code: set[Any] = set()  # their code
+        self.guarded_by_code: set[int] = set()  # their code, by its id: to hash code takes long
         # makes the next rehearsal import what such functions are bound to, read or not; None: this one does
         self.read_receivers: Callable[[], None] | None = None
-        self.functions: dict[
-            Any, dict[int, Origin | None]
-        ] = {}  # code -> functions that are constants, by id, with their place; None: a key
+        # id of a code -> functions that are constants, by id, with their place (None: a key), and what keeps the id
+        self.functions: dict[int, tuple[dict[int, Origin | None], types.CodeType]] = {}
         self.numbers: dict[Origin, Any] = {}  # symbolic numbers let in
         self.scalars: dict[
             Origin, Any
@@ -154,14 +153,14 @@ class World:
         is guarded not to be.
         """
         code = code_of(function)
-        known = self.functions.setdefault(code, {})
+        known, _ = self.functions.setdefault(id(code), ({}, code))
         if id(function) in known:
             return
         known[id(function)] = origin
         elsewhere = self.function_origins.get(id(function))
         if elsewhere is not None:  # the same one: then it is a constant there too
             self.guard(elsewhere, "IS", function)
-        elif code in self.guarded_by_code:
+        elif id(code) in self.guarded_by_code:
             if origin is None:
                 raise Interrupt("symbolic-number", "a function made by the same code as one that is a key")
             self.distinct.append(origin)
