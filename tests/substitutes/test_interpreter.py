@@ -5,8 +5,11 @@ refused.
 from __future__ import annotations
 
 import abc
+import functools
 import gc
+import itertools
 import json.decoder
+import marshal
 import sys
 import types
 
@@ -252,3 +255,72 @@ def test_vars_without_an_argument() -> None:
 
     check(f, torch.ones(2), 3)
     assert framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(2), 3)[1:] == (["a", "b", "x"], 7)
+
+
+MARSHALLED = {
+    "what exists once": lambda x: (x + 1, [marshal.loads(marshal.dumps(one)) for one in (None, True, False, ...)]),
+    "old versions": lambda x: (
+        x + 1,
+        [marshal.dumps((1, 2.5, "a", b"b", (None, 3j)), version) for version in range(3)],
+    ),
+    "read": lambda x: (x + 1, marshal.loads(marshal.dumps(("a", 2**70, ()), 2))),
+}
+
+
+@pytest.mark.parametrize("name", MARSHALLED)
+def test_marshal(name: str) -> None:
+    check(MARSHALLED[name], torch.ones(2))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: (x + 1, marshal.loads(marshal.dumps([1, 2]))),  # who else holds the object is written down, too
+        lambda x: (x + 1, marshal.loads(marshal.dumps(compile("1", "", "eval"))).co_name),
+    ],
+)
+def test_marshal_of_more_is_a_graph_break(program) -> None:
+    check(program, torch.ones(2), breaks=None, graphs=None)
+    framelift.reset()
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.compile(program, backend="eager", fullgraph=True)(torch.ones(2))
+
+
+def test_sizes() -> None:
+    def f(x, numbers):
+        sizes = [1, 2**70, 2.5, True, None, b"abc", (1, 2), numbers, range(3), itertools.permutations("abc", 2)]
+        return x + 1, [sys.getsizeof(one) for one in sizes]
+
+    def longer(number, world):
+        world.args[1] += (number,)
+
+    check(f, torch.ones(2), (1, 2), mutate=longer, calls=4, graphs=None)
+    framelift.reset()
+    with pytest.raises(framelift.exc.Unsupported):
+        framelift.compile(lambda x: (x, sys.getsizeof([1])), backend="eager", fullgraph=True)(torch.ones(2))
+
+
+class BegunByProperty:
+    given = 0
+
+    @property
+    def __init__(self):
+        if self.given < 0:
+            raise AttributeError("none")
+        return functools.partial(self.begin, self.given)
+
+    def begin(self, given, *args, **kwargs):
+        self.held = given, args, kwargs
+
+
+def test_an_init_that_is_a_property() -> None:
+    def f(x):
+        try:
+            return x + 1, BegunByProperty(1, 2, a=3).held
+        except AttributeError as error:
+            return x + 2, str(error)
+
+    def change(number, world):
+        BegunByProperty.given = (0, 5, -1, 0)[number]
+
+    check(f, torch.ones(2), mutate=change, calls=4, graphs=None)

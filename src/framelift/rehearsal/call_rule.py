@@ -38,8 +38,10 @@ from ..recording.recorder import is_torch_operation
 from ..substitutes import marks
 from ..substitutes.python import basics
 from ..substitutes.python.caches import call_through, is_own_cache
+from ..substitutes.python.class_building import begins_by_property
 from ..substitutes.python.lazy_containers import natively
 from ..substitutes.python.new_classes import made_class
+from ..substitutes.python.syntax_trees import makes_nodes
 from ..substitutes.texts.formatting import format_watched
 from ..substitutes.texts.shown_addresses import known_text
 from ..substitutes.texts.unread_texts import as_unread
@@ -351,6 +353,8 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (HANDLER, wrapper_results.make_wrapper),
     (UNWRAP, _calls_its_class_attribute),
     (HANDLER, _metaclass),
+    (HANDLER, begins_by_property),
+    (HANDLER, makes_nodes),
     (HIGHER, _in(HIGHER_ORDER)),
     (PURE_, _in(PURE)),
     (NATIVE, _python_instance),

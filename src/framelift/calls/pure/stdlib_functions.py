@@ -170,7 +170,8 @@ _INTERPRETER = (
             "call_tracing exc_info exception",
             "memory": "_clear_internal_caches _clear_type_cache _debugmallocstats _getquickenedcount "
             "getallocatedblocks getrefcount "
-            "getsizeof getunicodeinternedsize",
+            "getunicodeinternedsize",
+            "judged": "getsizeof",
             "process": "_get_cpu_count_config getdlopenflags setdlopenflags addaudithook audit",
             "state": "_setprofileallthreads _settraceallthreads get_asyncgen_hooks get_coroutine_origin_tracking_depth "
             "get_int_max_str_digits getprofile getswitchinterval gettrace set_asyncgen_hooks "
@@ -187,6 +188,7 @@ _INTERPRETER = (
             "state": "_get_dump _reset_caches _reset_registry",
         },
     ),
+    Functions("marshal", {"judged": "dumps loads"}),
     Functions("_typing", {"pure": "_idfunc"}),
     Functions("_thread", {"pure": "allocate_lock"}),
     # Which references exist, and what they still lead to, depends on who else is alive.

@@ -20,7 +20,7 @@ from .basics import exactly
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
+__all__ = ["begins_by_property"]
 
 
 @substitute(type.__init__)
@@ -41,10 +41,23 @@ def _type_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     made = _core.captured(found.__func__ if type(found) is staticmethod else found, args, kwargs)
     if is_a(made, cls):
         start = session.world.lookup(type(made), "__init__")
-        result = _core.captured(start, (made, *args[1:]), kwargs)
+        if type(start) is property and start.fget is not None:
+            result = _core.captured(_core.captured(start.fget, (made,), None), args[1:], kwargs)
+        else:
+            result = _core.captured(start, (made, *args[1:]), kwargs)
         if result is not None:
             raise TypeError(f"__init__() should return None, not {name_of(type(result))!r}")
     return made
+
+
+def begins_by_property(cls: Any) -> Any:
+    """A class whose `__init__` is a property: what that gives is called, whatever it is."""
+    if not _core.is_a(cls, type) or type(cls) is not type or not _core.is_python_class(cls):
+        return None
+    start = _core.type_lookup(cls, "__init__", None)
+    if type(start) is not property or _core.type_lookup(cls, "__del__", None) is not None:
+        return None
+    return lambda session, made, args, kwargs: _type_call(session, type.__call__, (made, *args), kwargs)
 
 
 @substitute(issubclass)
