@@ -16,7 +16,7 @@ struct ReadingCode {
   ~ReadingCode();
 };
 bool contains_unread_text(PyObject* text);
-PyObject* new_unread_text(Rehearsal* r);
+PyObject* new_unread_text(Rehearsal* r, PyObject* made_of);
 PyObject* unread_text_handler();
 bool init_texts(PyObject* module);
 // New reference or NULL.  `args` are positional then keyword values, as in the vectorcall protocol (no offset flag).

@@ -110,7 +110,7 @@ static bool shows_class(PyObject* text) {
 // names of classes that it shows are guarded.
 static PyObject* check_text(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
-  if (r && r->texts && contains_unread_text(a[0])) return new_unread_text(r);
+  if (r && r->texts && contains_unread_text(a[0])) return new_unread_text(r, a[0]);
   if (!r || !(shows_address(a[0]) || shows_class(a[0]))) return Py_NewRef(a[0]);
   return ask_session(r, name_shows_address, a, 1);
 }

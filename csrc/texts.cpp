@@ -30,6 +30,7 @@ static bool may_hold(PyObject* value, int depth) {
   PyTypeObject* type = Py_TYPE(value);
   if (type == text_type || depth == deepest) return true;
   if (leaf_types.count(type) || PyType_Check(value) || is_symbolic_number(value) || is_tensor(value)) return false;
+  if (PyAnySet_CheckExact(value)) return false;  // such a text gives no hash
   if (PyTuple_CheckExact(value)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++)
       if (may_hold(PyTuple_GET_ITEM(value, i), depth + 1)) return true;
@@ -99,10 +100,10 @@ static PyObject* read_now(Rehearsal* r) {
   return ask_session(r, name, nullptr, 0);
 }
 
-PyObject* new_unread_text(Rehearsal* r) {
+PyObject* new_unread_text(Rehearsal* r, PyObject* made_of) {
   if (reading) return read_now(r);
   static PyObject* const name = PyUnicode_InternFromString("unread_text");
-  PyObject* text = ask_session(r, name, nullptr, 0);
+  PyObject* text = ask_session(r, name, &made_of, made_of ? 1 : 0);
   if (text && text != Py_None) {
     r->texts = true;
     made.push_back(Py_NewRef(text));
@@ -114,7 +115,7 @@ PyObject* new_unread_text(Rehearsal* r) {
 static PyObject* unread_text(PyObject*, PyObject*) {
   Rehearsal* r = current_rehearsal();
   if (!r || !text_type || reading) Py_RETURN_NONE;
-  return new_unread_text(r);
+  return new_unread_text(r, nullptr);
 }
 
 static PyObject* text_is_read(PyObject*, PyObject*) {

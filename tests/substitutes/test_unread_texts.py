@@ -9,6 +9,7 @@ import json
 import logging
 import operator
 import pickle
+import re
 import warnings
 from typing import Any
 
@@ -299,3 +300,80 @@ def test_c_code_reads_what_eager_mode_makes(source: str) -> None:
     compiled = framelift.compile(program, backend="eager")
     for x in (torch.ones(2), torch.zeros(2)):
         assert outcome(compiled, x) == outcome(program, x)
+
+
+class Refused(ValueError):
+    pass
+
+
+def refuse(x: torch.Tensor, value: Any) -> None:
+    raise Refused("not known: " + f"{value!r}" + ", so refused")
+
+
+def caught(x: torch.Tensor) -> str:
+    try:
+        refuse(x, object())
+    except Refused as error:
+        return str(error)
+    return ""
+
+
+#: answered by the letters that are known
+KNOWN_LETTERS = {
+    "startswith": lambda x: (x + 1, caught(x).startswith("not known"), caught(x).startswith("no such")),
+    "endswith": lambda x: (x + 1, caught(x).endswith(" refused"), caught(x).endswith("found")),
+    "in": lambda x: (x + 1, "so refused" in caught(x), "not k" in caught(x)),
+    "search": lambda x: (
+        x + 1,
+        bool(re.search("not known", caught(x))),
+        re.compile("refused").search(caught(x)) is None,
+    ),
+    "replaced": lambda x: (x + 1, len([caught(x).replace("known", ""), caught(x).replace("n", "m")])),
+    "of a tensor": lambda x: (x + 1, f"got {x}".startswith("got"), ("a" + str(x)).startswith("a")),
+    "with blanks": lambda x: (x + 1, ("a %60s" % x).startswith("a")),
+    "taken as a part": lambda x: (x + 1, ("a" + f"b{x}" + "c").startswith("ab"), ("a" + f"b{x}" + "c").endswith("c")),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN_LETTERS)
+def test_known_letters_answer(name: str) -> None:
+    program = KNOWN_LETTERS[name]
+    framelift.reset()
+    compiled = framelift.compile(program, backend="eager", fullgraph=True)
+    for x in (torch.ones(2), torch.zeros(2)):
+        assert str(compiled(x)) == str(program(x))
+    assert len(compiled.entries) == 1
+
+
+#: not answered by them: the letters themselves decide
+UNKNOWN_LETTERS = {
+    "startswith": lambda x: (x + 1, f"got {x}".startswith("got tensor"), f"{x}".startswith("t")),
+    "with blanks": lambda x: (x + 1, ("a %60s" % x).startswith("a  "), ("%-60s." % x).endswith(" .")),
+    "in": lambda x: (x + 1, "1." in f"got {x}", "nothing" in f"got {x}"),
+    "a text's text": lambda x: (x + 1, repr("a" + str(x)).startswith("a"), f"{'a' + str(x)!r}".startswith("'")),
+    "formatted": lambda x: (x + 1, format("a" + str(x), ">60").startswith("a"), f"{'a' + str(x):>60}"[0] == " "),
+    "replaced": lambda x: (x + 1, f"{x}".replace("tensor([1., 1.])", "") == "", bool(f"a{x}".replace("a", ""))),
+    "search": lambda x: (x + 1, bool(re.search("got .*1", f"got {x}")), bool(re.search("GOT", f"got {x}", re.I))),
+    "a match": lambda x: (x + 1, re.search("got", f"got {x}").string, re.search("got", f"got {x}").group()),
+    "more than one": lambda x: (x + 1, f"got {x}".startswith(("a", "got")), f"got {x}".startswith("ot", 1)),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN_LETTERS)
+def test_other_letters_are_those_of_eager(name: str) -> None:
+    program = UNKNOWN_LETTERS[name]
+    framelift.reset()
+    compiled = framelift.compile(program, backend="eager")
+    for x in (torch.ones(2), torch.zeros(2), torch.ones(2)):
+        assert str(compiled(x)) == str(program(x))
+
+
+def test_a_match_that_is_given_back() -> None:
+    def program(x: torch.Tensor) -> Any:
+        return x + 1, re.search("got", f"got {x}")
+
+    framelift.reset()
+    compiled = framelift.compile(program, backend="eager")
+    for x in (torch.ones(2), torch.zeros(2)):
+        match = compiled(x)[1]
+        assert (match.string, match.span()) == (f"got {x}", (0, 3))

@@ -31,7 +31,7 @@ from ..boundary.records import DELETED
 from ..boundary.world import ABSENT, World
 from ..bytecode.resume import Point, point_of, read_by_index, rebound
 from ..graph.symbols.numbers import NUMBERS
-from ..graph.symbols.unread_text import UnreadText
+from ..graph.symbols.unread_text import MARK, UnreadText, known_letters
 from ..higher_order.triton_kernels import meet_triton
 from ..overriding import modes, tensor_attributes
 from ..recording import described_tape, grad_flags, relations_of_values
@@ -451,12 +451,15 @@ class Session(RehearsedScene):
     def caught(self, error: BaseException) -> None:
         self.names.caught(error)
 
-    def unread_text(self) -> UnreadText | None:
-        """The text of a value that only a run of the graph knows; None: its text is wanted where it is made."""
+    def unread_text(self, text: str = MARK) -> UnreadText | None:
+        """The text of a value that only a run of the graph knows; None: its text is wanted where it is made.
+
+        `text` is what C code made of such texts and others.
+        """
         if self.exporting or knowledge_of(self.function.__code__).reads_texts:
             return None
         self.has_texts = True
-        return UnreadText()
+        return UnreadText(known_letters(text))
 
     def text_is_read(self) -> NoReturn:
         stop = Interrupt("tensor-repr")

@@ -21,6 +21,7 @@ __all__ = [
     "answers_reads",
     "callable_for",
     "handler_of",
+    "object_that_is_true",
     "opaque_for",
     "refuse_opaque",
     "refused",
@@ -57,7 +58,7 @@ class Opaque:
         return method(*args, **kwargs)  # raises: nothing of the method runs
 
     def __del__(self) -> None:
-        for table in (_real, _originals, _bound, _readers, _handlers):
+        for table in (_real, _originals, _bound, _readers, _handlers, _truths):
             table.pop(id(self), None)
 
 
@@ -67,6 +68,8 @@ _bound: dict[int, Any] = {}
 #: what answers reads of attributes of some of them, and what runs when they are called
 _readers: dict[int, Callable[[Opaque, str], Any]] = {}
 _handlers: dict[int, Handler] = {}
+#: of those whose truth is known
+_truths: dict[int, bool] = {}
 _IMMUTABLE = 1 << 8  # a flag of types
 
 
@@ -117,6 +120,13 @@ for _special in _SPECIAL:
     setattr(Opaque, f"__{_special}__", _refuse)
 
 
+def _bool(self: Any) -> bool:
+    if id(self) not in _truths:
+        raise refused(self)
+    return _truths[id(self)]
+
+
+Opaque.__bool__ = _bool  # type: ignore[attr-defined]
 PLACEHOLDERS.add(Opaque)
 
 
@@ -182,4 +192,12 @@ def unread_object(detail: str, first: Callable[[], None] | None) -> Opaque:
     """A placeholder that captured code is not expected to look at.  `first` makes the next rehearsal import it."""
     made = Opaque()
     _real[id(made)] = (None, "opaque-object", detail, first)
+    return made
+
+
+def object_that_is_true(cls: type, detail: str, first: Callable[[], None]) -> Opaque:
+    """A placeholder of which nothing is known but its class, and that it is there."""
+    made = Opaque()
+    _real[id(made)] = (cls, "opaque-object", detail, first)
+    _truths[id(made)] = True
     return made

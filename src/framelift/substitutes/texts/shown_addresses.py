@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ... import _core
 from ..._core import id, is_a
 from ...boundary.world import ABSENT
-from ...graph.symbols.unread_text import text_or
+from ...graph.symbols.unread_text import MARK, text_or
 from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
@@ -48,7 +48,15 @@ def known_text(session: Session, text: str | bytes, maker: str = "a text (it") -
     def is_needed() -> NoReturn:
         raise Interrupt("unknown-callable", f"{maker} shows an address)")
 
-    return text_or(is_needed) if type(text) is str else is_needed()
+    return text_or(is_needed, _around_addresses(text)) if type(text) is str else is_needed()
+
+
+def _around_addresses(text: str) -> str:
+    """What is known of a text: all but what stands in angle brackets, from the first to the last."""
+    before, begins, rest = text.partition("<")
+    inside, ends, after = rest.rpartition(">")
+    whole = begins and ends and not shown_addresses(before) and not shown_addresses(after)
+    return f"{before}{MARK}{after}" if whole else MARK
 
 
 def is_known_text(session: Session, text: str) -> bool:

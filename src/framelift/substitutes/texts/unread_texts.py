@@ -7,6 +7,7 @@ others would read its letters.
 from __future__ import annotations
 
 import functools
+import re
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ import torch
 from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import LEAF_TYPES
+from ...boundary.becomes.opaque import object_that_is_true
 from ...calls.pure import lookup
-from ...graph.symbols.unread_text import MARK, UnreadText
+from ...graph.symbols.unread_text import MARK, UnreadText, known_letters
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -46,14 +48,22 @@ _HAND_ON = frozenset(
         zip,
         reversed,
         len,
+        tuple.__new__,
+        types.FrameType.clear,
+        BaseException.with_traceback,
     }
 )
+_SPECIAL = frozenset(r".^$*+?{}[]()|\\")
+#: methods that need to know no more than its known letters
+_ANSWERED = frozenset({UnreadText.startswith, UnreadText.endswith, UnreadText.replace})
 #: give a text with those of their arguments in it
 _MAKE_TEXTS = frozenset({str.format, str.join, str.format_map, str, repr, format})
 
 
 #: ask an object by its class or by a name, whatever it holds
-_ASK_BY_NAME = frozenset({getattr, hasattr, setattr, delattr})
+_ASK_BY_NAME = frozenset(
+    {getattr, hasattr, setattr, delattr, object.__setattr__, object.__delattr__, object.__getattribute__}
+)
 _ASK_NOTHING = frozenset({isinstance, issubclass, type, id, super})
 
 
@@ -65,6 +75,10 @@ def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     directly = any(type(value) is UnreadText for value in (*held, *args, *kwargs.values()))
     if callable_ is type and len(args) == 1 and directly:
         return str
+    if _is_in(known, _ANSWERED) and held and type(held[0]) is UnreadText and not kwargs:
+        return known(*held, *args)
+    if known is re.Pattern.search and directly and _finds(*held, *args):
+        return object_that_is_true(re.Match, "a match in a text that nobody has read", session.read_texts)
     if _is_in(known, _MAKE_TEXTS):
         return as_unread(session, _core.making_text(callable_, args, kwargs))
     if known is isinstance and directly:
@@ -72,12 +86,21 @@ def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     if _is_in(known, _ASK_NOTHING):
         return NotImplemented if not directly else session.text_is_read()
     if _is_in(known, _ASK_BY_NAME):
-        return NotImplemented if not any(type(one) is UnreadText for one in args[:2]) else session.text_is_read()
+        asked = (*held, *args)[:2]
+        return NotImplemented if not any(type(one) is UnreadText for one in asked) else session.text_is_read()
     if _is_in(known, _HAND_ON) and not (known is len and directly):
         return NotImplemented
     if _makes_instances(callable_) or _begins_exception(known) or type(callable_) is functools.partial:
         return NotImplemented
     return session.text_is_read()
+
+
+def _finds(pattern: Any, text: Any, *places: Any) -> bool:
+    """Whether a pattern without any special letter is in what is known of a text."""
+    wanted = pattern.pattern if type(pattern) is re.Pattern else None
+    if type(wanted) is not str or type(text) is not UnreadText or places or pattern.flags != re.UNICODE:
+        return False
+    return _SPECIAL.isdisjoint(wanted) and any(wanted in piece for piece in text.letters.split(MARK))
 
 
 def _is_in(callable_: Any, table: frozenset[Any]) -> bool:
@@ -89,13 +112,13 @@ def _classes(given: Any) -> tuple[Any, ...]:
 
 
 def _makes_instances(callable_: Any) -> bool:
-    """Whether it is a class whose instances are made by object, by an exception's class or in Python; or an instance
-    whose call is Python.
+    """Whether it is a class whose instances are made by object, by an exception's class or in Python; or an instance,
+    or a class of a metaclass, whose call is Python.
     """
     if not is_a(callable_, type):
         return is_a(_core.type_lookup(type(callable_), "__call__", None), types.FunctionType)
     if type(callable_) is not type:
-        return False
+        return is_a(_core.type_lookup(type(callable_), "__call__", None), types.FunctionType)
     maker = _core.type_lookup(callable_, "__new__", None)
     if is_a(maker, staticmethod):
         maker = maker.__func__
@@ -113,7 +136,10 @@ def as_unread(session: Session, text: Any) -> Any:
     if not is_a(text, str) or type(text) is UnreadText or not session.has_texts or not _shows(text):
         return text
     made = _core.unread_text() if type(text) is str else None  # one of a subclass is the program's own
-    return session.text_is_read() if made is None else made
+    if made is None:
+        return session.text_is_read()
+    object.__setattr__(made, "letters", known_letters(text))
+    return made
 
 
 def _shows(text: str) -> bool:
