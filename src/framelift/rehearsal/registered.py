@@ -25,6 +25,7 @@ from ..substitutes.python import (
     code_objects,
     context_variables,
     copying,
+    environment,
     frame_access,
     identity,
     interpreter,

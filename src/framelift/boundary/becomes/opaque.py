@@ -57,6 +57,11 @@ class Opaque:
             raise refused(self)
         return method(*args, **kwargs)  # raises: nothing of the method runs
 
+    def __bool__(self) -> bool:
+        if id(self) not in _truths:
+            raise refused(self)
+        return _truths[id(self)]
+
     def __del__(self) -> None:
         for table in (_real, _originals, _bound, _readers, _handlers, _truths):
             table.pop(id(self), None)
@@ -110,7 +115,7 @@ def _refuse(self: Any, *_args: Any, **_kwargs: Any) -> Any:
 
 
 _SPECIAL = """
-    setattr delattr len bool iter next contains getitem setitem delitem reversed length_hint missing enter exit
+    setattr delattr len iter next contains getitem setitem delitem reversed length_hint missing enter exit
     aenter aexit await aiter anext eq ne lt le gt ge hash repr str format bytes index int float complex trunc floor
     ceil round neg pos abs invert add radd iadd sub rsub isub mul rmul imul matmul rmatmul imatmul truediv rtruediv
     itruediv floordiv rfloordiv ifloordiv mod rmod imod divmod rdivmod pow rpow ipow lshift rlshift ilshift rshift
@@ -120,13 +125,6 @@ for _special in _SPECIAL:
     setattr(Opaque, f"__{_special}__", _refuse)
 
 
-def _bool(self: Any) -> bool:
-    if id(self) not in _truths:
-        raise refused(self)
-    return _truths[id(self)]
-
-
-Opaque.__bool__ = _bool  # type: ignore[attr-defined]
 PLACEHOLDERS.add(Opaque)
 
 

@@ -260,15 +260,6 @@ def _vars(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         raise TypeError("vars() argument must have __dict__ attribute") from None
 
 
-@substitute(breakpoint)
-def _breakpoint(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A debugger needs the real frames; a hook of the program's own is a function like any other."""
-    hook = _core.read(sys, "breakpointhook")
-    if hook is sys.__breakpointhook__:
-        raise Interrupt("unsupported-code", "breakpoint()")
-    return _core.captured(hook, args, kwargs)
-
-
 @substitute(builtins.__import__)
 def _import(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
