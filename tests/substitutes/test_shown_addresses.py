@@ -191,3 +191,36 @@ def test_names_of_a_class_whose_metaclass_changes(read: str) -> None:
         for _ in range(3):
             assert c(x)[1] == f(x)[1], change.__name__
     assert not c.entries[0].program.unsettled()
+
+
+class Shown(list):
+    """Asked by C code whether it is equal, it makes texts of the other."""
+
+    def __eq__(self, other):
+        str(other)
+        repr(other)
+        format(other, "")
+        return NotImplemented
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: (x + 1, Shown([object()]).count(Shown([object()]))),
+        lambda x: (x + 1, [str(one) for one in [object()]] and repr(object()) and 1),
+        lambda x: (x + 1, sorted([object(), object()], key=str) and 1),
+    ],
+)
+def test_texts_that_are_thrown_away(program) -> None:
+    framelift.reset()
+    compiled = framelift.compile(program, backend="eager")
+    for _ in range(3):
+        assert str(compiled(torch.ones(2))) == str(program(torch.ones(2)))
+
+
+def test_one_that_is_thrown_away_at_once_is_captured() -> None:
+    framelift.reset()
+    compiled = framelift.compile(
+        lambda x: (x + 1, Shown([object()]).count(Shown([object()]))), backend="eager", fullgraph=True
+    )
+    assert compiled(torch.ones(2))[1] == 0

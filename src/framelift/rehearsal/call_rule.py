@@ -13,8 +13,10 @@ import hashlib
 import io
 import re
 import struct
+import sys
 import threading
 import types
+from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,6 +29,7 @@ from ..boundary.becomes.opaque import handler_of
 from ..boundary.becomes.reloaded_types import derives, for_life, known_kind
 from ..boundary.gateway import is_handle_class, let_in
 from ..boundary.lazy.view import View
+from ..bytecode import original_of
 from ..calls.call_tables import HIGHER_ORDER, PURE, SUBSTITUTES
 from ..calls.pure import lookup
 from ..graph.symbols.numbers import NUMBERS
@@ -283,9 +286,19 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if any(type(x) is types.MethodType and issubclass(type(x.__self__), View) for x in (*args, *kwargs.values())):
         raise Interrupt("callable-on-handle", describe(callable_))
     result = _core.making_text(callable_, args, kwargs)
+    if _core.shows_address(result) and _is_thrown_away(sys._getframe(1)):
+        return result
     if is_a(result, str) or _core.shows_address(result):
         result = known_text(session, result, f"{describe(callable_)} (the text")
     return as_unread(session, result)
+
+
+def _is_thrown_away(frame: types.FrameType) -> bool:
+    """Whether the frame that asked for a value, by a call of its own, is captured code that takes it off the stack."""
+    if original_of(frame.f_code) is frame.f_code:
+        return False
+    following = frame.f_code.co_code[frame.f_lasti + 2 :: 2].lstrip(bytes((opmap["CACHE"],)))
+    return following.startswith(bytes((opmap["POP_TOP"],)))
 
 
 def _has_python_text(value: Any) -> bool:
