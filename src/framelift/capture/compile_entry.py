@@ -197,6 +197,7 @@ class _Over:
         self.reached = kept.reached
         self.symbols, self.drawing = None if numbers is None else numbers.symbols, kept.drawing
         self.input_facts = dict if numbers is None else numbers.input_facts
+        self.notes: dict[Any, Any] = {}
         self.recorder = self.gradients = self
 
 
