@@ -48,6 +48,7 @@ from ..substitutes.python.syntax_trees import makes_nodes
 from ..substitutes.texts.formatting import format_watched
 from ..substitutes.texts.shown_addresses import known_text
 from ..substitutes.texts.unread_texts import as_unread
+from ..substitutes.torch.scripted import call_scripted
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
@@ -154,7 +155,7 @@ def _operation(callable_: Any) -> Any:
     if is_a(callable_, OPERATIONS) or is_torch_operation(callable_):
         return basics.torch_call
     if is_a(callable_, torch.jit.ScriptFunction):
-        return marks.allowed  # compiled already: nothing of it is Python
+        return call_scripted
     if is_a(callable_, types.BuiltinMethodType) and type(callable_.__self__) is _VARIABLE_FUNCTIONS:
         return basics.torch_call  # a new object at each read, so not in any table by identity
     return None

@@ -288,8 +288,6 @@ def _exporting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     return session.exporting
 
 
-@substitute(
-    torch.jit.is_scripting, torch.jit.is_tracing, _symbolic_trace.is_fx_tracing, _symbolic_trace.is_fx_symbolic_tracing
-)
+@substitute(torch.jit.is_tracing, _symbolic_trace.is_fx_tracing, _symbolic_trace.is_fx_symbolic_tracing)
 def _not_here(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return False
