@@ -49,6 +49,13 @@ def test_as_in_plain_python(name: str, backend: str) -> None:
     assert len(function.entries) == 1  # the branch was chosen when the graph ran
 
 
+@pytest.mark.parametrize("name", ["a float", "an int", "a truth value"])
+def test_conditions_are_compiled_by_inductor(name: str) -> None:
+    function = framelift.compile(PROGRAMS[name], fullgraph=True)
+    for x in (torch.arange(6.0), -torch.arange(6.0)):
+        torch.testing.assert_close(function(x), _in_plain_python(PROGRAMS[name], x))
+
+
 def test_a_branch_that_takes_its_int_out_of_a_tensor() -> None:
     def program(x: torch.Tensor) -> Any:
         return torch.cond(x.sum() > 0, lambda y: y.to(torch.int64).sum().item(), lambda y: 5, (x,))

@@ -115,6 +115,8 @@ def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if type(pred) in (bool, int, float, Int, Float):
         # decided while capturing, so the other branch is not there
         return _core.captured(true_fn if pred else false_fn, tuple(operands), None)
+    if type(pred) is Bool and not session.exporting:
+        pred = recorder.call(torch.scalar_tensor, (pred,), {"dtype": torch.bool})  # Inductor knows no other way
     if type(pred) is not Bool and not recorder.is_stand_in(pred):
         raise refuse(name, f"Expected pred to be bool or tensor, but got {name_of(type(pred))}")
     decides = pred if type(pred) is Bool else recorder.value_of(pred)
