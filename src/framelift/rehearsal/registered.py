@@ -42,4 +42,4 @@ from ..substitutes.python import (
     weak_references,
 )
 from ..substitutes.texts import printing
-from ..substitutes.torch import cuda, optimizers, tools, torch_random, torch_settings
+from ..substitutes.torch import cuda, optimizers, scripted, tools, torch_random, torch_settings
