@@ -328,6 +328,8 @@ class Driver:
         info.names = names_below(function, locals_[0] if locals_ else None) if root else Names()
         info.compile_id, info.code_ref = CompileContext.current_compile_id(), weakref.ref(code)
         info.resumed = resumed_from(self.breaks, code)
+        if root:
+            self.breaks.foreseen.clear()  # that is about callees
         info.backend, info.compiler = self.backend.name, weakly(self.backend.compiler)
         info.sessions, info.called = sessions, (function, locals_)
         seen = Learned() if moment.traced else known or self.seen.get(code) or self._begun(code, info, pool)
