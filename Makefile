@@ -91,8 +91,11 @@ build/python: FORCE
 	@$(PYTHON) tools/prepare.py $(if $(USE_SYSTEM),--system)
 
 # The core is built in place, so that an edit of Python files needs no new build and no environment is changed.
+# Python's compiled files are made as an installation makes them: where PYTHONDONTWRITEBYTECODE is set, each process
+# would else compile all files again (a second and more).
 build/built: build/python setup.py $(NATIVE)
 	$(RUN) setup.py --quiet build_ext --inplace
+	$(RUN) -m compileall -q src/framelift
 	@touch $@
 
 clean:

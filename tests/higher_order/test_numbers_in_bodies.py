@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
 import framelift
+import numpy
 import pytest
 import torch
 from framelift.testing import CompileCounterWithBackend
@@ -147,6 +149,24 @@ def test_numbers_that_a_function_takes_out_of_tensors(fullgraph: bool) -> None:
         got.sum().backward()
         wanted.sum().backward()
         torch.testing.assert_close(mine.grad, plain.grad)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_numbers_calculated_before_the_graph(backend: str) -> None:
+    """Scalars of numpy's are symbolic at once; what is calculated of them and of drawn numbers is given to the body."""
+
+    def program(x: torch.Tensor, n: Any) -> torch.Tensor:
+        drawn = random.random()
+        return wrap(lambda y: y * float(n * 2) + drawn * 3, x)
+
+    counting = CompileCounterWithBackend(backend)
+    function = framelift.compile(program, backend=counting, fullgraph=True)
+    for n in (2.5, 3.25, -4.5):
+        random.seed(3)
+        wanted = program(torch.ones(3), numpy.float64(n))
+        random.seed(3)
+        torch.testing.assert_close(function(torch.ones(3), numpy.float64(n)), wanted)
+    assert counting.frame_count == 1
 
 
 def test_a_number_that_is_handed_in_is_no_operation() -> None:

@@ -27,7 +27,8 @@ def test_every_example_is_run() -> None:
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_example(name: str) -> None:
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "FRAMELIFT_STRICT": "1", "PYTHONPATH": str(ROOT / "src")}
+    path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(ROOT / "src"))))
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "FRAMELIFT_STRICT": "1", "PYTHONPATH": path}
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / f"{name}.py"), *OPTIONS[name]],
         capture_output=True,

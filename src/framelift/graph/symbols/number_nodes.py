@@ -230,7 +230,7 @@ class BodyNumbers(NumberNodes):
             meaning = self.symbols.meanings[name]
             if name in self._sizes or name in self._given or type(meaning) in (Calculation, FromGraph):
                 continue
-            handed = hand_in(name) if type(meaning) is FromNumber and hand_in is not None else None
+            handed = hand_in(name) if type(meaning) in (FromNumber, Outside) and hand_in is not None else None
             if handed is not None:
                 found.append(handed)
                 self._read(handed)
