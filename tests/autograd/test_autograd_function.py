@@ -332,3 +332,73 @@ def test_allowed_in_graph_it_is_one_node() -> None:
 
     CALLS.clear()
     grads_agree(lambda x: Allowed.apply(x) + 1, (3,))
+
+
+class WithTangents(torch.autograd.Function):
+    """Both ways of differentiating, each with a factor that tells which one was asked."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        ctx.x = x
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * x.cos() * 3
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor) -> torch.Tensor:
+        return tangent * ctx.x.cos() * 5
+
+
+class WithOwnTangents(WithTangents):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.x = x
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return grad * ctx.x.cos() * 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("cls", [WithTangents, WithOwnTangents])
+@pytest.mark.parametrize("tracked", [False, True])
+def test_tangents_are_those_of_jvp(cls: Any, backend: str, tracked: bool) -> None:
+    forward_ad = torch.autograd.forward_ad
+    grads_agree(lambda x: cls.apply(x) * 2, (3,), backend=backend)
+    compiled = framelift.compile(lambda x: cls.apply(x) * 2, backend=backend)
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=tracked)
+    for _ in range(2):
+        assert torch.equal(compiled(x), x.sin() * 2)
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(x, torch.ones(3))
+            torch.testing.assert_close(forward_ad.unpack_dual(compiled(dual)).tangent, x.cos() * 10)
+
+
+class InNumpy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return torch.tensor(x.numpy() ** 2)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * torch.from_numpy(x.numpy() * 2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numpy_where_gradients_are_off(backend: str) -> None:
+    grads_agree(lambda x: InNumpy.apply(x) * 2, (3,), backend=backend)
+
+    def used_outside(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            array = x.numpy()
+        return x * 2 + torch.from_numpy(array) * 3
+
+    grads_agree(used_outside, (3,), backend=backend)

@@ -54,6 +54,15 @@ PROGRAMS: dict[str, tuple[Callable[[torch.Tensor], Any], Callable[[torch.Tensor]
         lambda x: torch.cond(x.dim() == 2, lambda a: a * 2, lambda a: a, (x,)),
         lambda x: x * 2,
     ),
+    "operations in place in a body of a body": (
+        lambda x: torch.cond(
+            x.sum() > 0,
+            lambda a: map_(lambda b: (b + 1).mul_(W[0]), a).cos_(),
+            lambda a: torch.cond(a.max() > 5, lambda b: b.sin().add_(1), lambda b: b + W, (a,)).mul_(2),
+            (x,),
+        ),
+        lambda x: ((x + 1) * W[0]).cos() if x.sum() > 0 else (x.sin() + 1 if x.max() > 5 else x + W) * 2,
+    ),
     "cond in cond": (
         lambda x: torch.cond(
             x.sum() > 0,

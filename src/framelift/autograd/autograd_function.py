@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx, FunctionMeta, once_differentiable
 from torch.utils import _pytree as pytree
 
@@ -61,7 +62,11 @@ def _unknown(name: str) -> property:
     def refuse(self: Any, *_value: Any) -> Any:
         raise Interrupt("torch-operation", f"ctx.{name} of an autograd function")
 
-    return property(refuse, refuse)
+    return property(refuse, (lambda self, value: None) if name in _FOR_JVP else refuse)
+
+
+#: what only `jvp` reads, which nobody calls here: where forward-mode differentiation is on, `apply` interrupts
+_FOR_JVP = ("saved_for_forward",)
 
 
 for _name in dir(torch._C._FunctionBase):
@@ -100,6 +105,8 @@ def _apply(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     if kwargs:
         raise Interrupt("torch-operation", "autograd.Function.apply with keyword arguments")
     recorder = session.recorder
+    if forward_ad._current_level >= 0:  # of the call, and guarded; its tangents come from the class's `jvp`
+        raise Interrupt("torch-operation", f"{qualname_of(cls)}.apply inside forward-mode differentiation")
     if recorder.in_transform():
         return _batched(session, cls, forward, setup, inputs)
     tensors = [x for x in inputs if recorder.is_stand_in(x)]

@@ -59,6 +59,7 @@ class Rehearsed:
     tape: list[Step] = field(repr=False)
     base: State
     written: list[Value] = field(repr=False)  # values whose memory it wrote
+    within: list[list[Step]] = field(repr=False)  # its tape, and those of bodies inside of it
 
     @property
     def has_effect(self) -> bool:
@@ -123,7 +124,7 @@ class Rehearsed:
 
     def writes_outside(self) -> list[Value]:
         """The values among `written` whose memory was there before the body."""
-        inside = {id(step) for step in self.tape}
+        inside = {id(step) for tape in self.within for step in tape}
         return [v for v in self.written if any(id(other.step) not in inside for other in v.storage.values)]
 
 
@@ -159,14 +160,15 @@ def rehearse_body(
     calls = _script_calls(recorder)
     if recorder.in_transform():
         raise Interrupt("torch-operation", "a higher-order operator inside a function transform")
-    outer, outer_written = recorder.tape, recorder.written
+    outer, outer_written, before = recorder.tape, recorder.written, len(recorder.bodies)
     recorder.tape, recorder.written = [], []
     base = read_state()
     try:
         result = _core.captured(function, args, kwargs)
         if not once and _script_calls(recorder) > calls:
             raise Interrupt("body-effect", "a body of an operator (a call of a script object)")
-        return Rehearsed(result, recorder.tape, base, recorder.written)
+        recorder.bodies.append(recorder.tape)
+        return Rehearsed(result, recorder.tape, base, recorder.written, recorder.bodies[before:])
     finally:
         outer_written.extend(recorder.written)
         recorder.tape, recorder.written = outer, outer_written

@@ -102,6 +102,7 @@ class Recorder(StandIns):
         self.drawing = Drawing()  # generators of random numbers
         self.settings = Settings()  # those that one graph has one choice of
         self.regions = 0  # nested compile regions met
+        self.bodies: list[list[Step]] = []  # tapes of the bodies rehearsed so far, inner ones first
         self.written: list[Value] = []  # whose memory was written, in order
         self.cache = shared_cache()
         self._lookup = self.cache.get

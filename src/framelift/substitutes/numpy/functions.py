@@ -411,11 +411,14 @@ def _numpy_of(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any])
         len(args) > 1
         or kwargs
         or facts.requires_grad
+        and torch._C.is_grad_enabled()
         or facts.device.type != "cpu"
         or tnp is None
         or facts.dtype is torch.bfloat16
     ):
         raise Interrupt("tensor-data", "Tensor.numpy")
+    if facts.requires_grad:  # numpy knows of no gradients, whatever the mode the array is used in
+        tensor = recorder.record(target_of(torch.Tensor.detach), (tensor,), {})
     return array_over(tensor)
 
 
