@@ -14,7 +14,7 @@ import torch
 from torch.export import Dim, load, save, unflatten
 
 import framelift
-from framelift.export import export, export_graph
+from framelift.export import export, export_graph, legacy
 
 
 class Net(torch.nn.Module):
@@ -182,6 +182,18 @@ def test_graph_of_a_module_keeps_its_names() -> None:
         "shift",
     }
     assert dict(graph.named_parameters())["seq.1.weight"] is net.seq[1].weight
+    assert _same(graph(*args, **kwargs)["out"], net(*args, **kwargs)["out"])
+
+
+def test_names_of_torch_dynamo_export() -> None:
+    net, args, kwargs = _call()
+    graph, _ = legacy(net)(*args, **kwargs)
+    names = {"first_weight", "first_bias", "seq_1_weight", "seq_1_bias", "calls", "kept", "shift"}
+    assert {node.target for node in graph.graph.nodes if node.op == "get_attr"} == {f"L__self___{one}" for one in names}
+    assert dict(graph.named_parameters())["L__self___seq_1_weight"] is net.seq[1].weight
+    assert {name for name, _ in (*graph.named_parameters(), *graph.named_buffers())} == {
+        f"L__self___{one}" for one in names
+    }
     assert _same(graph(*args, **kwargs)["out"], net(*args, **kwargs)["out"])
 
 

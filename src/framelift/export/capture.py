@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..recording.finished import Finished
     from ..rehearsal.session import Session
 
-__all__ = ["Captured", "called_as", "capture", "put", "put_state"]
+__all__ = ["Captured", "called_as", "capture", "put", "put_state", "state_names"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class _Builder:
         self.graph = torch.fx.Graph()
         self.attributes: dict[str, torch.Tensor] = {}
         self._nodes: dict[int, Any] = {}  # id of a real tensor -> node
-        self._names = _state_names(call.root)
+        self._names = state_names(call.root)
         self._first = {
             id(leaf): i for i, leaf in reversed(list(enumerate(call.leaves))) if isinstance(leaf, torch.Tensor)
         }
@@ -237,7 +237,7 @@ def put_state(made: torch.nn.Module, root: Any) -> None:
                 put(made, f"{path}.{name}" if path else name, buffer, name not in module._non_persistent_buffers_set)
 
 
-def _state_names(root: Any) -> dict[int, str]:
+def state_names(root: Any) -> dict[int, str]:
     """id -> path of the tensors that a module holds; parameters and buffers before other attributes."""
     if not isinstance(root, torch.nn.Module):
         return {}

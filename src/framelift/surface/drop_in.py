@@ -124,9 +124,9 @@ def export_now(function: Any, *args: Any, **options: Any) -> Any:
     tensor([2.])
     """
     if not args:
-        return export.export_graph(function, **options)
+        return export.legacy(function, **options)
     own = inspect.signature(export.export_graph).parameters
-    call = export.export_graph(function, **{name: value for name, value in options.items() if name in own})
+    call = export.legacy(function, **{name: value for name, value in options.items() if name in own})
     return call(*args, **{name: value for name, value in options.items() if name not in own})
 
 
