@@ -481,3 +481,89 @@ def test_modules_of_one_class_have_one_limit_as_far_as_one_capture_serves_them()
             layer = framelift.compile(Scaled(by + 0.5), backend=counter)
             assert torch.equal(layer(x), x * (by + 0.5))
         assert counter.compiles > 2
+
+
+# ---- loops with a break ----------------------------------------------------------------------------------------------
+
+
+def counted(x: torch.Tensor) -> torch.Tensor:
+    i = 7
+    while i > 2:
+        x = plain(x)
+        i -= 1
+        framelift.graph_break()
+    return x
+
+
+def over_a_range(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(5):
+        x = plain(x)
+        framelift.graph_break()
+    return x
+
+
+class Renamed(Counting):
+    """Gives a function of its own, as compilers do."""
+
+    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        run = super().__call__(graph_module, example_inputs)
+        return lambda *args: run(*args)
+
+
+class Doubling(Counting):
+    """Changes the graph, and gives that back."""
+
+    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        for node in graph_module.graph.find_nodes(op="call_method", target="sin"):
+            node.target = "cos"
+        graph_module.recompile()
+        return super().__call__(graph_module, example_inputs)
+
+
+@pytest.mark.parametrize("backend", [Counting, Renamed])
+@pytest.mark.parametrize("loop", [counted, over_a_range])
+def test_the_steps_of_a_loop_with_a_break_are_compiled_once(loop: Any, backend: type[Counting]) -> None:
+    framelift.compile(plain, backend=Counting())(X)  # torch loads settings with its first compile
+    framelift.reset()
+    compiles = backend()
+    compiled = framelift.compile(loop, backend=compiles)
+    for _ in range(2):
+        assert torch.equal(compiled(X), loop(X))
+    assert compiles.compiles == 1
+
+
+def test_a_backend_that_changes_graphs_is_asked_for_each() -> None:
+    def with_cosines(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(5):
+            x = x.cos() + 1
+        return x
+
+    framelift.reset()
+    compiles = Doubling()
+    assert torch.equal(framelift.compile(over_a_range, backend=compiles)(X), with_cosines(X))
+    assert compiles.compiles > 1
+
+
+def test_steps_that_differ_are_compiled_each() -> None:
+    layers = [torch.nn.Linear(4, 4) for _ in range(3)]
+
+    def by_layer(x: torch.Tensor) -> torch.Tensor:
+        for i, layer in enumerate(layers):
+            x = layer(x) if i else layer(x).sin()
+            framelift.graph_break()
+        return x
+
+    framelift.reset()
+    compiles = Renamed()
+    compiled = framelift.compile(by_layer, backend=compiles)
+    for _ in range(2):
+        assert torch.equal(compiled(X), by_layer(X))
+    assert compiles.compiles >= 2
+
+
+def test_a_part_of_a_loop_is_compiled_for_each_callable() -> None:
+    framelift.reset()
+    one, other = Counting(), Counting()
+    for compiles in (one, other):
+        assert torch.equal(framelift.compile(counted, backend=compiles)(X), counted(X))
+    assert one.compiles and other.compiles

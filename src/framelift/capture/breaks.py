@@ -170,6 +170,14 @@ class Breaks:
         found = self.original(code, twin_unit)
         return found is None or self.of(code)[0].flow.comes_back(found[1])
 
+    @staticmethod
+    def stretch_of(code: types.CodeType, point: Point) -> tuple[types.CodeType, Point] | None:
+        """The part of a loop that a capture which is handed over at this point is a run of, reached from above or round
+        the loop; None where the point is in no loop.
+        """
+        frames = _made_of.get(id(code)) or _originals.get(id(code))
+        return (frames.code, point) if frames is not None and frames.flow.comes_back(point.unit) else None
+
     def is_resumed(self, code: types.CodeType) -> bool:
         """Whether the code resumes a frame after a break."""
         return id(code) in _made_of

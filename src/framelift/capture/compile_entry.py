@@ -23,6 +23,7 @@ from ..graph.fx.node_metadata import carry_over, describe, fill_examples
 from ..graph.fx.placeholder_names import name_placeholders
 from ..graph.fx.saved_tensor_nodes import compiling_hooks
 from ..graph.fx.source_names import source_text
+from ..graph.metadata.facts import SymbolicFacts
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.relations import relation_text
 from ..overriding.subclasses import plain_examples
@@ -50,8 +51,9 @@ from .around.stages import (
     wrapped,
 )
 from .around.symbolic_entries import Relations, check_promises, first_given, names_for, preamble_of
+from .breaks import Breaks
 from .dynamo_functions import override_cudagraphs
-from .equal_graphs import compile_once
+from .equal_graphs import compile_once, compile_per_loop
 from .freezing import frozen
 from .records.captures import Capture, ending
 from .records.counters import cache_hits
@@ -328,9 +330,13 @@ def _compiler_of(session: Session, finished: Finished, info: Capture, backend: B
     way = background.is_wanted(backend.background)
     if way and backend.submit is not None and not backend.is_eager:
         compiler = background.submitting(backend.submit, backend.compile_graph, info, way)
+    elif symbols is None and backend.reuses_graphs and backend.settings is not None:
+        compiler = compile_once(compiler, backend.settings, info)
+    elif session.point is not None and not _takes_numbers(session, finished):
+        stretch = Breaks.stretch_of(session.function.__code__, session.point)
+        if stretch is not None:
+            compiler = compile_per_loop(compiler, stretch, plain_examples(finished.inputs), info)
     if symbols is None:
-        if compiler is backend.compile_graph and backend.reuses_graphs and backend.settings is not None:
-            return compile_once(compiler, backend.settings, info)
         return compiler
     if finished.mutated and finished.shared:
         raise Interrupt("symbolic-number", "writing to inputs that share memory")
@@ -348,6 +354,17 @@ def _compiler_of(session: Session, finished: Finished, info: Capture, backend: B
             return compiler(graph_module, examples, fake_mode=mode)
 
     return compile_graph
+
+
+def _takes_numbers(session: Session, finished: Finished) -> bool:
+    """Whether a graph has symbolic numbers, or tensors of symbolic sizes, as inputs."""
+    if type(session) is _Over:
+        return True
+    facts = session.recorder.input_facts()
+    return any(
+        not is_a(one, torch.Tensor) or type(facts[id(one)]) is SymbolicFacts
+        for one in (finished.inputs if finished.arguments is None else finished.arguments)
+    )
 
 
 def plain_entry(session: Session, info: Capture, raises: str | None) -> tuple[Any, list[Any], Preamble | None]:

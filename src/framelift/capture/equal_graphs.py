@@ -7,6 +7,10 @@ each object has a capture of its own.  Parameters are inputs of a graph: they di
 Only for backends whose result depends on the graph, the metadata of its inputs and torch's state alone
 (`reuses_equal_graphs`, see backends/builtin.py), and for graphs of fixed sizes, made of torch's own functions and
 plain constants.  A compiled function lives as long as an entry runs it.
+
+A loop with a graph break is captured in parts: its first step from above, the next ones from the break on, with numbers
+that turn out to change.  What these record of the same part of the loop is compiled once whatever the backend is
+(`compile_per_loop`): the function would be called again in a longer loop, too.
 """
 
 from __future__ import annotations
@@ -26,13 +30,20 @@ from ..vocabulary.torch_code import TORCH
 from .records.captures import Capture, counts
 from .sharing import Settings, options_now
 
-__all__ = ["Unequal", "compile_once", "forget", "key_of"]
+__all__ = ["Unequal", "compile_once", "compile_per_loop", "forget", "key_of"]
 
 #: what a node's meta may hold without a compiler looking at it; the key has what it looks at itself
 _META = frozenset({"stack_trace", "tensor_facts", "effect", "tensor_dict"})
 #: constants that are equal where type and value are
 _PLAIN = (type(None), bool, int, str, bytes, type(...), torch.dtype, torch.device, torch.layout, torch.memory_format)
+#: what follows from the rest where names of inputs, modules and operations are the same
+_TOLD = _META | {"source_fn_stack", "nn_module_stack", "example_value"}
 _compiled: weakref.WeakValueDictionary[Any, Callable[..., Any]] = weakref.WeakValueDictionary()
+#: captures of parts of loops; each holds its compiled graph as long as its entry lives
+_of_loops: weakref.WeakValueDictionary[Any, Capture] = weakref.WeakValueDictionary()
+
+
+AS_IS = "as it is"  # what a backend gives that has nothing to compile
 
 
 class Unequal(Exception):
@@ -81,10 +92,46 @@ def compile_once(compile_graph: Callable[..., Any], settings: Settings, info: Ca
     return backend
 
 
-def key_of(graph_module: GraphModule, example_inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """What decides what is compiled; raises `Unequal`."""
+def compile_per_loop(
+    compile_graph: Callable[..., Any], stretch: Any, inputs: Sequence[Any], info: Capture
+) -> Callable[..., Any]:
+    """A backend for the graph of a part of a loop (`stretch`): asked once for what the loop's steps have in common."""
+
+    def key_now(graph_module: GraphModule) -> Any:
+        try:
+            return (stretch, compile_graph, _described(graph_module, inputs))
+        except Unequal:
+            return None
+
+    def backend(graph_module: GraphModule, example_inputs: Sequence[Any], **options: Any) -> Any:
+        key = None if config.verify_correctness else key_now(graph_module)
+        found = _of_loops.get(key) if key is not None and info.resumed is not None else None
+        if found is not None:
+            info.shares_graph, info.loop_graph = True, found.loop_graph
+            counts.shared_graphs += 1
+            return graph_module.forward if found.loop_graph is AS_IS else found.loop_graph
+        made = compile_graph(graph_module, example_inputs, **options)
+        as_is = made is graph_module or made == graph_module.forward
+        if key is not None and (not as_is or key_now(graph_module) == key):  # else it changed the graph
+            info.loop_graph = AS_IS if as_is else made
+            _of_loops[key] = info
+        return made
+
+    return backend
+
+
+def _described(graph_module: GraphModule, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The same for backends that may read all that a graph says of itself: names of inputs, and modules."""
+    nodes = graph_module.graph.nodes
+    names = tuple([node.name for node in nodes if node.op == "placeholder"])
+    modules = tuple([tuple(node.meta.get("nn_module_stack", {}).items()) for node in nodes])
+    return (names, modules, options_now(), *key_of(graph_module, inputs, _TOLD))
+
+
+def key_of(graph_module: GraphModule, example_inputs: Sequence[Any], known: frozenset[str] = _META) -> tuple[Any, ...]:
+    """What decides what is compiled; raises `Unequal`.  `known`: what nodes may say beside it."""
     return (
-        _graph(graph_module),
+        _graph(graph_module, known),
         tuple([_input(one) for one in example_inputs]),
         _core.memory_pattern(tuple(example_inputs)),
         str(_core.torch_state()),
@@ -93,29 +140,29 @@ def key_of(graph_module: GraphModule, example_inputs: Sequence[Any]) -> tuple[An
     )
 
 
-def _graph(module: GraphModule) -> tuple[Any, ...]:
+def _graph(module: GraphModule, known: frozenset[str]) -> tuple[Any, ...]:
     numbers = {node: number for number, node in enumerate(module.graph.nodes)}
     return tuple(
         [
             (
                 node.op,
-                _target(module, node),
+                _target(module, node, known),
                 _constant(node.args, numbers),
                 _constant(node.kwargs, numbers),
-                *_meta(node),
+                *_meta(node, known),
             )
             for node in module.graph.nodes
         ]
     )
 
 
-def _meta(node: Node) -> tuple[Any, ...]:
-    if not _META.issuperset(node.meta):
+def _meta(node: Node, known: frozenset[str]) -> tuple[Any, ...]:
+    if not known.issuperset(node.meta):
         raise Unequal
     return tuple(sorted(node.meta.get("tensor_dict", {}).items()))
 
 
-def _target(module: GraphModule, node: Node) -> Any:
+def _target(module: GraphModule, node: Node, known: frozenset[str]) -> Any:
     if node.op == "call_method":
         return node.target
     if node.op == "get_attr":
@@ -126,7 +173,7 @@ def _target(module: GraphModule, node: Node) -> Any:
         )
         if part is None:
             raise Unequal  # a tensor, a generator
-        return _graph(part)
+        return _graph(part, known)
     if node.op != "call_function":
         return None  # names of inputs
     target = node.target
@@ -180,3 +227,4 @@ def _input(tensor: Any) -> tuple[Any, ...]:
 def forget() -> None:
     """As in a new process."""
     _compiled.clear()
+    _of_loops.clear()
