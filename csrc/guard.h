@@ -92,6 +92,7 @@ struct Settled {
   };
   std::vector<Word> words;
   std::vector<Stop> stops;
+  AlikeTensors tensors;
   std::vector<std::pair<uint32_t, uint32_t>> same;  // those of Program::same that a call may change
   std::shared_ptr<Touched> touched;                 // by a change of a dictionary that no word speaks for
   uint64_t fields = 0;                              // `fields_set` when all words that are left out were last found

@@ -68,6 +68,7 @@ void Settled::end() {
   patience = std::min(2 * patience, kMostPatience);
   words.clear();
   stops.clear();
+  tensors.clear();
   same.clear();
   touched.reset();
 }
@@ -147,6 +148,7 @@ void Program::settle(Walk& walk) {
       if (is_new || known->second != word.expect) settled.words.push_back(word);
     }
   }
+  settled.tensors.take(rows);
   settled.built = true;
 }
 
@@ -157,9 +159,7 @@ bool Walk::run_settled() {
     at = run_words(at, first + stop.word);
     if (at != first + stop.word || !holds(program.records[stop.record])) return false;
   }
-  if (run_words(at, end) != end) return false;
-  uint32_t rows = (uint32_t)program.rows.size();
-  return rows_hold(program.rows.data(), 0, rows, slots) == rows;
+  return run_words(at, end) == end && settled.tensors.hold(slots);
 }
 
 // What the words say was found before any code ran; if that code evaluated the program, or ended the settled state, all

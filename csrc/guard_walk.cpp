@@ -314,8 +314,12 @@ Outcome Walk::run(uint32_t from, uint32_t to) {
 Outcome Walk::evaluate() {
   if (careful || !live()) return evaluate_from(0);
   if (program.settled.built && program.settled.touched->is_so) program.unsettle();
-  was_settled = program.settled.built && program.settled.fields == fields && run_settled();
-  return was_settled ? visit_asides() : run(0, (uint32_t)program.records.size());
+  if (program.settled.built && program.settled.fields == fields) {
+    was_settled = run_settled();
+    if (was_settled) return visit_asides();
+    forget_slots();
+  }
+  return run(0, (uint32_t)program.records.size());
 }
 
 Outcome Walk::evaluate_from(uint32_t node) {

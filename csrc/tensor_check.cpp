@@ -81,9 +81,12 @@ std::unique_ptr<TensorCheck> parse_tensor_facts(PyObject* facts) {
   if (check->plain) {
     std::copy(check->size.begin(), check->size.end(), check->entries);
     std::copy(check->stride.begin(), check->stride.end(), check->entries + check->dimensions);
-    std::copy(check->size.begin(), check->size.end(), check->raw);
-    std::copy(check->stride.begin(), check->stride.end(), check->raw + TensorCheck::kInline);
-    for (uint32_t i = 0; i < 2; i++) check->asked[i] = i < check->dimensions ? ~(uint64_t)0 : 0;
+    auto put = [&](size_t at, uint64_t word) { check->words[at] = word, check->asked[at] = ~(uint64_t)0; };
+    put(0, check->dimensions);
+    for (size_t i = 0; i < check->dimensions; i++) {
+      put(1 + i, (uint64_t)check->size[i]);
+      put(1 + TensorCheck::kInline + i, (uint64_t)check->stride[i]);
+    }
   }
   check->type = (PyTypeObject*)type.get();
   check->dtype = (int8_t)((THPDtype*)dtype.get())->scalar_type;

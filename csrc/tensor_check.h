@@ -24,8 +24,10 @@ struct TensorCheck {
   bool plain = true;                  // no entry is kAny, and `entries` holds them all
   bool contradictory = false;         // facts that no tensor can have together
   int64_t entries[2 * kInline] = {};  // sizes, then strides, where `plain`
-  uint64_t raw[2 * kInline] = {};     // the same as torch lays them out: the first stride at kInline
-  uint64_t asked[2] = {};             // all ones for each of the first two dimensions that there is
+  // The same as torch lays them out: the number of dimensions, room for sizes, room for strides; and all ones for each
+  // word that is in use.
+  static constexpr size_t kWords = 12;
+  uint64_t words[kWords] = {}, asked[kWords] = {};
   std::vector<int64_t> size, stride;
   std::vector<PyObject*> methods;  // names of C methods that the tensor itself must not hide; interned, never let go of
 

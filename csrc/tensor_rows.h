@@ -9,7 +9,7 @@ struct TensorRow {
   PyObject* object = nullptr;      // borrowed, valid while the records before it hold; NULL: no row
   const void* tensor = nullptr;    // torch's part of it
   const void* autograd = nullptr;  // autograd's part of that, or NULL
-  uint64_t flags = 0;              // dtype, device and all that says how its getters answer
+  uint64_t flags[2] = {};          // dtype, device and all that says how its getters answer; dispatch keys
   uint64_t gradient = 0;           // whether it is a view and asks for gradients
   const TensorCheck* check = nullptr;
   int32_t slot = -1;  // where the tensor is handed out, or -1
@@ -24,5 +24,29 @@ struct TensorRow {
 TensorRow tensor_row(PyObject* object, const TensorCheck& check);
 // The first row of [from, to) that does not hold, or `to`.  Tensors of rows that hold are put into their slots.
 uint32_t rows_hold(const TensorRow* rows, uint32_t from, uint32_t to, PyObject** slots);
+
+// Rows in groups of those that ask the same of their tensors: what they ask is read once for each group.  A model has
+// many parameters and few shapes.
+class AlikeTensors {
+ public:
+  void take(const std::vector<TensorRow>& rows);
+  void clear();
+  // Whether all rows hold; as rows_hold, but their slots are empty.
+  bool hold(PyObject** slots) const;
+
+ private:
+  struct One {
+    PyObject* object;
+    const void *tensor, *autograd;
+    int32_t slot;
+  };
+  struct Group {
+    TensorRow row;  // any of them
+    uint32_t end;   // of its tensors, which begin where those of the group before it end
+  };
+  std::vector<Group> groups;
+  std::vector<One> tensors;
+  std::vector<TensorRow> others;  // with attributes of their own
+};
 
 }  // namespace framelift

@@ -6,6 +6,8 @@ Whatever changes in a tensor, in place or not, is seen as plain Python sees it.
 from __future__ import annotations
 
 import dataclasses
+import sys
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -65,6 +67,14 @@ CHANGES: dict[str, Callable[[torch.Tensor], Any]] = {
     "data of other strides": lambda t: setattr(
         t, "data", torch.zeros(t.shape[::-1]).permute(tuple(reversed(range(t.dim()))))
     ),
+    "data of another last size": lambda t: setattr(t, "data", torch.zeros(*t.shape[:-1], 9)),
+    "data of another last stride": lambda t: setattr(t, "data", torch.zeros(*t.shape[:-1], 2 * t.shape[-1])[..., ::2]),
+    "the same bytes as another dtype": lambda t: setattr(t, "data", t.data.view(torch.int32)),
+    "data further on in the same storage": lambda t: setattr(t, "data", torch.zeros(2, *t.shape)[1]),
+    "resized in place": lambda t: t.resize_(3, 3),
+    "resized in place, and back": lambda t: t.data.resize_(3, 3).resize_(t.shape),
+    "an out= of another size": lambda t: torch.zeros(3, 5, out=t.requires_grad_(False)),
+    "a dimension more, in place": lambda t: t.unsqueeze_(0),
     "data of the same kind": lambda t: setattr(t, "data", t.data.clone()),
     "a gradient": lambda t: setattr(t, "grad", torch.zeros_like(t)) if t.is_leaf and not t.is_inference() else None,
     "another class": lambda t: setattr(t, "__class__", Other),
@@ -87,6 +97,8 @@ TENSORS: dict[str, Callable[[], torch.Tensor]] = {
     "plain": lambda: torch.randn(3),
     "number": lambda: torch.tensor(1.5),
     "four dimensions": lambda: torch.nn.Parameter(torch.randn(2, 1, 3, 2)),
+    "three dimensions": lambda: torch.randn(2, 1, 3),
+    "five dimensions": lambda: torch.nn.Parameter(torch.randn(2, 1, 3, 2, 2)),
     "six dimensions": lambda: torch.randn(1, 2, 1, 3, 1, 2),
     "view": lambda: torch.randn(4, 3)[1:],
     "transposed": lambda: torch.randn(2, 3).t(),
@@ -106,24 +118,51 @@ def _program(owner: Any, methods: tuple[str, ...] = ()) -> tuple[Any, list[Guard
 @pytest.mark.parametrize("tensor", TENSORS)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("methods", [(), ("size",)])
-def test_whatever_changes_is_seen(tensor: str, change: str, methods: tuple[str, ...]) -> None:
-    owner = types.SimpleNamespace(**{name: torch.nn.Parameter(torch.randn(2)) for name in NAMES})
+@pytest.mark.parametrize(("calls", "all_alike"), [(4, False), (20, True)])  # few, and enough for a settled program
+def test_whatever_changes_is_seen(
+    tensor: str, change: str, methods: tuple[str, ...], calls: int, all_alike: bool
+) -> None:
+    make = TENSORS[tensor] if all_alike else lambda: torch.nn.Parameter(torch.randn(2))
+    owner = types.SimpleNamespace(**{name: make() for name in NAMES})
     owner.c = TENSORS[tensor]()
     program, guards = _program(owner, methods)
-    for _ in range(4):
+    for _ in range(calls):
         assert program.check((owner,)) is None
     before = program.stats()["visits"]
     assert program.check((owner,)) is None and program.stats()["visits"] == before
-    try:
-        CHANGES[change](owner.c)
-    except (RuntimeError, TypeError):  # not every tensor can be changed in every way
-        pass
+    change_in = threading.Thread(target=_change, args=(change, owner.c))  # guards know nothing of threads
+    change_in.start()
+    change_in.join()
     expected = check_reference(guards, [], None, (owner,))
     for _ in range(2):
         assert (program.check((owner,)) is None) == (expected is None)
     if expected is None:
         given = program.values((owner,))[0]
         assert all(value is getattr(owner, name) for value, name in zip(given, NAMES))
+
+
+def _change(change: str, tensor: torch.Tensor) -> None:
+    try:
+        CHANGES[change](tensor)
+    except (RuntimeError, TypeError, IndexError, AttributeError):  # not every tensor can be changed in every way
+        pass
+
+
+@pytest.mark.parametrize(
+    "change", ["data of another dtype", "data of the same kind", "a leaf no more", "another class"]
+)
+def test_references_are_given_back(change: str) -> None:
+    owner = types.SimpleNamespace(**{name: torch.nn.Parameter(torch.randn(2)) for name in NAMES})
+    tensors = [getattr(owner, name) for name in NAMES]
+    program, _ = _program(owner)
+    counts = [sys.getrefcount(tensor) for tensor in tensors]
+    for _ in range(20):
+        program.check((owner,))
+    assert [sys.getrefcount(tensor) for tensor in tensors] == counts
+    CHANGES[change](owner.d)
+    for _ in range(20):
+        program.check((owner,))
+    assert [sys.getrefcount(tensor) for tensor in tensors] == counts
 
 
 def test_a_view_asks_its_base() -> None:
