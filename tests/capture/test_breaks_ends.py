@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +13,7 @@ import torch
 
 import framelift
 from framelift.bytecode.flow import Flow
-from framelift.bytecode.resume import Point, let_go, resume_code
+from framelift.bytecode.resume import Point, let_go, open_exits, resume_code
 
 LOG: list[Any] = []
 
@@ -238,3 +240,59 @@ def test_parts_of_a_block_whose_manager_is_a_generator_are_captured() -> None:
     framelift.reset()
     framelift.compile(_entered, backend="eager")([], torch.ones(2))
     assert framelift.stats()["graphs"] == 4
+
+
+class LeftByC:
+    """A manager that is left by C code with an effect: the instructions of a `with` block call it themselves."""
+
+    def __enter__(self) -> LeftByC:
+        return self
+
+    __exit__ = functools.partial(print, "left", end="")
+
+
+def left_by_c_code(x: Any) -> Any:
+    with LeftByC():
+        y = x + 1
+    return y * 2
+
+
+def left_by_c_code_behind_a_break(x: Any) -> Any:
+    with LeftByC():
+        y = off(x + 1)
+        z = y + 1
+    return z * 2
+
+
+def left_by_c_code_at_its_end(x: Any) -> Any:
+    with LeftByC():
+        y = x + 1
+        off(y)
+    return y * 2
+
+
+@pytest.mark.parametrize("program", [left_by_c_code, left_by_c_code_behind_a_break, left_by_c_code_at_its_end])
+def test_blocks_that_c_code_ends(program: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    compiled = framelift.compile(program, backend="eager")
+    for _ in range(4):
+        assert torch.equal(compiled(torch.ones(2)), program(torch.ones(2)))
+        assert capsys.readouterr().out.count("left") == 2
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="frames are not resumed there")
+def test_the_exits_of_open_blocks() -> None:
+    def program(a: Any, b: Any) -> Any:
+        with a:
+            with b:
+                off(1)
+            off(2)
+        return off(3)
+
+    flow = Flow(program.__code__)
+    found = []
+    for op in flow.ops:
+        if op.name == "CALL" and op.arg == 1:
+            op = flow.following(op)[0]
+            made = resume_code(flow, Point(op.unit, ("value",) * flow.shapes[op.unit].depth, ("b",), False))
+            found.append([made.code.co_varnames[i] for i in open_exits(flow, made)])
+    assert found == [[".0", ".1"], [".0"], []]

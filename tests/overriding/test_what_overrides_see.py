@@ -83,6 +83,24 @@ def test_two_classes(kinds: tuple[type, type], program: Any) -> None:
         assert _outcome(lambda: captured(a, b)) == _outcome(lambda: program(a, b))
 
 
+def _on_meta(x: Any) -> Any:
+    with torch.device("meta"):
+        y = torch.ones(2)
+    return y.device, torch.ones(2), x + 1
+
+
+def test_a_default_device_where_torch_functions_are_disabled() -> None:
+    """Nobody is shown anything there, so the block has no effect; it ends all the same."""
+    captured = compiled(_on_meta)
+    for _ in range(2):
+        assert str(captured(torch.ones(1))) == str(_on_meta(torch.ones(1)))
+        with torch._C.DisableTorchFunction():
+            wanted = _on_meta(torch.ones(1))
+            assert wanted[0].type == "cpu"
+            assert str(captured(torch.ones(1))) == str(wanted)
+        assert torch._C._len_torch_function_stack() == 0
+
+
 @pytest.mark.parametrize(
     "program",
     [
@@ -92,6 +110,8 @@ def test_two_classes(kinds: tuple[type, type], program: Any) -> None:
         lambda x: torch._unpack_dual(x, 1)[0],
         lambda x: F.dropout(x, 0.5, False),
         lambda x: F.embedding(torch.tensor([0]), x.unsqueeze(0)),
+        lambda x: x.to(torch.device("cpu")),
+        lambda x: _on_meta(x)[2],
     ],
 )
 def test_what_a_mode_is_shown(program: Any) -> None:

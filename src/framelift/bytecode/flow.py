@@ -97,6 +97,10 @@ class Flow:
             handler = handler[0].handler
         return None
 
+    def is_of_with(self, handler: Op) -> bool:
+        """Whether a handler is that of a `with` block."""
+        return handler.name == "PUSH_EXC_INFO" and self.following(handler)[0].name == "WITH_EXCEPT_START"
+
     def _cleans_up(self, handler: Op) -> bool:
         """Whether a handler is there for every exception and raises it again: that of a `with` or a `finally`."""
         if handler.name != "PUSH_EXC_INFO":

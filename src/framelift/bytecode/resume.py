@@ -28,6 +28,7 @@ __all__ = [
     "Point",
     "Stop",
     "let_go",
+    "open_exits",
     "point_at",
     "point_of",
     "resume_code",
@@ -151,6 +152,19 @@ def let_go(flow: Flow, made: Made) -> tuple[int, ...]:
         for i, name in enumerate(given)
         if name in names or name[1:].isdigit() and _is_taken_off(flow, made.start, int(name[1:]))
     )
+
+
+def open_exits(flow: Flow, made: Made) -> tuple[int, ...]:
+    """The places of the arguments that are `__exit__` of `with` blocks which are open where the code begins."""
+    start = flow.at[made.start]
+    slots: set[int] = set()
+    for handler in (start.handler, flow.left_block(start)):
+        while handler is not None:
+            if flow.is_of_with(handler[0]):
+                slots.add((handler[1] >> 1) - 1)
+            handler = handler[0].handler
+    given = made.code.co_varnames[: made.code.co_argcount]
+    return tuple(i for i, name in enumerate(given) if name[1:].isdigit() and int(name[1:]) in slots)
 
 
 def _is_taken_off(flow: Flow, start: int, slot: int) -> bool:

@@ -25,6 +25,7 @@ from ..bytecode.resume import (
     Made,
     Point,
     let_go,
+    open_exits,
     point_at,
     resume_code,
     stop_at,
@@ -130,6 +131,7 @@ class Breaks:
     def __init__(self) -> None:
         self.frames: dict[int, _Frames] = {}
         self.let_go: dict[int, tuple[int, ...]] = {}  # and which of its arguments it may let go of
+        self.exits: dict[int, tuple[int, ...]] = {}  # and which are `__exit__` of open blocks
         self.foreseen: list[Foreseen] = []  # of the frames that are called next, outermost first
 
     def of(self, code: types.CodeType) -> tuple[_Frames, Made | None]:
@@ -188,6 +190,18 @@ class Breaks:
             return -1
         frames, made = self.of(code)
         return next(point.unit for (point, _), each in frames.made.items() if each is made)
+
+    def leaves_by_c_code(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
+        """Whether code that goes on is inside of a `with` block whose `__exit__` is not Python code.
+
+        The instructions that leave a block call it themselves, and a rehearsal would not see that.
+        """
+        frames, made = self.of(code)
+        places = self.exits.get(id(code))
+        if places is None:
+            assert made is not None  # it is code that goes on
+            places = self.exits[id(code)] = open_exits(frames.flow, made)
+        return any(not _is_python_code(locals_[i]) for i in places)
 
     def ends_within(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
         """Whether code that goes on may end something of the program's before it ends itself, when the frame is the
@@ -259,6 +273,10 @@ class Breaks:
             if session.raised_at >= 0:
                 places.append((_twin_unit(code, twin, frames.layout(code).place(here), session.raised_at // 2), 0))
             places += reversed([place for place in session.generators if place[1] < count])
+
+
+def _is_python_code(callable_: Any) -> bool:
+    return type(callable_.__func__ if type(callable_) is types.MethodType else callable_) is types.FunctionType
 
 
 def _twin_unit(code: types.CodeType, twin: types.CodeType, stop: int, unit: int) -> int:

@@ -134,7 +134,9 @@ class Driver:
             if muted(code) or skipped(code):
                 compiled.frames[code] = False if muted(code) else None
             return False
-        if self.breaks.is_resumed(code) and self.breaks.ends_within(code, locals_):
+        if self.breaks.is_resumed(code) and (
+            self.breaks.ends_within(code, locals_) or self.breaks.leaves_by_c_code(code, locals_)
+        ):
             return False  # about the values at hand
         if _is_below_autograd() or called_by_disabling():
             return False  # about the moment

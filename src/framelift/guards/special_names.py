@@ -28,7 +28,7 @@ CALLED = _names("""
     trunc floor ceil round neg pos abs invert add radd iadd sub rsub isub mul rmul imul matmul rmatmul imatmul
     truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod rmod imod divmod rdivmod pow rpow ipow lshift rlshift
     ilshift rshift rrshift irshift and rand iand or ror ior xor rxor ixor instancecheck subclasscheck fspath sizeof
-    reduce reduce_ex getstate set_name prepare
+    reduce reduce_ex getstate set_name prepare getattribute getattr setattr delattr
 """)
 #: names that matter whatever they hold: C code reads them, or fails where they hold something it cannot call
 _ALWAYS = CALLED | _names("call getattribute getattr setattr delattr dir class abstractmethods array_priority")

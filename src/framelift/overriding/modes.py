@@ -93,6 +93,7 @@ class Moment(NamedTuple):
     state: Any
     modes: list[Any]
     subclasses_off: bool = False
+    all_off: bool = False  # `torch._C.DisableTorchFunction()` around the call: nobody is shown anything
     transforms: Sequence[Any] = ()  # interpreters of function transforms that the call is inside of
     traced: bool = False  # FX traces the call: its modes see the graph when it runs, and nothing of its capture
     habits: Habits = Habits()  # of the backend: transforms act on a graph that is run as it is
@@ -108,7 +109,7 @@ def modes_off() -> Iterator[Moment]:
     with _core.TorchKept():
         state = _core.torch_state()
         found = [_pop() for _ in range(_length())][::-1]
-        yield Moment(state, [] if inert else found, off)
+        yield Moment(state, [] if inert else found, off, inert)
 
 
 @scope
@@ -189,9 +190,10 @@ def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def import_modes(session: Session, modes: list[Any]) -> None:
+def import_modes(session: Session, moment: Moment) -> None:
     """Let the active modes in: they are the stack captured code begins with."""
-    seen = [let_in(session.world, mode, const(MODES).to("attr", f"mode_{i}")) for i, mode in enumerate(modes)]
+    seen = [let_in(session.world, mode, const(MODES).to("attr", f"mode_{i}")) for i, mode in enumerate(moment.modes)]
+    session.notes[AllOff] = int(moment.all_off)
     session.recorder.modes = list(seen)
     session.modes_before = seen
 
@@ -340,7 +342,6 @@ _SHOWN_TO_NOBODY = frozenset(
     (
         torch.Tensor.as_subclass,
         torch.Tensor._make_subclass,
-        torch.device,
         torch.set_autocast_enabled,
         torch.set_autocast_dtype,
         torch.set_autocast_cache_enabled,

@@ -166,7 +166,7 @@ class Session(RehearsedScene):
         if code.co_flags & _ASYNC:
             raise Interrupt("coroutine", code.co_qualname)
         self.world.follow(self._readers)
-        modes.import_modes(self, self.active_modes)
+        modes.import_modes(self, self.moment)
         modes.import_transforms(self, self.moment)
         self.world.rebound = lambda: [one for name, one in zip(names, locals_[:count]) if name in rebound(code)]
         for i, value in enumerate(locals_[:count]):

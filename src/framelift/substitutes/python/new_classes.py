@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
+from ...boundary.becomes.opaque import Opaque, refused
 from ...calls.call_tables import substitute
 from ...calls.frame_views import caller, module_globals
 from ...calls.pure.lookup import member
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Body", "made_class", "marked"]
 
 _MARK = ".internal"
+_DESCRIPTORS = ("__set_name__", "__get__", "__set__", "__delete__")
 
 
 class _Mark:
@@ -38,6 +40,10 @@ def marked(namespace: Any) -> Any:
     """A copy of a class's namespace with the mark in front; anything but a dictionary is left to fail by itself."""
     if not is_a(namespace, dict):
         return namespace
+    for value in dict.values(namespace):
+        # C code tells a descriptor its name, and asks it when the class is read: a placeholder would not answer
+        if type(value) is Opaque and any(_core.type_lookup(value.__class__, name, None) for name in _DESCRIPTORS):
+            raise refused(value)
     if any(_core.is_python_class(type(key)) for key in dict.keys(namespace)):
         raise Interrupt("unsupported-code", "a class whose namespace has a key that compares itself by code")
     return {_MARK: _Mark(), **namespace}
