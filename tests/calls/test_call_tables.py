@@ -10,6 +10,7 @@ import sys
 import time
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ import torch
 import framelift
 from framelift.calls.call_tables import SUBSTITUTES, substitute
 from framelift.rehearsal import registered
+from support import check
 
 
 def test_a_callable_has_one_handler() -> None:
@@ -79,3 +81,30 @@ def test_methods_of_objects_of_unknown_types_refuse_arguments_too() -> None:
         assert compiled(x, memory)[1] == f(x, memory)[1] and len(compiled(x, memory)[1]) == 3
         moves = framelift.compile(lambda x: (x + 1, memory.write(b"ab"), memory.tell()), backend="eager")
         assert moves(x)[1:] == (2, 2) and moves(x)[1:] == (2, 4)
+
+
+@pytest.mark.parametrize("wrong", [(), (1, 2, 3, 4)])
+@pytest.mark.parametrize("function", [input, os.chdir, os.mkdir, open, os.unlink, sys.setrecursionlimit, exec])
+def test_calls_that_raise_before_they_do_anything(function: Any, wrong: tuple[int, ...]) -> None:
+    if (function, wrong) in ((input, ()), (open, (1, 2, 3, 4))):
+        return  # these fit
+
+    def f(x: torch.Tensor) -> Any:
+        try:
+            function(*wrong)
+        except TypeError as error:
+            return x + 1, str(error)
+        return x
+
+    check(f, torch.ones(2))
+
+
+def test_a_print_that_raises() -> None:
+    def f(x: torch.Tensor) -> Any:
+        try:
+            print(0, sep=1, end=2, file=3, flush=4, last=5)  # type: ignore[call-overload]
+        except TypeError as error:
+            return x + 1, str(error)
+        return x
+
+    check(f, torch.ones(2))

@@ -62,9 +62,14 @@ __all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "finalised", 
 PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE, WATCHED = range(1, 10)
 
 OPERATIONS: tuple[type, ...] = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
+#: files, which are made by `open` alone
+_FILES = (io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 #: C types that may stand in a `with` statement
 KNOWN_CONTEXTS: frozenset[type] = frozenset(
-    {type(threading.Lock()), type(threading.RLock()), type(decimal.localcontext()), io.StringIO, io.BytesIO, memoryview}
+    {
+        *(type(threading.Lock()), type(threading.RLock()), type(decimal.localcontext())),
+        *(io.StringIO, io.BytesIO, memoryview, *_FILES),
+    }
 )
 #: their finalisers close what nobody else has
 _HARMLESS_FINALISERS = frozenset({io.StringIO, io.BytesIO})
@@ -253,12 +258,19 @@ def _declared_word(callable_: Any) -> tuple[int, Any]:
     word = lookup.verdict(callable_)
     if word in _BY_WORD:
         return _BY_WORD[word]
+    if word and lookup.signature_of(callable_) is not None:
+        return HANDLER, _refused
     return (
         DENIED,
-        f"{describe(callable_)} ({lookup.reason(word)})"
-        if word
-        else f"{describe(callable_)} (a C function that may have side effects)",
+        f"{describe(callable_)} ({lookup.reason(word) if word else 'a C function that may have side effects'})",
     )
+
+
+def _refused(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A denied function of the interpreter's own: it does nothing but raise where its arguments do not fit."""
+    if lookup.takes(callable_, args, kwargs):
+        raise Interrupt("unknown-callable", f"{describe(callable_)} ({lookup.reason(lookup.verdict(callable_))})")
+    return natively(callable_, args, kwargs)
 
 
 def _judged(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -318,7 +330,7 @@ _BY_WORD: dict[str, tuple[int, Any]] = {
 
 #: whose methods look into the memory of what they are given: a placeholder has none, so the call rule looks at their
 #: arguments
-_LOOK_INTO_MEMORY = (bytes, bytearray, array.array, io.BytesIO, re.Pattern, struct.Struct, type(hashlib.md5()))
+_LOOK_INTO_MEMORY = (bytes, bytearray, array.array, io.BytesIO, *_FILES, re.Pattern, struct.Struct, type(hashlib.md5()))
 _SAFE = tuple(kind for kind in lookup.safe_self_types() if kind not in _LOOK_INTO_MEMORY)
 _core.set_safe_receivers(
     _SAFE,

@@ -25,7 +25,6 @@ from ..substitutes.python import (
     code_objects,
     context_variables,
     copying,
-    environment,
     frame_access,
     identity,
     interpreter,
@@ -41,5 +40,6 @@ from ..substitutes.python import (
     syntax_trees,
     weak_references,
 )
+from ..substitutes.system import environment, files
 from ..substitutes.texts import printing
 from ..substitutes.torch import cuda, optimizers, scripted, tools, torch_random, torch_settings

@@ -6,6 +6,8 @@ callables whose arguments decide.  Importing this module fills the registry; `ve
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 import types
 from collections.abc import Iterator
@@ -29,6 +31,8 @@ __all__ = [
     "reason",
     "resolve",
     "safe_self_types",
+    "signature_of",
+    "takes",
     "verdict",
 ]
 
@@ -210,6 +214,40 @@ def _word_of_module(callable_: Any) -> str:
         ),
         "",
     )
+
+
+@functools.cache
+def _signature(function: types.BuiltinFunctionType) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function) if getattr(function, "__text_signature__", None) else None
+    except ValueError:
+        return None  # not readable
+
+
+def signature_of(callable_: Any) -> inspect.Signature | None:
+    """How a function of the interpreter's built-in modules is called; None: not known.
+
+    Their signatures are what the code that checks their arguments is generated from.
+    """
+    if type(callable_) is not types.BuiltinFunctionType or type(callable_.__self__) is not types.ModuleType:
+        return None
+    return _signature(callable_) if callable_.__self__.__name__ in sys.builtin_module_names else None
+
+
+def takes(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call may do something, unlike one that raises at once because its arguments do not fit.
+
+    >>> takes(input, (1, 2), {}), takes(print, (1,), {"last": ""}), takes(print, (1,), {"end": ""}), takes(repr, (), {})
+    (False, False, True, False)
+    """
+    signature = signature_of(callable_)
+    if signature is None or not all(type(name) is str for name in kwargs):
+        return True
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 def reason(word: str) -> str:

@@ -86,6 +86,13 @@ _NUMBERS = (
     ),
     Functions("_statistics", {"pure": "_normal_dist_inv_cdf"}),
     Functions("time", {"judged": "asctime gmtime"}),
+    Functions(
+        "_stat",
+        {
+            "pure": "S_IFMT S_IMODE S_ISBLK S_ISCHR S_ISDIR S_ISDOOR S_ISFIFO S_ISLNK S_ISPORT S_ISREG S_ISSOCK "
+            "S_ISWHT filemode"
+        },
+    ),
     Functions("_decimal", {"state": "getcontext localcontext setcontext"}),
     Functions("_struct", {"pure": "calcsize iter_unpack pack pack_into unpack unpack_from", "state": "_clearcache"}),
 )
@@ -196,7 +203,7 @@ _INTERPRETER = (
         "_weakref", {"pure": "_remove_dead_weakref", "state": "getweakrefcount getweakrefs", "attributes": "proxy"}
     ),
     Functions("_warnings", {"terminal": "warn warn_explicit", "state": "_filters_mutated"}),
-    Functions("posix", {"pure": "fspath"}),
+    Functions("posix", {"pure": "_path_normpath _path_splitroot _path_splitroot_ex fspath"}),
     *(
         Functions(name, {"pure": "md5 sha1 sha224 sha256 sha384 sha512"})
         for name in ("_md5", "_sha1", "_sha256", "_sha512", "_sha2")

@@ -57,6 +57,10 @@ def _functional() -> tuple[Kind, ...]:
     )
 
 
+#: what a file tells of the system, or gives away
+_OF_THE_SYSTEM = "fileno detach reconfigure _dealloc_warn"
+
+
 def _text_and_bytes() -> tuple[Kind, ...]:
     pattern: Any = re.compile("")
     return (
@@ -78,6 +82,15 @@ def _text_and_bytes() -> tuple[Kind, ...]:
         # In memory, and nobody else's; those from outside are not let in.
         Kind("_io.StringIO"),
         Kind("_io.BytesIO", words={"memory": "getbuffer"}),
+        # Made by `open`, a substitute, over memory of their own.
+        *(
+            Kind(f"_io.{name}", make="files", methods="internals", words={"files": _OF_THE_SYSTEM})
+            for name in ("_IOBase", "_RawIOBase", "_BufferedIOBase", "_TextIOBase")
+        ),
+        *(
+            Kind(f"_io.{name}", make="files", methods="internals", words={"files": _OF_THE_SYSTEM})
+            for name in ("FileIO", "BufferedReader", "BufferedWriter", "BufferedRandom", "TextIOWrapper")
+        ),
         Kind("zlib._ZlibDecompressor", make="unknown", methods="unknown"),
     )
 

@@ -25,7 +25,7 @@ from ...graph.state.settings import inside
 from ...graph.state.torch_state import choose_kernels, keeping_kernels
 from ...overriding.modes import without_modes
 from ...overriding.subclasses import with_types
-from ...substitutes.python.environment import changes_of
+from ...substitutes.system.environment import changes_of
 from ..background import until_ready
 from ..breaks import handing_over
 from ..records.missed import watching_hooks, watching_memory

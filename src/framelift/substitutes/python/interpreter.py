@@ -8,6 +8,7 @@ import gc
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 import threading
@@ -81,6 +82,13 @@ def _thresholds(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
     sys.getswitchinterval,
     threading.get_ident,
     threading.get_native_id,
+    os.getpid,
+    os.getppid,
+    os.getuid,
+    os.geteuid,
+    os.getgid,
+    os.getegid,
+    os.cpu_count,
 )
 def _setting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A number that belongs to the process or the thread: what it was is a guard."""

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-_NAMES = frozenset({"sep", "end", "file", "flush"})
-
-
 def _writes_under_watch(file: Any) -> bool:
     if type(file) is io.StringIO:
         return True
@@ -41,6 +38,8 @@ def _writes_under_watch(file: Any) -> bool:
 
 @substitute(print)
 def _print(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if not lookup.takes(callable_, args, kwargs):
+        return callable_(*args, **kwargs)  # raises
     file = kwargs.get("file")
     if file is None:
         file = session.world.overlay.get((id(vars(sys)), "stdout"))  # captured code redirected it
@@ -48,7 +47,7 @@ def _print(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         raise Interrupt("unknown-callable", "print (reads or writes the terminal)")
     separator, end = (kwargs.get(name) for name in ("sep", "end"))
     flush = bool(kwargs.get("flush"))
-    if not all(part is None or is_a(part, str) for part in (separator, end)) or kwargs.keys() - _NAMES:
+    if not all(part is None or is_a(part, str) for part in (separator, end)):
         # raises
         return callable_(file=io.StringIO(), **{name: value for name, value in kwargs.items() if name != "file"})
 

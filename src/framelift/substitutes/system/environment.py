@@ -1,5 +1,5 @@
-"""The environment of the process: variables that captured code sets are set when the entry runs, before its graph, and
-breakpoint(), which looks there for what to call.
+"""The environment of the process: variables that captured code sets are set when the entry runs, before its graph (so
+is the folder it goes to), and breakpoint(), which looks there for what to call.
 
 Operations may look at the environment while they run: so none may come before the first change.
 """
@@ -24,7 +24,7 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["Changes", "changes_of"]
+__all__ = ["Changes", "change", "changes_of"]
 
 
 class Changes:
@@ -32,11 +32,12 @@ class Changes:
 
     def __init__(self) -> None:
         self.made: list[tuple[Callable[..., None], tuple[bytes, ...]]] = []
+        self.folder: str | None = None  # to which captured code has gone
 
     def now(self, name: bytes) -> bytes | None:
         """The value of a variable that was set here, None where it was deleted; LookupError: neither."""
-        for _function, (changed, *value) in reversed(self.made):
-            if changed == name:
+        for function, (changed, *value) in reversed(self.made):
+            if changed == name and function is not posix.chdir:
                 return value[0] if value else None
         raise LookupError
 
@@ -61,10 +62,17 @@ def _change(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     plain = not kwargs and len(args) == (2 if callable_ is posix.putenv else 1) and all(type(a) is bytes for a in args)
     if not plain or not args[0] or b"=" in args[0] or any(b"\0" in one for one in args):
         raise Interrupt("unknown-callable", f"posix.{callable_.__name__}, which may raise an error,")
+    change(session, callable_, args)
+
+
+def change(session: Session, function: Any, args: tuple[bytes, ...]) -> Changes:
+    """Note a change that the entry makes before its graph runs."""
     if session.exporting or session.recorder.tape:
-        raise Interrupt("unknown-callable", f"posix.{callable_.__name__} after operations of torch")
-    session.own_answers.append(callable_.__name__)  # of this process
-    session.notes.setdefault(Changes, Changes()).made.append((callable_, args))
+        raise Interrupt("unknown-callable", f"posix.{function.__name__} after operations of torch")
+    session.own_answers.append(function.__name__)  # of this process
+    changes: Changes = session.notes.setdefault(Changes, Changes())
+    changes.made.append((function, args))
+    return changes
 
 
 _NAME = b"PYTHONBREAKPOINT"
