@@ -12,6 +12,7 @@ import json.decoder
 import marshal
 import sys
 import types
+import warnings
 
 import pytest
 import torch
@@ -324,3 +325,16 @@ def test_an_init_that_is_a_property() -> None:
         BegunByProperty.given = (0, 5, -1, 0)[number]
 
     check(f, torch.ones(2), mutate=change, calls=4, graphs=None)
+
+
+def test_a_relative_import_that_warns() -> None:
+    def f(x):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            try:
+                __import__("", {"__package__": None, "__spec__": None, "__name__": "__main__"}, {}, ("a",), 1)
+            except ImportError as error:
+                return x + 1, str(error), [one.category for one in seen]
+        return x
+
+    check(f, torch.ones(2), graphs=None, breaks=None)

@@ -224,3 +224,51 @@ def test_one_that_is_thrown_away_at_once_is_captured() -> None:
         lambda x: (x + 1, Shown([object()]).count(Shown([object()]))), backend="eager", fullgraph=True
     )
     assert compiled(torch.ones(2))[1] == 0
+
+
+def test_what_is_known_of_the_text_of_an_object_made_inside() -> None:
+    """All letters but those of the address."""
+
+    def f(x, made):
+        one, plain = made(), object()
+        texts = [repr(one), format(one), plain.__format__(""), str(one)]
+        known = [text.startswith("<") and " object at 0x" in text and text.endswith(">") for text in texts]
+        return x + 1, known, f"{made.__qualname__} object at" in repr(one), repr(one).startswith("<elsewhere")
+
+    check(f, torch.ones(2), Plain)
+    c = compiled(f, fullgraph=True)
+    name = Plain.__module__
+    try:
+        for module in (name, "elsewhere", name):
+            Plain.__module__ = module
+            assert c(torch.ones(2), Plain)[1:] == f(torch.ones(2), Plain)[1:]
+    finally:
+        Plain.__module__ = name
+
+
+def test_texts_with_addresses_around_classes_and_partials() -> None:
+    def f(x):
+        class First:
+            default = object()
+
+        First.__doc__ = f"{First.__name__}({First.default!r})"
+
+        class Second(First):
+            pass
+
+        def method(_self):
+            return First.__name__
+
+        made = type("Third", (Second,), {"method": method})
+        shown = str(functools.partial(made.method, made()))
+        return x + 1, made.__name__, functools.partial(made.method, made())(), bool(shown)
+
+    check(f, torch.ones(2))
+
+
+def test_the_documentation_of_a_class_is_read_when_it_is_made() -> None:
+    def f(x):
+        made = type("Made", (), {"__doc__": repr(object())})
+        return x + 1, made.__doc__.startswith("<object object at")
+
+    check(f, torch.ones(2), graphs=None, breaks=None)

@@ -302,7 +302,8 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if _core.shows_address(result) and _is_thrown_away(sys._getframe(1)):
         return result
     if is_a(result, str) or _core.shows_address(result):
-        result = known_text(session, result, f"{describe(callable_)} (the text")
+        given = (*lookup.resolve(callable_)[1], *args)
+        result = known_text(session, result, f"{describe(callable_)} (the text", given[0] if given else None)
     return as_unread(session, result)
 
 

@@ -25,6 +25,8 @@ def import_name(world: World, globals_: dict[str, Any], level: int, fromlist: An
     package: dict[str, Any] = {
         key: globals_[key] for key in ("__package__", "__name__", "__path__", "__spec__") if key in globals_
     }
+    if level and _warns(package):
+        raise Interrupt("unsupported-code", "a relative import of which Python warns")
     before = len(sys.modules)
     try:
         module = builtins.__import__(name, package, None, fromlist, level)
@@ -38,6 +40,14 @@ def import_name(world: World, globals_: dict[str, Any], level: int, fromlist: An
         raise Interrupt("unsupported-code", "an import of a new module after all of sys.modules was read")
     world.guard(const(sys.modules).to("item", module.__name__), "IS", module)
     return module
+
+
+def _warns(package: dict[str, Any]) -> bool:
+    """Whether Python warns of a relative import: what its module says of its package is missing, or differs."""
+    name, spec = package.get("__package__"), package.get("__spec__")
+    if name is None or spec is None:
+        return name is None and spec is None
+    return bool(getattr(spec, "parent", name) != name)
 
 
 def import_from(world: World, module: types.ModuleType, name: str) -> Any:

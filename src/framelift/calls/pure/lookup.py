@@ -231,7 +231,9 @@ def signature_of(callable_: Any) -> inspect.Signature | None:
     """
     if type(callable_) is not types.BuiltinFunctionType or type(callable_.__self__) is not types.ModuleType:
         return None
-    return _signature(callable_) if callable_.__self__.__name__ in sys.builtin_module_names else None
+    name = callable_.__self__.__name__
+    own = name in sys.builtin_module_names or f"_{name}" in sys.builtin_module_names  # `_io` calls itself `io`
+    return _signature(callable_) if own else None
 
 
 def takes(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

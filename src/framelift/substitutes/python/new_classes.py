@@ -18,6 +18,7 @@ from ...boundary.becomes.opaque import Opaque, refused
 from ...calls.call_tables import substitute
 from ...calls.frame_views import caller, module_globals
 from ...calls.pure.lookup import member
+from ...graph.symbols.unread_text import UnreadText
 from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 
@@ -61,6 +62,7 @@ def _with_module(session: Session, namespace: Any) -> Any:
 
 def made_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`type(name, bases, namespace)`."""
+    _check_texts(session, args)
     meta = _metaclass(args[1], {"metaclass": callable_}) if len(args) == 3 else None
     if _makes_plainly(meta):
         args = (*args[:2], marked(_with_module(session, args[2])))
@@ -71,6 +73,17 @@ def made_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     if is_a(cls, type):
         _core.mark_internal(cls)
     return cls
+
+
+def _check_texts(session: Session, args: tuple[Any, ...]) -> None:
+    """A class keeps a copy of the letters of its documentation, and reads those of its names."""
+    space = args[2] if len(args) == 3 and is_a(args[2], dict) else {}
+    if any(type(dict.get(space, name)) is UnreadText for name in _READ):
+        session.text_is_read()
+
+
+#: whose texts `type` reads when it makes a class
+_READ = ("__doc__", "__qualname__", "__slots__")
 
 
 def _started(session: Session, cls: Any, meta: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -93,6 +106,7 @@ def _makes_plainly(meta: type | None) -> bool:
 @substitute(type.__new__)
 def _type_new(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A metaclass makes its class."""
+    _check_texts(session, args[1:])
     meta = _metaclass(args[2], {"metaclass": args[0]}) if len(args) == 4 else None
     if meta is not None and (meta is args[0] or _is_new_of_type(meta)):
         args = (*args[:3], marked(_with_module(session, args[3])))
@@ -124,6 +138,8 @@ def _build_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     if meta is None and bases is not stated:
         raise Interrupt("unsupported-code", f"the class statement of {name}")
     if meta is None:
+        if session.has_texts:
+            session.text_is_read()
         cls = _core.natively(callable_, args, kwargs)
         if is_a(cls, type):
             _core.mark_internal(cls)

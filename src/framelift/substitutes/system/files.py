@@ -332,7 +332,9 @@ def _getcwd(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 @substitute(posix.chdir)
 def _chdir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if kwargs or len(args) != 1:
+    if not lookup.takes(callable_, args, kwargs):
+        return callable_(*args, **kwargs)  # raises
+    if kwargs:
         raise _refusal(callable_)
     path = _plain_path(session, callable_, args[0])
     real = os.path.realpath(path)

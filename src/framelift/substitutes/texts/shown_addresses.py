@@ -40,15 +40,33 @@ class LiesThere:
         return id(obj) == self.address
 
 
-def known_text(session: Session, text: str | bytes, maker: str = "a text (it") -> str:
-    """The text that an f-string, `%` or a call made, where its addresses are known; one that nobody may read else."""
+def known_text(session: Session, text: str | bytes, maker: str = "a text (it", of: Any = None) -> str:
+    """The text that an f-string, `%` or a call made, where its addresses are known; one that nobody may read else.
+
+    `of`: the object of which it may be the text.
+    """
     if is_a(text, str) and is_known_text(session, text):
         return text
 
     def is_needed() -> NoReturn:
         raise Interrupt("unknown-callable", f"{maker} shows an address)")
 
-    return text_or(is_needed, _around_addresses(text)) if type(text) is str else is_needed()
+    if type(text) is not str:
+        return is_needed()
+    if _is_plain_text(text, of):
+        _guard_names(session, type(of))
+        return text_or(is_needed, _ADDRESS.sub(MARK, text))
+    return text_or(is_needed, _around_addresses(text))
+
+
+#: the last word of an object's own text
+_ADDRESS = re.compile("[0-9a-f]+(?=>$)")
+
+
+def _is_plain_text(text: str, of: Any) -> bool:
+    """Whether a text is what `object` gives: the names of the class, and an address."""
+    plain = _core.type_lookup(type(of), "__repr__", None) is object.__repr__
+    return plain and text == object.__repr__(of) and _ADDRESS.search(text) is not None
 
 
 def _around_addresses(text: str) -> str:

@@ -6,9 +6,12 @@ others would read its letters.
 
 from __future__ import annotations
 
+import builtins
 import functools
+import itertools
 import re
 import types
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +20,7 @@ from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import LEAF_TYPES
 from ...boundary.becomes.opaque import object_that_is_true
+from ...boundary.becomes.reloaded_types import derives
 from ...calls.pure import lookup
 from ...graph.symbols.unread_text import MARK, UnreadText, known_letters
 
@@ -41,23 +45,38 @@ _HAND_ON = frozenset(
         dict.pop,
         dict.update,
         dict.items,
+        dict.keys,
         dict.values,
+        dict.copy,
+        dict.popitem,
+        OrderedDict,
+        types.MappingProxyType,
+        *(vars(types.MappingProxyType)[name] for name in ("get", "items", "keys", "values", "copy")),
+        list.copy,
+        list.pop,
         iter,
         next,
         enumerate,
         zip,
         reversed,
+        map,
+        filter,
+        *(kind for kind in vars(itertools).values() if is_a(kind, type)),
         len,
         tuple.__new__,
         types.FrameType.clear,
         BaseException.with_traceback,
     }
 )
+#: run Python code, whose names and texts they are given themselves
+_RUN = frozenset({builtins.__build_class__, exec, eval})
 _SPECIAL = frozenset(r".^$*+?{}[]()|\\")
 #: methods that need to know no more than its known letters
 _ANSWERED = frozenset({UnreadText.startswith, UnreadText.endswith, UnreadText.replace})
 #: give a text with those of their arguments in it
-_MAKE_TEXTS = frozenset({str.format, str.join, str.format_map, str, repr, format})
+_MAKE_TEXTS = frozenset(
+    {str.format, str.join, str.format_map, str, repr, format, object.__format__, object.__repr__, object.__str__}
+)
 
 
 #: ask an object by its class or by a name, whatever it holds
@@ -90,7 +109,9 @@ def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         return NotImplemented if not any(type(one) is UnreadText for one in asked) else session.text_is_read()
     if _is_in(known, _HAND_ON) and not (known is len and directly):
         return NotImplemented
-    if _makes_instances(callable_) or _begins_exception(known) or type(callable_) is functools.partial:
+    if _is_in(known, _RUN):
+        return NotImplemented if not directly else session.text_is_read()
+    if _makes_instances(callable_) or _begins_exception(known) or derives(type(callable_), functools.partial):
         return NotImplemented
     return session.text_is_read()
 
