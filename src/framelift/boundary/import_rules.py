@@ -23,7 +23,7 @@ from ..vocabulary.origins import Origin, const
 from .becomes.arrays import numpy
 from .becomes.leaves import is_leaf
 from .becomes.opaque import Opaque, opaque_for
-from .facts.decimal_state import enter_decimal
+from .facts.decimal_state import enter_decimal, let_in_context
 from .world import World
 
 __all__ = [
@@ -163,6 +163,9 @@ def _takes(cls: type, given: tuple[Any, ...], now: Any) -> bool:
 @check
 def _shows(cls: type, shown: str, now: Any) -> bool:
     return type(now) is cls and repr(now) == shown
+
+
+rule(decimal.Context)(let_in_context)
 
 
 @rule(decimal.Decimal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import operator
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["FRAMELIFT", "caller", "frame_locals", "module_globals", "outside"]
+__all__ = ["FRAMELIFT", "EvalLocals", "caller", "frame_locals", "module_globals", "outside"]
 
 #: where framelift's own code lies
 _OPTIMIZED = 0x1
@@ -49,13 +50,38 @@ def _unlisted(session: Session, found: dict[str, Any]) -> types.ModuleType:
     return known[id(found)]
 
 
+class EvalLocals(dict[str, Any]):
+    """The locals of an expression that runs as a statement: those given, and one more place for its value.
+
+    `shown` is what the expression sees when it asks for them; None: its globals.
+    """
+
+    def __init__(self, names: Any, shown: Any, result_name: str) -> None:
+        self.names = names
+        self.shown = shown
+        self.result: Any = None
+        self._result_name = result_name
+
+    def __getitem__(self, name: str) -> Any:
+        if type(self.names) is dict:
+            return self.names[name]
+        return _core.captured(operator.getitem, (self.names, name), None)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name == self._result_name:
+            self.result = value
+        else:
+            self.names[name] = value
+
+
 def frame_locals(session: Session, frame: types.FrameType) -> Any:
     """A frame's local variables by name; those of closures from outside are imported."""
     code = frame.f_code
     if code.co_filename.startswith(FRAMELIFT):
         raise outside()
     if not code.co_flags & _OPTIMIZED:  # a class body or exec'd code: its own namespace, or the module's
-        return module_globals(session, frame) if frame.f_locals is frame.f_globals else frame.f_locals
+        own = frame.f_locals.shown if type(frame.f_locals) is EvalLocals else frame.f_locals
+        return module_globals(session, frame) if own is None or own is frame.f_globals else own
     found = frame.f_locals
     for name, value in found.items():
         found[name] = looked_at(session.world, value)

@@ -42,6 +42,7 @@ from ..substitutes import marks
 from ..substitutes.python import basics
 from ..substitutes.python.caches import call_through, is_own_cache
 from ..substitutes.python.class_building import begins_by_property
+from ..substitutes.python.context_variables import makes_decimals
 from ..substitutes.python.lazy_containers import natively
 from ..substitutes.python.new_classes import made_class
 from ..substitutes.python.syntax_trees import makes_nodes
@@ -382,6 +383,7 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (HANDLER, _metaclass),
     (HANDLER, begins_by_property),
     (HANDLER, makes_nodes),
+    (HANDLER, makes_decimals),
     (HIGHER, _in(HIGHER_ORDER)),
     (PURE_, _in(PURE)),
     (NATIVE, _python_instance),

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ...guards.checks import check
-from ...vocabulary.origins import const
+from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
 from ..world import World
 
-__all__ = ["enter_decimal", "set_decimal_context"]
+__all__ = ["change_context", "enter_decimal", "let_in_context", "set_decimal_context"]
 
 _FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 
@@ -33,7 +33,10 @@ def _has_settings(state: tuple[Any, ...], ask: Callable[[], decimal.Context]) ->
 
 def set_decimal_context(*state: Any) -> None:
     """Give the thread's context these settings; entries call it."""
-    context = decimal.getcontext()
+    _set(decimal.getcontext(), state)
+
+
+def _set(context: decimal.Context, state: tuple[Any, ...]) -> None:
     for name, value in zip(_FIELDS, state):
         setattr(context, name, value)
     for table, names in zip((context.flags, context.traps), state[len(_FIELDS) :]):
@@ -41,23 +44,65 @@ def set_decimal_context(*state: Any) -> None:
             table[signal] = signal.__name__ in names
 
 
-def enter_decimal(world: World) -> None:
+class _Contexts:
+    """The thread's context and the private one that stands for it; called when the rehearsal is over."""
+
+    def __init__(self, outside: decimal.Context) -> None:
+        self.outside = outside
+        self.inside = _copy(outside)
+
+    def __call__(self) -> None:
+        decimal.setcontext(self.outside)
+
+
+def _copy(context: decimal.Context) -> decimal.Context:
+    inside = context.copy()
+    for signal in context.flags:  # a copy starts without them
+        inside.flags[signal] = context.flags[signal]
+    return inside
+
+
+@check
+def _is_context(state: tuple[Any, ...], context: Any) -> bool:
+    return type(context) is decimal.Context and _state(context) == state
+
+
+def change_context(context: decimal.Context, *state: Any) -> None:
+    """Give a context these settings; entries call it."""
+    _set(context, state)
+
+
+def let_in_context(world: World, value: decimal.Context, origin: Origin) -> Any:
+    """A context that is not the thread's own: a private copy, and what is changed of it is an effect."""
+    known = enter_decimal(world)
+    if value is known.outside:
+        inside = known.inside
+    else:
+        inside, before = _copy(value), _state(value)
+
+        def finish_context() -> None:
+            after = _state(inside)
+            if after != before:
+                world.write("decimal", change_context, origin, (inside, *after))
+
+        world.finishing.append(finish_context)
+    world.guard(origin, "CHECK", (functools.partial(_is_context, _state(value)), "has the settings it had"), "decimal")
+    return world.register(value, inside, origin)
+
+
+def enter_decimal(world: World) -> _Contexts:
     """From here on decimals may be used: the context is guarded, and a copy of it takes its place."""
-    if any(getattr(leave, "__name__", "") == "leave_decimal" for leave in world.leaving):
-        return
-    outside = decimal.getcontext()
-    inside, before = outside.copy(), _state(outside)
-    for signal in outside.flags:  # a copy starts without them
-        inside.flags[signal] = outside.flags[signal]
+    entered = next((leave for leave in world.leaving if type(leave) is _Contexts), None)
+    if entered is not None:
+        return entered
+    contexts = _Contexts(decimal.getcontext())
+    inside, before = contexts.inside, _state(contexts.outside)
     world.guard(
         const(decimal.getcontext),
         "CHECK",
         (functools.partial(_has_settings, before), "() has the settings it had"),
         "decimal",
     )
-
-    def leave_decimal() -> None:
-        decimal.setcontext(outside)
 
     def finish_decimal() -> None:
         if decimal.getcontext() is not inside:
@@ -66,6 +111,7 @@ def enter_decimal(world: World) -> None:
         if after != before:
             world.write("decimal", set_decimal_context, None, after)
 
-    world.leaving.append(leave_decimal)
+    world.leaving.append(contexts)
     decimal.setcontext(inside)
     world.finishing.append(finish_decimal)
+    return contexts

@@ -23,7 +23,7 @@ from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import is_constant, is_leaf
 from ...calls.call_tables import substitute
-from ...calls.frame_views import caller, frame_locals, module_globals
+from ...calls.frame_views import EvalLocals, caller, frame_locals, module_globals
 from ...vocabulary.reasons import Interrupt
 from .new_classes import Body
 from .python_warnings import heard, is_unheard
@@ -153,7 +153,8 @@ def _namespaces(session: Session, name: str, globals_: Any, locals_: Any, binds:
         if frame.f_locals is not frame.f_globals:
             locals_ = frame_locals(session, frame)
     world = session.world
-    if locals_ is not None and (type(locals_) is not dict or id(locals_) in world.by_seen):
+    only_read = name == "eval" and not binds
+    if locals_ is not None and (type(locals_) is not dict or id(locals_) in world.by_seen) and not only_read:
         raise Interrupt("unsupported-code", f"{name}() with external locals")
     found = world.by_seen.get(id(globals_))
     if found is None and type(globals_) is dict:
@@ -218,11 +219,12 @@ def _eval(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         where, names = _namespaces(session, "eval", globals_, locals_, named)
         target = ast.copy_location(ast.Name(_RESULT, ast.Store()), tree.body)
         module = ast.Module([ast.copy_location(ast.Assign([target], tree.body), tree.body)], [])
+        shown = None if names is where or locals_ is None and globals_ is not None else names
         if names is where:
             names = {}  # an expression binds no name but by `:=`, which is then a global
             if named:
                 raise Interrupt("unsupported-code", "eval() of an assignment")
-        own = _Result(names)
+        own = EvalLocals(names, shown, _RESULT)
         _run(session, _made(session, module, "<string>", "exec", flags, -1), where, own)
         return own.result
 
@@ -236,7 +238,7 @@ def _value_of(session: Session, code: types.CodeType, globals_: Any, locals_: An
         raise Interrupt("unsupported-code", "eval() of code with locals of its own")
     _check_code(code)
     if names is not where:
-        own = _Result(names)
+        own = EvalLocals(names, None if locals_ is None and globals_ is not None else names, _RESULT)
         _run(session, _leaving_its_value(code), where, own)
         return own.result
     body = types.FunctionType(code, where, code.co_name)
@@ -262,20 +264,3 @@ def _leaving_its_value(code: types.CodeType) -> types.CodeType:
     return code.replace(
         co_code=code.co_code[:last] + tail, co_names=(*code.co_names, _RESULT), co_consts=(*code.co_consts, None)
     )
-
-
-class _Result(dict):
-    """The locals of an expression: those given, and one more place for its value."""
-
-    def __init__(self, names: Any) -> None:
-        self.names = names
-        self.result: Any = None
-
-    def __getitem__(self, name: str) -> Any:
-        return self.names[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if name == _RESULT:
-            self.result = value
-        else:
-            self.names[name] = value

@@ -6,6 +6,8 @@ import contextvars
 import decimal
 from typing import TYPE_CHECKING, Any
 
+from ..._core import is_a
+from ...boundary.becomes.reloaded_types import derives
 from ...boundary.facts.decimal_state import enter_decimal
 from ...boundary.gateway import let_in
 from ...boundary.world import ABSENT
@@ -18,7 +20,7 @@ from .lazy_containers import natively
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
+__all__ = ["makes_decimals"]
 
 _UNSET = object()
 
@@ -84,6 +86,7 @@ def _reset(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 @substitute(
     decimal.Decimal,
+    vars(decimal.Decimal)["__new__"],
     vars(decimal.Decimal)["from_float"],
     decimal.Context,
     decimal.getcontext,
@@ -96,3 +99,14 @@ def _decimal(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     return natively(
         callable_, tuple(plain), {name: arg.value() if type(arg) in NUMBERS else arg for name, arg in kwargs.items()}
     )
+
+
+def makes_decimals(callable_: Any) -> Any:
+    """A class of the program's that derives from decimals: made as these are."""
+    plain = is_a(callable_, type) and type(callable_) is type and derives(callable_, decimal.Decimal)
+    return _subclass if plain else None
+
+
+def _subclass(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    session.note_class(callable_)
+    return _decimal(session, callable_, args, kwargs)

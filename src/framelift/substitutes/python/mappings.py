@@ -80,7 +80,10 @@ def _dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     if len(args) > 1 or kwargs:
         return callable_(*args, **kwargs)  # raises
     if not args:
-        return sorted(frame_locals(session, caller()))
+        names = frame_locals(session, caller())
+        if type(names) is not dict:
+            names = _core.captured(_core.read(names, "keys"), (), None)
+        return _core.captured(sorted, (names,), None)
     (obj,) = args
     world = session.world
     if type(obj) in SYMBOLIC:
