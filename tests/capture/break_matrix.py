@@ -13,7 +13,7 @@ __all__ = ["BLOCKS", "KINDS", "PROGRAMS"]
 #: the caller's)
 KINDS = {
     "print": "print('x', tuple(x.shape), file=out)",
-    "call": "log.append(os.getppid() > 0)",
+    "call": "log.append(os.getpgid(0) > 0)",
     "item": "log.append(x.sum().item())",
     "tolist": "log.append(x.tolist())",
     "disabled": "x = disabled(x)",
@@ -30,7 +30,7 @@ KINDS = {
     "ternary": "x = x + 1 if x.sum() > 0 else x - 1",
     "assert": "assert x.sum() < 1e9, 'large'",
     "condition": "log.append([i for i in range(3) if (x + i).sum() > 5])",
-    "call_in_arguments": "x = torch.add(x, torch.full((), float(os.getppid() > 0)), alpha=2)",
+    "call_in_arguments": "x = torch.add(x, torch.full((), float(os.getpgid(0) > 0)), alpha=2)",
     "callee": "x = callee(x, log)",
     "nested_callee": "x = outer_callee(x, log)",
 }
@@ -312,7 +312,7 @@ def fails(text):
 
 def callee(x, log):
     x = x + 1
-    log.append(os.getppid() > 0)
+    log.append(os.getpgid(0) > 0)
     return x * 2
 
 def outer_callee(x, log):
