@@ -4,7 +4,11 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <cstring>
+#include <memory>
 #include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 #include "barrier.h"
 #include "reference.h"
@@ -69,29 +73,84 @@ static PyObject* versions(PyObject*, PyObject* tensors) {
       .release();
 }
 
-// The memory as a tensor of bytes of its own.
-static Ref copy_of(const c10::Storage& storage) {
-  at::AutoDispatchBelowADInplaceOrView below;  // no history, no count of a view's writes
+// ---- copies of memory ----
+
+// A storage as a tensor of bytes.
+static at::Tensor bytes_of(const c10::Storage& storage) {
   at::Tensor bytes = at::empty({0}, at::TensorOptions().dtype(at::kByte).device(storage.device()));
   bytes.set_(storage, 0, {(int64_t)storage.nbytes()}, {1});
-  return Ref::steal(THPVariable_Wrap(bytes.clone()));
+  return bytes;
 }
 
-// memory_copies(tensors): a copy of each storage the tensors lie in; None for one that an earlier tensor has.
+// What the storages of some tensors hold: small ones of the CPU side by side, others as tensors of bytes.
+struct Copies {
+  struct Part {
+    size_t tensor;  // the first that lies in this storage
+    size_t size;
+    size_t place;     // among the small ones
+    at::Tensor bytes;  // or on its own
+  };
+  std::vector<Part> parts;
+  std::unique_ptr<char[]> small;
+};
+
+static constexpr const char* kCopies = "framelift.copies";
+static constexpr size_t kSmall = 1 << 18;
+
+static void free_copies(PyObject* capsule) { delete (Copies*)PyCapsule_GetPointer(capsule, kCopies); }
+
+static const c10::Storage& storage_of(PyObject* tensors, size_t i) {
+  return THPVariable_Unpack(PyTuple_GET_ITEM(tensors, (Py_ssize_t)i)).storage();
+}
+
+static bool are_tensors(PyObject* tensors) {
+  if (!PyTuple_Check(tensors)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); i++)
+    if (!is_tensor(PyTuple_GET_ITEM(tensors, i))) return false;
+  return true;
+}
+
+// memory_copies(tensors): copies of the storages that the tensors lie in, for put_back_memory.
 static PyObject* memory_copies(PyObject*, PyObject* tensors) {
-  if (!PyTuple_Check(tensors)) return PyErr_Format(PyExc_TypeError, "memory_copies takes a tuple of tensors");
-  Py_ssize_t n = PyTuple_GET_SIZE(tensors);
-  for (Py_ssize_t i = 0; i < n; i++)
-    if (!is_tensor(PyTuple_GET_ITEM(tensors, i))) return PyErr_Format(PyExc_TypeError, "memory_copies takes tensors");
-  auto storage_of = [&](Py_ssize_t i) { return THPVariable_Unpack(PyTuple_GET_ITEM(tensors, i)).storage(); };
-  return make_tuple(n,
-                    [&](Py_ssize_t i) {
-                      const c10::Storage storage = storage_of(i);
-                      for (Py_ssize_t k = 0; k < i; k++)
-                        if (storage_of(k).is_alias_of(storage)) return Ref::new_ref(Py_None);
-                      return copy_of(storage);
-                    })
-      .release();
+  if (!are_tensors(tensors)) return PyErr_Format(PyExc_TypeError, "memory_copies takes a tuple of tensors");
+  at::AutoDispatchBelowADInplaceOrView below;  // no history, no count of a view's writes
+  auto copies = std::make_unique<Copies>();
+  std::unordered_set<const void*> seen;
+  size_t total = 0, count = (size_t)PyTuple_GET_SIZE(tensors);
+  for (size_t i = 0; i < count; i++) {
+    const c10::Storage& storage = storage_of(tensors, i);
+    if (!seen.insert(storage.unsafeGetStorageImpl()).second) continue;
+    bool is_small = storage.device_type() == at::kCPU && storage.nbytes() <= kSmall;
+    copies->parts.push_back({i, storage.nbytes(), total, is_small ? at::Tensor() : bytes_of(storage).clone()});
+    if (is_small) total += storage.nbytes();
+  }
+  copies->small.reset(new char[total]);
+  for (const Copies::Part& part : copies->parts)
+    if (!part.bytes.defined() && part.size)
+      memcpy(copies->small.get() + part.place, storage_of(tensors, part.tensor).data(), part.size);
+  PyObject* capsule = PyCapsule_New(copies.get(), kCopies, slot<free_copies>);
+  if (capsule) copies.release();
+  return capsule;
+}
+
+// put_back_memory(tensors, copies): whether the storages of the same tensors are as large as they were; then they hold
+// again what they held.  Autograd does not count this.
+static PyObject* put_back_memory(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Copies* copies = count == 2 ? (Copies*)PyCapsule_GetPointer(args[1], kCopies) : nullptr;
+  if (!copies || !are_tensors(args[0])) return PyErr_Format(PyExc_TypeError, "put_back_memory takes tensors and copies");
+  at::AutoDispatchBelowADInplaceOrView below;
+  for (const Copies::Part& part : copies->parts)
+    if (const c10::Storage& storage = storage_of(args[0], part.tensor);
+        storage.nbytes() != part.size || (!part.bytes.defined() && storage.device_type() != at::kCPU))
+      Py_RETURN_FALSE;
+  for (const Copies::Part& part : copies->parts) {
+    const c10::Storage& storage = storage_of(args[0], part.tensor);
+    if (part.bytes.defined())
+      bytes_of(storage).copy_(part.bytes);
+    else if (part.size)
+      memcpy(storage.mutable_data(), copies->small.get() + part.place, part.size);
+  }
+  Py_RETURN_TRUE;
 }
 
 // Whether hooks on saved tensors are set in this thread: asked at every call of many entries.
@@ -101,8 +160,8 @@ static PyObject* has_saved_hooks(PyObject*, PyObject*) {
 
 static MethodTable memory_functions({
     method<has_saved_hooks, METH_NOARGS>("has_saved_hooks", "whether hooks on saved tensors are set in this thread"),
-    method<memory_copies, METH_O>(
-        "memory_copies", "a copy of each storage the tensors lie in; None where an earlier tensor has the same"),
+    method<memory_copies, METH_O>("memory_copies", "copies of the storages that the tensors lie in"),
+    method<put_back_memory>("put_back_memory", "whether storages that were copied have their size; they hold the copies"),
     method<versions, METH_O>("versions",
                              "how often the memory of each tensor was written to; -1 where that is not counted"),
     method<hooked, METH_O>("hooked", "whether a hook runs when gradients come to one of the tensors"),

@@ -231,6 +231,40 @@ def test_writes_of_sure_operations_cost_no_copies(monkeypatch: pytest.MonkeyPatc
         step()
 
 
+MEMORIES = {
+    "small": lambda: (torch.randn(3), torch.arange(4)[1:], torch.ones(2, 3).t()),
+    "one storage": lambda: (base := torch.randn(4), base[1:], base.view(2, 2)),
+    "large": lambda: (torch.randn(300, 300), torch.randn(2)),
+    "empty": lambda: (torch.zeros(0), torch.randn(1)),
+    "parameters": lambda: (torch.nn.Parameter(torch.randn(3)), torch.nn.Parameter(torch.ones(70_000))),
+    "none": lambda: (),
+}
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_copies_of_memory_are_put_back(memory: str) -> None:
+    tensors: tuple[torch.Tensor, ...] = MEMORIES[memory]()
+    before = [one.detach().clone() for one in tensors]
+    copies, versions = _core.memory_copies(tensors), _core.versions(tensors)
+    for one in tensors:
+        one.data.fill_(7)
+    assert _core.put_back_memory(tensors, copies) and _core.versions(tensors) == versions
+    assert all(map(torch.equal, tensors, before))
+
+
+@pytest.mark.parametrize("size", [3, 90_000])
+def test_memory_of_another_size_is_left_as_it_is(size: int) -> None:
+    tensors = torch.ones(2), torch.ones(size)
+    copies = _core.memory_copies(tensors)
+    tensors[0].fill_(7)
+    tensors[1].resize_(2 * size)
+    assert not _core.put_back_memory(tensors, copies) and tensors[0].tolist() == [7, 7]
+    with pytest.raises(TypeError, match="takes tensors and copies"):
+        _core.put_back_memory(tensors, None)
+    with pytest.raises(TypeError, match="a tuple of tensors"):
+        _core.memory_copies([tensors[0]])  # type: ignore[arg-type]
+
+
 def test_handlers_are_seen() -> None:
     code = caught.__code__
     inside = next(offset for offset, _, line in code.co_lines() if line == code.co_firstlineno + 2)

@@ -264,7 +264,7 @@ def _take_back(
     counted: bool,
     tensors: tuple[torch.Tensor, ...],
     versions: tuple[int, ...],
-    kept: tuple[Any, ...] | None,
+    kept: Any,
     generators: Any,
 ) -> None:
     """The run of an entry failed: its inputs and generators are as they were before, where that can be done.  The
@@ -287,7 +287,7 @@ def _memory(tensor: torch.Tensor) -> torch.UntypedStorage:
 
 
 def _taken_back(
-    tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: tuple[Any, ...] | None, counted: bool
+    tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: Any, counted: bool
 ) -> bool:
     """Whether the inputs hold again what they held; `counted`: their versions show whether they were written to."""
     now = _core.versions(tensors)
@@ -299,12 +299,8 @@ def _taken_back(
         _core.of_tensor(one, "requires_grad") and not _core.of_tensor(one, "is_leaf") for one in changed
     ):
         return False
-    for tensor, copy in zip(tensors, kept):  # of memory, however tensors lie in it; autograd does not count this
-        if copy is not None and _memory(tensor).nbytes() != copy.nbytes:
-            return False
-    for tensor, copy in zip(tensors, kept):
-        if copy is not None:
-            _memory(tensor).copy_(copy.untyped_storage())
+    if not _core.put_back_memory(tensors, kept):  # however tensors lie in it
+        return False
     known = [(tensor, version) for tensor, version in zip(tensors, versions) if version >= 0]
     torch._C._autograd._unsafe_set_version_counter(
         tuple([tensor for tensor, _ in known]), tuple([version for _, version in known])
