@@ -46,10 +46,10 @@ static void raise_second_miss(CompiledObject* self, PyObject* entries, PyObject*
                ((PyFunctionObject*)self->function)->func_qualname, words ? words.get() : Py_None);
 }
 
-// The driver's answer: an entry it made for this call; True: look again, another thread made some; anything else: run
-// plainly.
+// The driver's answer: an entry it made for this call; True: look again, another thread made some; None: run plainly,
+// with all that is called; anything else: run plainly.
 static Ref ask_driver(CompiledObject* self, PyObject* const* locals, Py_ssize_t n) {
-  if (thread_state().mode == Mode::RunOnly || self->miss == Py_None) return Ref::new_ref(Py_None);
+  if (thread_state().mode == Mode::RunOnly || self->miss == Py_None) return Ref::new_ref(Py_False);
   Ref tuple = tuple_of(locals, n), miss = Ref::new_ref(self->miss);
   if (!tuple) return nullptr;
   PyObject* arguments[] = {nullptr, (PyObject*)self, tuple.get()};
@@ -68,7 +68,7 @@ struct OwnCode {
 static constexpr int kOwnRounds = 3;       // an entry that waits for a compiler says no when that is done
 static constexpr int kOtherRounds = 1000;  // each time another thread captured what is not for this call
 
-// 1: *result is set; 2: run plainly; -1: exception.
+// 1: *result is set; 2: run plainly; 3: with all that is called; -1: exception.
 static int look_up(CompiledObject* self, const Binding& binding, PyObject** result) {
   OwnCode scope;
   PyObject* const* locals = binding.locals();
@@ -84,7 +84,9 @@ static int look_up(CompiledObject* self, const Binding& binding, PyObject** resu
       own++;
     } else {
       entries = Ref::new_ref(self->entries);  // the driver may have put another list there
-      verdict = answer.get() == Py_True ? try_entries(entries.get(), locals, n, result) : 2;
+      verdict = answer.get() == Py_None   ? 3
+                : answer.get() == Py_True ? try_entries(entries.get(), locals, n, result)
+                                          : 2;
       others++;
     }
     if (verdict == 0 && (own == kOwnRounds || others == kOtherRounds)) {
@@ -175,6 +177,7 @@ static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t n
   }
   if (!bound) return PyObject_Vectorcall(function, args, nargsf, kwnames);  // CPython raises its own TypeError
   if (verdict == 1 && is_handover(result)) return drive((PyObject*)self, function, result);
+  if (verdict == 3) return run_off(function, args, nargsf, kwnames);
   return verdict == 2 ? call_plainly(self, function, args, nargsf, kwnames) : result;
 }
 
@@ -402,7 +405,7 @@ static PyMemberDef compiled_members[] = {
     {"successor", T_OBJECT, offsetof(CompiledObject, successor), READONLY,
      "called while that class has another __call__"},
     {"miss", T_OBJECT, offsetof(CompiledObject, miss), 0,
-     "miss(compiled, locals) -> an entry for this call, True to look again, or False to run eagerly"},
+     "miss(compiled, locals) -> an entry for this call, True to look again, False to run eagerly, None with all below"},
     {"frames", T_OBJECT, offsetof(CompiledObject, frames), READONLY, "code -> entries of frames met in plain runs"},
     {"hits", T_ULONGLONG, offsetof(CompiledObject, hits), 0, "calls that an entry served"},
     {nullptr, 0, 0, 0, nullptr}};

@@ -251,7 +251,8 @@ static PyObject* finalise(PyThreadState* ts, Frame* frame) {
 
 // Capture and RunOnly: a cached entry for a function's frame, or a capture.  As try_entries; 0 and 2 mean plain Python.
 // Entries are kept per code, and several functions may share one code, so the function is handed over as one more
-// local. *muted: the function is a wrapper that switches capturing off for all it calls.
+// local. *muted: nothing that the function calls is captured: it switches that off, or the call is left to plain
+// Python.
 static int look_up(PyObject* context, PyObject* function, PyObject* const* locals, int n, Mode mode, PyObject** result,
                    bool* muted) {
   struct Scope {
@@ -270,8 +271,9 @@ static int look_up(PyObject* context, PyObject* function, PyObject* const* local
   if (!entries && PyErr_Occurred()) return -1;
   bool closed = entries.get() == Py_None || entries.get() == Py_False;
   int verdict = entries && !closed ? choose_entry(entries.get(), all.data(), n + 1, result) : 0;
+  Ref captured;
   if (verdict == 0 && !closed && mode == Mode::Capture) {
-    Ref tuple = tuple_of(all.data(), n + 1), captured;
+    Ref tuple = tuple_of(all.data(), n + 1);
     if (!tuple) return -1;
     PyObject* args[] = {context, function, tuple.get()};
     {
@@ -287,7 +289,7 @@ static int look_up(PyObject* context, PyObject* function, PyObject* const* local
     }
   }
   if (verdict == 0 && !entries) entries = find();
-  *muted = entries.get() == Py_False;
+  *muted = entries.get() == Py_False || captured.get() == Py_None;
   return verdict;
 }
 
@@ -331,7 +333,8 @@ PyObject* run_looked_up(PyObject* compiled, PyObject* function, PyObject* const*
   if (verdict == 1 || verdict < 0) return result;
   PyObject* failure = take_failure();
   *began = true;
-  result = run_plain(compiled, function, args, (size_t)n, nullptr);
+  size_t count = (size_t)n;
+  result = muted ? run_off(function, args, count, nullptr) : run_plain(compiled, function, args, count, nullptr);
   report_failure(failure, &result);
   return result;
 }
@@ -394,6 +397,14 @@ PyObject* run_plain(PyObject* compiled, PyObject* function, PyObject* const* arg
   tls.mode = before.mode == Mode::RunOnly ? Mode::RunOnly : Mode::Capture;
   tls.context = compiled;
   tls.skip_code = PyFunction_Check(function) ? PyFunction_GET_CODE(function) : nullptr;
+  PyObject* result = PyObject_Vectorcall(function, args, nargsf, kwnames);
+  tls = before;
+  return result;
+}
+
+PyObject* run_off(PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  ThreadState before = tls;
+  tls.mode = Mode::Off;
   PyObject* result = PyObject_Vectorcall(function, args, nargsf, kwnames);
   tls = before;
   return result;

@@ -137,7 +137,7 @@ static PyObject* memory_copies(PyObject*, PyObject* tensors) {
 // again what they held.  Autograd does not count this.
 static PyObject* put_back_memory(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Copies* copies = count == 2 ? (Copies*)PyCapsule_GetPointer(args[1], kCopies) : nullptr;
-  if (!copies || !are_tensors(args[0])) return PyErr_Format(PyExc_TypeError, "put_back_memory takes tensors and copies");
+  if (!copies || !are_tensors(args[0])) return PyErr_Format(PyExc_TypeError, "put_back_memory: tensors and copies");
   at::AutoDispatchBelowADInplaceOrView below;
   for (const Copies::Part& part : copies->parts)
     if (const c10::Storage& storage = storage_of(args[0], part.tensor);
@@ -161,7 +161,7 @@ static PyObject* has_saved_hooks(PyObject*, PyObject*) {
 static MethodTable memory_functions({
     method<has_saved_hooks, METH_NOARGS>("has_saved_hooks", "whether hooks on saved tensors are set in this thread"),
     method<memory_copies, METH_O>("memory_copies", "copies of the storages that the tensors lie in"),
-    method<put_back_memory>("put_back_memory", "whether storages that were copied have their size; they hold the copies"),
+    method<put_back_memory>("put_back_memory", "whether storages have the size of their copies, which they hold then"),
     method<versions, METH_O>("versions",
                              "how often the memory of each tensor was written to; -1 where that is not counted"),
     method<hooked, METH_O>("hooked", "whether a hook runs when gradients come to one of the tensors"),

@@ -35,6 +35,9 @@ struct UncapturedScope {
 // hook.cpp: run `function` eagerly with its callees captured on behalf of `compiled`; vectorcall arguments.
 PyObject* run_plain(PyObject* compiled, PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 
+// The same with its callees uncaptured, too.
+PyObject* run_off(PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames);
+
 // compiled.cpp: whether the object is a compiled callable.
 bool is_compiled(PyObject* object);
 // compiled.cpp: calls one; the keywords may be NULL.

@@ -315,7 +315,9 @@ def attempt(
         with info.phase("rehearse"):
             session, plan, stop = attempts.found()
             first = session
-            if is_a(stop, Interrupt):
+            if is_a(stop, Interrupt) and stop.passes and not is_fatal(session):
+                stop.is_left = attempts.breaks.lets_pass(attempts.function.__code__)
+            if is_a(stop, Interrupt) and not stop.is_left:
                 session, plan = _broken(attempts, session, plan, stop, is_fatal)
         if plan is None:
             return Attempted(first, session, None, stop, None, [])

@@ -132,6 +132,8 @@ class Breaks:
         self.frames: dict[int, _Frames] = {}
         self.let_go: dict[int, tuple[int, ...]] = {}  # and which of its arguments it may let go of
         self.exits: dict[int, tuple[int, ...]] = {}  # and which are `__exit__` of open blocks
+        self.waits = True  # calls are left to plain Python for what happens once
+        self.passed: set[types.CodeType] = set()  # of which one call was left
         self.foreseen: list[Foreseen] = []  # of the frames that are called next, outermost first
 
     def of(self, code: types.CodeType) -> tuple[_Frames, Made | None]:
@@ -179,6 +181,12 @@ class Breaks:
         """
         frames = _made_of.get(id(code)) or _originals.get(id(code))
         return (frames.code, point) if frames is not None and frames.flow.comes_back(point.unit) else None
+
+    def lets_pass(self, code: types.CodeType) -> bool:
+        """Whether a call is left to plain Python for an interrupt that passes: one call of each code is."""
+        is_first = self.waits and code not in self.passed
+        self.passed.add(code)
+        return is_first
 
     def is_resumed(self, code: types.CodeType) -> bool:
         """Whether the code resumes a frame after a break."""

@@ -66,7 +66,7 @@ from .resumed import resumed_from
 from .sharing import Pool, pool_of
 
 if TYPE_CHECKING:
-    from .._core import Compiled, Entry
+    from .._core import Answer, Compiled, Entry
 
 __all__ = ["Driver", "capture_lock", "rehearse"]
 
@@ -113,8 +113,8 @@ class Driver:
         """What this callable knows of a code."""
         return self.seen.setdefault(code, Learned())
 
-    def __call__(self, compiled: Compiled, locals_: tuple[Any, ...]) -> Entry | bool:
-        """The root missed: the entry that was made; True: look again, another thread made one; False: run eagerly."""
+    def __call__(self, compiled: Compiled, locals_: tuple[Any, ...]) -> Answer:
+        """The root missed: what to do now (see `Answer`)."""
         try:
             return self.capture(compiled.entries, compiled.function, locals_, root=True)
         except BaseException as error:
@@ -123,7 +123,7 @@ class Driver:
         finally:
             _core.let_go(locals_)
 
-    def capture_frame(self, compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> Entry | bool:
+    def capture_frame(self, compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> Answer:
         """A callee of a frame that runs plainly missed.  As `__call__`."""
         code = function.__code__
         if torch._C._functorch.peek_interpreter_stack() is not None:
@@ -147,7 +147,7 @@ class Driver:
 
     def capture(
         self, entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...], *, root: bool
-    ) -> Entry | bool:
+    ) -> Answer:
         """Rehearse `function` on `locals_` and put an entry in front of `entries`.  As `__call__`."""
         if config.disable or is_left_out(function.__code__):
             return False
@@ -202,6 +202,9 @@ class Driver:
                 return False
             entry, info = made
             kept = self._count(info)
+            if info.is_left:
+                self.record.refuse("first", function.__code__, info.reason)
+                return None
             if entry is None or is_failing and not _holds(entry, info, locals_, failed):
                 return False
             if traced:
@@ -370,7 +373,8 @@ class Driver:
             info.interim.seen = seen.copy()
         if pool is not None:
             pool.seen = seen
-        if is_a(stop, Interrupt) and stop.reason.id == "lazy-module":
+        if is_a(stop, Interrupt) and (stop.is_left or stop.reason.id == "lazy-module"):
+            info.is_left, info.reason = stop.is_left, stop.sentence if stop.is_left else ""
             return None, info  # the program is not what it will be from the next call on
         if stop is not None:
             self._stopped(stop, info, first, self._is_fatal(first, root))
@@ -544,7 +548,7 @@ def _is_asked_last(info: Capture) -> bool:
 _core.set_package(FRAMELIFT, own_file("capture", ""), own_file("capture", "module_wrapper.py"))
 
 
-def _capture_frame(compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> Entry | bool:
+def _capture_frame(compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> Answer:
     driver = compiled.miss
     try:
         return is_a(driver, Driver) and driver.capture_frame(compiled, function, locals_)

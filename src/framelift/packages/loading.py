@@ -32,7 +32,7 @@ from ..vocabulary.outside_exceptions import raise_outside
 from .functions import named
 
 if TYPE_CHECKING:
-    from .._core import Compiled, Entry
+    from .._core import Answer, Compiled, Entry
     from ..guards.misses import Miss
     from ..overriding.modes import Moment
     from .captured import Captured
@@ -65,7 +65,7 @@ class Loader(Driver):
         self.is_checked = True  # guards are checked where captures are bound
         self._asked: list[Any] = []  # the entries that were asked before
 
-    def capture_frame(self, compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> Entry | bool:
+    def capture_frame(self, compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> Answer:
         """A part of a frame after a graph break, or a callee of a frame that runs eagerly."""
         code = function.__code__
         if not self._parts or code_hash(code) not in self._parts:

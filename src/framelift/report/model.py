@@ -136,7 +136,7 @@ class Refusal:
 
     name: str
     source: Source  # of its `def`
-    why: str  # limit: config.recompile_limit is reached; defect: framelift failed on it
+    why: str  # limit, defect, first: see report/text.py
     sentence: str  # what failed last
     calls: int  # that ran eagerly for it
     fix: str

@@ -137,16 +137,20 @@ def _recompiles(report: Report) -> Iterator[Line]:
 
 def _refusals(report: Report) -> Iterator[Line]:
     if report.refusals:
-        yield "head", "\nno longer compiled"
+        yield "head", "\nleft to eager mode"
     for one in report.refusals:
-        why = "config.recompile_limit is reached" if one.why == "limit" else "framelift failed on it"
-        yield (
-            "bad",
-            f"  {one.name} ({one.source.file}:{one.source.line}): {_count(one.calls, 'call')} ran eagerly, {why}",
-        )
+        called = f"{_count(one.calls, 'call')} ran eagerly, {_LEFT[one.why]}"
+        yield "bad", f"  {one.name} ({one.source.file}:{one.source.line}): {called}"
         if one.sentence:
             yield "", f"    last: {one.sentence}"
         yield "fix", f"    fix: {one.fix}"
+
+
+_LEFT = {
+    "limit": "config.recompile_limit is reached",
+    "defect": "framelift failed on it",
+    "first": "a functools.lru_cache held no answer yet",
+}
 
 
 def _functions(report: Report) -> Iterator[Line]:

@@ -79,6 +79,7 @@ def explain(function: Any, **options: Any) -> Callable[..., ExplainOutput]:
 
     def run(*args: Any, **kwargs: Any) -> ExplainOutput:
         compiled = compile(_plain(function), **{"backend": "eager", **options})
+        native_of(compiled).miss.breaks.waits = False
         return explanation(compiled, compiled(*args, **kwargs))
 
     return run
@@ -125,6 +126,7 @@ def dry_run(function: Any, *args: Any, **kwargs: Any) -> Report:
     compiled = compile(_plain(function), backend=lambda graph_module, _examples: graph_module.forward)
     native = native_of(compiled)
     driver = native.miss
+    driver.breaks.waits = False
 
     def rehearse_only(one: Any, locals_: tuple[Any, ...]) -> bool:
         native.miss = driver

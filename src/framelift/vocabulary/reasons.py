@@ -53,6 +53,8 @@ class Interrupt(BaseException):
         self.places: tuple[Any, ...] = ()  # the program's frames when it was raised, as `_core.places()` gives them
         self.given: tuple[Any, ...] = ()  # to the torch operation that it struck; dropped with the rehearsal
         self.first: Any = None  # done once before another rehearsal, this can be captured: a function without arguments
+        self.passes = False  # once the program did this, it does it no more: the next call may be captured
+        self.is_left = False  # so this call runs eagerly, with all it calls, and nothing is remembered
 
     @property
     def sentence(self) -> str:

@@ -261,11 +261,7 @@ def undoing(undo: Undo) -> Lines:
 
 
 def _take_back(
-    counted: bool,
-    tensors: tuple[torch.Tensor, ...],
-    versions: tuple[int, ...],
-    kept: Any,
-    generators: Any,
+    counted: bool, tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: Any, generators: Any
 ) -> None:
     """The run of an entry failed: its inputs and generators are as they were before, where that can be done.  The
     compiler is blamed where the graph does not fail uncompiled.
@@ -286,9 +282,7 @@ def _memory(tensor: torch.Tensor) -> torch.UntypedStorage:
     return _core.of_tensor(tensor, "untyped_storage")
 
 
-def _taken_back(
-    tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: Any, counted: bool
-) -> bool:
+def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: Any, counted: bool) -> bool:
     """Whether the inputs hold again what they held; `counted`: their versions show whether they were written to."""
     now = _core.versions(tensors)
     changed = [tensor for tensor, old, new in zip(tensors, versions, now) if not counted or old != new or old < 0]

@@ -175,7 +175,7 @@ class Note:
 class Refused:
     """A function whose calls run eagerly without a capture being tried: how often, and why."""
 
-    why: str  # limit, or defect
+    why: str  # limit, defect, or first: for what only a first call does
     name: str
     file: str
     line: int
@@ -247,6 +247,7 @@ class Capture:
     loop_graph: Any = None  # what was compiled of a part of a loop, for others of the same part
     from_cache: bool = False  # torch's disk cache had what was compiled
     interim: Any = None  # its graph runs uncompiled until the backend is done elsewhere (background.Interim)
+    is_left: bool = False  # the call ran eagerly, with all it called, for what it does no more from then on
     loaded: bool = False  # from disk: nothing was rehearsed
     not_kept: str = ""  # why it could not be kept on disk
     record: Any = None  # it as data (cache/capture_record.py), where that was asked for

@@ -7,12 +7,13 @@ of the program's where the arguments are plain values and objects that equal the
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import gc
 import inspect
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ __all__ = [
     "Question",
     "answer_of",
     "ask_in_order",
+    "calling_first",
     "can_be_asked",
     "check_room",
     "equals_itself_alone",
@@ -127,16 +129,37 @@ def ask_in_order(session: Session, of_object: bool) -> None:
 
 def _check_unchanged(session: Session) -> None:
     if has_changes(session):
-        raise Interrupt(
-            "unknown-callable",
-            "the first call of a function under functools.lru_cache with these arguments, in a frame that changes "
-            "objects which the function may read (call it once before, so that the cache holds its result),",
+        raise _until_it_is_kept(
+            Interrupt(
+                "unknown-callable",
+                "the first call of a function under functools.lru_cache with these arguments, in a frame that changes "
+                "objects which the function may read (call it once before, so that the cache holds its result),",
+            )
         )
 
 
 def _check_state(then: State) -> None:
     if read_state() != then:
-        raise Interrupt("unknown-callable", "a function under functools.lru_cache in another grad mode or autocast")
+        raise _until_it_is_kept(
+            Interrupt("unknown-callable", "a function under functools.lru_cache in another grad mode or autocast")
+        )
+
+
+def _until_it_is_kept(stop: Interrupt) -> Interrupt:
+    """From the next call on the cache holds the answer."""
+    stop.passes = True
+    return stop
+
+
+@contextlib.contextmanager
+def calling_first(asked: Question | None) -> Iterator[None]:
+    """Around the first call of a function under a cache, which may do what cannot be captured: warn, print."""
+    try:
+        yield
+    except Interrupt as stop:
+        if asked is not None and asked.wrapper.cache_parameters()["maxsize"] != 0:
+            _until_it_is_kept(stop)
+        raise
 
 
 def question(session: Session, wrapper: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Question | None:

@@ -29,7 +29,7 @@ from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_function
 from .cache_numbers import keep_by_numbers
-from .cache_tables import may_be_outdated, question, take_out_answers
+from .cache_tables import calling_first, may_be_outdated, question, take_out_answers
 from .cached_objects import picture_of
 
 if TYPE_CHECKING:
@@ -85,17 +85,18 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
             raise _denied(function, "it may hold a result for this very tensor, from before the tensor was written")
     around, steps, written = Surroundings(session, function, *args), len(recorder.tape), len(recorder.written)
     before = len(session.world.effects)
-    result = _core.captured(function, args, kwargs)
-    kept_inside = take_out_answers(session, before)
-    changed = (
-        around.changed()
-        or len(recorder.written) > written
-        and "a tensor"
-        or any(step.effect for step in recorder.tape[steps:])
-        and "random numbers or tensors"
-    )
-    if changed:
-        raise _denied(function, f"it changes {changed} the first time it is called")
+    with calling_first(asked):
+        result = _core.captured(function, args, kwargs)
+        kept_inside = take_out_answers(session, before)
+        changed = (
+            around.changed()
+            or len(recorder.written) > written
+            and "a tensor"
+            or any(step.effect for step in recorder.tape[steps:])
+            and "random numbers or tensors"
+        )
+        if changed:
+            raise _denied(function, f"it changes {changed} the first time it is called")
     if asked is None and not is_known:
         is_value = _is_value(result)
         outdated = not is_value or may_be_outdated(session, (*args, *kwargs.values()))
