@@ -1,4 +1,6 @@
 // Which tensors share their memory, and which have hooks: what graphs that write to inputs or add to gradients rest on.
+// Copies of memory and of the state of torch's generator, for graphs that fail.
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -6,6 +8,8 @@
 
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -153,6 +157,42 @@ static PyObject* put_back_memory(PyObject*, PyObject* const* args, Py_ssize_t co
   Py_RETURN_TRUE;
 }
 
+// ---- the state of torch's generator ----
+
+// That of the CPU's default generator, which torch.get_rng_state writes into a tensor.
+struct GeneratorState {
+  at::mt19937 engine;
+  std::optional<float> next_float;
+  std::optional<double> next_double;
+};
+
+static constexpr const char* kGeneratorState = "framelift.generator_state";
+
+static void free_state(PyObject* capsule) { delete (GeneratorState*)PyCapsule_GetPointer(capsule, kGeneratorState); }
+
+static PyObject* generator_state(PyObject*, PyObject*) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  auto* cpu = at::check_generator<at::CPUGeneratorImpl>(generator);
+  std::unique_ptr<GeneratorState> state(
+      new GeneratorState{cpu->engine(), cpu->next_float_normal_sample(), cpu->next_double_normal_sample()});
+  PyObject* capsule = PyCapsule_New(state.get(), kGeneratorState, slot<free_state>);
+  if (capsule) state.release();
+  return capsule;
+}
+
+static PyObject* set_generator_state(PyObject*, PyObject* capsule) {
+  auto* state = (GeneratorState*)PyCapsule_GetPointer(capsule, kGeneratorState);
+  if (!state) return nullptr;
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  auto* cpu = at::check_generator<at::CPUGeneratorImpl>(generator);
+  cpu->set_engine(state->engine);
+  cpu->set_next_float_normal_sample(state->next_float);
+  cpu->set_next_double_normal_sample(state->next_double);
+  Py_RETURN_NONE;
+}
+
 // Whether hooks on saved tensors are set in this thread: asked at every call of many entries.
 static PyObject* has_saved_hooks(PyObject*, PyObject*) {
   return PyBool_FromLong(!at::SavedTensorDefaultHooks::get_tls_state().stack.empty());
@@ -161,6 +201,8 @@ static PyObject* has_saved_hooks(PyObject*, PyObject*) {
 static MethodTable memory_functions({
     method<has_saved_hooks, METH_NOARGS>("has_saved_hooks", "whether hooks on saved tensors are set in this thread"),
     method<memory_copies, METH_O>("memory_copies", "copies of the storages that the tensors lie in"),
+    method<generator_state, METH_NOARGS>("generator_state", "the state of torch's generator for the CPU"),
+    method<set_generator_state, METH_O>("set_generator_state", "torch's generator for the CPU has this state again"),
     method<put_back_memory>("put_back_memory", "whether storages have the size of their copies, which they hold then"),
     method<versions, METH_O>("versions",
                              "how often the memory of each tensor was written to; -1 where that is not counted"),

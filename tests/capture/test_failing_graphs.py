@@ -265,6 +265,29 @@ def test_memory_of_another_size_is_left_as_it_is(size: int) -> None:
         _core.memory_copies([tensors[0]])  # type: ignore[arg-type]
 
 
+DRAWS: dict[str, Any] = {
+    "nothing": lambda: None,
+    "a seed": lambda: torch.manual_seed(5),
+    "one normal number": lambda: torch.randn(1),  # its pair is kept
+    "one of double precision": lambda: torch.randn(1, dtype=torch.double),
+    "many": lambda: torch.rand(1000),
+    "integers": lambda: torch.randint(0, 9, (5,)),
+}
+
+
+@pytest.mark.parametrize("before", DRAWS)
+@pytest.mark.parametrize("between", DRAWS)
+def test_the_generator_has_its_state_again(before: str, between: str) -> None:
+    DRAWS[before]()
+    state, shown = _core.generator_state(), torch.get_rng_state()
+    DRAWS[between]()
+    _core.set_generator_state(state)
+    assert torch.equal(torch.get_rng_state(), shown)
+    drawn = [torch.randn(1), torch.randn(1, dtype=torch.double), torch.rand(700)]
+    torch.set_rng_state(shown)
+    assert all(map(torch.equal, drawn, [torch.randn(1), torch.randn(1, dtype=torch.double), torch.rand(700)]))
+
+
 def test_handlers_are_seen() -> None:
     code = caught.__code__
     inside = next(offset for offset, _, line in code.co_lines() if line == code.co_firstlineno + 2)

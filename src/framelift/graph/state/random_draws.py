@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from ... import _core
 from ..._core import note_place
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import insist
@@ -235,14 +236,14 @@ def graphs_may_hold() -> bool:
 _FIRST_SEED = torch.Generator().initial_seed()  # of every new generator
 
 
-def states() -> tuple[torch.Tensor, list[torch.Tensor] | None]:
+def states() -> tuple[Any, list[torch.Tensor] | None]:
     """The states of torch's own generators."""
-    return torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    return _core.generator_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
 
 
-def put_back(cpu: torch.Tensor, cuda: list[torch.Tensor] | None) -> None:
+def put_back(cpu: Any, cuda: list[torch.Tensor] | None) -> None:
     """Give torch's own generators these states."""
-    torch.set_rng_state(cpu)
+    _core.set_generator_state(cpu)
     if cuda is not None:
         torch.cuda.set_rng_state_all(cuda)
 
