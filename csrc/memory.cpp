@@ -10,7 +10,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -21,20 +20,44 @@
 
 namespace framelift {
 
+// For storages met one after another, the place of the first that is the same.  Graphs that write to inputs ask at every
+// call, so it is a table without nodes of its own.
+class FirstPlaces {
+ public:
+  explicit FirstPlaces(size_t count) : storages(count) {
+    while (slots.size() < 2 * count) slots.resize(2 * slots.size(), kFree);
+  }
+
+  size_t first(const void* storage, size_t place) {
+    storages[place] = storage;
+    size_t at = ((uintptr_t)storage >> 4) * 0x9E3779B97F4A7C15u;
+    for (at ^= at >> 32;; at++) {
+      uint32_t& found = slots[at & (slots.size() - 1)];
+      if (found == kFree) return found = (uint32_t)place;
+      if (storages[found] == storage) return found;
+    }
+  }
+
+ private:
+  static constexpr uint32_t kFree = ~(uint32_t)0;
+  std::vector<uint32_t> slots = std::vector<uint32_t>(16, kFree);
+  std::vector<const void*> storages;
+};
+
 // memory_pattern(tensors): for each tensor the place of the first one with the same storage.
 static PyObject* memory_pattern(PyObject*, PyObject* tensors) {
   if (!PyTuple_Check(tensors)) return PyErr_Format(PyExc_TypeError, "memory_pattern takes a tuple of tensors");
-  std::unordered_map<const void*, Py_ssize_t> first;
+  FirstPlaces places((size_t)PyTuple_GET_SIZE(tensors));
   return make_tuple(PyTuple_GET_SIZE(tensors),
                     [&](Py_ssize_t i) {
                       PyObject* item = PyTuple_GET_ITEM(tensors, i);
-                      const void* storage =
-                          nullptr;  // what is no tensor shares with nothing: equal numbers may be one object
-                      if (is_tensor(item)) {
+                      size_t place = (size_t)i;
+                      if (is_tensor(item)) {  // others share with nothing: equal numbers may be one object
                         const at::Tensor& tensor = THPVariable_Unpack(item);
-                        storage = tensor.has_storage() ? (const void*)tensor.storage().unsafeGetStorageImpl() : item;
+                        place = places.first(
+                            tensor.has_storage() ? (const void*)tensor.storage().unsafeGetStorageImpl() : item, place);
                       }
-                      return Ref::steal(PyLong_FromSsize_t(storage ? first.emplace(storage, i).first->second : i));
+                      return Ref::steal(PyLong_FromSize_t(place));
                     })
       .release();
 }

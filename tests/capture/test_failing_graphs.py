@@ -252,6 +252,20 @@ def test_copies_of_memory_are_put_back(memory: str) -> None:
     assert all(map(torch.equal, tensors, before))
 
 
+@pytest.mark.parametrize("count", [0, 1, 8, 9, 17, 300])
+def test_which_tensors_share_memory(count: int) -> None:
+    bases = [torch.zeros(2) for _ in range(1 + count // 3)]
+    given: list[Any] = [
+        (bases[i * 7 % len(bases)], bases[i % len(bases)][1:], 5, torch.ones(1))[i % 4] for i in range(count)
+    ]
+    first: dict[int, int] = {}
+    expected = [
+        first.setdefault(one.untyped_storage()._cdata, i) if isinstance(one, torch.Tensor) else i
+        for i, one in enumerate(given)
+    ]
+    assert _core.memory_pattern(tuple(given)) == tuple(expected)
+
+
 @pytest.mark.parametrize("size", [3, 90_000])
 def test_memory_of_another_size_is_left_as_it_is(size: int) -> None:
     tensors = torch.ones(2), torch.ones(size)
