@@ -20,8 +20,8 @@
 
 namespace framelift {
 
-// For storages met one after another, the place of the first that is the same.  Graphs that write to inputs ask at every
-// call, so it is a table without nodes of its own.
+// For storages met one after another, the place of the first that is the same.  Graphs that write to inputs ask at
+// every call, so it is a table without nodes of its own.
 class FirstPlaces {
  public:
   explicit FirstPlaces(size_t count) : storages(count) {
