@@ -148,9 +148,10 @@ struct Flat {
   PyObject* const* values() const { return all.data() + 1; }
 };
 
-// No entry ran: the frame runs eagerly.
-static PyObject* call_plainly(CompiledObject* self, PyObject* function, PyObject* const* args, size_t nargsf,
-                              PyObject* kwnames) {
+// No entry ran: the frame runs eagerly, as the verdict says.
+static PyObject* call_plainly(CompiledObject* self, int verdict, PyObject* function, PyObject* const* args,
+                              size_t nargsf, PyObject* kwnames) {
+  if (verdict == 3) return run_off(function, args, nargsf, kwnames);
   PyObject* failure = take_failure();
   PyObject* result = run_plain((PyObject*)self, function, args, nargsf, kwnames);
   report_failure(failure, &result);
@@ -177,8 +178,7 @@ static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t n
   }
   if (!bound) return PyObject_Vectorcall(function, args, nargsf, kwnames);  // CPython raises its own TypeError
   if (verdict == 1 && is_handover(result)) return drive((PyObject*)self, function, result);
-  if (verdict == 3) return run_off(function, args, nargsf, kwnames);
-  return verdict == 2 ? call_plainly(self, function, args, nargsf, kwnames) : result;
+  return verdict >= 2 ? call_plainly(self, verdict, function, args, nargsf, kwnames) : result;
 }
 
 // ---- callable objects ----
@@ -247,10 +247,10 @@ PyObject* call_whole(PyObject* compiled, PyObject* args, PyObject* keywords) {
   }
   if (!is_bound) return PyVectorcall_Call(compiled, args, keywords);
   if (verdict == 1 && is_handover(result)) return drive(compiled, function.get(), result);
-  if (verdict != 2) return result;
+  if (verdict < 2) return result;
   Flat flat(bound.get(), args, keywords);
   if (!flat.names) return nullptr;
-  return call_plainly(self, function.get(), flat.values(), flat.nargsf, flat.names.get());
+  return call_plainly(self, verdict, function.get(), flat.values(), flat.nargsf, flat.names.get());
 }
 
 // As functools.update_wrapper: the compiled function looks like the one it stands for.

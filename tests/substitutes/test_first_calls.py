@@ -110,6 +110,30 @@ def test_the_second_call_is_one_graph(name: str, limit: int | None, backend: str
     assert "1 call ran eagerly, a functools.lru_cache held no answer yet" in str(compiled.report())
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_modules(wrapped: bool) -> None:
+    class Module(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(3, 3)
+            self.prints = _functions(None)["prints"]
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.prints(self.inner(x))
+
+    framelift.reset()
+    module: Any = Module()
+    with torch.no_grad():
+        expected = module.inner(torch.ones(3)).sin().cos()
+        if wrapped:
+            module = framelift.compile(module, backend="eager")
+        else:
+            module.forward = framelift.compile(module.forward, backend="eager")
+        for _ in range(4):
+            assert torch.equal(module(torch.ones(3)), expected)
+    assert framelift.stats()["graphs"] == 1 and not framelift.stats()["breaks"]
+
+
 def test_what_is_done_at_every_call_breaks() -> None:
     """The cache keeps nothing of a function that raises, or where it has no room."""
 
