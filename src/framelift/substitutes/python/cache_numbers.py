@@ -141,7 +141,7 @@ def keep_by_numbers(
     places, held, takes = found
     world = session.world
     check_room(world, wrapper)
-    ask_in_order(session, True)
+    ask_in_order(session, numbers.origins, picture)
     check = _HoldsNothingElse(wrapper, asked, tuple(kwargs), picture, len(numbers.objects), takes)
     if not check(*numbers.objects, *held):
         raise Interrupt("unknown-callable", "a function under functools.lru_cache that keeps another result")

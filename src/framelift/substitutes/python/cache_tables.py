@@ -13,7 +13,7 @@ import functools
 import gc
 import inspect
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from ...guards.kinds import same_leaf
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import TORCH
+from .cache_reads import stays_as_read
 from .cached_objects import ASKED, Picture, has_changes, keep_objects, looks_as
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Question:
     ) -> None:
         """The same for an object that may change, and looks like this."""
         check_room(self.world, self.wrapper)
-        ask_in_order(session, self.place is not None)
+        ask_in_order(session, self._objects(), picture)
         self._guard(_looks_so_at_most, picture, "holds no answer for these arguments that looks otherwise")
         kept = KeptResult(self.wrapper, args, kwargs, has_changes(session), self)
         keep_objects(session, kept, answer)
@@ -93,7 +94,7 @@ class Question:
 
     def keep(self, session: Session, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The cache held nothing, and its function gave this: it is asked for real when the frame ran, and keeps it."""
-        ask_in_order(session, self.place is not None)
+        ask_in_order(session, self._objects())
         if not is_leaf(answer) or _reads_what_may_change(session):
             check_room(self.world, self.wrapper)
             if is_leaf(answer):
@@ -101,6 +102,9 @@ class Question:
             else:
                 self._guard(_keeps_none, None, "holds no answer for these arguments")
         self.world.write(ASKED, self.wrapper, len(self.world.effects), (args, kwargs))
+
+    def _objects(self) -> tuple[Origin, ...]:
+        return () if self.place is None else (self.origin,)
 
     def _guard(self, holds: Any, answer: Any, words: str) -> None:
         place = -1 if self.place is None else self.place
@@ -116,39 +120,22 @@ def check_room(world: World, wrapper: Any) -> None:
         raise Interrupt("unknown-callable", "a function under functools.lru_cache whose cache is full")
 
 
-def ask_in_order(session: Session, of_object: bool) -> None:
+def ask_in_order(session: Session, objects: Sequence[Origin], picture: Any = None) -> None:
     """The function reads what is there when the frame ran: nothing of that may be changed now or by then, and torch's
-    state (grad mode, autocast) must be the same.  `of_object`: it may be given an object that changes.
+    state (grad mode, autocast) must be the same.  `objects`: the places of those it may be given that may change.
+    `picture`: of its result, where that may change.
     """
     world = session.world
     world.finishing.append(functools.partial(_check_state, read_state()))
-    if of_object or _reads_what_may_change(session):
-        _check_unchanged(session)
-        world.finishing.append(functools.partial(_check_unchanged, session))
-
-
-def _check_unchanged(session: Session) -> None:
-    if has_changes(session):
-        raise _until_it_is_kept(
-            Interrupt(
-                "unknown-callable",
-                "the first call of a function under functools.lru_cache with these arguments, in a frame that changes "
-                "objects which the function may read (call it once before, so that the cache holds its result),",
-            )
-        )
+    if objects or picture is not None or _reads_what_may_change(session):
+        stays_as_read(session, objects, picture)
 
 
 def _check_state(then: State) -> None:
     if read_state() != then:
-        raise _until_it_is_kept(
-            Interrupt("unknown-callable", "a function under functools.lru_cache in another grad mode or autocast")
-        )
-
-
-def _until_it_is_kept(stop: Interrupt) -> Interrupt:
-    """From the next call on the cache holds the answer."""
-    stop.passes = True
-    return stop
+        stop = Interrupt("unknown-callable", "a function under functools.lru_cache in another grad mode or autocast")
+        stop.passes = True  # from the next call on the cache holds the answer
+        raise stop
 
 
 @contextlib.contextmanager
@@ -158,7 +145,7 @@ def calling_first(asked: Question | None) -> Iterator[None]:
         yield
     except Interrupt as stop:
         if asked is not None and asked.wrapper.cache_parameters()["maxsize"] != 0:
-            _until_it_is_kept(stop)
+            stop.passes = True
         raise
 
 
