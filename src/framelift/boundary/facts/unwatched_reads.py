@@ -39,6 +39,7 @@ __all__ = ["UnwatchedReads"]
 
 _MOST_ENTRIES = 2000
 _WRAPPERS = (staticmethod, classmethod)
+_FOUNDATIONS = frozenset({"torch", "framelift", "numpy", "sympy", "mpmath"})
 _CALLED = ("__call__", "forward", "backward", "setup_context")
 
 
@@ -51,9 +52,9 @@ def _is_own_function(function: types.FunctionType) -> bool:
 
 
 def _is_own(module: Any) -> bool:
-    """Whether a module belongs to the program or a library, not to Python, torch or framelift."""
+    """Whether a module belongs to the program or a library, not to Python, torch, what that stands on, or framelift."""
     first = module.partition(".")[0] if type(module) is str else ""
-    return first not in ("torch", "framelift") and first not in sys.stdlib_module_names
+    return first not in _FOUNDATIONS and first not in sys.stdlib_module_names
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -64,6 +65,17 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield inner
         elif is_a(inner, types.CodeType):
             yield from _names(inner)
+
+
+def _names_in(owner: Any) -> Iterator[str]:
+    """Names under which an owner may have something."""
+    if type(owner) is dict:  # a module's
+        yield from [name for name in owner if type(name) is str]
+        return
+    if not is_a(owner, type):
+        yield from list(vars(owner))
+    for base in mro_of(owner if is_a(owner, type) else type(owner)):
+        yield from list(members_of(base))
 
 
 @check
@@ -114,7 +126,7 @@ class UnwatchedReads:
         while todo:
             todo = False
             for owner, done in list(self._owners):
-                for name in self._names - done:
+                for name in [name for name in _names_in(owner) if name in self._names and name not in done]:
                     todo = True
                     done.add(name)
                     self._attribute(owner, name)
