@@ -318,6 +318,9 @@ def test_arguments_and_results_must_be_containers() -> None:
         export_graph(lambda x: torch.ones(1))(Odd())
     with pytest.raises(Exception, match="one of the outputs with type .*Odd"):
         export_graph(lambda x: Odd())(torch.ones(1))
+    for argument in (Odd(), {1}, torch.nn.ReLU(), len):
+        with pytest.raises(Exception, match="one of the inputs with type .* is not supported or pytree-flattenable"):
+            export(torch.nn.Identity(), (argument,), strict=True)
 
 
 def test_one_of_two_sizes_is_chosen_by_the_graph() -> None:
@@ -599,3 +602,27 @@ def test_a_dynamic_dimension_that_does_not_exist(strict: bool) -> None:
     ):
         export(Plus(), args, dynamic_shapes={"x": None, "more": {"y": {2: Dim("n")}}}, strict=strict)
     export(Plus(), args, dynamic_shapes={"x": {0: Dim("n")}, "more": {"y": {0: Dim("n")}}}, strict=strict)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("nothing", [None, {}, (), []])
+def test_empty_dynamic_shapes_say_nothing(strict: bool, nothing: Any) -> None:
+    program = export(torch.nn.Linear(3, 2), (torch.ones(4, 3),), dynamic_shapes=nothing, strict=strict)
+    assert not program.range_constraints
+
+
+def test_ranges_that_the_arguments_are_not_in() -> None:
+    from torch._dynamo.exc import UserError
+    from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+
+    for strict, error in ((True, UserError), (False, ConstraintViolationError)):
+        for dim in (Dim("rows", max=3), Dim("rows", min=5)):
+            with pytest.raises(error, match="4 not in range"):
+                export(torch.nn.Linear(3, 2), (torch.ones(4, 3),), dynamic_shapes=({0: dim},), strict=strict)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_keys_of_module_stacks(strict: bool) -> None:
+    program = export(torch.nn.Sequential(torch.nn.ReLU()), (torch.ones(2),), strict=strict)
+    (node,) = program.graph.find_nodes(op="call_function", target=torch.ops.aten.relu.default)
+    assert list(node.meta["nn_module_stack"]) == ["L__self__", "L__self__0"]

@@ -291,6 +291,17 @@ def test_importing_torchdynamo_later_redirects_it() -> None:
     assert done.stdout.strip() == "fine", done.stdout + done.stderr[-2000:]
 
 
+def test_torch_disallows_its_own_functions() -> None:
+    program = (
+        "import torch, framelift\nframelift.install()\n"
+        "out, along = torch.func.linearize(torch.sin, torch.zeros(2))\n"
+        "f = torch.compile(lambda x: torch.func.linearize(torch.sin, x)[0] + 1, backend='eager')\n"
+        "print(along(torch.ones(2)).tolist(), f(torch.zeros(2)).tolist())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+    assert done.stdout.strip() == "[1.0, 1.0] [1.0, 1.0]", done.stdout + done.stderr[-2000:]
+
+
 EXCEPTIONS = """
 import pickle, sys, torch, framelift
 import torch.export._trace, torch._dynamo

@@ -15,6 +15,7 @@ from ..graph.metadata.live_fakes import leaving_none_open
 from .capture import Captured, capture
 from .inputs import Call, call_of, called, dynamism_of, fakes_of, is_fake, marks_kept, separated
 from .lowering import FunctionMet, Lowered, lower_captured, lower_program
+from .strict_session import check_inputs
 
 __all__ = ["export"]
 
@@ -85,6 +86,8 @@ def _export(
     args, kwargs, in_spec, dynamic_shapes, verify = _trace._process_export_inputs(mod, args, kwargs, dynamic_shapes)
     state = _trace._get_original_state_dict(mod)
     call = call_of(mod, *separated(mod, args, kwargs))
+    if strict:
+        check_inputs(call.leaves)
     lazy = [one for one in mod.modules() if isinstance(one, LazyModuleMixin) and one.has_uninitialized_params()]
     with unset_fake_temporarily():  # a mode around the call is no part of the program
         with marks_kept(call), leaving_none_open():
@@ -127,7 +130,8 @@ def _lowered(
     watched: bool = True,
 ) -> tuple[Lowered, Any]:
     from torch.export._trace import UserError, UserErrorType, _move_non_persistent_buffers_to_tensor_constants
-    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+    from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
+    from torch.utils._sympy.value_ranges import ValueRangeError
 
     rehearsed = strict and not preserved and not is_fake(call)
     captured = _captured(call, dynamic_shapes, pre_dispatch) if rehearsed else None
@@ -142,6 +146,10 @@ def _lowered(
             if met.tracked:
                 raise
             return _lowered(call, dynamic_shapes, strict, preserved, pre_dispatch, deferred, False)
+    except (ConstraintViolationError, ValueRangeError) as error:
+        if not strict:
+            raise
+        raise UserError(UserErrorType.CONSTRAINT_VIOLATION, str(error)) from error
     except GuardOnDataDependentSymNode as error:
         if not strict:
             raise

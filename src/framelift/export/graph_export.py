@@ -81,7 +81,7 @@ def export_graph(
 
     def run(*args: Any, **kwargs: Any) -> ExportResult:
         call = call_of(function, args, kwargs)
-        check_inputs(call.leaves)
+        check_inputs(call.leaves, torch.nn.Module)
         if dynamic_shapes is not None or assume_static_by_default:
             return attempt(call, with_symbols=False)
         try:

@@ -248,8 +248,8 @@ def _check_dimensions(call: Call, dynamic_shapes: Any) -> None:
     from torch.export import _trace
     from torch.export import dynamic_shapes as torch_shapes
 
-    if not isinstance(dynamic_shapes, (dict, tuple, list)):
-        return
+    if not isinstance(dynamic_shapes, (dict, tuple, list)) or not dynamic_shapes:
+        return  # empty: nothing is dynamic
     wrapped, wrapped_named = pytree.tree_map_only(int, torch_shapes._IntWrapper, (call.args, call.kwargs))
     combined = torch_shapes._combine_args(as_module(call.root), wrapped, wrapped_named)
 

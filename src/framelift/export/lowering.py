@@ -232,12 +232,17 @@ def _flat(found: Lowered, preserved: Sequence[str], lower: Callable[..., Any]) -
         for node in graph_module.graph.nodes:
             if "nn_module_stack" in node.meta:
                 node.meta["nn_module_stack"] = {
-                    f"L__self__{_without_root(key)}": pytree.tree_map(_without_root, value)
+                    _stack_key(key): pytree.tree_map(_without_root, value)
                     for key, value in node.meta["nn_module_stack"].items()
                 }
         return graph_module, signature
 
     return run
+
+
+def _stack_key(key: str) -> str:
+    """The key of a module in a node's stack; those of a captured graph begin as torch.export's do."""
+    return key if key.startswith("L__self__") else f"L__self__{_without_root(key)}"
 
 
 def _without_root(name: Any) -> Any:

@@ -219,13 +219,22 @@ def _may_leave(session: Session, leaf: Any) -> bool:
     )
 
 
-def check_inputs(leaves: list[Any]) -> None:
-    """Refuse arguments that are no containers of tensors and plain values."""
+#: what arguments may hold besides plain values
+_GIVEN = (torch.Tensor, torch.ScriptObject, torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def _is_declared_opaque(leaf: Any) -> bool:
+    try:
+        from torch._library.opaque_object import is_opaque_type
+    except ImportError:  # this torch has none
+        return False
+    return bool(is_opaque_type(type(leaf)))
+
+
+def check_inputs(leaves: list[Any], *more: type) -> None:
+    """Refuse arguments that are no containers of tensors, plain values and what is of these types."""
     for leaf in leaves:
-        if not isinstance(
-            leaf,
-            (*_PLAIN, torch.Tensor, torch.ScriptObject, torch.nn.Module, torch.SymInt, torch.SymFloat, torch.SymBool),
-        ):
+        if not isinstance(leaf, (*_PLAIN, *_GIVEN, *more)) and not _is_declared_opaque(leaf):
             raise not_flattenable("inputs", leaf)
 
 

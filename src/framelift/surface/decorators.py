@@ -21,6 +21,7 @@ from ..exc import IncorrectUsage
 from ..rehearsal import break_errors
 from ..rehearsal.call_rule import is_in_graph
 from ..substitutes import marks
+from ..vocabulary.torch_code import TORCH
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
@@ -261,12 +262,20 @@ def disallow_in_graph(fn: Any) -> Any:
         return _each(disallow_in_graph, fn)
     if not callable(fn):
         raise AssertionError("disallow_in_graph takes a callable")
+    if _is_written_in_torch(fn):  # torch.func.linearize does this to make_fx, each time
+        if marks.handler_of(fn) is not marks.disallowed:
+            marks.mark(fn, marks.disallowed)
+        return fn
     if not is_in_graph(fn) and marks.handler_of(fn) not in (marks.allowed, marks.nonstrict):
         raise IncorrectUsage(
             f"disallow_in_graph is for callables that graphs hold as one node, as torch's operations; {fn!r} is none"
         )
     marks.mark(fn, marks.disallowed) if is_in_graph(fn) else marks.unmark(fn)
     return fn
+
+
+def _is_written_in_torch(fn: Any) -> bool:
+    return isinstance(fn, types.FunctionType) and fn.__code__.co_filename.startswith(TORCH)
 
 
 def allow_c_slot(tp: type, *, tp_hash: bool = True, tp_richcompare: bool = True) -> type:
