@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
+import sys
 import threading
 
 import pytest
@@ -831,6 +832,34 @@ def test_logging_that_waits_for_the_graph(capsys: pytest.CaptureFixture[str]) ->
         )
     finally:
         framelift.config.ignore_logging_functions.clear()
+
+
+def test_logging_that_is_dropped_and_then_waits_for_the_graph(capsys: pytest.CaptureFixture[str]) -> None:
+    for option, said in (("ignore_logging_functions", ""), ("reorderable_logging_functions", "a\n")) * 2:
+        with framelift.config.patch({option: {print}}):
+            compiled = framelift.compile(lambda x: (print("a"), x * 2)[1], backend="eager", fullgraph=True)
+            assert torch.equal(compiled(X), X * 2) and capsys.readouterr().out == said
+
+
+def test_logging_with_named_arguments_waits_for_the_graph(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x):
+        print("a", x, sep="-", end=";")
+        print(end="last\n")
+        return x * 2
+
+    def to_a_file(x):
+        print("a", file=sys.stderr)
+        return x * 2
+
+    with framelift.config.patch(reorderable_logging_functions={print}):
+        compiled = framelift.compile(f, backend="eager", fullgraph=True)
+        for _ in range(2):
+            assert torch.equal(compiled(X), X * 2)
+        assert capsys.readouterr().out == "a-tensor([1., 2.]);last\n" * 2
+        with pytest.raises(framelift.exc.Unsupported):
+            framelift.compile(to_a_file, backend="eager", fullgraph=True)(X)
+        assert torch.equal(framelift.compile(to_a_file, backend="eager")(X), X * 2)
+        assert capsys.readouterr().err == "a\n"
 
 
 def test_guard_hooks() -> None:

@@ -141,15 +141,14 @@ def guard_unmarked(world: World, function: types.FunctionType, origin: Origin) -
     world.guard(origin, "UNMARKED", _NAMES_OF_SETS)
 
 
-_logging: tuple[int, ...] = ()  # the functions that the options on logging name
+_logging: tuple[tuple[str, int], ...] = ()  # the functions that the options on logging name, each with its option
 
 
 def follow_options() -> None:
     """Before a rehearsal: what the options on logging name may have changed since the tables were asked."""
     global _logging
-    named = (*config.ignore_logging_functions, *config.reorderable_logging_functions)
-    if named or _logging:
-        now = tuple(map(id, named))
+    if config.ignore_logging_functions or config.reorderable_logging_functions or _logging:
+        now = tuple([(names, id(function)) for names, _ in _LOGGING for function in getattr(config, names)])
         if now != _logging:
             _logging = now
             _core.forget_verdicts()
@@ -287,10 +286,16 @@ def ignored(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 def later(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Called when the graph has run, with the tensors as they are here."""
+    kept = tuple(_as_of_now(session, callable_, arg) for arg in (*args, *kwargs.values()))
     if kwargs:
-        raise Interrupt("unknown-callable", f"{_name(callable_)} with named arguments")
-    kept = tuple(_as_of_now(session, callable_, arg) for arg in args)
+        callable_, kept = _called_with_names, (callable_, tuple(kwargs), *kept)
     session.world.write("call", callable_, len(session.world.effects), kept)
+
+
+def _called_with_names(callable_: Any, names: tuple[str, ...], *args: Any) -> None:
+    """For entries: the last arguments have these names."""
+    count = len(args) - len(names)
+    callable_(*args[:count], **dict(zip(names, args[count:])))
 
 
 def _as_of_now(session: Session, callable_: Any, arg: Any) -> Any:
