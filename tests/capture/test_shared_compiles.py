@@ -532,6 +532,62 @@ def test_the_steps_of_a_loop_with_a_break_are_compiled_once(loop: Any, backend: 
     assert compiles.compiles == 1
 
 
+@pytest.mark.parametrize("backend", [Counting, Renamed])
+@pytest.mark.parametrize("loop", [counted, over_a_range])
+def test_the_steps_of_a_loop_with_symbolic_sizes_are_compiled_once(loop: Any, backend: type[Counting]) -> None:
+    framelift.compile(plain, backend=Counting(), dynamic=True)(X)
+    framelift.reset()
+    compiles = backend()
+    compiled = framelift.compile(loop, backend=compiles, dynamic=True)
+    for x in (X, X, torch.randn(3, 5), torch.randn(6, 6), torch.randn(1, 4), torch.randn(5, 4).t()):
+        assert torch.equal(compiled(x), loop(x))
+        if x is X:
+            assert compiles.compiles == 1
+
+
+class Asking(Renamed):
+    """A compiler that makes code for some sizes only, which becomes a guard."""
+
+    def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        (x,) = [one for one in graph_module.graph.find_nodes(op="placeholder") if "x" in one.name]
+        wide = bool(x.meta["example_value"].size(0) > 3)
+        run = super().__call__(graph_module, example_inputs)
+
+        def checked(*args: Any) -> Any:
+            (tensor,) = [one for one in args if isinstance(one, torch.Tensor)]
+            assert (tensor.size(0) > 3) == wide
+            return run(*args)
+
+        return checked
+
+
+@pytest.mark.parametrize("loop", [counted, over_a_range])
+def test_what_is_compiled_for_some_sizes_is_not_shared(loop: Any) -> None:
+    framelift.reset()
+    compiled = framelift.compile(loop, backend=Asking(), dynamic=True)
+    for rows in (2, 5, 3, 7, 2, 5):
+        x = torch.randn(rows, 4)
+        assert torch.equal(compiled(x), loop(x))
+
+
+def test_steps_whose_sizes_are_related_otherwise_are_compiled_each() -> None:
+    def turning(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        for step in range(4):
+            if x.shape[0] != y.shape[0]:
+                y = y[: x.shape[0]]
+            x = (x + y).t() if step % 2 else x * y[0]
+            framelift.graph_break()
+            y = y.t().contiguous() if x.shape != y.shape else y
+        return x
+
+    for backend in (Renamed(), "aot_eager"):
+        framelift.reset()
+        compiled = framelift.compile(turning, backend=backend, dynamic=True)
+        for n in (3, 4, 6, 3):
+            x, y = torch.randn(n, n), torch.randn(n + 1, n)
+            assert torch.equal(compiled(x, y), turning(x, y))
+
+
 def test_a_backend_that_changes_graphs_is_asked_for_each() -> None:
     def with_cosines(x: torch.Tensor) -> torch.Tensor:
         for _ in range(5):

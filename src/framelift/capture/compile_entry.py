@@ -332,10 +332,12 @@ def _compiler_of(session: Session, finished: Finished, info: Capture, backend: B
         compiler = background.submitting(backend.submit, backend.compile_graph, info, way)
     elif symbols is None and backend.reuses_graphs and backend.settings is not None:
         compiler = compile_once(compiler, backend.settings, info)
-    elif session.point is not None and not _takes_numbers(session, finished):
+    elif session.point is not None and type(session) is not _Over:
         stretch = Breaks.stretch_of(session.function.__code__, session.point)
-        if stretch is not None:
+        if stretch is not None and not _takes_numbers(session, finished):
             compiler = compile_per_loop(compiler, stretch, plain_examples(finished.inputs), info)
+        elif stretch is not None and symbols is not None and finished.arguments is not None:
+            compiler = compile_per_loop(compiler, stretch, finished.arguments, info, symbols.env)
     if symbols is None:
         return compiler
     if finished.mutated and finished.shared:

@@ -10,7 +10,8 @@ plain constants.  A compiled function lives as long as an entry runs it.
 
 A loop with a graph break is captured in parts: its first step from above, the next ones from the break on, with numbers
 that turn out to change.  What these record of the same part of the loop is compiled once whatever the backend is
-(`compile_per_loop`): the function would be called again in a longer loop, too.
+(`compile_per_loop`): the function would be called again in a longer loop, too.  So it is with symbolic sizes, where
+nothing is known of the symbols but their ranges, and the backend asked nothing of them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch.fx import GraphModule, Node
 
@@ -93,13 +95,16 @@ def compile_once(compile_graph: Callable[..., Any], settings: Settings, info: Ca
 
 
 def compile_per_loop(
-    compile_graph: Callable[..., Any], stretch: Any, inputs: Sequence[Any], info: Capture
+    compile_graph: Callable[..., Any], stretch: Any, inputs: Sequence[Any], info: Capture, symbols: Any = None
 ) -> Callable[..., Any]:
-    """A backend for the graph of a part of a loop (`stretch`): asked once for what the loop's steps have in common."""
+    """A backend for the graph of a part of a loop (`stretch`): asked once for what the loop's steps have in common.
+
+    `symbols`: the shape environment of a graph whose inputs have symbolic sizes, or are symbolic integers.
+    """
 
     def key_now(graph_module: GraphModule) -> Any:
         try:
-            return (stretch, compile_graph, _described(graph_module, inputs))
+            return (stretch, compile_graph, _described(graph_module, inputs, symbols))
         except Unequal:
             return None
 
@@ -112,7 +117,8 @@ def compile_per_loop(
             return graph_module.forward if found.loop_graph is AS_IS else found.loop_graph
         made = compile_graph(graph_module, example_inputs, **options)
         as_is = made is graph_module or made == graph_module.forward
-        if key is not None and (not as_is or key_now(graph_module) == key):  # else it changed the graph
+        # else it changed the graph, or took symbols for something
+        if key is not None and (not as_is and symbols is None or key_now(graph_module) == key):
             info.loop_graph = AS_IS if as_is else made
             _of_loops[key] = info
         return made
@@ -120,19 +126,58 @@ def compile_per_loop(
     return backend
 
 
-def _described(graph_module: GraphModule, inputs: Sequence[Any]) -> tuple[Any, ...]:
+def _described(graph_module: GraphModule, inputs: Sequence[Any], symbols: Any) -> tuple[Any, ...]:
     """The same for backends that may read all that a graph says of itself: names of inputs, and modules."""
     nodes = graph_module.graph.nodes
-    names = tuple([node.name for node in nodes if node.op == "placeholder"])
+    given = [node for node in nodes if node.op == "placeholder"]
+    if len(given) != len(inputs):
+        raise Unequal
+    names = tuple([node.name for node, one in zip(given, inputs) if is_a(one, torch.Tensor)])
     modules = tuple([tuple(node.meta.get("nn_module_stack", {}).items()) for node in nodes])
-    return (names, modules, options_now(), *key_of(graph_module, inputs, _TOLD))
+    if symbols is None:
+        return (names, modules, options_now(), *key_of(graph_module, inputs, _TOLD))
+    described = _Symbolic(symbols)
+    facts = tuple([described.input(one, node.meta["example_value"]) for node, one in zip(given, inputs)])
+    tensors = [one for one in inputs if is_a(one, torch.Tensor)]
+    return (names, modules, options_now(), facts, *key_of(graph_module, tensors, _TOLD, False))
 
 
-def key_of(graph_module: GraphModule, example_inputs: Sequence[Any], known: frozenset[str] = _META) -> tuple[Any, ...]:
+class _Symbolic:
+    """Facts of inputs with symbols, which are numbered as they come: equal for other symbols of the same ranges."""
+
+    def __init__(self, env: Any) -> None:
+        self.env, self.numbers = env, dict[Any, int]()
+        self.asked = set[Any]().union(*[guard.expr.free_symbols for guard in env.guards], env.replacements)
+
+    def input(self, given: Any, fake: Any) -> tuple[Any, ...]:
+        if not is_a(given, torch.Tensor):
+            return (self._size(fake),)
+        return (tuple(map(self._size, fake.size())), tuple(map(self._size, fake.stride())))
+
+    def _size(self, size: Any) -> Any:
+        if type(size) is int:
+            return size
+        if type(size) is not torch.SymInt:
+            raise Unequal
+        expression = size.node.expr
+        if expression.is_Symbol and expression not in self.numbers:
+            if expression in self.asked:  # what is compiled relies on something more
+                raise Unequal
+            self.numbers[expression] = len(self.numbers)
+        if not self.numbers.keys() >= expression.free_symbols:
+            raise Unequal
+        ranges = [(self.numbers[one], str(self.env.var_to_range.get(one))) for one in expression.free_symbols]
+        numbered = expression.xreplace({one: sympy.Symbol(f"n{number}") for one, number in self.numbers.items()})
+        return str(numbered), tuple(sorted(ranges))
+
+
+def key_of(
+    graph_module: GraphModule, example_inputs: Sequence[Any], known: frozenset[str] = _META, sizes: bool = True
+) -> tuple[Any, ...]:
     """What decides what is compiled; raises `Unequal`.  `known`: what nodes may say beside it."""
     return (
         _graph(graph_module, known),
-        tuple([_input(one) for one in example_inputs]),
+        tuple([_input(one, sizes) for one in example_inputs]),
         _core.memory_pattern(tuple(example_inputs)),
         str(_core.torch_state()),
         torch._C.is_grad_enabled(),
@@ -212,14 +257,13 @@ def _constant(value: Any, numbers: dict[Node, int]) -> Any:
 _read = _core.of_tensor
 
 
-def _input(tensor: Any) -> tuple[Any, ...]:
+def _input(tensor: Any, sizes: bool = True) -> tuple[Any, ...]:
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or _read(tensor, "layout") is not torch.strided:
         raise Unequal
     return (
         type(tensor),
         *[_read(tensor, name) for name in ("dtype", "device", "requires_grad", "is_leaf")],
-        tuple(_read(tensor, "size")),
-        tuple(_read(tensor, "stride")),
+        *[tuple(_read(tensor, name)) for name in ("size", "stride") if sizes],
         torch._C._dispatch_keys(tensor).raw_repr(),
     )
 
