@@ -5,7 +5,7 @@ tests/project/test_types.py compares the names here with those the built core ha
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CellType, CodeType, FrameType, FunctionType
-from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeVar, overload
+from typing import Any, Final, Literal, NoReturn, TypeVar, overload
 
 from typing_extensions import Self, TypeIs
 
@@ -163,10 +163,6 @@ class Entry:
     @property
     def dead(self) -> bool: ...
     def inputs_for(self, locals: _Args, /) -> tuple[Any, ...] | None: ...
-
-#: of the driver: an entry for this call; True: look again, another thread made one; False: run eagerly; None: with all
-#: that is called
-Answer: TypeAlias = Entry | bool | None
 
 class Compiled:
     """Stands for a function: behaves as it does, and answers calls from its entries."""

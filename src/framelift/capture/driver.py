@@ -48,6 +48,7 @@ from .frames import called_by_disabling, closure_of, has_tensor, is_left_out, mu
 from .kept import Keeper, keeper_for
 from .kept_shapes import expected_of, keep_shapes
 from .learned_shapes import Learned
+from .policy import Answer
 from .profiling import counting_instructions
 from .records.callbacks import capturing, entry_made
 from .records.captures import Capture, Note, Record, counts, weakly
@@ -66,7 +67,7 @@ from .resumed import resumed_from
 from .sharing import Pool, pool_of
 
 if TYPE_CHECKING:
-    from .._core import Answer, Compiled, Entry
+    from .._core import Compiled, Entry
 
 __all__ = ["Driver", "capture_lock", "rehearse"]
 
@@ -114,7 +115,7 @@ class Driver:
         return self.seen.setdefault(code, Learned())
 
     def __call__(self, compiled: Compiled, locals_: tuple[Any, ...]) -> Answer:
-        """The root missed: what to do now (see `Answer`)."""
+        """The root missed: what to do now."""
         try:
             return self.capture(compiled.entries, compiled.function, locals_, root=True)
         except BaseException as error:
@@ -374,7 +375,7 @@ class Driver:
         if pool is not None:
             pool.seen = seen
         if is_a(stop, Interrupt) and (stop.is_left or stop.reason.id == "lazy-module"):
-            info.is_left, info.reason = stop.is_left, stop.sentence if stop.is_left else ""
+            info.is_left, info.reason = stop.is_left, stop.sentence
             return None, info  # the program is not what it will be from the next call on
         if stop is not None:
             self._stopped(stop, info, first, self._is_fatal(first, root))

@@ -27,6 +27,7 @@ from .learned_shapes import Learned
 from .records.user_names import MODULE_CALLS, Names, names_in
 
 __all__ = [
+    "Answer",
     "Asked",
     "alone",
     "options_of_frame",
@@ -41,6 +42,11 @@ __all__ = [
     "may_exchange",
     "suppressed",
 ]
+
+
+#: to a miss: an entry for this call; True: look again, another thread made one; False: run eagerly; None: with all that
+#: is called
+Answer = _core.Entry | bool | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ from ..vocabulary.outside_exceptions import raise_outside
 from .functions import named
 
 if TYPE_CHECKING:
-    from .._core import Answer, Compiled, Entry
+    from .._core import Compiled, Entry
+    from ..capture.policy import Answer
     from ..guards.misses import Miss
     from ..overriding.modes import Moment
     from .captured import Captured
