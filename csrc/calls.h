@@ -16,6 +16,8 @@ struct ReadingCode {
   ~ReadingCode();
 };
 bool contains_unread_text(PyObject* text);
+// Whether the text of a value, or of those in a tuple, names no class and no address.
+bool has_text_of_its_own(PyObject* value);
 PyObject* new_unread_text(Rehearsal* r, PyObject* made_of);
 PyObject* unread_text_handler();
 bool init_texts(PyObject* module);

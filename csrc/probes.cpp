@@ -13,8 +13,8 @@
 namespace framelift {
 
 static PyObject *mark_address, *mark_class, *mark_star, *name_check_with, *name_contains, *name_contains_tensor,
-    *name_dunder_contains, *name_formatted, *name_import_from, *name_import_name, *name_is_new, *name_match_class,
-    *name_match_kind, *name_same_object, *name_shows_address, *name_spread, *name_text_is_read;
+    *name_cut, *name_dunder_contains, *name_formatted, *name_import_from, *name_import_name, *name_is_new,
+    *name_match_class, *name_match_kind, *name_same_object, *name_shows_address, *name_spread, *name_text_is_read;
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
 
 void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths) {
@@ -187,8 +187,18 @@ static PyObject* contains(PyObject*, PyObject* const* a, Py_ssize_t n) {
 }
 
 // What `%` is given beside a text: C code takes a width (`%*d`) only from a plain int.
+// Whether C code would cut the text that it makes of a value (`%.3s`), so that nobody sees all that it shows.
+static bool may_cut(PyObject* how, PyObject* value) {
+  bool has_point = PyUnicode_Check(how)  ? PyUnicode_FindChar(how, '.', 0, PyUnicode_GET_LENGTH(how), 1) >= 0
+                   : PyBytes_Check(how) && memchr(PyBytes_AS_STRING(how), '.', PyBytes_GET_SIZE(how));
+  return has_point && !has_text_of_its_own(value);
+}
+
 static PyObject* formatted(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
+  PyObject* turned[] = {a[1], a[0]};
+  if (r && may_cut(a[0], a[1]) && !Ref::steal(ask_session(r, name_cut, a, 2))) return nullptr;
+  if (r && may_cut(a[1], a[0]) && !Ref::steal(ask_session(r, name_cut, turned, 2))) return nullptr;
   bool is_text = PyUnicode_Check(a[0]) || PyBytes_Check(a[0]) || PyByteArray_Check(a[0]);
   if (r && is_text && PyTuple_Check(a[1]))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a[1]); i++)
@@ -326,6 +336,7 @@ bool init_probes(PyObject* module) {
                                    {&name_check_with, "check_with"},
                                    {&name_contains, "contains"},
                                    {&name_contains_tensor, "contains_tensor"},
+                                   {&name_cut, "cut"},
                                    {&name_dunder_contains, "__contains__"},
                                    {&name_formatted, "formatted"},
                                    {&name_import_from, "import_from"},

@@ -23,6 +23,15 @@ PyObject* unread_text_handler() { return text_handler; }
 
 bool is_unread_text(PyObject* value) { return Py_IS_TYPE(value, text_type); }
 
+bool has_text_of_its_own(PyObject* value) {
+  if (PyTuple_CheckExact(value)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++)
+      if (!has_text_of_its_own(PyTuple_GET_ITEM(value, i))) return false;
+    return true;
+  }
+  return is_unread_text(value) || leaf_types.count(Py_TYPE(value)) || is_symbolic_number(value) || is_tensor(value);
+}
+
 static const int deepest = 32;  // containers in containers; what lies deeper counts as one that holds a text
 
 // Whether C code that goes through `value` might find a text: whatever is not known to hold none may.

@@ -140,3 +140,39 @@ def test_a_context_is_guarded() -> None:
 
 def test_values_of_derived_classes_leave() -> None:
     check(lambda x: (x + 1, Money("1.5")), torch.ones(2), graphs=None, breaks=None)
+
+
+def made(x: torch.Tensor) -> Any:
+    return x + 1, decimal.Context().prec, str(decimal.Context().divide(Decimal(1), Decimal(3)))
+
+
+def made_after_a_change(x: torch.Tensor) -> Any:
+    decimal.DefaultContext.prec = 9
+    return x + 1, decimal.Context().prec
+
+
+@pytest.mark.parametrize("program", [made, made_after_a_change])
+def test_the_settings_of_new_contexts(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    c = compiled(program)
+    for precision in (28, 7, 7, 28):
+        monkeypatch.setattr(decimal.DefaultContext, "prec", precision)
+        assert str(c(torch.ones(2))) == str(program(torch.ones(2)))
+
+
+def test_which_context_is_that_of_the_thread() -> None:
+    mine, other = decimal.Context(prec=6), decimal.Context(prec=6)
+
+    def f(x: torch.Tensor) -> Any:
+        mine.prec += 1
+        return x + 1, decimal.getcontext() is mine, decimal.getcontext().prec
+
+    found = []
+    for call in (f, compiled(f)):
+        seen = []
+        for current in (mine, other, mine):
+            mine.prec = other.prec = 6
+            with decimal.localcontext():
+                decimal.setcontext(current)
+                seen.append((str(call(torch.ones(2))), mine.prec, other.prec))
+        found.append(seen)
+    assert found[0] == found[1]

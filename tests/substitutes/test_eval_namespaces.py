@@ -103,3 +103,34 @@ def test_an_assignment_is_a_change_outside() -> None:
 
     check(f, torch.ones(2), graphs=None, breaks=None, state=[(globals(), "TABLE")])
     TABLE.pop("w", None)
+
+
+def refused(x: torch.Tensor) -> Any:
+    said = []
+    for source in ("1", "q", "(lambda: 3)()"):
+        for given in ((5,), ([],), (collections.ChainMap({}),), ({}, 5), ({}, object()), ({"q": 1}, "t")):
+            for run in (eval, exec):
+                try:
+                    said.append(run(source, *given))
+                except (TypeError, NameError) as error:
+                    said.append(str(error))
+    return x + 1, said
+
+
+def with_built_ins(x: torch.Tensor) -> Any:
+    names: list[dict[str, Any]] = [{}, {}, {}]
+    for source, space in zip(("1", "(1, [2])", "'a'"), names):
+        eval(source, space)
+    eval("1", TABLE)
+    return x + 1, [list(space) for space in names], "__builtins__" in TABLE
+
+
+@pytest.mark.parametrize("program", [refused, with_built_ins])
+def test_what_becomes_of_namespaces(program: Any) -> None:
+    found = []
+    for call in (program, compiled(program)):
+        for _ in range(2):
+            TABLE.pop("__builtins__", None)
+            found.append(str(call(torch.ones(2))))
+    TABLE.pop("__builtins__", None)
+    assert len(set(found)) == 1

@@ -265,7 +265,11 @@ def test_replaced_functions(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPa
         return x + 1, os.path.exists("/no such file")
 
     stat = os.stat
-    monkeypatch.setattr(os, "stat", lambda path, **options: stat(tmp_path, **options))
+
+    def finds(path: Any, **options: Any) -> Any:
+        return stat(tmp_path if path == "/no such file" else path, **options)
+
+    monkeypatch.setattr(os, "stat", finds)
     assert f(torch.ones(2))[1]
     assert str(compiled(f)(torch.ones(2))) == str(f(torch.ones(2)))
 
@@ -317,3 +321,141 @@ def test_a_folder_that_is_not_there(tmp_path: pathlib.Path, monkeypatch: pytest.
     assert os.getcwd() == str(tmp_path)
     assert compiled(opens)(torch.ones(2))[1] == "missing" and os.getcwd() == str(tmp_path.parent)
     monkeypatch.chdir(tmp_path)
+
+
+def wrote(path: pathlib.Path, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read_back(path: pathlib.Path) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def two_names(x: torch.Tensor, folder: pathlib.Path) -> Any:
+    wrote(folder / "one", "1")
+    wrote(folder / "other", "2")
+    return x + 1, read_back(folder / "one"), read_back(folder / "other")
+
+
+def removed_under_one_name(x: torch.Tensor, folder: pathlib.Path) -> Any:
+    wrote(folder / "one", "1")
+    os.unlink(folder / "one")
+    wrote(folder / "one", "2")
+    return x + 1
+
+
+def asked_by_a_link(x: torch.Tensor, folder: pathlib.Path) -> Any:
+    wrote(folder / "new", "1")
+    seen = [os.path.exists(folder / "link"), os.path.isfile(folder / "link"), os.path.islink(folder / "link")]
+    os.unlink(folder / "new")
+    return x + 1, seen, os.path.exists(folder / "link"), os.path.lexists(folder / "link")
+
+
+def in_a_folder_by_a_link(x: torch.Tensor, folder: pathlib.Path) -> Any:
+    wrote(folder / "a" / "new", "1")
+    seen = [os.path.exists(folder / "b" / "new")]
+    try:
+        seen.append(read_back(folder / "b" / "new"))  # type: ignore[arg-type]
+        os.unlink(folder / "b" / "new")
+    except FileNotFoundError as error:
+        seen.append(error.filename)
+    return x + 1, str(seen).replace(str(folder), "")
+
+
+def link_to_a(folder: pathlib.Path) -> None:
+    (folder / "a").mkdir(exist_ok=True)
+    (folder / "c").mkdir(exist_ok=True)
+    (folder / "b").unlink(missing_ok=True)
+    (folder / "b").symlink_to("a")
+    (folder / "a" / "new").unlink(missing_ok=True)
+
+
+def link_to_c(folder: pathlib.Path) -> None:
+    link_to_a(folder)
+    (folder / "b").unlink()
+    (folder / "b").symlink_to("c")
+
+
+def one_file_of_two_names(folder: pathlib.Path) -> None:
+    for name in ("one", "other"):
+        (folder / name).unlink(missing_ok=True)
+    (folder / "one").write_text("before")
+    (folder / "other").hardlink_to(folder / "one")
+
+
+LINKS: dict[Any, tuple[Callable[[pathlib.Path], Any], ...]] = {
+    two_names: (one_file_of_two_names, lambda _: None),
+    removed_under_one_name: (one_file_of_two_names, lambda _: None),
+    asked_by_a_link: (lambda _: None, lambda folder: (folder / "link").symlink_to("new"), lambda _: None),
+    in_a_folder_by_a_link: (link_to_a, link_to_c, link_to_a),
+}
+
+
+@pytest.mark.parametrize("program", LINKS)
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_links(program: Any, fullgraph: bool, tmp_path: pathlib.Path) -> None:
+    """One file of two names, links that come and links that lead elsewhere."""
+    found = []
+    for call in (program, compiled(program, fullgraph=fullgraph)):
+        folder = tmp_path / str(len(found))
+        folder.mkdir()
+        seen = []
+        for prepare in LINKS[program]:
+            prepare(folder)
+            try:
+                said = call(torch.ones(2), folder)
+            except framelift.exc.Unsupported:
+                said = program(torch.ones(2), folder)
+            files = sorted((one.name, one.read_text()) for one in folder.iterdir() if one.is_file())
+            seen.append((str(said), files))
+        found.append(seen)
+    assert found[0] == found[1]
+
+
+def test_a_file_that_is_open_outside(tmp_path: pathlib.Path) -> None:
+    """A file that is removed and made again is another file."""
+    found = []
+    for call in (removed_under_one_name, compiled(removed_under_one_name, fullgraph=True)):
+        (tmp_path / "one").write_text("before")
+        with open(tmp_path / "one", encoding="utf-8") as file:
+            call(torch.ones(2), tmp_path)
+            found.append((file.read(), (tmp_path / "one").read_text()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["y" * 300, "\ud800", "/proc/framelift"])
+@pytest.mark.parametrize("mode", ["r", "w", "x"])
+def test_names_that_no_file_can_have(name: str, mode: str, tmp_path: pathlib.Path) -> None:
+    def f(x: torch.Tensor) -> Any:
+        try:
+            open(tmp_path / name, mode, encoding="utf-8").close()
+        except (OSError, ValueError) as error:
+            return x + 1, type(error), str(error)
+        return x
+
+    expected = str(f(torch.ones(2)))
+    for fullgraph in (False, True):
+        with contextlib.suppress(framelift.exc.Unsupported):
+            assert str(compiled(f, fullgraph=fullgraph)(torch.ones(2))) == expected
+
+
+def test_the_folder_of_the_process_is_gone(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: torch.Tensor) -> Any:
+        said = []
+        for ask in (os.getcwd, lambda: os.path.realpath("a"), lambda: os.path.abspath("a")):
+            try:
+                said.append(ask())
+            except FileNotFoundError as error:
+                said.append(str(error))
+        return x + 1, said
+
+    c = compiled(f)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for folder in (None, None, tmp_path):
+        if folder is not None:
+            monkeypatch.chdir(folder)
+        assert c(torch.ones(2))[1] == f(torch.ones(2))[1]

@@ -4,7 +4,10 @@ not known.
 
 from __future__ import annotations
 
+import collections
+import datetime
 import functools
+import types
 
 import pytest
 import torch
@@ -272,3 +275,44 @@ def test_the_documentation_of_a_class_is_read_when_it_is_made() -> None:
         return x + 1, made.__doc__.startswith("<object object at")
 
     check(f, torch.ones(2), graphs=None, breaks=None)
+
+
+MAKERS = {
+    ValueError: (1,),
+    set: ([1],),
+    collections.deque: ([1],),
+    collections.OrderedDict: ({"a": 1},),
+    collections.defaultdict: (int,),
+    types.SimpleNamespace: (),
+    bytearray: (b"1",),
+    datetime.date: (2020, 1, 1),
+    functools.partial: (len,),
+    object: (),
+}
+SHOWN = {
+    "repr": repr,
+    "%": lambda value: "%r" % (value,),
+    "in a list": lambda value: str([value]),
+    "cut": lambda value: "%.9r" % (value,),
+    "cut in braces": lambda value: f"{value!r:.9}",
+    "cut by format": lambda value: "{!r:.9}".format(value),  # noqa: UP032
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("way", SHOWN)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_class_gets_another_name(kind, way, inside):
+    """C code that makes the text of an instance names the class."""
+    given, show = MAKERS[kind], SHOWN[way]
+    cls = type("First", (kind,), {})
+    held = [cls(*given)]
+
+    def f(x):
+        return x + 1, show(cls(*given) if inside else held[0])[:9]
+
+    c = framelift.compile(f, backend="eager")
+    for number, name in enumerate(("First", "Other", "First")):
+        cls.__name__ = cls.__qualname__ = name
+        cls.__module__ = f"m{number % 2}"
+        assert c(torch.ones(2))[1] == f(torch.ones(2))[1]

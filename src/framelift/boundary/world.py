@@ -5,6 +5,7 @@ Nothing external reaches captured code but through `World.let_in` (the import ga
 
 from __future__ import annotations
 
+import decimal
 import functools
 import sys
 import types
@@ -17,7 +18,7 @@ from .._core import code_of, id
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.checks import check
 from ..guards.kinds import Guard, dunders
-from ..vocabulary.class_reads import flags_of, members_of, module_of, mro_of, qualname_of
+from ..vocabulary.class_reads import flags_of, members_of, module_of, mro_of, names_of, qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
 from .attributes.owners import Owners
@@ -38,6 +39,10 @@ def type_lookup(cls: type, name: str) -> Any:
     return _core.type_lookup(cls, name, ABSENT)
 
 
+#: texts that C code makes of instances without a word of their class, or with one that is guarded where it is shown
+_WITHOUT_NAME = tuple(
+    kind.__repr__ for kind in (object, type, list, dict, tuple, str, int, float, complex, bytes, decimal.Decimal)
+)
 _OF_ATTRIBUTES = frozenset(("setattr", "delattr", "setdict", "deldict"))
 
 
@@ -350,6 +355,8 @@ class World:
         self._noted.add(id(cls))
         self.keep.append(cls)
         self.guard(const(cls), "DUNDERS", found)
+        if flags_of(cls) & _HEAP_TYPE and _shows_its_class(cls):
+            self.guard(const(cls).to("ask", names_of), "EQ", names_of(cls))
 
     # ---- registry -------------------------------------------------------------------------------------------------
 
@@ -456,3 +463,9 @@ def _is_unchanged(table: dict[Any, Any], before: dict[Any, Any]) -> bool:
     return len(table) == len(before) and all(
         a is b for one, other in zip(table.items(), before.items()) for a, b in zip(one, other)
     )
+
+
+def _shows_its_class(cls: type) -> bool:
+    """Whether C code makes a text of instances that names their class."""
+    own = _core.type_lookup(cls, "__repr__", None)
+    return type(own) is not types.FunctionType and not any(own is one for one in _WITHOUT_NAME)

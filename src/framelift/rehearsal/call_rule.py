@@ -46,7 +46,7 @@ from ..substitutes.python.context_variables import makes_decimals
 from ..substitutes.python.lazy_containers import natively
 from ..substitutes.python.new_classes import made_class
 from ..substitutes.python.syntax_trees import makes_nodes
-from ..substitutes.texts.formatting import format_watched
+from ..substitutes.texts.formatting import cuts_text, format_watched
 from ..substitutes.texts.shown_addresses import known_text
 from ..substitutes.texts.unread_texts import as_unread
 from ..substitutes.torch.scripted import call_scripted
@@ -299,12 +299,15 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     # of C code, outside
     if any(type(x) is types.MethodType and issubclass(type(x.__self__), View) for x in (*args, *kwargs.values())):
         raise Interrupt("callable-on-handle", describe(callable_))
+    function, held = lookup.resolve(callable_)
+    template = (*held, *args)[:1]
+    if function in (str.format, str.format_map) and any(is_a(one, str) and cuts_text(one) for one in template):
+        raise Interrupt("unknown-callable", "the text of an object that is cut")
     result = _core.making_text(callable_, args, kwargs)
     if _core.shows_address(result) and _is_thrown_away(sys._getframe(1)):
         return result
     if is_a(result, str) or _core.shows_address(result):
-        given = (*lookup.resolve(callable_)[1], *args)
-        result = known_text(session, result, f"{describe(callable_)} (the text", given[0] if given else None)
+        result = known_text(session, result, f"{describe(callable_)} (the text", *template)
     return as_unread(session, result)
 
 

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import builtins
+import importlib.util
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._core import id
+from ..boundary.facts.missing_modules import guard_missing
 from ..boundary.lazy.lazy_dict import LargeDict
 from ..boundary.world import World
+from ..substitutes.system.files import changes_files
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 
+if TYPE_CHECKING:
+    from .session import Session
+
 __all__ = ["import_from", "import_name"]
 
+#: of `sys`: what the machinery asks where to look
+_WHERE = ("path", "meta_path", "path_hooks", "path_importer_cache")
 
-def import_name(world: World, globals_: dict[str, Any], level: int, fromlist: Any, name: str) -> Any:
+
+def import_name(session: Session, globals_: dict[str, Any], level: int, fromlist: Any, name: str) -> Any:
     """`import name`: the module object is what it is in sys.modules."""
+    world = session.world
     if (id(vars(builtins)), "__import__") in world.overlay:
         raise Interrupt("unsupported-code", "an import by an __import__ that captured code put in place")
     _check_table(world)
@@ -27,19 +37,65 @@ def import_name(world: World, globals_: dict[str, Any], level: int, fromlist: An
     }
     if level and _warns(package):
         raise Interrupt("unsupported-code", "a relative import of which Python warns")
-    before = len(sys.modules)
+    absolute = _absolute(world, globals_, package, level, name)
+    if sys.modules.get(absolute) is None or level or fromlist:
+        _check_machinery(session, absolute, fromlist)
+    before, searches = len(sys.modules), level >= 0 and absolute and absolute not in sys.modules
     try:
         module = builtins.__import__(name, package, None, fromlist, level)
-    except ImportError:
-        if level == 0:
-            _guard_missing(world, name)
+    except ImportError as error:
+        if absolute:
+            guard_missing(world, absolute, error)
+        raise
+    except Exception:
+        if searches:
+            raise Interrupt("unsupported-code", "an import of a module that was found, and fails") from None
         raise
     finally:
         _core.handlers_may_change()
     if len(sys.modules) != before and _opened(world) is not None:
         raise Interrupt("unsupported-code", "an import of a new module after all of sys.modules was read")
-    world.guard(const(sys.modules).to("item", module.__name__), "IS", module)
+    key = absolute if fromlist else absolute.partition(".")[0]
+    world.guard(const(sys.modules).to("item", key if sys.modules.get(key) is module else module.__name__), "IS", module)
     return module
+
+
+def _absolute(world: World, globals_: dict[str, Any], package: dict[str, Any], level: int, name: str) -> str:
+    """The whole name of a module; none where a relative import has no beginning, which raises."""
+    if not level or type(name) is not str:
+        return name if type(name) is str else ""
+    where = package.get("__package__")
+    if not _core.is_internal(globals_):
+        for key in ("__package__", "__name__"):
+            if key in package and type(package[key]) in (str, types.NoneType):
+                world.guard(const(globals_).to("item", key), "EQ", package[key])
+    if where is None and type(package.get("__name__")) is str:
+        where = package["__name__"] if "__path__" in package else package["__name__"].rpartition(".")[0]
+    try:
+        return importlib.util.resolve_name("." * level + name, where) if where else ""
+    except ImportError:
+        return ""
+
+
+def _check_machinery(session: Session, absolute: str, fromlist: Any) -> None:
+    """Where the machinery looks for modules, captured code must have changed nothing."""
+    module = sys.modules.get(absolute)
+    names = fromlist if type(fromlist) in (tuple, list) else ()
+    if module is not None and all(type(one) is str and (one == "*" or hasattr(module, one)) for one in names):
+        return  # it does not look
+    world = session.world
+    for name in _WHERE:
+        record = world.memo.get(id(vars(sys)[name]))
+        shadow = None if record is None else world.shadow_ids.get(id(record.seen))
+        changed = shadow is not None and _differs(shadow.copy, shadow.before)
+        if changed or (id(vars(sys)), name) in world.overlay:
+            raise Interrupt("unsupported-code", f"an import after a change of sys.{name}")
+    if changes_files(session):
+        raise Interrupt("unsupported-code", "an import after a change of files")
+
+
+def _differs(now: Any, before: Any) -> bool:
+    return len(now) != len(before) or any(one is not other for one, other in zip(now, before))
 
 
 def _warns(package: dict[str, Any]) -> bool:
@@ -56,26 +112,26 @@ def import_from(world: World, module: types.ModuleType, name: str) -> Any:
         return _core.read(module, name)
     except AttributeError:
         _check_table(world)
-        found = sys.modules.get(f"{module.__name__}.{name}")
-        if found is None:
-            raise ImportError(
-                (
-                    f"cannot import name {name!r} from {module.__name__!r} "
-                    f"({getattr(module, '__file__', 'unknown location')})"
-                ),
-                name=module.__name__,
-                path=getattr(module, "__file__", None),
-            ) from None
-        world.guard(const(sys.modules).to("item", found.__name__), "IS", found)
-        return found
+        below = f"{_core.read(module, '__name__')}.{name}"
+        found = sys.modules.get(below)
+        if found is not None:
+            world.guard(const(sys.modules).to("item", below), "IS", found)
+            return found
+        where = _read_or(module, "__file__", "unknown location")
+        error = ImportError(
+            f"cannot import name {name!r} from {module.__name__!r} ({where})",
+            name=module.__name__,
+            path=_read_or(module, "__file__", None),
+        )
+        guard_missing(world, below, error)
+        raise error from None
 
 
-def _guard_missing(world: World, name: str) -> None:
-    """A module that cannot be imported now may be put into the table later."""
-    if name in sys.modules:  # None there forbids the import
-        world.guard(const(sys.modules).to("item", name), "IS", sys.modules[name])
-    else:
-        world.guard(const(sys.modules), "ABSENT", name, name)
+def _read_or(module: types.ModuleType, name: str, default: Any) -> Any:
+    try:
+        return _core.read(module, name)
+    except AttributeError:
+        return default
 
 
 def _opened(world: World) -> dict[str, Any] | None:

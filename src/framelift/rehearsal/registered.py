@@ -40,6 +40,6 @@ from ..substitutes.python import (
     syntax_trees,
     weak_references,
 )
-from ..substitutes.system import environment, files
+from ..substitutes.system import environment, files, shown_times
 from ..substitutes.texts import printing
 from ..substitutes.torch import cuda, optimizers, scripted, tools, torch_random, torch_settings

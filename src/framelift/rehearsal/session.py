@@ -43,6 +43,7 @@ from ..substitutes.numbers.tensor_truths import contains_tensor
 from ..substitutes.python import abstract_classes, frame_access, python_warnings
 from ..substitutes.python.identity import hashed_parts, same_object
 from ..substitutes.python.mappings import as_dict
+from ..substitutes.texts.formatting import cuts_text
 from ..substitutes.texts.shown_addresses import known_text
 from ..vocabulary.class_reads import flags_of, module_of, name_of, qualname_of
 from ..vocabulary.code_knowledge import knowledge_of
@@ -428,7 +429,7 @@ class Session(RehearsedScene):
     # ---- imports, with, match -------------------------------------------------------------------------------------
 
     def import_name(self, globals_: dict[str, Any], level: int, fromlist: Any, name: str) -> Any:
-        return imports.import_name(self.world, globals_, level, fromlist, name)
+        return imports.import_name(self, globals_, level, fromlist, name)
 
     def import_from(self, module: types.ModuleType, name: str) -> Any:
         return imports.import_from(self.world, module, name)
@@ -489,6 +490,11 @@ class Session(RehearsedScene):
     def same_object(self, left: Any, right: Any) -> bool:
         """`is` between values that may be alike without being one object."""
         return same_object(self, left, right)
+
+    def cut(self, how: Any, _values: Any) -> None:
+        """A template, or what stands behind the colon of an f-string, may cut the text of an object."""
+        if cuts_text(how):
+            raise Interrupt("unknown-callable", "the text of an object that is cut")
 
     def formatted(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """What a text is formatted with, as plain values: they are in the text for good."""

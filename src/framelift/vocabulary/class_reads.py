@@ -18,6 +18,7 @@ __all__ = [
     "module_of",
     "mro_of",
     "name_of",
+    "names_of",
     "qualname_of",
     "weakrefoffset_of",
 ]
@@ -45,3 +46,8 @@ _NOTHING = object()
 def has_member(cls: type, name: str) -> bool:
     """Whether the class or one of its bases has a member of this name."""
     return _core.type_lookup(cls, name, _NOTHING) is not _NOTHING
+
+
+def names_of(cls: type) -> tuple[str, str, str]:
+    """All that C code may say of a class in the text of an instance."""
+    return str(module_of(cls)), qualname_of(cls), name_of(cls)

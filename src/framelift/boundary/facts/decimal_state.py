@@ -16,7 +16,7 @@ from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
 from ..world import World
 
-__all__ = ["change_context", "enter_decimal", "let_in_context", "set_decimal_context"]
+__all__ = ["change_context", "enter_decimal", "let_in_context", "read_default_context", "set_decimal_context"]
 
 _FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 
@@ -67,6 +67,11 @@ def _is_context(state: tuple[Any, ...], context: Any) -> bool:
     return type(context) is decimal.Context and _state(context) == state
 
 
+@check
+def _is_current(is_it: bool, context: Any) -> bool:
+    return (context is decimal.getcontext()) is is_it
+
+
 def change_context(context: decimal.Context, *state: Any) -> None:
     """Give a context these settings; entries call it."""
     _set(context, state)
@@ -75,7 +80,8 @@ def change_context(context: decimal.Context, *state: Any) -> None:
 def let_in_context(world: World, value: decimal.Context, origin: Origin) -> Any:
     """A context that is not the thread's own: a private copy, and what is changed of it is an effect."""
     known = enter_decimal(world)
-    if value is known.outside:
+    is_it = value is known.outside
+    if is_it:
         inside = known.inside
     else:
         inside, before = _copy(value), _state(value)
@@ -87,7 +93,19 @@ def let_in_context(world: World, value: decimal.Context, origin: Origin) -> Any:
 
         world.finishing.append(finish_context)
     world.guard(origin, "CHECK", (functools.partial(_is_context, _state(value)), "has the settings it had"), "decimal")
+    said = f"is {'' if is_it else 'not '}the context of the thread"
+    world.guard(origin, "CHECK", (functools.partial(_is_current, is_it), said), "current")
     return world.register(value, inside, origin)
+
+
+def read_default_context(world: World) -> None:
+    """A new context takes its settings from `decimal.DefaultContext`, in C code."""
+    value: decimal.Context = decimal.DefaultContext
+    record = world.memo.get(id(value))
+    if record is not None and _state(record.seen) != _state(value):
+        raise Interrupt("effect-object", "the default context of decimals")
+    said = "has the settings it had"
+    world.guard(const(value), "CHECK", (functools.partial(_is_context, _state(value)), said), "decimal")
 
 
 def enter_decimal(world: World) -> _Contexts:

@@ -204,14 +204,20 @@ def list_extend(w: Writer, arg: int) -> bytes:
     return iterate(w) + named("LIST_EXTEND", arg)
 
 
+def operands(w: Writer) -> bytes:
+    """[left, right] -> the same, as a text may be made of them."""
+    return COPY2 + COPY2 + w.probe["formatted"] + BELOW[2] + w.calls[1] + SWAP2 + POP
+
+
 def checked(w: Writer, formatting: bytes) -> bytes:
     """The formatting, and a look at the text it gave."""
     return formatting + w.probe["check_text"] + SWAP2 + w.calls[0]
 
 
-@SHARED("FORMAT_VALUE", depth=1)
+@SHARED("FORMAT_VALUE", depth=3)
 def format_value(w: Writer, arg: int) -> bytes:
-    return checked(w, named("FORMAT_VALUE", arg))
+    converts_and_formats = arg & 3 and arg & 4
+    return (operands(w) if converts_and_formats else b"") + checked(w, named("FORMAT_VALUE", arg))
 
 
 @SHARED("FORMAT_SIMPLE", depth=1)
@@ -234,8 +240,7 @@ def binary_op(w: Writer, arg: int) -> bytes | None:
     # Of the operators only `%` makes texts of other objects.
     if arg not in _REMAINDER:
         return None
-    right = COPY2 + COPY2 + w.probe["formatted"] + BELOW[2] + w.calls[1] + SWAP2 + POP
-    return right + checked(w, named("BINARY_OP", arg, caches=1))
+    return operands(w) + checked(w, named("BINARY_OP", arg, caches=1))
 
 
 _REMAINDER = (6, 19)  # plain and in place, in all versions

@@ -9,6 +9,7 @@ import ast
 import builtins
 import dis
 import inspect
+import operator
 import os
 import re
 import sys
@@ -22,6 +23,7 @@ import torch
 from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import is_constant, is_leaf
+from ...boundary.becomes.opaque import Opaque
 from ...calls.call_tables import substitute
 from ...calls.frame_views import EvalLocals, caller, frame_locals, module_globals
 from ...vocabulary.reasons import Interrupt
@@ -120,12 +122,12 @@ def _made(session: Session, source: Any, filename: Any, mode: str, flags: int, o
 
 
 def _check_code(code: types.CodeType) -> None:
-    """Code that was compiled as a line of a dialogue shows what it calculates."""
-    if any(
-        step.opname == "PRINT_EXPR" or step.opname == "CALL_INTRINSIC_1" and step.arg == 1
-        for step in dis.get_instructions(code)
-    ):
-        raise Interrupt("unsupported-code", "code that prints what it calculates")
+    """Code that was compiled as a line of a dialogue shows what it calculates; `import *` reads modules unwatched."""
+    for step in dis.get_instructions(code):
+        if step.opname == "PRINT_EXPR" or step.opname == "CALL_INTRINSIC_1" and step.arg == 1:
+            raise Interrupt("unsupported-code", "code that prints what it calculates")
+        if _imports_all(step):
+            raise Interrupt("unsupported-code", "code with `import *`")
 
 
 def _run(session: Session, code: types.CodeType, globals_: dict[str, Any], locals_: Any) -> None:
@@ -139,10 +141,13 @@ def _run(session: Session, code: types.CodeType, globals_: dict[str, Any], local
 def _binds(code: types.CodeType) -> bool:
     """Whether module-level code binds or unbinds names of its own."""
     return any(
-        step.opname in ("STORE_NAME", "DELETE_NAME", "IMPORT_STAR", "SETUP_ANNOTATIONS")
-        or "IMPORT_STAR" in step.argrepr
+        step.opname in ("STORE_NAME", "DELETE_NAME", "SETUP_ANNOTATIONS") or _imports_all(step)
         for step in dis.get_instructions(code)
     )
+
+
+def _imports_all(step: dis.Instruction) -> bool:
+    return step.opname == "IMPORT_STAR" or "IMPORT_STAR" in step.argrepr
 
 
 def _namespaces(session: Session, name: str, globals_: Any, locals_: Any, binds: bool) -> tuple[dict[str, Any], Any]:
@@ -177,6 +182,21 @@ def _reads_as_itself(names: Any, usual: Any) -> bool:
     return names is usual or names is builtins
 
 
+def _are_namespaces(globals_: Any, locals_: Any) -> bool:
+    """Whether exec() and eval() take these: a dictionary, and a mapping."""
+    if type(globals_) is Opaque or type(locals_) is Opaque:
+        raise Interrupt("unsupported-code", "code in a namespace of a C type")
+    is_mapping = locals_ is None or _core.type_lookup(type(locals_), "__getitem__", None) is not None
+    return is_mapping and (globals_ is None or is_a(globals_, dict))
+
+
+def _has_builtins(globals_: Any) -> bool:
+    """Whether a namespace has its built-ins already, which code that runs there puts in otherwise."""
+    if globals_ is None:
+        return True
+    return type(globals_) is dict and bool(_core.captured(operator.contains, (globals_, "__builtins__"), None))
+
+
 def _is_refused(source: Any) -> bool:
     """Whether exec() and eval() refuse to run this: code that needs a closure, or an object that is no source."""
     if type(source) is types.CodeType:
@@ -189,6 +209,8 @@ def _exec(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     def bound(source: Any, globals_: Any = None, locals_: Any = None, /, *, closure: Any = None) -> None:
         if closure is not None:
             raise Interrupt("unsupported-code", "exec() with a closure")
+        if not _are_namespaces(globals_, locals_):
+            return callable_("", globals_, locals_)  # raises
         code = source
         if type(source) in (str, bytes):
             code = _made(session, source, "<string>", "exec", caller().f_code.co_flags & _FUTURE, -1)
@@ -205,6 +227,8 @@ def _exec(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 @substitute(eval)
 def _eval(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def bound(source: Any, globals_: Any = None, locals_: Any = None, /) -> Any:
+        if not _are_namespaces(globals_, locals_):
+            return callable_("", globals_, locals_)  # raises
         if _is_refused(source):
             return callable_(source, {}, {})  # raises
         if type(source) is types.CodeType:
@@ -213,7 +237,7 @@ def _eval(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
             raise Interrupt("unsupported-code", "eval() of other than text")
         flags = caller().f_code.co_flags & _FUTURE
         tree = _made(session, source.lstrip(" \t"), "<string>", "eval", flags | ast.PyCF_ONLY_AST, -1)
-        if not any(is_a(node, _REACHING) for node in ast.walk(tree)):
+        if _has_builtins(globals_) and not any(is_a(node, _REACHING) for node in ast.walk(tree)):
             return eval(_made(session, tree, "<string>", "eval", flags, -1), {"__builtins__": {}}, {})
         named = any(is_a(node, ast.NamedExpr) for node in ast.walk(tree))
         where, names = _namespaces(session, "eval", globals_, locals_, named)

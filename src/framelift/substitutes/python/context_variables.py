@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._core import is_a
 from ...boundary.becomes.reloaded_types import derives
-from ...boundary.facts.decimal_state import enter_decimal
+from ...boundary.facts.decimal_state import enter_decimal, read_default_context
 from ...boundary.gateway import let_in
 from ...boundary.world import ABSENT
 from ...calls.call_tables import substitute
@@ -95,6 +95,8 @@ def _reset(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 )
 def _decimal(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     enter_decimal(session.world)
+    if callable_ is decimal.Context:
+        read_default_context(session.world)
     plain = [arg.value() if type(arg) in NUMBERS else arg for arg in args]
     return natively(
         callable_, tuple(plain), {name: arg.value() if type(arg) in NUMBERS else arg for name, arg in kwargs.items()}

@@ -119,13 +119,17 @@ def _unwrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 @substitute(importlib.import_module)
 def _import_module(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """As an import statement: the machinery runs unwatched, and the module is what it is in sys.modules."""
+    """As an import statement."""
     name, package = args
-    module = callable_(name, package)
-    if type(name) is not str or not is_a(module, types.ModuleType):
+    if type(name) is not str:
+        raise Interrupt("unsupported-code", "importlib.import_module of other than a name")
+    if name.startswith("."):
+        if not package:
+            return callable_(name, package)  # raises
+        name = importlib.util.resolve_name(name, package)
+    module = session.import_name({}, 0, ("__name__",), name)
+    if not is_a(module, types.ModuleType):
         raise Interrupt("unsupported-code", "importlib.import_module of other than a module")
-    absolute = importlib.util.resolve_name(name, package) if name.startswith(".") else name
-    session.world.guard(const(sys.modules).to("item", absolute), "IS", module)
     return module
 
 

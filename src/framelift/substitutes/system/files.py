@@ -33,7 +33,7 @@ from .environment import change, changes_of
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["leave_file", "private_files"]
+__all__ = ["changes_files", "leave_file", "private_files"]
 
 _DENIED = "opens, reads or writes files and devices"
 
@@ -50,11 +50,22 @@ def _folder(path: str) -> str:
     return os.path.dirname(path) or "."
 
 
+def _is_absent(path: str) -> bool:
+    """Nothing is there; of names that no file can have, too long ones among them, nobody says so."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
 @check
 def _is_free(path: str, folder: str, _: Any) -> bool:
     """No file is there, and one can be made."""
     return (
-        not os.path.lexists(path)
+        _is_absent(path)
         and os.path.realpath(_folder(path)) == folder
         and os.path.isdir(folder)
         and os.access(folder, os.W_OK | os.X_OK)
@@ -64,39 +75,51 @@ def _is_free(path: str, folder: str, _: Any) -> bool:
 @check
 def _is_missing(path: str, _: Any) -> bool:
     """No file is there, and all folders on the way are."""
-    return not os.path.lexists(path) and os.path.isdir(_folder(path)) and os.access(_folder(path), os.X_OK)
+    return _is_absent(path) and os.path.isdir(_folder(path)) and os.access(_folder(path), os.X_OK)
 
 
 @check
 def _is_replaceable(path: str, folder: str, _: Any) -> bool:
-    """A file of its own is there, and it can be written."""
+    """A file of its own is there, under this name alone, and it can be written."""
     return (
         os.path.realpath(_folder(path)) == folder
         and os.path.isfile(path)
         and not os.path.islink(path)
+        and os.lstat(path).st_nlink == 1
         and os.access(path, os.W_OK)
         and os.access(folder, os.W_OK | os.X_OK)
     )
 
 
-def leave_file(path: str, content: bytes | None) -> None:
-    """A file was written, and has this content in the end; None: it was removed again.  Entries call it."""
-    with open(path, "wb") as file:
-        file.write(content or b"")
-    if content is None:
-        os.unlink(path)
+@check
+def _leads_to(path: str, name: str, is_link: bool, _: Any) -> bool:
+    """A path leads to this file, by a link of its own or without."""
+    return os.path.realpath(path) == name and os.path.islink(path) is is_link
+
+
+def leave_file(path: str, *contents: bytes | None) -> None:
+    """Files were written under this name one after the other, and removed but for the last, which was, too, where its
+    content is None.  Entries call it.
+    """
+    for number, content in enumerate(contents):
+        if number:
+            os.unlink(path)
+        if content is not None:
+            with open(path, "wb") as file:
+                file.write(content)
 
 
 # ---- private files --------------------------------------------------------------------------------------------------
 
 
 class PrivateFiles:
-    """What captured code did to files: by path, the memory that stands for each, None where it was removed."""
+    """What captured code did to files: by path, the memory that stands for each one that was there; the last is None
+    where it was removed.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.memory: dict[str, int | None] = {}
-        self.made: list[int] = []
+        self.memory: dict[str, list[int | None]] = {}
         self.opened: list[IO[Any]] = []
         self.first = len(session.recorder.tape)  # the operations before the first file was opened
         session.world.leaving.append(self.leave)
@@ -105,9 +128,9 @@ class PrivateFiles:
     def leave(self) -> None:
         for file in self.opened:
             file.close()
-        for descriptor in self.made:
+        for descriptor in (one for history in self.memory.values() for one in history if one is not None):
             os.close(descriptor)
-        self.opened, self.made = [], []
+        self.opened, self.memory = [], {}
 
     def finish(self) -> None:
         """What became of the files, as effects."""
@@ -115,28 +138,39 @@ class PrivateFiles:
             raise Interrupt("unknown-callable", "a file that is not closed")
         if self.memory and not all(map(_sees_no_files, self.session.recorder.tape[self.first :])):
             raise Interrupt("unknown-callable", "a file written before an operation that may look at it")
-        for path, descriptor in self.memory.items():
-            content = None if descriptor is None else os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-            self.session.world.write("call", leave_file, path, (path, content))
+        for path, history in self.memory.items():
+            self.session.world.write("call", leave_file, path, (path, *map(_content, history)))
 
-    def path_of(self, path: str) -> str:
-        """The one name of a file, whatever links lead to its folder."""
-        return os.path.join(os.path.realpath(_folder(path)), os.path.basename(path))
+    def name_of(self, path: str) -> str:
+        """The one name of a file, whatever links lead to it; that they do is guarded."""
+        name, is_link = _there(io.open, os.path.realpath, path), os.path.islink(path)
+        said = f": {path!r} leads to {name!r}"
+        self.session.world.guard(
+            const(_leads_to), "CHECK", (functools.partial(_leads_to, path, name, is_link), said), path
+        )
+        return name
+
+    def now(self, name: str) -> int | None:
+        """The memory of a file that is there."""
+        return self.memory[name][-1] if name in self.memory else None
 
     def open(self, path: str, flags: int) -> int:
         """A descriptor for a file, as `os.open` with these flags gives one."""
-        name = self.path_of(path)
+        name = self.name_of(path)
         if name not in self.memory:
             self._meet(path, name, flags)
-        descriptor = self.memory.get(name)
+        descriptor = self.now(name)
         if descriptor is None and not flags & os.O_CREAT:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if descriptor is not None and flags & os.O_EXCL:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         if descriptor is None:
+            if os.path.islink(path) or name.startswith(_NO_STORAGE):
+                raise _refusal(io.open)
             descriptor = os.memfd_create("framelift")
-            self.made.append(descriptor)
-            self.memory[name] = descriptor
+            history = self.memory.setdefault(name, [])
+            del history[-1:]  # where it was removed
+            history.append(descriptor)
         return os.open(f"/proc/self/fd/{descriptor}", flags & ~(os.O_CREAT | os.O_EXCL))
 
     def _meet(self, path: str, name: str, flags: int) -> None:
@@ -166,20 +200,30 @@ class PrivateFiles:
         else:
             raise _refusal(io.open)
 
-    def has(self, path: str) -> bool | None:
-        """Whether a file is there, None where captured code has not touched it."""
-        name = self.path_of(path)
-        return self.memory[name] is not None if name in self.memory else None
+    def has(self, path: str, follows: bool) -> bool | None:
+        """Whether a file is there, None where captured code has not touched it.  `follows`: so does the question."""
+        name = self.name_of(path)
+        return None if name not in self.memory or os.path.islink(path) and not follows else self.now(name) is not None
 
     def remove(self, path: str) -> None:
-        name = self.path_of(path)
+        name = self.name_of(path)
+        if os.path.islink(path):
+            raise _refusal(os.unlink)
         if name not in self.memory:
             if not _is_missing(path, None):
                 raise _refusal(os.unlink)
             self._meet(path, name, 0)
-        if self.memory.get(name) is None:
+        if self.now(name) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        self.memory[name] = None
+        self.memory[name].append(None)
+
+
+#: where files are no storage: what is written there does something
+_NO_STORAGE = ("/proc/", "/sys/", "/dev/")
+
+
+def _content(descriptor: int | None) -> bytes | None:
+    return None if descriptor is None else os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
 
 def private_files(session: Session) -> PrivateFiles:
@@ -189,6 +233,13 @@ def private_files(session: Session) -> PrivateFiles:
         found = session.notes[PrivateFiles] = PrivateFiles(session)
         session.own_answers.append("files")
     return found
+
+
+def changes_files(session: Session) -> bool:
+    """Whether captured code has made files, or gone to another folder: code that runs unwatched sees nothing of it."""
+    files: PrivateFiles | None = session.notes.get(PrivateFiles)
+    changes = changes_of(session)
+    return files is not None and bool(files.memory) or changes is not None and changes.folder is not None
 
 
 def _sees_no_files(step: Step) -> bool:
@@ -287,7 +338,7 @@ def _question(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
     of_private, asks = _QUESTIONS[callable_]
     path = _plain_path(session, callable_, *args)
     files: PrivateFiles | None = session.notes.get(PrivateFiles)
-    there = files.has(path) if files is not None else None
+    there = files.has(path, "stat" in asks) if files is not None else None
     answer: bool = _asked(session, callable_, path, asks)
     return answer if there is None else there and of_private
 
@@ -306,7 +357,7 @@ def _asked(session: Session, question: Any, path: str, asks: tuple[str, ...]) ->
     replaced = any(_core.read(os, name) is not getattr(posix, name) for name in asks)
     if replaced or not all(map(_sees_no_files, session.recorder.tape)):
         raise _refusal(question)
-    answer = question(path)
+    answer = _there(question, question, path)
     said = f"({path!r}) is {answer!r}"
     session.world.guard(const(question), "CHECK", (functools.partial(_answers, answer, path), said), path)
     return answer
@@ -325,9 +376,17 @@ def _getcwd(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     changes = changes_of(session)
     if changes is not None and changes.folder is not None:
         return changes.folder
-    found = callable_()
+    found: str = _there(callable_, callable_)
     session.world.guard(const(callable_), "CHECK", (functools.partial(gives, found), f"() == {found!r}"))
     return found
+
+
+def _there(callable_: Any, ask: Callable[..., Any], *args: Any) -> Any:
+    """An answer; where the folder of the process is gone, it may be back at the next call."""
+    try:
+        return ask(*args)
+    except OSError:
+        raise _refusal(callable_, "the folder of the process is gone") from None
 
 
 @substitute(posix.chdir)

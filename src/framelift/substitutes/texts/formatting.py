@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import string
 from typing import Any
 
 from ... import _core
+from ..._core import is_a
 from ...vocabulary.reasons import Interrupt
 
-__all__ = ["format_watched"]
+__all__ = ["cuts_text", "format_watched"]
+
+#: `%.3s` in a template, `{!r:.3}` in one of str.format, `.3` behind the colon of an f-string
+_CUTS = re.compile(r"%(\([^)]*\))?[^%a-zA-Z(]*\.[\d*]*[hlL]?[sra]|![rsa]:[^!]*\.|^[^%{}]*\.[\d]*s?$")
+
+
+def cuts_text(how: str | bytes) -> bool:
+    """Whether a template cuts texts: an object shows then what nobody sees whole."""
+    return _CUTS.search(how if is_a(how, str) else how.decode("latin-1")) is not None
 
 
 def format_watched(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["known_text"]
 
 _CLASS = re.compile("<class '([^']*)'>")
+_METHOD = re.compile("<bound method (.*?) of <")
 #: their text shows the name of the object itself, others show that of their class
 _NAMED = (types.FunctionType,)
 
@@ -82,6 +83,8 @@ def is_known_text(session: Session, text: str) -> bool:
     so are names of classes.
     """
     _guard_classes(session, text)
+    if not all(_guard_functions(session, name) for name in _METHOD.findall(text)):
+        return False
     for address in shown_addresses(text) - session.pinned_addresses:
         obj = ABSENT if address is None else _external_at(session, address)
         if obj is ABSENT:
@@ -101,6 +104,15 @@ def _guard_classes(session: Session, text: str) -> None:
     for cls in {id(guard.value): guard.value for guard in guards}.values():  # a metaclass may hash classes itself
         if ".".join(shown_names(cls)) in shown:
             _guard_names(session, cls)
+
+
+def _guard_functions(session: Session, name: str) -> bool:
+    """Whether functions of this name are known, of which the text of a bound method shows one; guarded from now on."""
+    values = [guard.value for guard in session.world.guards] + [one.original for one in session.world.by_seen.values()]
+    functions = {id(one): one for one in values if type(one) is types.FunctionType and one.__qualname__ == name}
+    for function in functions.values():
+        _core.read(function, "__qualname__")
+    return bool(functions)
 
 
 def _external_at(session: Session, address: int) -> Any:

@@ -1,0 +1,49 @@
+"""Modules that cannot be imported: that no finder finds them is a fact, as long as they are not in `sys.modules`."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from typing import Any
+
+from ...guards.checks import check
+from ...vocabulary.origins import const
+from ...vocabulary.reasons import Interrupt
+from ..world import World
+
+__all__ = ["guard_missing"]
+
+_MISSING, _NO_PACKAGE, _THERE = "no finder finds it", "it is in no package", "it is there"
+
+
+def _state(name: str) -> str:
+    """What the machinery would say; finders are asked as an import asks them, once the package is there."""
+    package = name.rpartition(".")[0]
+    if name in sys.modules or package and package not in sys.modules:
+        return _THERE
+    try:
+        return _MISSING if importlib.util.find_spec(name) is None else _THERE
+    except ModuleNotFoundError:
+        return _NO_PACKAGE
+    except Exception:  # noqa: BLE001  of a finder of the program's
+        return _THERE
+
+
+@check
+def _is_missing(name: str, state: str, _: Any) -> bool:
+    return _state(name) == state
+
+
+def guard_missing(world: World, name: str, error: ImportError) -> None:
+    """An import of `name` failed.  A module that was found and failed while it ran would run again at each call."""
+    missing = (error.name or "") if type(error) is ModuleNotFoundError else name
+    if name in sys.modules and sys.modules[name] is None:  # which forbids the import
+        world.guard(const(sys.modules).to("item", name), "IS", None)
+        return
+    state = _state(missing) if missing else _THERE
+    if state == _THERE or not f"{name}.".startswith(f"{missing}."):
+        raise Interrupt("unsupported-code", "an import of a module that was found, and fails")
+    world.guard(const(sys.modules), "ABSENT", missing, missing)
+    said = f": {missing!r} cannot be imported ({state})"
+    world.guard(const(_state), "CHECK", (functools.partial(_is_missing, missing, state), said), missing)
