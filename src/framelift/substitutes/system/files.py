@@ -239,7 +239,9 @@ def changes_files(session: Session) -> bool:
     """Whether captured code has made files, or gone to another folder: code that runs unwatched sees nothing of it."""
     files: PrivateFiles | None = session.notes.get(PrivateFiles)
     changes = changes_of(session)
-    return files is not None and bool(files.memory) or changes is not None and changes.folder is not None
+    left = {} if files is None else files.memory
+    is_seen = any(history[-1] is not None or os.path.lexists(name) for name, history in left.items())
+    return is_seen or changes is not None and changes.folder is not None
 
 
 def _sees_no_files(step: Step) -> bool:
