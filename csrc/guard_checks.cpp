@@ -351,13 +351,18 @@ static PyObject* set_special_names(PyObject*, PyObject* args) {
 
 static bool called_or_bound(PyObject* value) { return Py_TYPE(value)->tp_call || Py_TYPE(value)->tp_descr_get; }
 
-// Whether C code may do something else because a class has this entry.
-static bool is_behaviour(PyObject* name, PyObject* value) {
-  if (!PyUnicode_CheckExact(name) || !always_behaviour) return false;
-  Py_ssize_t size = PyUnicode_GET_LENGTH(name);
+// Whether a name begins and ends with two underscores.  No other is behaviour.
+static bool is_special(PyObject* name) {
+  Py_ssize_t size = PyUnicode_CheckExact(name) ? PyUnicode_GET_LENGTH(name) : 0;
   if (size < 5) return false;
   for (Py_ssize_t i : {(Py_ssize_t)0, (Py_ssize_t)1, size - 2, size - 1})
     if (PyUnicode_READ_CHAR(name, i) != '_') return false;
+  return true;
+}
+
+// Whether C code may do something else because a class has this entry.
+static bool is_behaviour(PyObject* name, PyObject* value) {
+  if (!always_behaviour || !is_special(name)) return false;
   if (PySet_Contains(never_behaviour, name) == 1) return false;
   return PySet_Contains(always_behaviour, name) == 1 || value == Py_None || called_or_bound(value);
 }
@@ -412,7 +417,8 @@ static Outcome test_dunders(Visit& v, Check& check) {
     Py_ssize_t position = 0;
     PyObject *name, *object;
     while (PyDict_Next(type->tp_dict, &position, &name, &object)) {
-      PyObject* expected = PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(check.names.get(), name) : nullptr;
+      if (!is_special(name)) continue;
+      PyObject* expected = PyDict_GetItemWithError(check.names.get(), name);
       if (!expected && PyErr_Occurred()) return after_error();
       if (!expected && is_behaviour(name, object)) return Outcome::Fails;
       if (!expected) continue;

@@ -4,7 +4,10 @@
 
 #include <structmember.h>
 
+#include <unordered_set>
+
 #include "barrier.h"
+#include "paths.h"
 #include "places.h"
 #include "reference.h"
 #include "state.h"
@@ -18,6 +21,7 @@ struct PredicateObject {
   PyObject *origin, *kind, *value, *line;
 };
 static PyTypeObject Predicate_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+static PyObject* name_dunders;
 
 static Ref make_predicate(PyTypeObject* type, PyObject* origin, PyObject* kind, PyObject* value, PyObject* line) {
   Ref made = Ref::steal(type->tp_alloc(type, 0));
@@ -27,6 +31,7 @@ static Ref make_predicate(PyTypeObject* type, PyObject* origin, PyObject* kind, 
   self->kind = Py_NewRef(kind);
   self->value = Py_NewRef(value);
   self->line = Py_NewRef(line);
+  untrack_simple(made.get(), {origin, value, line});
   return made;
 }
 
@@ -75,6 +80,54 @@ bool take_apart(PyObject* guard, GuardParts* parts) {
   const PredicateObject* self = (PredicateObject*)guard;
   *parts = {self->origin, self->kind, self->value, self->line};
   return true;
+}
+
+// ---- what guards name ----
+
+static bool may_be_called(PyObject* value) {
+  return PyFunction_Check(value) || PyMethod_Check(value) || PyObject_TypeCheck(value, &PyStaticMethod_Type) ||
+         PyObject_TypeCheck(value, &PyClassMethod_Type);
+}
+
+// What guards name, each once.
+struct Named {
+  Ref found = Ref::steal(PyList_New(0));
+  std::unordered_set<PyObject*> met;
+
+  // The value of a guard, or what its path begins at, where it is a class or a function.
+  bool add(PyObject* value, bool with_classes) {
+    if (!may_be_called(value) && !(with_classes && PyType_Check(value))) return true;
+    return !met.insert(value).second || PyList_Append(found.get(), value) == 0;
+  }
+};
+
+// What C code may find and call unseen: the special methods of a class that a guard lists, as (name, method).
+static bool add_methods(Named& named, PyObject* value) {
+  PyObject* methods = PyTuple_Check(value) && PyTuple_GET_SIZE(value) > 1 ? PyTuple_GET_ITEM(value, 1) : nullptr;
+  for (Py_ssize_t i = 0; methods && PyTuple_Check(methods) && i < PyTuple_GET_SIZE(methods); i++) {
+    PyObject* row = PyTuple_GET_ITEM(methods, i);
+    if (PyTuple_Check(row) && PyTuple_GET_SIZE(row) == 2 && !named.add(PyTuple_GET_ITEM(row, 1), false))
+      return false;
+  }
+  return true;
+}
+
+// named_by_guards(guards, start): the classes and functions that they name from there on, in their order.
+PyObject* named_by_guards(PyObject*, PyObject* args) {
+  PyObject* guards;
+  Py_ssize_t start;
+  if (!PyArg_ParseTuple(args, "O!n", &PyList_Type, &guards, &start)) return nullptr;
+  Named named;
+  for (Py_ssize_t i = start; named.found && i < PyList_GET_SIZE(guards); i++) {
+    GuardParts parts;
+    if (!take_apart(PyList_GET_ITEM(guards, i), &parts)) return nullptr;
+    PathParts root{parts.origin, nullptr, nullptr};
+    while (root.base)
+      if (!take_apart(root.base, &root)) return nullptr;
+    if (!named.add(parts.value, true) || !named.add(root.key, true)) return nullptr;
+    if (is_text(parts.kind, name_dunders) && !add_methods(named, parts.value)) return nullptr;
+  }
+  return named.found.release();
 }
 
 // ---- GuardLog ----
@@ -167,8 +220,15 @@ static PyMemberDef parts[] = {
     {"line", T_OBJECT_EX, offsetof(LogObject, line), 0, "the place of reads that no frame of the program makes"},
     {nullptr}};
 
+static MethodTable log_functions({
+    method<named_by_guards, METH_VARARGS>("named_by_guards",
+                                          "named_by_guards(guards, start): the classes and functions that they name "
+                                          "from there on, in their order"),
+});
+
 bool init_guard_log(PyObject* module) {
   name_is = PyUnicode_InternFromString("IS");
+  name_dunders = PyUnicode_InternFromString("DUNDERS");
   name_tensor = PyUnicode_InternFromString("TENSOR");
   zero = PyLong_FromLong(0);
   Predicate_Type.tp_name = "framelift._core.Predicate";
@@ -191,7 +251,8 @@ bool init_guard_log(PyObject* module) {
   Log_Type.tp_traverse = traversal<traverse_log>;
   Log_Type.tp_clear = slot<clear_log>;
   Log_Type.tp_members = parts;
-  return name_is && name_tensor && zero && PyType_Ready(&Predicate_Type) == 0 && PyType_Ready(&Log_Type) == 0 &&
+  return name_is && name_tensor && name_dunders && zero && add_functions(module, log_functions) &&
+         PyType_Ready(&Predicate_Type) == 0 && PyType_Ready(&Log_Type) == 0 &&
          PyModule_AddObjectRef(module, "Predicate", (PyObject*)&Predicate_Type) == 0 &&
          PyModule_AddObjectRef(module, "GuardLog", (PyObject*)&Log_Type) == 0;
 }

@@ -2,6 +2,7 @@
 // In C, since a capture has thousands of guards (guards/native_program.py).
 #include <algorithm>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "barrier.h"
@@ -233,13 +234,19 @@ Ref Tree::nodes() const {
   return list;
 }
 
+// Most nodes have one guard, and a line makes many: their tuples are shared.
 Ref Tree::lines() const {
   Ref list = Ref::steal(PyList_New(0));
+  std::unordered_map<PyObject*, Ref> of_one;
   for (int number : order_) {
     const std::vector<Predicate>& guards = drafts_[(size_t)number].guards;
-    if (!append(list, make_tuple((Py_ssize_t)guards.size(),
-                                 [&](Py_ssize_t i) { return Ref::new_ref(guards[(size_t)i].line.get()); })))
-      return nullptr;
+    Ref* shared = guards.size() == 1 ? &of_one[guards[0].line.get()] : nullptr;
+    Ref row = shared && *shared
+                  ? Ref::new_ref(shared->get())
+                  : make_tuple((Py_ssize_t)guards.size(),
+                               [&](Py_ssize_t i) { return Ref::new_ref(guards[(size_t)i].line.get()); });
+    if (shared && !*shared) *shared = Ref::new_ref(row.get());
+    if (!append(list, std::move(row))) return nullptr;
   }
   return list;
 }

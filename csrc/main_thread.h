@@ -1,4 +1,5 @@
-// Which thread runs signal handlers, as the interpreter keeps it.
+// Which thread runs signal handlers, and how many objects were made since the last collection, as the interpreter keeps
+// them.
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -11,5 +12,8 @@
 namespace framelift {
 
 inline unsigned long& main_thread_ident() { return _PyRuntime.main_thread; }
+
+// Objects that may be in a cycle; those that ended are taken off.
+inline int& young_objects() { return PyInterpreterState_Get()->gc.generations[0].count; }
 
 }  // namespace framelift

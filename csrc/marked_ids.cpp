@@ -1,6 +1,8 @@
 // See marked_ids.h.  The Python meaning is guards/kinds.py: _unmarked.
 #include "marked_ids.h"
 
+#include "barrier.h"
+
 namespace framelift {
 
 // An attribute; none, without an exception, where there is none.
@@ -38,5 +40,20 @@ int MarkedIds::contain(PyObject* object) const {
   }
   return 0;
 }
+
+// is_marked(names, object): whether one of the sets that the names lead to has the object's id.
+static PyObject* is_marked(PyObject*, PyObject* const* a, Py_ssize_t n) {
+  if (n != 2 || !PyTuple_Check(a[0]) || !PyTuple_GET_SIZE(a[0]))
+    return PyErr_Format(PyExc_TypeError, "is_marked(names, object)");
+  MarkedIds ids;
+  int contain = ids.find(a[0]) ? ids.contain(a[1]) : -1;
+  return contain < 0 ? nullptr : PyBool_FromLong(contain);
+}
+
+static MethodTable functions({
+    method<is_marked>("is_marked", "is_marked((module, variables...), object): one of these sets has the object's id"),
+});
+
+bool init_marked_ids(PyObject* module) { return add_functions(module, functions); }
 
 }  // namespace framelift

@@ -17,4 +17,6 @@ struct MarkedIds {
   std::vector<Ref> sets;
 };
 
+bool init_marked_ids(PyObject* module);
+
 }  // namespace framelift

@@ -2,6 +2,7 @@
 #include "barrier.h"
 #include "entry_steps.h"
 #include "handle_reads.h"
+#include "marked_ids.h"
 #include "paths.h"
 #include "places.h"
 #include "reference.h"
@@ -24,7 +25,7 @@ static PyObject* make_module() {
        {init_hook, init_probes, init_guards, init_entries, init_compiled, init_memory, init_places, init_instances,
         init_resume, init_sets, init_tensor_reads, init_evaluator, init_outside, init_scopes, init_graph_calls,
         init_paths, init_guard_tree, init_guard_log, init_module_calls, init_remembered, init_entry_steps,
-        init_handle_reads})
+        init_handle_reads, init_marked_ids})
     if (!init(module.get())) return nullptr;
   return module.release();
 }

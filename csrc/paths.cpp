@@ -4,6 +4,9 @@
 
 #include <structmember.h>
 
+#include <unordered_map>
+#include <vector>
+
 #include "barrier.h"
 
 namespace framelift {
@@ -11,8 +14,9 @@ namespace framelift {
 struct PathObject {
   PyObject_HEAD
   PyObject *base, *step, *key;  // base: NULL for roots
-  PyObject *children, *text;    // (step, id of the key's class, key) -> path; both NULL until asked for
+  PyObject* text;               // NULL until asked for
   Py_hash_t hash;
+  bool is_listed;  // among `steps`
 };
 static PyTypeObject Path_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 static PyObject* name_const = nullptr;  // keys of these are compared by identity: they may be unhashable
@@ -29,6 +33,35 @@ static Py_hash_t hash_of(const PathObject* path) {
   return (Py_hash_t)mixed == -1 ? -2 : (Py_hash_t)mixed;
 }
 
+// All paths that `path_to` made and that are alive, by their hash.  They take themselves out: so a path does not keep
+// those that go on from it, and is in no cycle with them.
+static auto& steps = *new std::unordered_multimap<Py_hash_t, PathObject*>;
+
+static void unlist(PathObject* path) {
+  if (!path->is_listed) return;
+  path->is_listed = false;
+  auto [from, to] = steps.equal_range(path->hash);
+  for (auto row = from; row != to; ++row)
+    if (row->second == path) {
+      steps.erase(row);
+      return;
+    }
+}
+
+// Whether the collector has nothing to look for in an object: it holds no object that it knows.
+static bool is_simple(PyObject* object) {
+  if (!PyTuple_CheckExact(object)) return !PyObject_IS_GC(object);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); i++)
+    if (PyObject_IS_GC(PyTuple_GET_ITEM(object, i))) return false;
+  return true;
+}
+
+void untrack_simple(PyObject* object, std::initializer_list<PyObject*> held) {
+  for (PyObject* one : held)
+    if (one && PyObject_IS_GC(one) && PyObject_GC_IsTracked(one) && !is_simple(one)) return;
+  PyObject_GC_UnTrack(object);
+}
+
 static PyObject* make(PyTypeObject* type, PyObject* base, PyObject* step, PyObject* key) {
   Ref made = Ref::steal(type->tp_alloc(type, 0));
   if (!made) return nullptr;
@@ -37,7 +70,9 @@ static PyObject* make(PyTypeObject* type, PyObject* base, PyObject* step, PyObje
   self->step = Py_NewRef(step);
   self->key = Py_NewRef(key);
   self->hash = hash_of(self);
-  return self->hash == -1 ? nullptr : made.release();
+  if (self->hash == -1) return nullptr;
+  untrack_simple(made.get(), {base, key});
+  return made.release();
 }
 
 static PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
@@ -52,16 +87,35 @@ Ref path_from(PyObject* type, PyObject* object) {
   return Ref::steal(make((PyTypeObject*)type, nullptr, name_const, object));
 }
 
+// Whether comparing such keys runs no code of the program.
+static bool is_plain(PyObject* key) { return PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || key == Py_None; }
+
 Ref path_to(PyObject* path, PyObject* step, PyObject* key) {
-  PathObject* self = (PathObject*)path;
-  // The key keeps its class; a metaclass may hash classes itself.
-  Ref kind = Ref::steal(PyLong_FromVoidPtr(Py_TYPE(key)));
-  Ref place = kind ? Ref::steal(PyTuple_Pack(3, step, kind.get(), key)) : Ref();
-  if (!place || (!self->children && !(self->children = PyDict_New()))) return nullptr;
-  PyObject* found = PyDict_GetItemWithError(self->children, place.get());
-  if (found || PyErr_Occurred()) return Ref::new_ref(found);
+  PathObject asked = {};
+  asked.base = path, asked.step = step, asked.key = key;
+  asked.hash = hash_of(&asked);
+  if (asked.hash == -1) return nullptr;
+  std::vector<Ref> others;  // whose keys are asked whether they are equal: that may run any code
+  auto [from, to] = steps.equal_range(asked.hash);
+  for (auto row = from; row != to; ++row) {
+    PathObject* known = row->second;
+    // The key keeps its class.
+    if (known->base != path || Py_TYPE(known->key) != Py_TYPE(key) || PyUnicode_Compare(known->step, step)) continue;
+    int same = known->key == key ? 1 : is_plain(key) ? PyObject_RichCompareBool(known->key, key, Py_EQ) : 0;
+    if (same < 0) return nullptr;
+    if (same) return Ref::new_ref((PyObject*)known);
+    if (!is_plain(key)) others.push_back(Ref::new_ref((PyObject*)known));
+  }
+  for (Ref& other : others) {
+    int same = PyObject_RichCompareBool(((PathObject*)other.get())->key, key, Py_EQ);
+    if (same) return same < 0 ? Ref() : std::move(other);
+  }
   Ref made = Ref::steal(make(Py_TYPE(path), path, step, key));
-  return made && PyDict_SetItem(self->children, place.get(), made.get()) == 0 ? std::move(made) : Ref();
+  if (!made) return nullptr;
+  PathObject* self = (PathObject*)made.get();
+  steps.emplace(self->hash, self);
+  self->is_listed = true;
+  return made;
 }
 
 bool take_apart(PyObject* path, PathParts* parts) {
@@ -104,13 +158,12 @@ static int traverse(PyObject* object, visitproc visit, void* arg) noexcept {
   PathObject* self = (PathObject*)object;
   Py_VISIT(self->base);
   Py_VISIT(self->key);
-  Py_VISIT(self->children);
   return 0;
 }
 
 static int clear(PyObject* object) noexcept {
   PathObject* self = (PathObject*)object;
-  Py_CLEAR(self->children);
+  unlist(self);
   Py_XSETREF(self->key, Py_NewRef(Py_None));  // never NULL: a finaliser may still compare it
   return 0;
 }
@@ -132,10 +185,51 @@ static PyObject* root(PyObject* object, void*) {
   return Py_NewRef((PyObject*)path);
 }
 
+// How a step is written behind the text before it; NULL for what only the class of paths knows (vocabulary/origins.py:
+// STEPS): unusual steps, and keys that are no plain text or number.
+static const char* form_of(const PathObject* path) {
+  static PyObject *item = PyUnicode_InternFromString("item"), *dict = PyUnicode_InternFromString("dict");
+  static PyObject* dotted[] = {PyUnicode_InternFromString("attr"), PyUnicode_InternFromString("slot"),
+                               PyUnicode_InternFromString("lookup")};
+  bool is_name = PyUnicode_CheckExact(path->key);
+  if (is_text(path->step, item)) return is_name || PyLong_CheckExact(path->key) ? "%U[%R]" : nullptr;
+  if (is_text(path->step, dict)) return path->key == Py_None ? "%U.__dict__" : nullptr;
+  for (PyObject* step : dotted)
+    if (is_name && is_text(path->step, step)) return "%U.%U";
+  return nullptr;
+}
+
+static bool has_text(const PathObject* path) { return path->text && path->text != Py_None; }
+
+// The text of a path, kept, where the text of a path before it is known and the steps from there are usual; else none,
+// without an exception.
+static Ref usual_text(PathObject* self) {
+  std::vector<PathObject*> rest;
+  PathObject* known = self;
+  for (; known && !has_text(known); known = (PathObject*)known->base) {
+    if (!form_of(known)) return nullptr;
+    rest.push_back(known);
+  }
+  if (!known) return nullptr;
+  Ref text = Ref::new_ref(known->text);
+  for (auto path = rest.rbegin(); path != rest.rend(); ++path) {
+    text = Ref::steal(PyUnicode_FromFormat(form_of(*path), text.get(), (*path)->key));
+    if (!text) return nullptr;
+    Py_XSETREF((*path)->text, Py_NewRef(text.get()));
+  }
+  return text;
+}
+
+static PyObject* usual(PyObject* object, PyObject*) {
+  Ref text = usual_text((PathObject*)object);
+  return text || PyErr_Occurred() ? text.release() : Py_NewRef(Py_None);
+}
+
 static GetterTable getters({getter<root>("root", "the path that this one begins with")});
 
 static MethodTable methods({
     method<to>("to", "to(step, key=None): the path one step further; the same object for the same step"),
+    method<usual, METH_NOARGS>("usual_text", "the text of a path whose steps are usual ones; None for any other"),
 });
 
 static PyMemberDef members[] = {

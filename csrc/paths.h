@@ -1,5 +1,7 @@
 // The type framelift._core.Path, and how the native side makes paths.
 #pragma once
+#include <initializer_list>
+
 #include "reference.h"
 
 namespace framelift {
@@ -13,6 +15,8 @@ struct PathParts {
   PyObject *base, *step, *key;
 };
 bool take_apart(PyObject* path, PathParts* parts);  // false with an exception set: no path
+// The collector need not look at an object that holds these alone, where none of them leads anywhere.
+void untrack_simple(PyObject* object, std::initializer_list<PyObject*> held);
 bool init_paths(PyObject* module);
 
 }  // namespace framelift

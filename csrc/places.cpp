@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "barrier.h"
 #include "frame_access.h"
@@ -125,6 +126,45 @@ static PyObject* frames_named(PyObject*, PyObject* args) {
   return found.release();
 }
 
+// What a table knows by the address of an object: None where it knows nothing.  NULL with an exception set.
+static PyObject* known_of(PyObject* table, const void* object) {
+  Ref number = Ref::steal(PyLong_FromVoidPtr((void*)object));
+  PyObject* found = number ? PyDict_GetItemWithError(table, number.get()) : nullptr;
+  return found || PyErr_Occurred() ? found : Py_None;
+}
+
+static bool is_pair(PyObject* object) { return PyTuple_CheckExact(object) && PyTuple_GET_SIZE(object) == 2; }
+
+// named_stack(qualname, variable, codes that end the walk, known codes, known values): what is known of the value of
+// the variable in each of these frames, as {key: shown}, outermost first; None where a code or value is not known.
+// Known are, by the address: (code, whether it counts), and (whatever, (key, shown)).
+static PyObject* named_stack(PyObject*, PyObject* args) {
+  PyObject *name, *variable, *ends, *codes, *values;
+  if (!PyArg_ParseTuple(args, "UUO!O!O!", &name, &variable, &PyTuple_Type, &ends, &PyDict_Type, &codes, &PyDict_Type,
+                        &values))
+    return nullptr;
+  std::vector<PyObject*> rows;
+  bool ended = false;
+  for (Frame* f = current_frame(PyThreadState_Get()); f && !ended; f = f->previous) {
+    if (!is_complete(f)) continue;
+    PyCodeObject* code = frame_code(f);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(ends) && !ended; i++)
+      ended = PyTuple_GET_ITEM(ends, i) == (PyObject*)code;
+    if (ended || (code->co_qualname != name && PyUnicode_Compare(code->co_qualname, name) != 0)) continue;
+    PyObject* counts = known_of(codes, code);
+    if (!counts || !is_pair(counts)) return counts ? Py_NewRef(Py_None) : nullptr;
+    if (PyTuple_GET_ITEM(counts, 1) != Py_True) continue;
+    PyObject* value = known_of(values, local_of(f, code, variable));
+    if (!value || !is_pair(value)) return value ? Py_NewRef(Py_None) : nullptr;
+    rows.push_back(PyTuple_GET_ITEM(value, 1));
+  }
+  Ref found = Ref::steal(PyDict_New());
+  for (auto row = rows.rbegin(); found && row != rows.rend(); ++row)
+    if (!is_pair(*row) || PyDict_SetItem(found.get(), PyTuple_GET_ITEM(*row, 0), PyTuple_GET_ITEM(*row, 1)) < 0)
+      return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
+  return found.release();
+}
+
 static PyObject* place(PyObject*, PyObject*) { return innermost_place(); }
 
 // location(code, byte offset): (line, end line, column, end column); None where CPython does not know one.
@@ -166,6 +206,9 @@ static MethodTable functions({
     method<frames_named, METH_VARARGS>("frames_named",
                                        "frames_named(qualname, variable, codes): the frames of code of this name, "
                                        "innermost first, up to one of these codes: [(code, its local variable)]."),
+    method<named_stack, METH_VARARGS>("named_stack",
+                                      "named_stack(qualname, variable, codes, known codes, known values): what is "
+                                      "known of the variable in these frames, outermost first; None: not all is."),
     method<location, METH_VARARGS>("location",
                                    "Where an instruction is written: (line, end line, column, end column) or None."),
     method<forget_places, METH_NOARGS>("forget_places", "Let go of the tuples that `places` gave."),

@@ -3,6 +3,7 @@
 // does so in C code, nor between the end of a `with` block and the call of an `__exit__` that is written in C.
 #include <ATen/ThreadLocalState.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "barrier.h"
@@ -42,6 +43,16 @@ static PyObject* insist(PyObject*, PyObject* function) {
   if (!struck) return result.release();
   PyErr_SetObject((PyObject*)Py_TYPE(struck.get()), struck.get());
   return nullptr;
+}
+
+// ---- the collector ----
+
+// set_young(number): the collector takes so many objects to have been made since it ran.
+static PyObject* set_young(PyObject*, PyObject* number) {
+  long count = PyLong_AsLong(number);
+  if (count == -1 && PyErr_Occurred()) return nullptr;
+  young_objects() = (int)std::clamp(count, 0L, 1L << 30);
+  Py_RETURN_NONE;
 }
 
 // ---- Scope: a generator as a context manager ----
@@ -281,6 +292,7 @@ static MethodTable capturing_methods({
 
 static MethodTable scope_functions({
     method<insist, METH_O>("insist", "insist(function): call it until it ends well, then raise what struck it"),
+    method<set_young, METH_O>("set_young", "set_young(number): so many objects were made since the last collection"),
 });
 
 bool init_scopes(PyObject* module) {

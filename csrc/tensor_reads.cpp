@@ -3,6 +3,8 @@
 #include <Python.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <string>
+
 #include "barrier.h"
 #include "state.h"
 #include "tensor_class.h"
@@ -73,7 +75,49 @@ static PyObject* tensor_stride(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return entry_of(a, n, name, false);
 }
 
+// ---- all at once ----
+
+// tensor_key(tensor): what torch says of a plain strided tensor, as bytes: equal ones are alike in dtype, device, keys,
+// sizes, strides, and in what they are to autograd.  None for any other tensor.
+static PyObject* tensor_key(PyObject*, PyObject* object) {
+  if (!is_tensor(object)) return PyErr_Format(PyExc_TypeError, "tensor_key(tensor)");
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (!is_plain(impl) || impl->layout() != c10::kStrided) Py_RETURN_NONE;
+  c10::IntArrayRef sizes = impl->sizes(), strides = impl->strides();
+  std::string key;
+  key.reserve(16 + 8 * (sizes.size() + strides.size()));
+  auto add = [&](auto field) { key.append((const char*)&field, sizeof field); };
+  add(impl->key_set().raw_repr());
+  add(c10::typeMetaToScalarType(impl->dtype()));
+  add(impl->device());
+  add(tensor.requires_grad());
+  add(!tensor.grad_fn());
+  for (c10::IntArrayRef entries : {sizes, strides}) key.append((const char*)entries.data(), 8 * entries.size());
+  return PyBytes_FromStringAndSize(key.data(), (Py_ssize_t)key.size());
+}
+
+// tensor_keys(tensor): the dispatch keys, as torch._C._dispatch_keys(tensor).raw_repr().
+static PyObject* tensor_keys(PyObject*, PyObject* object) {
+  if (!is_tensor(object)) return PyErr_Format(PyExc_TypeError, "tensor_keys(tensor)");
+  return PyLong_FromUnsignedLongLong(THPVariable_Unpack(object).unsafeGetTensorImpl()->key_set().raw_repr());
+}
+
+// tensor_memory(tensor): where torch's record of its memory is; None where it has none.
+static PyObject* tensor_memory(PyObject*, PyObject* object) {
+  if (!is_tensor(object)) return PyErr_Format(PyExc_TypeError, "tensor_memory(tensor)");
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  if (!tensor.has_storage()) Py_RETURN_NONE;
+  return PyLong_FromVoidPtr(tensor.storage().unsafeGetStorageImpl());
+}
+
 static MethodTable tensor_functions({
+    method<tensor_key, METH_O>("tensor_key",
+                               "tensor_key(tensor): what torch says of a plain strided tensor, as bytes; None for "
+                               "any other"),
+    method<tensor_keys, METH_O>("tensor_keys", "tensor_keys(tensor): its raw dispatch keys"),
+    method<tensor_memory, METH_O>("tensor_memory",
+                                  "tensor_memory(tensor): the address of torch's record of its memory, or None"),
     method<of_tensor>(
         "of_tensor",
         "of_tensor(tensor, name, *args): what torch's own class has by this name, seen by no code of the program"),

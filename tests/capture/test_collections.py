@@ -61,6 +61,29 @@ def test_collections_begin_in_a_backend():
     assert found[0] > 0
 
 
+def test_what_a_capture_made_begins_no_collection_in_a_backend():
+    found = []
+
+    def backend(graph_module, _inputs):
+        found.append(_collections(lambda: [[n] for n in range(50)]))
+        return graph_module.forward
+
+    gc.collect()
+    framelift.compile(f, backend=backend)(torch.ones(2))
+    assert found == [0]
+
+
+def test_captures_in_a_row_make_a_collection_begin():
+    def captures():
+        for _ in range(12):
+            framelift.reset()
+            framelift.compile(f, backend="eager")(torch.ones(2))
+
+    captures()
+    gc.collect()
+    assert 1 <= _collections(captures) <= 12
+
+
 def test_a_backend_that_fails_leaves_the_thresholds():
     def backend(graph_module, _inputs):
         raise ValueError("no")

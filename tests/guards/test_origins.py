@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from framelift.vocabulary.origins import arg, const
+from framelift.vocabulary.origins import STEPS, arg, const, step_text
 
 
 class Key:
@@ -78,3 +78,29 @@ def test_a_long_path_is_compared_and_let_go() -> None:
     for _ in range(20_000):
         one, other = one.to("item", 0), other.to("item", 0)
     assert one == other and one != other.base
+
+
+def test_a_text_is_the_same_by_whatever_way_it_was_made() -> None:
+    class Text(str):
+        pass
+
+    keys = ("a", 0, -3, True, None, "it's", Text("b"), Key(), ("t", 1))
+    for step in STEPS:
+        for key in keys:
+            try:
+                wanted = step_text(step, "x.__dict__['y']", key)
+            except AttributeError:  # `ask` shows the name of a function
+                continue
+            begun = arg(0, "x").to("dict").to("item", "y")
+            assert str(begun.to(step, key)) == wanted  # nothing before it has a text yet
+            assert str(arg(0, "x")) == "x" and str(begun) == "x.__dict__['y']"
+            made = begun.to(step, key).to("item", 1)
+            assert str(made) == f"{wanted}[1]" == str(made)
+
+
+def test_the_text_of_a_long_path() -> None:
+    path = root = arg(0, "x")
+    assert str(root) == "x"
+    for _ in range(20_000):
+        path = path.to("item", 0)
+    assert str(path) == "x" + "[0]" * 20_000

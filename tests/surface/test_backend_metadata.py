@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 
 import pytest
 import torch
@@ -181,3 +182,16 @@ def test_what_is_said_of_cuda_graphs():
     (graph,) = _captured(f, X, fullgraph=True).graphs
     annotation = graph.meta["cudagraph_annotation"]
     assert (annotation.fwd, annotation.bwd) == (False, True)
+
+
+@pytest.mark.skipif(not hasattr(torch._dynamo, "override_cudagraphs"), reason="this torch has no such context")
+def test_no_guard_is_about_a_context_that_the_function_made():
+    def f(x):
+        with torch._dynamo.override_cudagraphs(fwd=False):
+            return x + 1
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    for _ in range(3):
+        assert torch.equal(compiled(X), X + 1)
+        gc.collect()  # what only a rehearsal held is gone
+    assert len(compiled.entries) == 1

@@ -10,14 +10,13 @@ import functools
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from .. import _core, config
 from .._core import code_of, id
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.checks import check
-from ..guards.kinds import Guard, dunders
+from ..guards.kinds import Guard, dunders, with_method
 from ..vocabulary.class_reads import flags_of, members_of, module_of, mro_of, names_of, qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
@@ -149,8 +148,7 @@ class World:
             return False
         guard = self.guards[index]
         if name not in guard.value.methods:
-            facts = replace(guard.value, methods=(*guard.value.methods, name))
-            self.guards[index] = Guard(origin, guard.kind, facts, guard.line)
+            self.guards[index] = Guard(origin, guard.kind, with_method(guard.value, name), guard.line)
         return True
 
     def meet_function(self, function: types.FunctionType, origin: Origin | None) -> None:

@@ -61,8 +61,8 @@ from .records.missed import GONE, cause
 from .records.recompiles import what_was_done
 from .records.spent_time import SpentTime
 from .records.user_names import Names, names_below
+from .rehearsing import closing, taking_values
 from .rehearsing import rehearsed as rehearse
-from .rehearsing import taking_values
 from .resumed import resumed_from
 from .sharing import Pool, pool_of
 
@@ -286,11 +286,12 @@ class Driver:
         compile_id = numbered(function.__code__, self.breaks.begins_at(function.__code__))
         try:
             with (
+                no_collections(),
+                closing(sessions),
                 capturing(str(compile_id)),
                 compiling(compile_id),
                 policy.options_of_frame(),
                 counting_instructions(),
-                no_collections(),
                 at_rest(traced) as moment,
             ):
                 entry, info = self._make_entry(
@@ -308,8 +309,6 @@ class Driver:
             self.record.refuse("defect", function.__code__, f"{type(error).__name__}: {error}")
             return None
         finally:
-            for session in sessions:
-                session.close()
             if config.run_gc_after_compile:
                 gc.collect(1)
         info.miss, info.sessions, info.called = miss, [], None

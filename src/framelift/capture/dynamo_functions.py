@@ -92,8 +92,10 @@ _PATCHABLE = frozenset({"capture_scalar_outputs", "verbose"})
 
 
 def _made_plainly(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A context object of TorchDynamo's, made of constants."""
-    return callable_(*args, **kwargs)
+    """A context object of TorchDynamo's, made of constants, and made inside: no guard is about it."""
+    made = callable_(*args, **kwargs)
+    _core.mark_internal(made)
+    return made
 
 
 def switches_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _core, config
@@ -20,13 +20,13 @@ from ..rehearsal.session import Session
 from ..vocabulary.own_code import begins_rehearsal, is_own_code
 from ..vocabulary.quiet_capture import no_collections, watching_warnings
 from ..vocabulary.reasons import Interrupt
-from ..vocabulary.scopes import insist
+from ..vocabulary.scopes import insist, scope
 from .around.failing import place_of
 from .breaks import Breaks, Stopping, Tried
 from .debuggers import quiet_unraisable, untraced
 from .profiling import profiled
 
-__all__ = ["break_off", "rehearsed", "taking_values"]
+__all__ = ["break_off", "closing", "rehearsed", "taking_values"]
 
 
 def break_off(
@@ -149,6 +149,16 @@ def _raised_in_c(error: Any) -> bool:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return trace is not None and is_own_code(trace.tb_frame.f_code)
+
+
+@scope
+def closing(sessions: list[Session]) -> Iterator[None]:
+    """A block at whose end sessions let go of the program's objects."""
+    try:
+        yield
+    finally:
+        for session in sessions:
+            session.close()
 
 
 def taking_values(

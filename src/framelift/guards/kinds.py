@@ -34,11 +34,13 @@ __all__ = [
     "class_name",
     "dict_keys",
     "dunders",
+    "forget_facts",
     "full_name",
     "immutable_leaf",
     "same_leaf",
     "tensor_agrees",
     "tensor_facts",
+    "with_method",
     "without_entries",
 ]
 
@@ -122,6 +124,30 @@ def immutable_leaf(value: Any) -> bool:
 
 def tensor_facts(tensor: torch.Tensor, *, ask_grad: bool = False, ask_marks: bool = False) -> TensorFacts:
     """The facts of a real tensor.  `ask_grad`: also whether it has a gradient; `ask_marks`: also the user's marks."""
+    kind = type(tensor)
+    is_usual = (kind is torch.nn.Parameter or kind is torch.Tensor) and not ask_grad and not ask_marks
+    key = _core.tensor_key(tensor) if is_usual else None
+    if key is None:
+        return _read_facts(tensor, ask_grad, ask_marks)
+    known = _known_facts[kind is torch.Tensor]
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _read_facts(tensor)
+    return found
+
+
+#: the facts of parameters, and of tensors, that say the same of themselves, for one capture; models have hundreds of
+#: each kind
+_known_facts: tuple[dict[bytes, TensorFacts], dict[bytes, TensorFacts]] = {}, {}
+
+
+def forget_facts() -> None:
+    """A capture is over."""
+    for known in (*_known_facts, _known_methods):
+        known.clear()
+
+
+def _read_facts(tensor: torch.Tensor, ask_grad: bool = False, ask_marks: bool = False) -> TensorFacts:
     read = _core.of_tensor
     try:
         stride = read(tensor, "stride")
@@ -136,13 +162,25 @@ def tensor_facts(tensor: torch.Tensor, *, ask_grad: bool = False, ask_marks: boo
         stride,
         read(tensor, "requires_grad"),
         read(tensor, "is_leaf"),
-        torch._C._dispatch_keys(tensor).raw_repr(),
+        _core.tensor_keys(tensor),
         read(tensor, "is_conj"),
         read(tensor, "is_neg"),
         read(tensor, "is_inference"),
         _core.has_grad(tensor) if ask_grad else None,
         _marks(tensor) if ask_marks else None,
     )
+
+
+_known_methods: dict[tuple[int, str], tuple[TensorFacts, TensorFacts]] = {}  # with the facts that keep the id
+
+
+def with_method(facts: TensorFacts, name: str) -> TensorFacts:
+    """The facts, and that no attribute of the tensor itself hides a method."""
+    known = _known_methods.get((id(facts), name))
+    if known is None:
+        made = dataclasses.replace(facts, methods=(*facts.methods, name))
+        known = _known_methods[id(facts), name] = facts, made
+    return known[1]
 
 
 def without_entries(facts: TensorFacts, dims: frozenset[int], strides: frozenset[int]) -> TensorFacts:

@@ -58,6 +58,10 @@ class DescribedTape(list[Any]):
 
     def _stack(self) -> dict[str, tuple[str, Any]]:
         """The modules being called, outermost first, as `nn_module_stack` has them."""
+        known = _core.named_stack(_CALL.co_qualname, "self", self.ends, self.codes, self.modules)
+        return self._new_stack() if known is None else known
+
+    def _new_stack(self) -> dict[str, tuple[str, Any]]:
         found: list[tuple[str, tuple[str, Any]]] = []
         codes, modules = self.codes, self.modules
         for code, module in _core.frames_named(_CALL.co_qualname, "self", self.ends):

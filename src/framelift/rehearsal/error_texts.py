@@ -30,6 +30,7 @@ _args = BaseException.__dict__["args"].__get__  # past properties of the program
 _obj = AttributeError.__dict__["obj"].__get__
 _PLACEHOLDER = name_of(Opaque)  # C code names the class that it sees, where the program has another
 _IMMUTABLE = 1 << 8  # the flag of classes that stay as they are
+_CALLED = (types.FunctionType, types.MethodType, staticmethod, classmethod)
 
 
 class Names:
@@ -39,7 +40,6 @@ class Names:
         self.world = world
         self.looked_at = 0  # that many guards
         self.met = 0  # that many objects: they are in the order of their coming, and none is taken out
-        self.seen: dict[int, Any] = {}  # what guards name, by its id
         self.known: set[int] = set()
         self.classes: list[tuple[type, list[str]]] = []  # with their names; guarded ones are taken out
         self.functions: dict[int, types.FunctionType] = {}  # by their ids; guarded ones are taken out
@@ -75,33 +75,28 @@ class Names:
                     note_unbound(self.world, function)
 
     def _look(self) -> None:
-        guards, seen = self.world.guards, self.seen
-        for guard in guards[self.looked_at :]:
-            for value in (guard.value, guard.origin.root.key):
-                # most are about names, or what others are about
-                if type(value) is str or (number := id(value)) in seen:
-                    continue
-                seen[number] = value
-                if is_a(value, type):
-                    self._meet(value)
-                else:
-                    self._meet_functions(value)
-            if guard.kind == "DUNDERS":
-                self._meet_functions(*[value for _, value in guard.value[1]])  # C code finds and calls them unseen
+        guards = self.world.guards
+        for value in _core.named_by_guards(guards, self.looked_at):
+            if is_a(value, type):
+                self._meet(value)
+            else:
+                self._meet_function(value)
         self.looked_at = len(guards)
-        memo = self.world.memo
+        memo, known = self.world.memo, self.known
         for record in list(itertools.islice(memo.values(), self.met, None)):
-            self._meet(type(record.original))
-            self._meet_functions(record.original)
+            cls = type(record.original)
+            if id(cls) not in known:
+                self._meet(cls)
+            if is_a(record.original, _CALLED):
+                self._meet_function(record.original)
         self.met = len(memo)
 
-    def _meet_functions(self, *values: Any) -> None:
-        for value in values:
-            if is_a(value, (types.MethodType, staticmethod, classmethod)):
-                value = value.__func__
-            if is_a(value, types.FunctionType) and id(value) not in self.known:
-                self.known.add(id(value))
-                self.functions[id(value)] = value
+    def _meet_function(self, value: Any) -> None:
+        if not is_a(value, types.FunctionType):
+            value = value.__func__
+        if is_a(value, types.FunctionType) and id(value) not in self.known:
+            self.known.add(id(value))
+            self.functions[id(value)] = value
 
     def _meet(self, cls: type) -> None:
         if id(cls) in self.known:

@@ -30,8 +30,10 @@ from ..boundary.import_rules import let_in_opaque
 from ..boundary.records import DELETED
 from ..boundary.world import ABSENT, World
 from ..bytecode.resume import Point, point_of, read_by_index, rebound
+from ..graph.metadata.facts import forget_facts
 from ..graph.symbols.numbers import NUMBERS
 from ..graph.symbols.unread_text import MARK, UnreadText, known_letters
+from ..guards.kinds import forget_facts as forget_guarded_facts
 from ..higher_order.triton_kernels import meet_triton
 from ..overriding import modes, tensor_attributes
 from ..recording import described_tape, grad_flags, relations_of_values
@@ -258,6 +260,9 @@ class Session(RehearsedScene):
     def close(self) -> None:
         """Let go of the program's objects now, not when the collector comes: they may have finalisers."""
         if self.__dict__:
+            _keep_until_collected(self.world)
+            forget_facts()
+            forget_guarded_facts()
             self.recorder.close()
             self.world.__dict__.clear()  # views of the program's containers know their world
             self.__dict__.clear()
@@ -546,6 +551,16 @@ class Session(RehearsedScene):
         self, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         return call_rule.unwrap(self, callable_, args, kwargs)
+
+
+def _keep_until_collected(world: World) -> None:
+    """Objects that guards begin at live until the next collection, as what is in a cycle does: the first calls of an
+    entry may come while nobody else holds them.
+    """
+    plain = (tuple, dict, types.FunctionType)
+    keys = [guard.origin.root.key for guard in world.guards]
+    roots: list[Any] = [key for key in keys if not is_a(key, plain) and type(key) is not type]
+    roots.append(roots)
 
 
 _OPERATOR_SPACES = (torch._ops._Ops, torch._ops._OpNamespace)

@@ -188,10 +188,9 @@ def _is_own(attributes: Any, callable_: Any) -> bool:
 
 
 def _by_torch_sets(callable_: Any) -> Handler | None:
-    rules = sys.modules.get(_RULES)
-    if rules is None:
+    if not _core.is_marked(_NAMES_OF_SETS, callable_):
         return None
-    held = rules.__dict__
+    held = sys.modules[_RULES].__dict__
     for name, handler in _SETS.items():
         ids = getattr(held.get(name), "function_ids", None)  # None until a program adds to it
         if ids and id(callable_) in ids:

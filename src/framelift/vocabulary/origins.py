@@ -46,7 +46,7 @@ class Origin(_core.Path):
     __slots__ = ()
 
     def __str__(self) -> str:
-        text = self._text
+        text = self.usual_text()
         if text is None:  # made once: a capture asks for thousands that begin alike
             base = self.base
             if base is None:

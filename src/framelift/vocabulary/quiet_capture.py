@@ -157,6 +157,11 @@ class _Held:
 
     blocks: list[_Block] = []
     before: tuple[int, ...] = ()
+    young: int = 0  # objects that the collector counted before
+
+
+#: so much of what makes a collection begin does a capture count for
+_SHARE = 4
 
 
 class _Block:
@@ -167,7 +172,7 @@ class _Block:
 
     def begin(self) -> None:
         if not _Held.blocks:
-            _Held.before = gc.get_threshold()
+            _Held.before, _Held.young = gc.get_threshold(), gc.get_count()[0]
         if self not in _Held.blocks:
             _Held.blocks.append(self)
         if gc.get_threshold()[0]:
@@ -194,7 +199,10 @@ def no_collections() -> Iterator[None]:
 
 @scope
 def collections_as_usual() -> Iterator[None]:
-    """Within a block of `no_collections`, the innermost of this thread: a compiler works here, for minutes maybe."""
+    """Within a block of `no_collections`, the innermost of this thread: a compiler works here, for minutes maybe.
+
+    What it makes counts, and little of what was made before: next to nothing of that is garbage yet.
+    """
     own = threading.get_ident()
     block = next((block for block in reversed(_Held.blocks) if block.thread == own), None)
     try:
@@ -207,7 +215,9 @@ def collections_as_usual() -> Iterator[None]:
 
 
 def _let_collect() -> None:
+    """What was made meanwhile makes no collection begin at once.  A part of it counts, so that many captures do."""
     if not _Held.blocks and gc.get_threshold()[0] == 0:
+        _core.set_young(min(gc.get_count()[0], _Held.young + _Held.before[0] // _SHARE))
         gc.set_threshold(*_Held.before)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import types
 from typing import NamedTuple
 
@@ -12,6 +14,13 @@ from ...vocabulary.origins import Origin, step_text
 __all__ = ["NamedPlaces", "Parts", "Text"]
 
 _TABLES = ("_modules", "_parameters", "_buffers")
+_NO_LETTERS = re.compile("[^0-9A-Za-z]+")
+
+
+@functools.lru_cache(4096)
+def _letters(text: str) -> str:
+    """What of a text may stand in an identifier."""
+    return _NO_LETTERS.sub("_", text).strip("_")
 
 
 class _Root(NamedTuple):
@@ -34,7 +43,7 @@ class Text(NamedTuple):
 class Parts(NamedTuple):
     """One place by the keys that lead there.  Their own texts are asked for."""
 
-    letters: str  # L_self__modules_fc__parameters_weight: what an identifier is made of
+    letters: str  # L_self_modules_fc_parameters_weight: what an identifier is made of
     path: tuple[str, ...]  # ("fc", "weight"): the steps from the root as attributes of modules
     is_state: bool  # among the parameters or buffers of a module
     root: _Root
@@ -92,12 +101,13 @@ class NamedPlaces:
     def _new_parts(self, origin: Origin) -> Parts:
         root = self._root(origin)
         if root is not None:
-            return Parts(root.letters, (), False, root)
+            return Parts(_letters(root.letters), (), False, root)
         assert origin.base is not None
         base, step, key = self.parts(origin.base), origin.step, origin.key
         if base.root.closure and step == "contents":
             return base
-        letters = base.letters if key is None else f"{base.letters}_{key!s}"
+        added = "" if key is None else _letters(key if type(key) is str else str(key))
+        letters = f"{base.letters}_{added}" if added else base.letters
         if base.root.globals and origin.base.base is None and step == "item":
             return Parts(letters, (), False, _Root(f"G[{key!r}]", letters))
         is_name = type(key) is str

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,6 @@ from .named_places import NamedPlaces
 
 __all__ = ["identifier", "name_placeholders", "source_name"]
 
-_NO_LETTERS = re.compile("[^0-9A-Za-z]+")
 _MARK = "_dynamo_static_input_type"  # left on a tensor by mark_static_address
 
 
@@ -31,7 +29,7 @@ def source_name(origin: Origin, places: NamedPlaces | None = None) -> str:
     """
     # an attribute, or an item
     end = "" if origin.step == "item" and origin.base is not None and origin.base.step == "dict" else "_"
-    return _NO_LETTERS.sub("_", (places or NamedPlaces()).parts(origin).letters).strip("_") + end
+    return (places or NamedPlaces()).parts(origin).letters + end
 
 
 def name_placeholders(
@@ -49,9 +47,20 @@ def name_placeholders(
         if is_a(tensor, torch.Tensor):
             marked = _core.own_dict(tensor).get(_MARK) or ("unguarded" if id(tensor) in stay else None)
             node.meta["tensor_dict"] = {_MARK: marked} if marked else {}
-        name = source_name(memo[id(tensor)].origin, places)
-        node._rename(name.lower())
-        node.target = name if node.name == name.lower() else node.name
+        _call(node, source_name(memo[id(tensor)].origin, places))
+
+
+def _call(node: torch.fx.Node, name: str) -> None:
+    """Name a placeholder, in lower case, below Node._rename and Node.__setattr__: nobody watches this graph yet."""
+    wanted, names = name.lower(), node.graph._graph_namespace
+    if wanted.endswith("_") and wanted not in names._used_names:  # no number at its end: it stays as it is
+        names._used_names.add(wanted)
+        names._base_count[wanted] = 0
+        names._obj_to_name[node] = wanted
+        object.__setattr__(node, "name", wanted)
+    else:
+        node._rename(wanted)
+    object.__setattr__(node, "target", name if node.name == wanted else node.name)
 
 
 def _tensors_of_modules(memo: Mapping[int, Any]) -> set[int]:

@@ -240,6 +240,21 @@ def symbolic_facts(dtype: torch.dtype, device: torch.device, size: Any, stride: 
 
 def facts_of(tensor: torch.Tensor) -> Facts:
     """The facts of a real or fake tensor.  Torch function must be off."""
+    key = _core.tensor_key(tensor)
+    found = _plain_facts.get(key) if key is not None else None
+    if found is None:
+        found = _read_facts(tensor)
+        if key is not None:
+            _plain_facts[key] = found
+    return found
+
+
+#: what is known of tensors that say the same of themselves, for one capture; models have hundreds of each kind
+_plain_facts: dict[bytes, Facts] = {}
+forget_facts = _plain_facts.clear
+
+
+def _read_facts(tensor: torch.Tensor) -> Facts:
     make = symbolic_facts if _is_symbolic(tensor) else intern_facts
     return make(
         _dtype(tensor),
@@ -286,7 +301,7 @@ def check_kind(tensor: torch.Tensor) -> None:
         and not is_plain_parameter(kind)
     ):
         raise Interrupt("tensor-subclass", f"{module_of(kind)}.{qualname_of(kind)}")
-    keys = torch._C._dispatch_keys(tensor).raw_repr()
+    keys = _core.tensor_keys(tensor)
     if keys not in _plain_keys:
         unsupported = _explain_kind(tensor)
         if unsupported:

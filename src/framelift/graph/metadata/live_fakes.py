@@ -251,4 +251,5 @@ def storage_of(fake: torch.Tensor) -> int:
     """The memory under all wrappers."""
     while is_wrapped(fake):
         fake = _functorch.get_unwrapped(fake)
-    return _core.of_tensor(fake, "untyped_storage")._cdata
+    memory = _core.tensor_memory(fake)
+    return memory if memory is not None else _core.of_tensor(fake, "untyped_storage")._cdata

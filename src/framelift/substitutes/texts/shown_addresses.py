@@ -15,6 +15,7 @@ from ... import _core
 from ..._core import id, is_a
 from ...boundary.world import ABSENT
 from ...graph.symbols.unread_text import MARK, text_or
+from ...guards.kinds import Guard
 from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
@@ -100,10 +101,32 @@ def _guard_classes(session: Session, text: str) -> None:
     shown = set(_CLASS.findall(text))
     if not shown:
         return
-    guards = [guard for guard in session.world.guards if guard.kind in ("IS", "TYPE") and is_a(guard.value, type)]
-    for cls in {id(guard.value): guard.value for guard in guards}.values():  # a metaclass may hash classes itself
-        if ".".join(shown_names(cls)) in shown:
-            _guard_names(session, cls)
+    met = session.notes.get(_Classes)
+    if met is None:
+        met = session.notes[_Classes] = _Classes()
+    for cls in met.called(session.world.guards, shown):
+        _guard_names(session, cls)
+
+
+class _Classes:
+    """The classes that guards of a rehearsal are about, by how texts show them, brought up to date for each text."""
+
+    def __init__(self) -> None:
+        self.looked_at = 0  # that many guards
+        self.known: set[int] = set()  # their ids: a metaclass may hash classes itself
+        self.named: dict[str, list[tuple[int, type]]] = {}  # with their places in the order of their coming
+        self.others: list[tuple[int, type]] = []  # whose metaclass may say another name each time
+
+    def called(self, guards: list[Guard], names: set[str]) -> list[type]:
+        for cls in [g.value for g in guards[self.looked_at :] if g.kind in ("IS", "TYPE") and is_a(g.value, type)]:
+            if id(cls) not in self.known:
+                named = self.named.setdefault(_shown(cls), []) if type(cls) is type else self.others
+                named.append((len(self.known), cls))
+                self.known.add(id(cls))
+        self.looked_at = len(guards)
+        found = [met for name in names for met in self.named.get(name, ())]
+        found += [met for met in self.others if _shown(met[1]) in names]
+        return [cls for _, cls in sorted(found, key=lambda met: met[0])]
 
 
 def _guard_functions(session: Session, name: str) -> bool:
@@ -151,6 +174,10 @@ def _has_say(metaclass: type) -> bool:
     """Whether a read of the names of its classes may run its code."""
     members = members_of(metaclass)
     return "__getattribute__" in members or "__qualname__" in members or type(members.get("__module__", "")) is not str
+
+
+def _shown(cls: type) -> str:
+    return ".".join(shown_names(cls))
 
 
 def shown_names(cls: type) -> tuple[str, str]:
