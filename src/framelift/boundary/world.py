@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import decimal
 import functools
+import os
 import sys
 import types
 from collections.abc import Callable
@@ -353,7 +354,7 @@ class World:
         self._noted.add(id(cls))
         self.keep.append(cls)
         self.guard(const(cls), "DUNDERS", found)
-        if flags_of(cls) & _HEAP_TYPE and _shows_its_class(cls):
+        if _core.is_python_class(cls) and _shows_its_class(cls) and not _is_installed(cls):
             self.guard(const(cls).to("ask", names_of), "EQ", names_of(cls))
 
     # ---- registry -------------------------------------------------------------------------------------------------
@@ -461,6 +462,12 @@ def _is_unchanged(table: dict[Any, Any], before: dict[Any, Any]) -> bool:
     return len(table) == len(before) and all(
         a is b for one, other in zip(table.items(), before.items()) for a, b in zip(one, other)
     )
+
+
+def _is_installed(cls: type) -> bool:
+    """Whether a class is an installed library's: nobody gives those other names, and asking costs at each call."""
+    file = getattr(sys.modules.get(module_of(cls)), "__file__", None)
+    return type(file) is str and any(f"{os.sep}{one}{os.sep}" in file for one in ("site-packages", "dist-packages"))
 
 
 def _shows_its_class(cls: type) -> bool:
