@@ -14,6 +14,9 @@ class Table(collections.OrderedDict):
     def __getitem__(self, key):
         return super().__getitem__(key) + 0
 
+    def __repr__(self) -> str:  # C code's would name the class, and a guard on its name is asked at each call
+        return "Table()"
+
 
 _CHANGES = {
     "move to the end": lambda table: table.move_to_end("a"),

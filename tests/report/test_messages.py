@@ -71,6 +71,20 @@ def test_counts_agree(caplog) -> None:
     assert {frame["name"] for frame in stats["frames"]} >= {"Broken.forward"}
 
 
+def test_the_folder_of_the_process_is_gone(tmp_path, monkeypatch, recwarn) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    framelift.set_logs(breaks=True, recompiles=True)
+    try:
+        net = framelift.compile(Broken(), backend="eager")
+        net(X)
+        net.double()(X.double())
+    finally:
+        framelift.set_logs()
+    assert "breaks" in str(net.report()) and not [one for one in recwarn if "dropped" in str(one.message)]
+
+
 def test_errors_name_the_module_that_was_compiled() -> None:
     with pytest.raises(framelift.exc.Unsupported, match=r"there is a graph break in Broken\.forward: "):
         framelift.compile(Broken(), backend="eager", fullgraph=True)(X)

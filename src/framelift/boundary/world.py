@@ -466,7 +466,7 @@ def _is_unchanged(table: dict[Any, Any], before: dict[Any, Any]) -> bool:
 
 def _is_installed(cls: type) -> bool:
     """Whether a class is an installed library's: nobody gives those other names, and asking costs at each call."""
-    file = getattr(sys.modules.get(module_of(cls)), "__file__", None)
+    file = getattr(sys.modules.get(str(module_of(cls)).partition(".")[0]), "__file__", None)
     return type(file) is str and any(f"{os.sep}{one}{os.sep}" in file for one in ("site-packages", "dist-packages"))
 
 

@@ -238,10 +238,17 @@ def brief(file: str) -> str:
     are installed."""
     if cell := cell_name(file):
         return cell
-    for root in (*_library_folders(), os.getcwd()):  # packages first: an environment may lie in the current folder
+    for root in (*_library_folders(), _folder()):  # packages first: an environment may lie in the current folder
         if root and file.startswith(root.rstrip(os.sep) + os.sep):
             return file[len(root.rstrip(os.sep)) + 1 :]
     return file
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
 
 
 @functools.cache
