@@ -51,7 +51,6 @@ def _match_args(cls: type, count: int) -> tuple[bool, tuple[str, ...]]:
 
 
 _MATCHES_ITSELF = 1 << 22  # flag of classes whose instances are what one pattern by position matches
-_HEAP_TYPE = 1 << 9
 
 
 def _text_of_no_class() -> str:
@@ -71,6 +70,6 @@ _NO_CLASS = _text_of_no_class()
 
 def _shown_name(cls: type) -> str:
     """The name of a class in messages of C code: with the module where C code made it."""
-    if flags_of(cls) & _HEAP_TYPE or module_of(cls) == "builtins":
+    if _core.is_python_class(cls) or module_of(cls) == "builtins":
         return name_of(cls)
     return f"{module_of(cls)}.{name_of(cls)}"
