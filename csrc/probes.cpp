@@ -186,7 +186,6 @@ static PyObject* contains(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return found < 0 ? nullptr : PyBool_FromLong(found);
 }
 
-// What `%` is given beside a text: C code takes a width (`%*d`) only from a plain int.
 // Whether C code would cut the text that it makes of a value (`%.3s`), so that nobody sees all that it shows.
 static bool may_cut(PyObject* how, PyObject* value) {
   bool has_point = PyUnicode_Check(how)  ? PyUnicode_FindChar(how, '.', 0, PyUnicode_GET_LENGTH(how), 1) >= 0
@@ -194,6 +193,7 @@ static bool may_cut(PyObject* how, PyObject* value) {
   return has_point && !has_text_of_its_own(value);
 }
 
+// What `%` is given beside a text: C code takes a width (`%*d`) only from a plain int.
 static PyObject* formatted(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
   PyObject* turned[] = {a[1], a[0]};

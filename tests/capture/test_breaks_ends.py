@@ -295,4 +295,4 @@ def test_the_exits_of_open_blocks() -> None:
             op = flow.following(op)[0]
             made = resume_code(flow, Point(op.unit, ("value",) * flow.shapes[op.unit].depth, ("b",), False))
             found.append([made.code.co_varnames[i] for i in open_exits(flow, made)])
-    assert found[:2] == [[".0", ".1"], [".0"]] and not any(found[2:])  # CPython 3.12 has the last call twice
+    assert found[:2] == [[".0", ".1"], [".0"]] and found[2:] in ([[]], [[], []])  # CPython 3.12 has the last call twice
