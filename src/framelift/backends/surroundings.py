@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch._guards import TracingContext
 
 from ..graph.state.torch_state import SavedState
 from ..vocabulary.scopes import insist, scope
+from ..vocabulary.torch_versions import fx_tracing_flag, set_fx_tracing_flag
 
 __all__ = ["Surroundings", "settings_kept"]
 
@@ -24,10 +26,12 @@ _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
     (random.getstate, random.setstate),
 )
 #: what torch.fx replaces while it traces, and leaves replaced where an exception strikes the end of that
-_PATCHED = (
-    (torch.nn.Module, "__call__"),
-    (torch.nn.Module, "__getattr__"),
-    (torch.fx._symbolic_trace, "_is_fx_tracing_flag"),
+_PATCHED: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
+    *(
+        (partial(vars(torch.nn.Module).__getitem__, name), partial(setattr, torch.nn.Module, name))
+        for name in ("__call__", "__getattr__")
+    ),
+    (fx_tracing_flag, set_fx_tracing_flag),
 )
 
 
@@ -48,7 +52,7 @@ class Surroundings:
         self.failed = True  # until the compiler is done
         self._saved = SavedState()
         self._settings = [(write, read()) for read, write in _SETTINGS]
-        self._patched = [(owner, name, vars(owner)[name]) for owner, name in _PATCHED]
+        self._patched = [(read, write, read()) for read, write in _PATCHED]
         self._context = TracingContext.try_get()
 
     def restore(self) -> None:
@@ -57,6 +61,6 @@ class Surroundings:
         for write, value in self._settings:
             write(value)
         torch._guards._TLS.tracing_context = self._context
-        for owner, name, value in self._patched if self.failed else ():
-            if vars(owner)[name] is not value:
-                setattr(owner, name, value)
+        for read, write, value in self._patched if self.failed else ():
+            if read() is not value:
+                write(value)

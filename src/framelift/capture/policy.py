@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.fx._symbolic_trace
 
 from .. import _core, config
 from .._core import is_a
@@ -21,6 +20,7 @@ from ..guards.sentences import explain
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.log import topic, warn
 from ..vocabulary.scopes import scope
+from ..vocabulary.torch_versions import fx_tracing_flag
 from . import stance
 from .frame_rules import NoRule, frame_now, options_for
 from .learned_shapes import Learned
@@ -128,12 +128,9 @@ def is_for_trace() -> bool:
 def _fx_tracing() -> bool:
     """A symbolic trace is running, and no compiler's own.
 
-    torch's flag is one for all threads, and stays set in a child that was forked meanwhile.
+    torch's flag may be one for all threads, and stays set in a child that was forked meanwhile.
     """
-    flag = getattr(torch.fx._symbolic_trace, "_is_fx_tracing_flag", None)
-    if flag is None:
-        flag = torch.fx._symbolic_trace.is_fx_tracing()
-    return bool(flag) and not torch.compiler.is_compiling() and _traces_in_this_thread()
+    return fx_tracing_flag() and not torch.compiler.is_compiling() and _traces_in_this_thread()
 
 
 def _traces_in_this_thread() -> bool:

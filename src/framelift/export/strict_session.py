@@ -32,6 +32,7 @@ from ..rehearsal.session import Session
 from ..vocabulary.own_code import is_own_code
 from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.torch_versions import is_custom_class
 
 if TYPE_CHECKING:
     from ..graph.fx.tape import Step
@@ -223,18 +224,10 @@ def _may_leave(session: Session, leaf: Any) -> bool:
 _GIVEN = (torch.Tensor, torch.ScriptObject, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def _is_declared_opaque(leaf: Any) -> bool:
-    try:
-        from torch._library.opaque_object import is_opaque_type
-    except ImportError:  # this torch has none
-        return False
-    return bool(is_opaque_type(type(leaf)))
-
-
 def check_inputs(leaves: list[Any], *more: type) -> None:
     """Refuse arguments that are no containers of tensors, plain values and what is of these types."""
     for leaf in leaves:
-        if not isinstance(leaf, (*_PLAIN, *_GIVEN, *more)) and not _is_declared_opaque(leaf):
+        if not isinstance(leaf, (*_PLAIN, *_GIVEN, *more)) and not is_custom_class(type(leaf)):
             raise not_flattenable("inputs", leaf)
 
 

@@ -23,6 +23,7 @@ from ... import _core
 from ..._core import note_place
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import insist
+from ...vocabulary.torch_versions import is_custom_class
 from ..symbols.number_nodes import numbers_in
 
 __all__ = ["DEFAULT", "Drawing", "graphs_may_hold", "put_back", "states"]
@@ -224,13 +225,9 @@ class Drawing:
 @functools.cache
 def graphs_may_hold() -> bool:
     """Whether compilers of this torch take graphs with generators as attributes; others run them as they are."""
-    try:
-        import torch._prims.rng_prims
-        from torch._library.opaque_object import is_opaque_type
+    import torch._prims.rng_prims
 
-        return bool(is_opaque_type(torch.Generator))
-    except (ImportError, AttributeError):
-        return False
+    return is_custom_class(torch.Generator)
 
 
 _FIRST_SEED = torch.Generator().initial_seed()  # of every new generator

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.fx import _symbolic_trace
 
 from ... import _core
 from ..._core import id, is_a
@@ -35,6 +34,7 @@ from ...overriding import tensor_attributes
 from ...overriding.modes import torch_call
 from ...vocabulary.class_reads import dictoffset_of, name_of
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.torch_versions import FX_TRACING_READS
 from .new_classes import made_class
 
 if TYPE_CHECKING:
@@ -288,6 +288,6 @@ def _exporting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     return session.exporting
 
 
-@substitute(torch.jit.is_tracing, _symbolic_trace.is_fx_tracing, _symbolic_trace.is_fx_symbolic_tracing)
+@substitute(torch.jit.is_tracing, *FX_TRACING_READS)
 def _not_here(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return False
