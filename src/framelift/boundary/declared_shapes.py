@@ -1,5 +1,5 @@
-"""`compile(shapes_spec=...)`: the sizes and ints of the arguments that the program declares, with torch's own classes
-(`torch.fx.experimental.dynamic_spec`, torch 2.13).
+"""`compile(dynamic_shapes=...)`: the sizes and ints of the arguments that the program declares, with torch's own classes
+(`torch.fx.experimental.dynamic_spec`, from torch 2.13 on, where the argument is called `shapes_spec`).
 
 What is declared by a variable is symbolic from the first call, 0 and 1 included; everything else of the arguments is a
 constant.  Only the compiled function's own frame is meant: what follows a graph break has no such arguments.
@@ -23,7 +23,7 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from torch.fx.experimental.dynamic_spec import ShapesSpec
 
-__all__ = ["Declared", "normalized"]
+__all__ = ["Declared", "normalized", "resolved"]
 
 #: where a module's own parts are, as attributes of it
 _TABLES = ("_modules", "_parameters", "_buffers")
@@ -32,12 +32,26 @@ _UNSAID = None
 
 
 def normalized(spec: Any) -> ShapesSpec:
-    """What `shapes_spec` may be (a dictionary, `ParamsSpec` or `ShapesSpec`) as the last of them."""
+    """What `dynamic_shapes` may be (a dictionary, `ParamsSpec` or `ShapesSpec`) as the last of them."""
     try:
         from torch.fx.experimental.dynamic_spec import ShapesSpec
     except ImportError:
-        raise NotImplementedError(f"shapes_spec needs torch 2.13; this is torch {torch.__version__}") from None
+        raise NotImplementedError(f"dynamic_shapes needs torch 2.13; this is torch {torch.__version__}") from None
     return spec if is_a(spec, ShapesSpec) else ShapesSpec(spec)
+
+
+def resolved(model: Any, dynamic_shapes: Any) -> Any:
+    """Return the specification of a function or module: the argument's, or that of its `@dynamic_spec` decorator."""
+    function = model.forward if is_a(model, torch.nn.Module) else model
+    attached = getattr(function, "_dynamic_spec", None)
+    if attached is None:
+        return dynamic_shapes
+    if dynamic_shapes is not None:
+        raise ValueError(
+            "Both `@dynamic_spec(...)` is attached to the function/forward AND a `dynamic_shapes=` argument was "
+            "passed. Provide only one."
+        )
+    return attached
 
 
 class Declared:
@@ -63,13 +77,13 @@ class Declared:
             return frozenset(), NO_MARKS
         sizes, rank = getattr(spec, "_specs", None), _core.of_tensor(tensor, "dim")
         if sizes is None:
-            raise _violation(f"{origin} is a tensor, and shapes_spec declares it as {_kind(spec)}")
+            raise _violation(f"{origin} is a tensor, and dynamic_shapes declares it as {_kind(spec)}")
         if len(sizes) != rank:
-            raise _violation(f"shapes_spec declares {len(sizes)} dimensions of {origin}, which has {rank}")
+            raise _violation(f"dynamic_shapes declares {len(sizes)} dimensions of {origin}, which has {rank}")
         for dim, size in enumerate(sizes):
             now = _core.tensor_size(tensor, dim)
             if type(size) is int and size != now:
-                raise _violation(f"shapes_spec declares {origin}.size({dim}) as {size}, and it is {now}")
+                raise _violation(f"dynamic_shapes declares {origin}.size({dim}) as {size}, and it is {now}")
         symbolic = {dim: size for dim, size in enumerate(sizes) if is_a(size, torch.SymInt)}
         return frozenset(symbolic), self._marks(symbolic)
 
@@ -77,9 +91,9 @@ class Declared:
         """Whether the int found at `origin` is symbolic."""
         spec = self._at(origin)
         if type(spec) is int and spec != value:
-            raise _violation(f"shapes_spec declares {origin} as {spec}, and it is {value}")
+            raise _violation(f"dynamic_shapes declares {origin} as {spec}, and it is {value}")
         if spec is not _UNSAID and not is_a(spec, (int, torch.SymInt)):
-            raise _violation(f"{origin} is an int, and shapes_spec declares it as {_kind(spec)}")
+            raise _violation(f"{origin} is an int, and dynamic_shapes declares it as {_kind(spec)}")
         return is_a(spec, torch.SymInt)
 
     def marks_of_number(self, origin: Origin) -> Marks:
@@ -110,7 +124,7 @@ class Declared:
                 return _UNSAID
             inside = _INSIDE.get((_kind(spec), kind))
             if inside is None:
-                raise _violation(f"shapes_spec declares a part of {origin} as {_kind(spec)}")
+                raise _violation(f"dynamic_shapes declares a part of {origin} as {_kind(spec)}")
             spec = inside(spec, key)
         return spec
 
@@ -174,6 +188,6 @@ def _steps(origin: Origin) -> list[tuple[str, Any]]:
 
 def _violation(text: str) -> Interrupt:
     """A call for which the specification does not hold is an error: nothing falls back to eager mode."""
-    stop = Interrupt("forbidden", "a function with arguments that shapes_spec excludes")
+    stop = Interrupt("forbidden", "a function with arguments that dynamic_shapes excludes")
     stop.error, stop.run_eagerly = ConstraintViolation(text), True
     return stop

@@ -17,7 +17,7 @@ import torch
 from .. import _core, config
 from ..backends.registry import compiler_config_of, get_default_backend, lookup, reset_backends, used_by_drivers
 from ..boundary.becomes.leaves import is_leaf
-from ..boundary.declared_shapes import Declared, normalized
+from ..boundary.declared_shapes import Declared, normalized, resolved
 from ..bytecode import branches
 from ..capture import equal_graphs, sharing, stance
 from ..capture.background import compiling, wait_for
@@ -63,6 +63,7 @@ def compile(
     guard_filter_fn: Callable[..., Any] | None = None,
     guard_fail_fn: Callable[..., Any] | None = None,
     guard_export_fn: Callable[..., Any] | None = None,
+    dynamic_shapes: Any = None,
     shapes_spec: Any = None,
     verify: int | bool = 0,
     background: bool | str | None = None,
@@ -85,8 +86,9 @@ def compile(
             risk.
         guard_fail_fn: called with a record of each guard failure that leads to a new capture.
         guard_export_fn: called with the guards of each capture.
-        shapes_spec: sizes and ints of the arguments that are symbolic, in classes of
+        dynamic_shapes: sizes and ints of the arguments that are symbolic, in classes of
             `torch.fx.experimental.dynamic_spec`; all others are constants.  In place of `dynamic`.
+        shapes_spec: the name that torch 2.13 has for `dynamic_shapes`.
         verify: compare the first so many calls with eager mode: results, effects and random numbers; True: every call.
         background: do not wait for the backend: graphs run uncompiled while another process compiles them.  The
             compiled graph is loaded at the first call after that; `framelift.wait` waits for it.  Backends other than
@@ -100,7 +102,8 @@ def compile(
     tensor([1., 1.])
     """
     asked = {key: value for key, value in locals().items() if key != "model"}
-    _check_options(mode, options, dynamic, shapes_spec)
+    dynamic_shapes = resolved(model, shapes_spec if dynamic_shapes is None else dynamic_shapes)
+    _check_options(mode, options, dynamic, dynamic_shapes)
     if model is None:
         return functools.partial(compile, **asked)
     if not callable(model):
@@ -121,20 +124,22 @@ def compile(
     _refuse_scripted(model)
     if isinstance(model, type):
         return _compile_class(model, functools.partial(compile, **asked))
-    settings = found, fullgraph, dynamic, hooks, background, shapes_spec
+    settings = found, fullgraph, dynamic, hooks, background, dynamic_shapes
     used = used_by_drivers(found, background, None if isolate_recompiles else sharing.settings_of(*settings))
     shown = name or str(getattr(model, "__name__", type(model).__name__))
     driver = Driver(used, fullgraph=fullgraph, dynamic=dynamic, name=shown, hooks=hooks)
-    compiled = _make(model, driver, name, shapes_spec)
+    compiled = _make(model, driver, name, dynamic_shapes)
     _describe(compiled, model, found)
     return _as_asked(model, compiled, functools.partial(compile, **asked), bool(background), verify)
 
 
-def _check_options(mode: Any, options: Any, dynamic: Any, shapes_spec: Any) -> None:
-    if shapes_spec is not None:
-        normalized(shapes_spec)
+def _check_options(mode: Any, options: Any, dynamic: Any, dynamic_shapes: Any) -> None:
+    if dynamic_shapes is not None:
+        normalized(dynamic_shapes)
         if dynamic is not None:
-            raise ValueError("`dynamic` and `shapes_spec` cannot both be set. `shapes_spec` controls dynamic behavior.")
+            raise ValueError(
+                "`dynamic` and `dynamic_shapes` cannot both be set. `dynamic_shapes` controls dynamic behavior."
+            )
     if config.suppress_errors and config.fail_on_recompile_limit_hit:
         raise AssertionError(
             "Dynamo configs suppress_error and fail_on_recompile_limit_hit can not both be active at the same time."
@@ -204,11 +209,11 @@ def _inside(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
 on_code(_inside)(compile)
 
 
-def _make(model: Any, driver: Driver, name: str | None, shapes_spec: Any) -> Any:
+def _make(model: Any, driver: Driver, name: str | None, dynamic_shapes: Any) -> Any:
     function, bound, receiver = _root(model)
-    if shapes_spec is not None:
+    if dynamic_shapes is not None:
         below = names_in(bound[0]).code if bound and function.__code__ in MODULE_CALLS else None
-        driver.declared = Declared(normalized(shapes_spec), below or function.__code__, below is not None)
+        driver.declared = Declared(normalized(dynamic_shapes), below or function.__code__, below is not None)
     driver = recording_driver(driver) if config.record_captures else driver
     compiled = _core.Compiled(function, driver, bound, name, receiver)
     _compiled.add(compiled)

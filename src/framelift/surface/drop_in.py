@@ -81,6 +81,7 @@ def optimize(
     package: Any = None,
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
+    dynamic_shapes: Any = None,
     shapes_spec: Any = None,
 ) -> Any:
     """torch._dynamo.optimize: a decorator.
@@ -101,6 +102,7 @@ def optimize(
         "guard_filter_fn": guard_filter_fn,
         "recompile_limit": recompile_limit,
         "isolate_recompiles": isolate_recompiles,
+        "dynamic_shapes": dynamic_shapes,
         "shapes_spec": shapes_spec,
     }
     return _Optimize(options, error_on_graph_break)

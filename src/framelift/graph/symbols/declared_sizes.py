@@ -99,7 +99,7 @@ def _settle(symbols: Symbols, claim: Claim) -> bool:
 def unsettled(symbols: Symbols) -> list[str]:
     """Relations with names that are no size or int of their own."""
     return [
-        f"shapes_spec mentions {plain_names(name)}, which is not the size or int of any argument that was read"
+        f"dynamic_shapes mentions {plain_names(name)}, which is not the size or int of any argument that was read"
         for claim in symbols.pending
         for name in sorted(map(str, claim.expression.free_symbols))
         if name not in symbols.shared

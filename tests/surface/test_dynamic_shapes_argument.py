@@ -1,8 +1,9 @@
-"""`compile(shapes_spec=...)`: what is declared is symbolic, what is not is constant; as often compiled as by
+"""`compile(dynamic_shapes=...)`: what is declared is symbolic, what is not is constant; as often compiled as by
 TorchDynamo, and what does not hold is an error."""
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ from torch.fx.experimental.dynamic_spec import (  # noqa: E402
     TensorSpec,
 )
 
+#: as torch.compile of this version calls it; framelift takes both names
+ARGUMENT = "dynamic_shapes" if "dynamic_shapes" in inspect.signature(torch.compile).parameters else "shapes_spec"
 A, B, N = ShapeVar("a"), ShapeVar("b"), IntVar("n")
 
 
@@ -126,7 +129,7 @@ def _graphs(compile_, function, shapes, calls):
         made.append(graph_module)
         return graph_module.forward
 
-    compiled = compile_(function, backend=backend, shapes_spec=shapes)
+    compiled = compile_(function, backend=backend, **{ARGUMENT: shapes})
     for args, kwargs in calls:
         assert torch.equal(compiled(*args, **kwargs), function(*args, **kwargs))
     return len(made)
@@ -180,13 +183,13 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_does_not_hold_is_an_error(name):
     function, shapes, (*served, last), words = BROKEN[name]
-    compiled = framelift.compile(function, backend="eager", shapes_spec=shapes)
+    compiled = framelift.compile(function, backend="eager", dynamic_shapes=shapes)
     for args, kwargs in served:
         assert torch.equal(compiled(*args, **kwargs), function(*args, **kwargs))
     with pytest.raises(ConstraintViolation, match=words):
         compiled(*last[0], **last[1])
     torch._dynamo.reset()
-    theirs = torch.compile(function, backend="eager", shapes_spec=shapes)
+    theirs = torch.compile(function, backend="eager", **{ARGUMENT: shapes})
     with pytest.raises((RuntimeError, AssertionError)):
         for args, kwargs in (*served, last):
             theirs(*args, **kwargs)
@@ -202,7 +205,7 @@ def test_with_inductor():
         return torch.cat([x, y]).sin() + x.shape[0]
 
     compiled = framelift.compile(
-        both_ways, fullgraph=True, shapes_spec={"x": TensorSpec([B]), "y": TensorSpec([B * 2 + 1])}
+        both_ways, fullgraph=True, dynamic_shapes={"x": TensorSpec([B]), "y": TensorSpec([B * 2 + 1])}
     )
     for size in (4, 5, 1, 9):
         x, y = torch.rand(size), torch.rand(2 * size + 1)
@@ -216,15 +219,15 @@ def test_what_follows_a_break_is_dynamic_by_itself():
         framelift.graph_break()
         return y + x
 
-    compiled = framelift.compile(broken, backend="eager", shapes_spec={"x": TensorSpec([B])})
+    compiled = framelift.compile(broken, backend="eager", dynamic_shapes={"x": TensorSpec([B])})
     for args, _ in x_of(3, 4, 5, 6):
         assert torch.equal(compiled(*args), broken(*args))
     assert len(compiled.entries) == 1
 
 
 def test_two_specifications_share_no_captures():
-    first = framelift.compile(double, backend="eager", shapes_spec={"x": TensorSpec([B])})
-    second = framelift.compile(double, backend="eager", shapes_spec={"x": TensorSpec([4])})
+    first = framelift.compile(double, backend="eager", dynamic_shapes={"x": TensorSpec([B])})
+    second = framelift.compile(double, backend="eager", dynamic_shapes={"x": TensorSpec([4])})
     first(torch.ones(4))
     with pytest.raises(ConstraintViolation):
         second(torch.ones(5))
@@ -240,10 +243,31 @@ def test_the_program_of_the_documentation(capsys):
 
 
 def test_what_is_no_specification():
-    with pytest.raises(ValueError, match="`dynamic` and `shapes_spec` cannot both be set"):
-        framelift.compile(double, dynamic=True, shapes_spec={"x": TensorSpec([B])})
+    with pytest.raises(ValueError, match="`dynamic` and `dynamic_shapes` cannot both be set"):
+        framelift.compile(double, dynamic=True, dynamic_shapes={"x": TensorSpec([B])})
     with pytest.raises(TypeError, match="shapes_spec must be ParamsSpec, dict, or None"):
-        framelift.compile(double, shapes_spec=5)
+        framelift.compile(double, dynamic_shapes=5)
     with framelift.installed():
-        made = torch._dynamo.optimize("eager", shapes_spec={"x": TensorSpec([B])})(double)
+        made = torch._dynamo.optimize("eager", **{ARGUMENT: {"x": TensorSpec([B])}})(double)
         assert torch.equal(made(torch.ones(3)), torch.full((3,), 2.0))
+
+
+def test_a_decorator_carries_it():
+    attach = getattr(spec, "dynamic_spec", None)
+    if attach is None:
+        pytest.skip("torch 2.14")
+
+    @attach({"x": TensorSpec([B])})
+    def function(x):
+        return x * 2
+
+    class Module(torch.nn.Module):
+        forward = attach({"x": TensorSpec([B])})(lambda self, x: x * 2)
+
+    for made in (function, Module()):
+        compiled = framelift.compile(made, backend="eager")
+        for args, _ in x_of(4, 5, 1, 0, 7):
+            assert torch.equal(compiled(*args), args[0] * 2)
+        assert compiled.report().captures == 1
+        with pytest.raises(ValueError, match="Provide only one"):
+            framelift.compile(made, dynamic_shapes={"x": TensorSpec([B])})
