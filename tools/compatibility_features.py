@@ -190,7 +190,7 @@ FEATURES: tuple[tuple[str, str, str, str], ...] = (
     (GROUPS[2], "`mark_static(t or ModuleClass, dims)`", "works", ""),
     (GROUPS[2], "`mark_static_address(t, guard)`", "works", ""),
     (GROUPS[2], "Dynamic by source or value", "works", ""),
-    (GROUPS[2], "`shapes_spec=`", "works", "of the function's own frame; ints may be negative"),
+    (GROUPS[2], "`dynamic_shapes=`", "works", "of the function's own frame; ints may be negative"),
     (GROUPS[2], "PGO", "works", "on this machine; sticky keys and remote stores have no effect"),
     (GROUPS[2], "Exclusion guard", "works", ""),
     (GROUPS[2], "Unbacked semantics", "works", ""),

@@ -20,7 +20,10 @@ KINDS = {
 READS: dict[str, Any] = {
     "own names of framelift": lambda x, v: (
         x + 1,
-        [hasattr(v, n) for n in ("value", "hint", "home", "node", "key", "name", "raw", "as_int")],
+        [
+            hasattr(v, n)
+            for n in ("value", "hint", "home", "node", "key", "name", "raw", "as_int", "constant", "has_hint")
+        ],
     ),
     "default": lambda x, v: (x + 1, getattr(v, "name", "none"), getattr(v, "value", "none")),
     "doc": lambda x, v: (x + 1, v.__doc__, hasattr(v, "__module__")),

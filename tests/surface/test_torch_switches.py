@@ -48,6 +48,30 @@ def test_dynamic_from_the_first_call(settings):
     assert _count([(2, 77), (2, 5), (2, 9)]) == 2
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"dynamic_sources": "L['x']"}, {"unbacked_sources": "L.*"}, {"dynamic_values": "5"}, {"dynamic": True}],
+    ids=str,
+)
+def test_static_sources_win(settings):
+    if not hasattr(torch.compiler.config, "static_sources"):
+        pytest.skip("torch 2.15")
+    assert _count([(2, 5), (2, 6), (2, 7)], static_sources="L['x']", **settings) == 3
+    assert _count([(2, 5), (2, 6), (2, 7)], static_sources="L['x']:0", **settings) == (1 if settings else 2)
+    assert _count([(2, 5), (3, 5), (4, 5)], static_sources="L['x']:0", **settings) == 3
+
+
+def test_static_numbers_by_source():
+    if not hasattr(torch.compiler.config, "static_sources"):
+        pytest.skip("torch 2.15")
+    counter = CompileCounter()
+    with torch.compiler.config.patch(static_sources="L['n']"):
+        f = torch.compile(lambda x, n: x * n, backend=counter)
+        for n in (3, 4, 5):
+            assert torch.equal(f(X, n), X * n)
+    assert counter.frame_count == 3
+
+
 def test_unbacked_sizes_include_zero_and_one():
     assert _count([(1, 4), (0, 4), (7, 4)], unbacked_sources="L['x']") == 1
 

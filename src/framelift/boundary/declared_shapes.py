@@ -1,4 +1,4 @@
-"""`compile(dynamic_shapes=...)`: the sizes and ints of the arguments that the program declares, with torch's own classes
+"""`compile(dynamic_shapes=...)`: the sizes and ints of the arguments that the program declares, in torch's classes
 (`torch.fx.experimental.dynamic_spec`, from torch 2.13 on, where the argument is called `shapes_spec`).
 
 What is declared by a variable is symbolic from the first call, 0 and 1 included; everything else of the arguments is a

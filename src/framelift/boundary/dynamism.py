@@ -155,6 +155,8 @@ class Dynamism:
             return False
         if self.declared is not None and type(value) is int:
             return self.declared.number(value, origin)
+        if self.named is not None and self.named.kept(origin, 1):
+            return False
         place = str(origin)
         known = self.known.get(place)
         if known is not None:
@@ -329,9 +331,10 @@ class Dynamism:
 
     def _dims(self, tensor: torch.Tensor, origin: Origin) -> frozenset[int]:
         if type(tensor) is torch.nn.Parameter:
-            return frozenset()
+            return _NONE
+        kept = self.named.kept(origin, _rank(tensor)) if self.named is not None else _NONE
         if self.everything and not is_parameter(tensor) and is_argument(origin):
-            return frozenset(range(_rank(tensor)))
+            return frozenset(range(_rank(tensor))) - kept
         place = str(origin)
         old = self.values.get(place)
         dims = self._changing(place, tensor)
@@ -339,7 +342,7 @@ class Dynamism:
             dims |= {
                 dim for dim, (before, now) in enumerate(zip(old, _core.of_tensor(tensor, "size"))) if before != now
             }
-        return dims
+        return dims - kept
 
 
 def _rank(tensor: torch.Tensor) -> int:

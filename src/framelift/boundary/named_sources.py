@@ -1,5 +1,5 @@
-"""Sizes and numbers that the environment says are dynamic, by where they come from or by their first value:
-`torch.compiler.config.dynamic_sources`, `unbacked_sources` and `dynamic_values`, and their variables.
+"""Sizes and numbers that the environment says are dynamic or static, by where they come from or by their first value:
+`torch.compiler.config.dynamic_sources`, `unbacked_sources`, `static_sources` and `dynamic_values`, and their variables.
 """
 
 from __future__ import annotations
@@ -22,18 +22,24 @@ Rule = tuple[str, int | None]  # a name or pattern, and the dimension, if it is 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What is dynamic, what is unbacked, and which first values say so."""
+    """What is dynamic, what is unbacked, which first values say so, and what is static whatever else says."""
 
     dynamic: tuple[Rule, ...]
     unbacked: tuple[Rule, ...]
     values: frozenset[int]
+    static: tuple[Rule, ...]
 
     def dims(self, tensor: torch.Tensor, origin: Origin) -> tuple[frozenset[int], frozenset[int]]:
         """(dynamic, unbacked) dimensions of the tensor found at `origin`."""
         name, rank = source_text(origin), _core.of_tensor(tensor, "dim")
-        unbacked = _meant(self.unbacked, name, rank)
+        static = _meant(self.static, name, rank)
+        unbacked = _meant(self.unbacked, name, rank) - static
         valued = {dim for dim in range(rank) if _core.tensor_size(tensor, dim) in self.values} if self.values else set()
-        return (_meant(self.dynamic, name, rank) | valued) - unbacked, unbacked
+        return (_meant(self.dynamic, name, rank) | valued) - unbacked - static, unbacked
+
+    def kept(self, origin: Origin, rank: int) -> frozenset[int]:
+        """The static dimensions of what is found at `origin`; a number is like a tensor of one dimension."""
+        return _meant(self.static, source_text(origin), rank) if self.static else frozenset()
 
     def number(self, value: Any, origin: Origin) -> bool:
         """Whether the int found at `origin` is dynamic."""
@@ -51,10 +57,11 @@ def _meant(rules: tuple[Rule, ...], name: str, rank: int) -> frozenset[int]:
 
 
 @functools.lru_cache(maxsize=16)
-def _parsed(dynamic: str, unbacked: str, values: str) -> Named | None:
-    if not (dynamic or unbacked or values):
+def _parsed(dynamic: str, unbacked: str, values: str, static: str) -> Named | None:
+    if not (dynamic or unbacked or values or static):
         return None
-    return Named(_rules(dynamic), _rules(unbacked), frozenset(int(one) for one in values.split(",") if one.strip()))
+    first = frozenset(int(one) for one in values.split(",") if one.strip())
+    return Named(_rules(dynamic), _rules(unbacked), first, _rules(static))
 
 
 def _rules(text: str) -> tuple[Rule, ...]:
@@ -73,4 +80,5 @@ def _rules(text: str) -> tuple[Rule, ...]:
 def named_now() -> Named | None:
     """What torch's configuration says now; None: nothing."""
     options: Any = torch.compiler.config
-    return _parsed(options.dynamic_sources, options.unbacked_sources, getattr(options, "dynamic_values", ""))
+    values, static = (getattr(options, name, "") for name in ("dynamic_values", "static_sources"))  # torch 2.13, 2.15
+    return _parsed(options.dynamic_sources, options.unbacked_sources, values, static)

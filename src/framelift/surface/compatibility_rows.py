@@ -143,17 +143,21 @@ ENVIRONMENT: dict[str, tuple[str, str, str]] = {
         "surface/test_compatibility.py::test_variables_set_options",
     ),
     "TORCH_COMPILE_REPLAY_RECORD": ("warns", "a failure of a backend writes a repro file instead", ""),
+    "TORCH_COMPILE_ON_ONE_RANK": ("torch", "read by make_fx, Inductor and torch.distributed", ""),
+    "TORCH_COMPILE_STATIC_SOURCES": ("works", "", f"{_SWITCHES}test_static_sources_win"),
     "TORCH_COMPILE_STICKY_PGO_KEY": ("warns", _PROFILE, ""),
     "TORCH_COMPILE_STICKY_PGO_READ": ("warns", _PROFILE, ""),
     "TORCH_COMPILE_STICKY_PGO_WRITE": ("warns", _PROFILE, ""),
     "TORCH_COMPILE_UNBACKED_SOURCES": ("works", "", f"{_SWITCHES}test_dynamic_from_the_first_call"),
     "TORCH_COMPILE_USE_LAZY_GRAPH_MODULE": ("torch", "read by torch.fx", ""),
     "TORCH_CUDAGRAPH_GC": ("torch", "read by Inductor", ""),
+    "TORCH_DISTRIBUTED_COMPILE_ON_ONE_RANK": ("torch", "read by make_fx, Inductor and torch.distributed", ""),
     "TORCH_DTRACE": ("torch", "read by torch's logs", ""),
     "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO": ("works", "", f"{_TOOLS}test_sizes_that_earlier_processes_saw"),
     "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO": ("warns", _PROFILE, ""),
     "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCH_DYNAMO_DO_NOT_EMIT_RUNTIME_ASSERTS": ("warns", "checks that a program asks for are part of its graph", ""),
+    "TORCH_DYNAMO_GC_GEN2_THRESHOLD_DURING_COMPILE": ("warns", "framelift makes no collections while it captures", ""),
     "TORCH_DYNAMO_RUN_GC_AFTER_COMPILE": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCH_ENRICH_RPOFILER_STACK_TRACE": ("torch", "read by torch.fx", ""),
     "TORCH_FAKE_TENSOR_DISPATCH_CACHE": ("torch", "read by torch's fake tensors", ""),
@@ -173,7 +177,7 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
         f"torch.compiler.{name}": ("works", "redirected", _REDIRECTED[name])
         for name in (
             "allow_in_graph assume_constant_result compile disable get_default_backend list_backends "
-            "load_compiled_function reset set_default_backend set_stance substitute_in_graph"
+            "load_compiled_function nonstrict_trace reset set_default_backend set_stance substitute_in_graph"
         ).split()
     },
     **{
@@ -185,10 +189,17 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
     },
     "torch.compiler.config": (
         "works",
-        "dynamic_sources, unbacked_sources, dynamic_values and the aliases are followed",
+        "dynamic_sources, unbacked_sources, static_sources, dynamic_values and the aliases are followed",
         f"{_SWITCHES}test_dynamic_from_the_first_call",
     ),
     "torch.compiler.cudagraph_mark_step_begin": ("torch", "Inductor's", ""),
+    "torch.compiler.cudagraph_mark_warmup_incomplete": ("torch", "Inductor's", ""),
+    "torch.compiler.PrecompileError": ("torch", "what torch.compiler.precompile raises", ""),
+    "torch.compiler.precompile": (
+        "torch",
+        "it traces by make_fx, not by TorchDynamo; framelift has packages and aot_compile",
+        "",
+    ),
     "torch.compiler.is_compiling": ("works", "", f"{_RECORDS}test_compile_ids_for_backends_and_callbacks"),
     "torch.compiler.is_dynamo_compiling": ("works", "", f"{_RECORDS}test_compile_ids_for_backends_and_callbacks"),
     "torch.compiler.is_exporting": ("works", "", f"{_OWN}test_functions_that_are_not_redirected"),

@@ -88,7 +88,7 @@ def compile(
         guard_export_fn: called with the guards of each capture.
         dynamic_shapes: sizes and ints of the arguments that are symbolic, in classes of
             `torch.fx.experimental.dynamic_spec`; all others are constants.  In place of `dynamic`.
-        shapes_spec: the name that torch 2.13 has for `dynamic_shapes`.
+            (`shapes_spec` is torch 2.13's name for it.)
         verify: compare the first so many calls with eager mode: results, effects and random numbers; True: every call.
         background: do not wait for the backend: graphs run uncompiled while another process compiles them.  The
             compiled graph is loaded at the first call after that; `framelift.wait` waits for it.  Backends other than
@@ -108,11 +108,7 @@ def compile(
         return functools.partial(compile, **asked)
     if not callable(model):
         raise NotCallable(f"compile takes a function, module or other callable, not {type(model).__name__}")
-    if disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
-        return model
-    if _exporting():
-        refuse_bodies(model)
-        warnings.warn("torch.compile is ignored when called inside torch.export region", stacklevel=2)
+    if disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1" or _exporting(model):
         return model
     _check_platform()
     options = dict(options or {})
@@ -350,8 +346,12 @@ _called_once: weakref.WeakSet[Any] = weakref.WeakSet()
 stance.REDIRECTS.update({"force_backend": _forced, "aot_eager_then_compile": _aot_first})
 
 
-def _exporting() -> bool:
-    return torch.compiler.is_exporting()
+def _exporting(model: Any) -> bool:
+    if not torch.compiler.is_exporting():
+        return False
+    refuse_bodies(model)
+    warnings.warn("torch.compile is ignored when called inside torch.export region", stacklevel=3)
+    return True
 
 
 def is_supported() -> bool:

@@ -185,6 +185,7 @@ REDIRECTS: dict[str, dict[str, Any]] = {
     "torch.compiler": {
         "compile": compile,
         "load_compiled_function": load_compiled_function,
+        "nonstrict_trace": decorators.nonstrict_trace,
         "reset": reset,
         "set_enable_guard_collectives": set_enable_guard_collectives,
         "set_stance": set_stance,

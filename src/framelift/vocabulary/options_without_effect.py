@@ -81,6 +81,8 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
         "fake_tensor_disable_inference_mode": True,
         "force_unspec_int_unbacked_size_like_on_torchrec_kjt": False,
         "_shapes_spec": None,
+        "_dynamic_shapes_spec": None,
+        "computed_lazy_constant_max_nodes": 64,
         "_save_config_ignore": frozenset(),
         "TYPE_CHECKING": False,
         "_autograd_backward_strict_mode_banned_ops": frozenset(),
@@ -91,6 +93,8 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
         "log_graph_in_out_metadata": False,
         "only_allow_pt2_compliant_ops": False,
     },
+    "framelift makes no collections while it captures": {"gc_gen2_threshold_during_compile": 1000},
+    "the operations of a graph are in the program's order": {"canonicalize_output_graph_node_order": False},
     "effects of captured code are always carried out": {"replay_side_effects": True},
     "parameters are inputs of a graph; torch._inductor.config.freezing makes them attributes": {
         "install_free_tensors_for_export": True

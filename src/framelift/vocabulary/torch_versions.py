@@ -1,6 +1,6 @@
-"""What has another name, or another form, in another version of torch: one function for each, found by what this torch has.
+"""What has another name, or another form, in another version of torch: one function for each, by what this torch has.
 
-Nothing here decides anything: a function returns what the newest torch would, or says that this torch has no such thing.
+Nothing here decides anything: a function returns what the newest torch would, or says that this torch has none.
 """
 
 from __future__ import annotations

@@ -57,7 +57,6 @@ class Int(torch.SymInt):
     """
 
     is_new = False
-    __slots__ = ("home", "raw")  # in the class: torch's may have properties of these names
 
     def __init__(self, raw: torch.SymInt, home: Any) -> None:
         self.node = raw.node
@@ -161,7 +160,7 @@ class Float(torch.SymFloat):
     A SymFloat by class alone, so that torch's argument parsers take it; operations are given `raw` in its place.
     """
 
-    __slots__ = ("home", "name", "hint", "func", "args", "raw")  # as above: `SymFloat.hint` is a property
+    __slots__ = ("home", "name", "hint", "func", "args", "raw")  # in the class: `SymFloat.hint` is a property
 
     def __init__(self, home: Any, name: str, hint: float | None, func: Any, args: tuple[Any, ...]) -> None:
         self.home = home
@@ -256,8 +255,6 @@ class Float(torch.SymFloat):
 
 class Bool(torch.SymBool):
     """A comparison for the graph to answer.  Its truth interrupts, unless what is known decides it."""
-
-    __slots__ = ("home", "raw")
 
     def __init__(self, raw: torch.SymBool, home: Any) -> None:
         self.node = raw.node

@@ -53,6 +53,7 @@ SCALARS: frozenset[type] = (
 class NumpyNumber(torch.SymFloat):
     """A scalar of numpy's.  `hint` is its value in this call, `name` what the lines before the graph call it."""
 
+    __slots__ = ("home", "name", "hint")  # in the class: `SymFloat.hint` is a property
     __array_ufunc__ = None  # numpy's own operators leave it to the methods here
 
     def __init__(self, home: Any, name: str, hint: Any) -> None:
