@@ -19,6 +19,7 @@ from .._core import is_a
 from ..calls.call_tables import substitute
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
+from ..graph.metadata.async_tensors import arrived, is_async
 from ..graph.metadata.facts import has_a_say, is_overriding, is_tensor_like, new_stand_in
 from ..graph.metadata.wrappers import asks_first
 from ..recording.rules.special_cases import rule
@@ -213,15 +214,15 @@ def with_types(
     graph: Callable[..., Any], inputs: Sequence[Any], gives: Sequence[tuple[int, type]]
 ) -> Callable[..., Any]:
     """`graph` for tensors of the classes of `inputs`, giving tensors of the classes that `classes_of` found."""
-    takes = [i for i, tensor in enumerate(inputs) if is_overriding(type(tensor))]
+    takes = [(i, make) for i, tensor in enumerate(inputs) if (make := _made_plain_by(type(tensor))) is not None]
     if not takes and not gives:
         return graph
 
     def run(*given: Any) -> Any:
         with torch._C.DisableTorchFunctionSubclass():
             plain = list(given)
-            for i in takes:
-                plain[i] = _of_class(plain[i], torch.Tensor)
+            for i, make in takes:
+                plain[i] = make(plain[i])
             results = list(graph(*plain))
             for i, cls in gives:
                 results[i] = _of_class(results[i], cls)
@@ -233,4 +234,15 @@ def with_types(
 def plain_examples(inputs: Sequence[Any]) -> list[Any]:
     """The inputs as backends are to see them."""
     with torch._C.DisableTorchFunctionSubclass():
-        return [_of_class(tensor, torch.Tensor) if is_overriding(type(tensor)) else tensor for tensor in inputs]
+        return [tensor if (make := _made_plain_by(type(tensor))) is None else make(tensor) for tensor in inputs]
+
+
+def _made_plain_by(kind: type) -> Callable[[torch.Tensor], torch.Tensor] | None:
+    """Return what makes of a tensor of this class the one that graphs take; None: they take it as it is."""
+    if is_overriding(kind):
+        return _as_plain
+    return arrived if is_async(kind) else None
+
+
+def _as_plain(tensor: torch.Tensor) -> torch.Tensor:
+    return _of_class(tensor, torch.Tensor)

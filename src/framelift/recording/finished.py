@@ -37,6 +37,8 @@ class Finished:
     opens and leaves function transforms.
     `without_history` are outputs that the graph gives without a history, and what they are to become
     (graph/analysis/replay.py).
+    `unreached` are the arguments that have a history and no part in that of any result, where compilers do not find
+    them themselves.
     """
 
     graph_module: GraphModule = field(repr=False)
@@ -56,6 +58,7 @@ class Finished:
     in_region: bool = False
     writes: tuple[tuple[int, int], ...] = ()
     undoes: bool = False
+    unreached: tuple[int, ...] = ()
 
 
 def counted_writes(

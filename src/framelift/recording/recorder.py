@@ -66,7 +66,7 @@ from .rules.operations import is_torch_operation, torch_operations
 from .rules.special_cases import GIVES_VALUES, RULES, make_leaf
 from .script_objects import ScriptObjects
 from .stand_ins import StandIns
-from .wrapper_results import check_results, kind_of_memory, record_wrapped
+from .wrapper_results import check_results, kind_of_memory, record_wrapped, unreached
 
 __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
 #: in this order
@@ -447,6 +447,7 @@ class Recorder(StandIns):
             left is not None and left.is_one_region(states),
             counted_writes(self.written, inputs, groups),
             self.undoes,
+            unreached(self, given, asked),
         )
 
     def replay(self, name: str, asked: Sequence[Value], then: Callable[[list[Any]], Any]) -> Any:

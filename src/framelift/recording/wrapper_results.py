@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -13,8 +13,9 @@ from ..boundary.becomes.leaves import is_leaf
 from ..graph.fx.targets import Target
 from ..graph.fx.values import Storage, Value
 from ..graph.metadata.arguments import take
+from ..graph.metadata.async_tensors import is_async
 from ..graph.metadata.facts import new_stand_in
-from ..graph.metadata.wrapper_fakes import Wrapped
+from ..graph.metadata.wrapper_fakes import Wrapped, holds_wrapper
 from ..graph.metadata.wrappers import (
     WrapperFacts,
     asks_first,
@@ -44,6 +45,7 @@ __all__ = [
     "make_wrapper",
     "new_wrapper",
     "record_wrapped",
+    "unreached",
 ]
 
 
@@ -140,17 +142,60 @@ def check_results(recorder: Recorder, asked: Sequence[Any]) -> None:
         if (
             type(value.facts) is WrapperFacts
             and value.storage.written
-            and any(id(part) in taken for part in with_parts([value]) if part is not value)
+            and (is_async(value.facts.kind) or not taken.isdisjoint(map(id, value.facts.parts.values())))
         ):
             raise Interrupt(
                 "tensor-subclass",
                 f"{qualname_of(value.facts.kind)}, which is changed and whose inner tensors are used,",
             )
+    if recorder.wrapped is not None:
+        _check_views(recorder, asked)
     for one in asked:
         if type(one) is Int and any(
             is_a(value.facts, WrapperFacts) for value in graph_values(recorder.with_symbols(), [one])
         ):
             raise Interrupt("tensor-subclass", "with rows of different lengths, whose size is a result,")
+
+
+def _check_views(recorder: Recorder, asked: Sequence[Any]) -> None:
+    """Results that share memory with an input, or with another result, are made again by compilers: as views of it
+    with other strides.  Not all wrappers have these; and a tensor that waits for a collective is no result of a graph.
+    """
+    live = recorder.with_wrappers()
+    owners = {live.memory(value): value for value in recorder.inputs() if holds_wrapper(value)}
+    for one in asked:
+        if type(one) is not Value or not holds_wrapper(one) or one.external is not None:
+            continue
+        kind = cast(WrapperFacts, one.facts).kind
+        if is_async(kind):
+            raise Interrupt("tensor-subclass", f"{qualname_of(kind)}, as a result,")
+        owner = owners.setdefault(live.memory(one), one)
+        if (one.facts.size, one.facts.stride) != (owner.facts.size, owner.facts.stride):
+            if not recorder.options.is_plain and not live.takes_strides(one):
+                raise Interrupt("tensor-subclass", f"{qualname_of(kind)}, a view of which is a result,")
+
+
+def unreached(recorder: Recorder, given: Sequence[Any], asked: Sequence[Any]) -> tuple[int, ...]:
+    """Return which inputs of the graph have a history that leads to no result.  Compilers leave them out of the
+    backward, but not where a tensor of a wrapper class is among them.
+    """
+    if recorder.wrapped is None:
+        return ()
+    gives: dict[int, list[int]] = {}
+    for value in recorder.values():
+        gives.setdefault(id(value.step), []).append(id(value))
+    reached = {id(value) for value in asked if type(value) is Value and value.facts.requires_grad}
+    for step in reversed(recorder.tape):
+        if step.effect or not reached.isdisjoint(gives.get(id(step), ())):
+            reached.update(id(value) for value in step.inputs if value.facts.requires_grad)
+    return tuple(
+        i
+        for i, value in enumerate(given)
+        if type(value) is Value
+        and id(value) not in reached
+        and value.facts.requires_grad
+        and not (value.facts.is_leaf or value.storage.written)
+    )
 
 
 def holds(recorder: Recorder, tensor: torch.Tensor, name: str) -> bool:

@@ -21,6 +21,7 @@ from ...graph.analysis.replay import with_histories
 from ...graph.fx.saved_tensor_nodes import SavedHooks, leaving_no_hooks
 from ...graph.metadata.fakes import UNKNOWN
 from ...graph.metadata.live_fakes import leaving_none_open
+from ...graph.metadata.wrappers import is_wrapper
 from ...graph.state.settings import inside
 from ...graph.state.torch_state import choose_kernels, keeping_kernels
 from ...overriding.modes import without_modes
@@ -32,6 +33,7 @@ from ..records.missed import watching_hooks, watching_memory
 from .failing import Undo, checked, keeping_settings, noting_failures, raising, run_uncompiled, under, undoing
 from .leaving import leaving, unseen_by_hooks
 from .symbolic_entries import generators_in, putting_back
+from .tangents import giving_tangents, without_history_of
 from .versions import counting_writes, counts_writes
 
 if TYPE_CHECKING:
@@ -180,8 +182,20 @@ def _is_overridden(session: Session) -> bool:
     return bool(session.active_modes or session.recorder.overrides)
 
 
+def _gives_wrappers(context: Graph) -> bool:
+    """Whether a result of a wrapper class is one of several, which may be differentiated without it."""
+    outputs = context.plan.outputs
+    return context.is_compiled and len(outputs) > 1 and any(is_wrapper(type(one)) for one in outputs)
+
+
 AROUND_GRAPH: tuple[Stage[Graph], ...] = (
     Stage("failures looked into", lambda c: c.is_compiled and c.finished.stays != UNKNOWN, _noted),
+    Stage("gradients of wrappers", _gives_wrappers, lambda graph, c: giving_tangents(graph)),
+    Stage(
+        "inputs that no gradient reaches",
+        lambda c: c.is_compiled and c.finished.unreached,
+        lambda graph, c: without_history_of(graph, c.finished.unreached),
+    ),
     Stage(
         "results without history",
         lambda c: c.finished.without_history,

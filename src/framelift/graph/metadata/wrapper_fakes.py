@@ -74,6 +74,7 @@ class Wrapped(Live):
         with _asking(found):
             result = self._fakes._run(name, mode, call, fakes)
         _check_conversion(name, found, result)
+        _check_state(name, result)
         written = tuple(i for i, value in enumerate(found) if self._memories(value) & mode.written)
         if [_described(fake) for fake in fakes] != before or any(not holds_wrapper(found[i]) for i in written):
             raise Interrupt("tensor-subclass", f"{_kinds(found)}, changed in place by {name},")
@@ -120,6 +121,24 @@ class Wrapped(Live):
         )
         return with_history(made, self._fakes, facts.requires_grad, facts.is_leaf)
 
+    def memory(self, value: Value) -> int:
+        """Return which memory a wrapper says that it has: views of it say the same, if its class sees to that."""
+        return _memory(self.fake(value))
+
+    def takes_strides(self, value: Value) -> bool:
+        """Return whether there are views of the wrapper with any strides: compilers make views again as such."""
+
+        def restrided(fakes: list[torch.Tensor]) -> torch.Tensor:
+            other = (0,) * (fakes[0].dim() + 1)
+            return fakes[0].as_strided(other, other)
+
+        try:
+            with _asking([value]):
+                self._fakes._run("as_strided", self._fakes.mode, restrided, [self.fake(value)])
+        except Interrupt:
+            return False
+        return True
+
     def constant(self, value: Value, name: str) -> Any:
         """What the wrapper of a result holds under a name that is no inner tensor's; KeyError."""
         fake = self.fake(value)
@@ -156,6 +175,22 @@ def _check_conversion(name: str, found: Sequence[Value], result: Any) -> None:
     results = [one for one in (result if is_a(result, (tuple, list)) else (result,)) if is_a(one, torch.Tensor)]
     if kinds and not all(is_a(one, kinds[0]) for one in results):
         raise Interrupt("tensor-subclass", f"{kinds[0].__qualname__}, of which {name} gives a plain tensor,")
+
+
+def _check_state(name: str, result: Any) -> None:
+    """Masks of distributed embeddings are in placements that torch keeps for later calls: one that is of fakes is
+    released, and what holds it cannot be captured.
+    """
+    masks = []
+    for one in result if is_a(result, (tuple, list)) else (result,):
+        for placement in getattr(one, "placements", ()) if is_a(one, torch.Tensor) and is_wrapper(type(one)) else ():
+            mask = getattr(placement, "mask_buffer", None)
+            if mask is not None and mask.data is not None:
+                masks.append(mask)
+    for mask in masks:
+        mask.release_mask()
+    if masks:
+        raise Interrupt("tensor-subclass", f"DTensor, which {name} gives with a mask,")
 
 
 _disabled = torch._C._disabled_torch_function_impl
