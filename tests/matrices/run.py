@@ -27,8 +27,9 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1]
-MATRICES = ("read", "silence", "fault")
-PATIENCE = 120  # seconds one cell may take
+MATRICES = ("read", "silence", "fault", "kept")
+PATIENCE = {"kept": 1200}  # seconds one cell may take: those that start processes take longer
+USUAL_PATIENCE = 120
 PER_WORKER = 1000  # cells after which a worker is replaced by a fresh one
 
 
@@ -99,7 +100,8 @@ class Worker:
         process = self.process
         assert process.stdin and process.stdout
         late: list[bool] = []
-        timer = threading.Timer(PATIENCE, lambda: (late.append(True), process.kill()))
+        patience = PATIENCE.get(matrix, USUAL_PATIENCE)
+        timer = threading.Timer(patience, lambda: (late.append(True), process.kill()))
         timer.start()
         try:
             print(json.dumps([matrix, name]), file=process.stdin, flush=True)
@@ -111,7 +113,7 @@ class Worker:
         if answer:
             return json.loads(answer)["found"]
         self.process = None
-        return f"the process hung (for {PATIENCE} s)" if late else f"the process died (status {process.wait()})"
+        return f"the process hung (for {patience} s)" if late else f"the process died (status {process.wait()})"
 
     def end(self) -> None:
         if self.process is not None and self.process.stdin:

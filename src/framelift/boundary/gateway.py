@@ -37,7 +37,7 @@ from .becomes import copied_objects  # noqa: F401  (adds its rows to the kinds o
 from .becomes.arrays import import_array, numpy
 from .becomes.combined_iterators import HOLDERS, STEPPERS, import_holder, import_stepper
 from .becomes.containers import import_attributes, import_container, is_container
-from .becomes.immutable_objects import DESCRIPTIONS, import_value, plain_value, value_kind
+from .becomes.immutable_objects import DESCRIPTIONS, carried_values, import_value, plain_value, value_kind
 from .becomes.iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
 from .becomes.leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
 from .becomes.mapping_views import MAPPING_VIEWS, import_view
@@ -195,7 +195,8 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
     if is_a(value, torch.Tensor):
         return _tensor(world, value, origin)
     if is_a(value, enum.Enum):
-        return _singleton(world, value, origin)
+        # C code reads what a data type carries, and no guard but its identity knows of it
+        return (let_in_opaque if carried_values(value) is None else _singleton)(world, value, origin)
     if cls in _PLAIN_ERRORS and value.__traceback__ is not None and not _core.own_dict(value):
         return _error(world, value, origin)
     if is_container(cls):

@@ -20,6 +20,7 @@ from ..graph.symbols.numbers import Int
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.checks import check
 from ..vocabulary.origins import Origin, const
+from ..vocabulary.shown_values import shown_value
 from .becomes.arrays import numpy
 from .becomes.leaves import is_leaf
 from .becomes.opaque import Opaque, opaque_for
@@ -181,7 +182,7 @@ def _getter(world: World, value: Any, origin: Origin) -> Any:
     parts = value.__reduce__()
     if parts[0] is not type(value) or not is_leaf(parts[1]):
         return let_in_opaque(world, value, origin)
-    world.guard(origin, "CHECK", (functools.partial(_takes, *parts), f"takes {parts[1]!r}"))
+    world.guard(origin, "CHECK", (functools.partial(_takes, *parts), f"takes {shown_value(parts[1])}"))
     return world.register(value, value, origin, mutable=False)
 
 

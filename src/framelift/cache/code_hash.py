@@ -5,25 +5,38 @@ from __future__ import annotations
 import functools
 import hashlib
 import marshal
+import secrets
+import struct
 import types
 import weakref
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["code_hash", "nested"]
+from .. import _core
+from ..bytecode.rule_writer import RESUMES
 
-#: kinds of constants that are written alike in each process
+__all__ = ["code_hash", "holds_objects", "nested"]
+
+#: kinds of constants that `marshal` writes alike in each process; of NaNs it loses the bits
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
+_ORDERED = frozenset({bool, int, float})  # sets of these iterate alike in each process
+_THIS_PROCESS = secrets.token_hex()
+#: what resumed code holds (bytecode/resume.py)
+_OWN = {id(RESUMES): "resumes", id(_core.set_handled): "set_handled"}
 _known: dict[int, tuple[weakref.ref[types.CodeType], str]] = {}
 
 
 def code_hash(code: types.CodeType) -> str:
-    """The hash of a code object and of all code objects inside it."""
+    """Return the hash of a code object and of all code objects inside it.
+
+    That of code which holds objects (they were put there when the program ran) is another one in each process.
+    """
     found = _known.get(id(code))
     if found is not None and found[0]() is code:
         return found[1]
     # Version 0 knows no references, which depend on who else holds an object, and no interned strings.
-    data = marshal.dumps(code if _is_plain(code.co_consts) else _fields(code), 0)
+    is_plain = _is_plain(code.co_consts)
+    data = marshal.dumps(code, 0) if is_plain else repr(_fields(code)).encode("utf-8", "backslashreplace")
     made = hashlib.sha256(data).hexdigest()[:32]
     _known[id(code)] = weakref.ref(code, functools.partial(_forget, id(code))), made
     return made
@@ -37,7 +50,7 @@ def _is_plain(constants: tuple[Any, ...]) -> bool:
     """Whether all of these are written alike in each process."""
     for value in constants:
         kind = type(value)
-        if kind not in _PLAIN:
+        if kind not in _PLAIN or value != value:
             parts = value if kind is tuple else value.co_consts if kind is types.CodeType else None
             if parts is None or not _is_plain(parts):
                 return False
@@ -72,9 +85,34 @@ def _constant(value: Any) -> str:
         return f"code {code_hash(value)}"
     if kind is tuple:
         return f"({', '.join(map(_constant, value))})"
-    if kind is frozenset:  # its order is another one in each process
-        return f"frozenset({', '.join(sorted(map(_constant, value)))})"
-    return f"{kind.__name__} {value!r}"
+    if kind is frozenset:
+        parts = map(_constant, value)
+        return f"frozenset({', '.join(parts if all(type(one) in _ORDERED for one in value) else sorted(parts))})"
+    if kind is slice:
+        return f"slice{_constant((value.start, value.stop, value.step))}"
+    if kind is float:
+        return f"float {struct.pack('>d', value).hex()}"
+    if kind is complex:
+        return f"complex {struct.pack('>dd', value.real, value.imag).hex()}"
+    if kind is int:
+        return f"int {value:x}"
+    if kind in _PLAIN:
+        return f"{kind.__name__} {value!r}"
+    return f"own {_OWN[id(value)]}" if id(value) in _OWN else f"object {_THIS_PROCESS} {id(value):x}"
+
+
+def holds_objects(code: types.CodeType) -> bool:
+    """Whether code holds constants that no source has."""
+    return any(map(_is_object, code.co_consts))
+
+
+def _is_object(value: Any) -> bool:
+    kind = type(value)
+    if kind in (tuple, frozenset):
+        return any(map(_is_object, value))
+    if kind is slice:
+        return any(map(_is_object, (value.start, value.stop, value.step)))
+    return holds_objects(value) if kind is types.CodeType else kind not in _PLAIN and id(value) not in _OWN
 
 
 def nested(code: types.CodeType) -> Iterator[types.CodeType]:

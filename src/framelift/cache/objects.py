@@ -22,6 +22,7 @@ import torch
 
 from .. import _core
 from .._core import is_a
+from ..boundary.becomes.immutable_objects import carried_values
 from ..boundary.gateway import is_handle_class
 from ..guards.kinds import immutable_leaf
 from ..vocabulary.class_reads import (
@@ -70,7 +71,7 @@ def facts_of(obj: Any) -> Facts:
     if is_a(obj, types.ModuleType):
         return _module(obj)
     if is_a(obj, enum.Enum):
-        return Facts("member", [_core.own_dict(obj)["_name_"]], (type(obj),))
+        return _member(obj)
     if _is_ufunc(obj):
         return Facts("ufunc", [obj.__name__])
     if _is_numpy_function(obj):
@@ -88,6 +89,14 @@ def facts_of(obj: Any) -> Facts:
 
 def _shown(obj: Any) -> str:
     return f"{module_of(type(obj))}.{qualname_of(type(obj))}"
+
+
+def _member(obj: enum.Enum) -> Facts:
+    """A member: its name, its class, and what it carries in its data type.  Its attributes are guarded."""
+    carried = carried_values(obj)
+    if carried is None:
+        raise NotKept("a member of an enumeration with a data type that is not known", _shown(obj))
+    return Facts("member", [_core.own_dict(obj)["_name_"]], (type(obj), *carried))
 
 
 def _function(obj: types.FunctionType) -> Facts:
@@ -147,8 +156,10 @@ def _wrapped(obj: Any) -> Facts:
 
 
 def _lru_cache(obj: Any) -> Facts:
-    """What it calls is written; how much it remembers is of no interest, since captured code calls through."""
-    return Facts("cache", [], (obj.__wrapped__,))
+    """What it calls, how many answers it keeps, and whether it asks for the types of arguments."""
+    parameters = _core.own_dict(obj).get("cache_parameters")
+    typed = None if parameters is None else parameters()["typed"]
+    return Facts("cache", [], (obj.__wrapped__, functools._lru_cache_wrapper.cache_info(obj).maxsize, typed))
 
 
 def _reference(obj: weakref.ref[Any]) -> Facts:
@@ -206,7 +217,7 @@ FORMS: dict[type, Callable[[Any], Facts]] = {
     weakref.ref: _reference,
     _TUPLE_FIELD: lambda obj: Facts("field", [obj.__reduce__()[1][0]]),
     types.UnionType: lambda obj: Facts("union", [], obj.__args__),
-    types.GenericAlias: lambda obj: Facts("generic alias", [], (obj.__origin__, obj.__args__)),
+    types.GenericAlias: lambda obj: Facts("generic alias", [], (obj.__origin__, obj.__args__, obj.__unpacked__)),
     staticmethod: _wrapped,
     classmethod: _wrapped,
     torch._ops.OpOverload: _operator,

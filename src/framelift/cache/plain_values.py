@@ -1,6 +1,6 @@
 """Plain values as JSON, and back: the one form of constants in kept captures.
 
-`None`, bools, ints and strings stand for themselves; all else is a list that begins with a tag.
+`None`, bools, ints and texts stand for themselves; all else is a list that begins with a tag.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 
+from ..guards.kinds import same_leaf
 from .refusals import NotKept, NotMine
 
-__all__ = ["AS_THEY_ARE", "is_singleton", "leaf_data", "leaf_of"]
+__all__ = ["holds_set", "is_as_written", "is_singleton", "leaf_data", "leaf_of"]
 
-#: values of these classes are JSON
-AS_THEY_ARE = (type(None), bool, int, str)
+#: values of these classes are JSON, but for large ints and what is no text in UTF-8
+_AS_THEY_ARE = (type(None), bool, int, str)
+_LARGE = 1 << 63  # Python limits the digits of what it reads and writes in decimal
 _TORCH = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "format"}
 #: the objects that torch's reprs name
 _NAMED = {
@@ -43,7 +45,11 @@ def is_singleton(value: Any) -> bool:
 def leaf_data(value: Any) -> Any:
     """The data of a value; raises `NotKept` for what is no plain value."""
     kind = type(value)
-    if kind in AS_THEY_ARE:
+    if kind is int:
+        return value if -_LARGE < value < _LARGE else ["int", hex(value)]
+    if kind is str:
+        return value if value.isascii() or _is_text(value) else ["text", value.encode("utf-8", "surrogatepass").hex()]
+    if kind in _AS_THEY_ARE:
         return value
     if kind is float:
         if value != value and struct.pack("d", value) != _NAN:
@@ -54,11 +60,11 @@ def leaf_data(value: Any) -> Any:
     if kind is torch.Size:
         return ["size", [leaf_data(one) for one in value]]
     if kind is frozenset:
-        return ["frozenset", sorted([leaf_data(one) for one in value], key=repr)]
+        return _set_data(value)
     if kind is slice:
         return ["slice", [leaf_data(one) for one in (value.start, value.stop, value.step)]]
     if kind is range:
-        return ["range", [value.start, value.stop, value.step]]
+        return ["range", [leaf_data(one) for one in (value.start, value.stop, value.step)]]
     if kind is complex:
         return ["complex", [leaf_data(value.real), leaf_data(value.imag)]]
     if kind is bytes:
@@ -72,6 +78,48 @@ def leaf_data(value: Any) -> Any:
     raise NotKept("a constant is no plain value", f"{kind.__module__}.{kind.__qualname__}")
 
 
+def _is_text(value: str) -> bool:
+    """Whether JSON gives the same text back: of surrogates it makes the characters that they stand for."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _set_data(value: frozenset[Any]) -> list[Any]:
+    """A set whose order is the same in each process has it; captures that looked at the order of others are not kept
+    (csrc/set_order.cpp).
+    """
+    parts = [leaf_data(one) for one in value]
+    if not all(type(one) in (bool, int, float) for one in value):
+        return ["frozenset", sorted(parts, key=repr)]
+    if list(frozenset([*value])) != [*value]:
+        raise NotKept("the order of a set cannot be made again")
+    return ["ordered", parts]
+
+
+def holds_set(data: Any) -> bool:
+    """Whether a value is or holds a set: one that is made of the same parts may have another order."""
+    if type(data) is not list:
+        return False
+    return data[0] in ("frozenset", "ordered") or data[0] == "tuple" and any(map(holds_set, data[1]))
+
+
+def is_as_written(data: Any, value: Any) -> bool:
+    """Whether a value is what was written: of the same type, and sets in the same order where that was written."""
+    kind = data[0] if type(data) is list else None
+    if kind in _GROUPS:
+        if type(value) is not _GROUPS[kind] or len(value) != len(data[1]):
+            return False
+        held = sorted(value, key=lambda one: repr(leaf_data(one))) if kind == "frozenset" else value
+        return all(map(is_as_written, data[1], held))
+    return same_leaf(leaf_of(data), value)
+
+
+_GROUPS: dict[str, type] = {"tuple": tuple, "size": torch.Size, "frozenset": frozenset, "ordered": frozenset}
+
+
 def _float(text: str) -> float:
     return float("nan") if text == "nan" else float.fromhex(text)
 
@@ -81,11 +129,14 @@ def _parts(data: Any) -> list[Any]:
 
 
 _READ: dict[str, Callable[[Any], Any]] = {
+    "int": lambda data: int(data, 16),
+    "text": lambda data: bytes.fromhex(data).decode("utf-8", "surrogatepass"),
     "float": _float,
     "tuple": lambda data: tuple(_parts(data)),
     "size": lambda data: torch.Size(_parts(data)),
     "frozenset": lambda data: frozenset(_parts(data)),
     "slice": lambda data: slice(*_parts(data)),
+    "ordered": lambda data: frozenset(_parts(data)),
     "range": lambda data: range(*_parts(data)),
     "complex": lambda data: complex(*_parts(data)),
     "bytes": bytes.fromhex,
@@ -99,7 +150,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 def leaf_of(data: Any) -> Any:
     """The inverse of `leaf_data`."""
-    if type(data) in AS_THEY_ARE:
+    if type(data) in _AS_THEY_ARE:
         return data
     read = _READ.get(data[0])
     if read is None:

@@ -14,13 +14,13 @@ from typing import Any
 
 from .._core import is_a
 from ..guards.checks import CHECKS, as_check
-from ..guards.kinds import Guard, TensorFacts, class_name, dict_keys, dunders, same_leaf
+from ..guards.kinds import Guard, TensorFacts, class_name, dict_keys, dunders
 from ..substitutes.python.abstract_classes import Answers, SubclassFact
 from ..vocabulary.origins import STEPS, Origin, arg, const
 from .code_hash import code_hash, nested
 from .importable_names import find
 from .objects import facts_of
-from .plain_values import leaf_of
+from .plain_values import holds_set, is_as_written, leaf_of
 from .refusals import NotKept, NotMine, Unbound
 from .value_checks import VALUE_CHECKS, value_check
 
@@ -117,7 +117,7 @@ class Reader:
         elif type(data) is list and data[0] == "code":
             if type(present) is not types.CodeType or code_hash(present) != data[1]:
                 raise NotMine("the code of a frame or a generator is another one")
-        elif not same_leaf(leaf_of(data), present):
+        elif not is_as_written(data, present):
             raise NotMine(f"{present!r:.80} was {data!r:.80}")
 
     # ---- origins
@@ -187,6 +187,14 @@ class Reader:
         if bind is not None:
             return bind(self, number, data)
         return data if type(data) in (str, int) else leaf_of(data)
+
+    def _equal(self, number: int, data: Any) -> Any:
+        if not holds_set(data):
+            return data if type(data) in (str, int) else leaf_of(data)
+        present = self.fetch(number)
+        if not is_as_written(data, present):
+            raise NotMine(f"{self.origin(number)} has another value")
+        return present
 
     def _type(self, number: int, data: Any) -> Any:
         present = type(self.fetch(number))
@@ -268,6 +276,7 @@ class Reader:
 
 #: kind of a guard -> how its row is bound; all others hold plain values
 _BINDING: dict[str, Callable[[Reader, int, Any], Any]] = {
+    "EQ": Reader._equal,
     "TYPE": Reader._type,
     "IS": Reader._identity,
     "CODE": Reader._code,

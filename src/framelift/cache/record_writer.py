@@ -15,10 +15,10 @@ from ..guards.sentences import where
 from ..substitutes.python.abstract_classes import Answers
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import own_file
-from .code_hash import code_hash, nested
+from .code_hash import code_hash, holds_objects, nested
 from .importable_names import name_for
 from .objects import facts_of
-from .plain_values import AS_THEY_ARE, is_singleton, leaf_data
+from .plain_values import is_singleton, leaf_data
 from .refusals import NotKept
 from .value_checks import value_check_data
 
@@ -59,10 +59,17 @@ class Writer:
         self.objects.append(None)
         facts = facts_of(obj)
         if type(obj) is types.FunctionType:
-            self.codes.update(map(id, nested(obj.__code__)))
+            self._code(obj.__code__)
         name = None if obj is self._root else name_for(obj)
         self.objects[number] = [name, facts.kind, facts.plain, [self.value(part) for part in facts.parts]]
         return number
+
+    def _code(self, code: types.CodeType) -> str:
+        """The hash of a code object."""
+        if holds_objects(code):
+            raise NotKept("code holds an object that was put there", code.co_qualname)
+        self.codes.update(map(id, nested(code)))
+        return code_hash(code)
 
     def named(self, function: Any) -> int:
         """The number of a function that is found by its name alone."""
@@ -73,11 +80,10 @@ class Writer:
 
     def value(self, value: Any) -> Any:
         """A plain value, an object by its number, or a tuple of both."""
-        if type(value) in AS_THEY_ARE:
-            return value
+        if type(value) is str or type(value) is int:  # most are: without looking further
+            return leaf_data(value)
         if type(value) is types.CodeType:
-            self.codes.update(map(id, nested(value)))
-            return ["code", code_hash(value)]
+            return ["code", self._code(value)]
         if immutable_leaf(value) or type(value) is torch.Size:
             return leaf_data(value)
         if type(value) is tuple:
@@ -112,8 +118,7 @@ class Writer:
         if type(value) is types.FunctionType and _may_act(value.__code__.co_filename):
             raise NotKept("a function of framelift's own, which may act while a frame is captured", value.__qualname__)
         if kind == "CODE":
-            self.codes.update(map(id, nested(value)))
-            return code_hash(value)
+            return self._code(value)
         if kind == "IS" and immutable_leaf(value) and not is_singleton(value) and guard.origin in self._pinned:
             raise NotKept("the program asks which of equal values it has", f"{guard.origin}")
         if kind == "HAS_KEY":

@@ -15,6 +15,7 @@ import torch
 from torch.overrides import _enable_torch_function
 
 from .. import _core, config
+from .._core import is_a
 from ..bytecode.maker import source_of
 from ..cache import artifacts, store
 from ..cache.capture_record import Guards, check_declared, guards_of, is_for_other_sizes, record_of, rest_of
@@ -50,6 +51,19 @@ if TYPE_CHECKING:
 __all__ = ["Bound", "DoesNotHold", "Keeper", "Loaded", "bound_to", "entry_of", "keeper_for"]
 
 
+_said: set[tuple[str, type]] = set()
+
+
+def _survive(error: Exception, what: str) -> None:
+    """The cache on disk failed: the program runs as without it, and that is said once."""
+    raise_outside(error)
+    if config.strict and not is_a(error, (OSError, ValueError, RecursionError, MemoryError)):
+        raise error
+    if (what, type(error)) not in _said:
+        _said.add((what, type(error)))
+        topic("cache").warning("%s: %s: %s", what, type(error).__name__, error)
+
+
 #: reasons why a frame runs eagerly that are about a backend, or about this moment
 _OF_THE_MOMENT = frozenset({"backend-skip", "backend-cannot", "active-mode", "active-transform", "lazy-module"})
 
@@ -79,7 +93,12 @@ def keeper_for(
     options = sys.modules.get("torch._inductor.config")
     if options is not None and options.freezing:  # the graph holds tensors
         return None
-    return Keeper(key_of(function.__code__, backend.name, *asked), locals_, _core.set_walks(), moment.modes)
+    try:
+        key = key_of(function.__code__, backend.name, *asked)
+    except Exception as error:  # noqa: BLE001  nothing that the cache does ends a call
+        _survive(error, "captures are not kept on disk")
+        return None
+    return Keeper(key, locals_, _core.set_walks(), moment.modes)
 
 
 class Loaded(NamedTuple):
@@ -167,7 +186,11 @@ class Keeper:
     def load(self, function: types.FunctionType, state: Any, info: Capture, backend: Backend) -> Loaded | None:
         """The entry of a kept capture that is for this call."""
         with no_collections():  # of what is read, nothing is garbage
-            return self._load(function, state, info, backend)
+            try:
+                return self._load(function, state, info, backend)
+            except Exception as error:  # noqa: BLE001  as in `keeper_for`
+                _survive(error, "kept captures are not used")
+                return None
 
     def _load(self, function: types.FunctionType, state: Any, info: Capture, backend: Backend) -> Loaded | None:
         asked: dict[Any, Any] = {}
@@ -236,11 +259,14 @@ class Keeper:
                 elif (path := store.write_text(self.key, text)) is not None:
                     artifacts.note(path)
                 else:
-                    raise NotKept("the folder cannot be written to", store.folder())
+                    raise OSError(f"the folder {store.folder()} cannot be written to")
             except NotKept as refusal:
                 self.refuse(info, refusal)
-                if config.strict_precompile and not self.recorded:
-                    raise PackageError(f"the capture of {info.name} cannot be kept on disk: {refusal}") from None
+            except Exception as error:  # noqa: BLE001  as in `keeper_for`
+                _survive(error, "a capture is not kept on disk")
+                self.refuse(info, NotKept("it cannot be written", f"{type(error).__name__}: {error}"))
+        if info.not_kept and config.strict_precompile and not self.recorded:
+            raise PackageError(f"the capture of {info.name} cannot be kept on disk: {info.not_kept}")
 
     def refuse(self, info: Capture, refusal: NotKept) -> None:
         """A capture is not kept."""

@@ -15,7 +15,7 @@ from ..boundary.attributes import classes, function_attributes, instances
 from ..boundary.gateway import let_in
 from ..boundary.world import World, type_lookup
 from ..substitutes.numbers.number_attributes import SYMBOLIC, read_number
-from ..vocabulary.class_reads import qualname_of
+from ..vocabulary.class_reads import members_of, mro_of, qualname_of
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 from . import call_rule
@@ -35,9 +35,16 @@ def _read_sealed(world: World, obj: Any, name: str) -> Any:
         is_a(obj, call_rule.OPERATIONS) and (name.startswith("_") or is_a(own[name], call_rule.OPERATIONS))
     ):
         return let_in(world, own[name], const(obj).to("dict").to("item", name))
+    if not is_a(obj, call_rule.OPERATIONS) and _is_of_python_class(type(obj), name):
+        return instances.read_instance(world, obj, name)
     if name not in own and not hasattr(obj, name) and hasattr(obj, "__dict__"):
         world.guard(const(obj).to("dict"), "ABSENT", name, name)
     return getattr(obj, name)
+
+
+def _is_of_python_class(cls: type, name: str) -> bool:
+    """Whether a class of the program, and not one written in C, has an attribute first."""
+    return next((_core.is_python_class(base) for base in mro_of(cls) if name in members_of(base)), False)
 
 
 def reader_of(obj: Any) -> Any:

@@ -19,6 +19,7 @@ from typing import Any
 from .. import _core
 from .._core import is_a
 from .class_reads import members_of, module_of, mro_of, name_of, qualname_of
+from .shown_values import shown_value
 
 __all__ = ["STEPS", "Missing", "Origin", "Step", "arg", "const", "fetch", "step_text"]
 
@@ -212,7 +213,7 @@ def _plain(attribute: str) -> Step:
 
 STEPS: dict[str, Step] = {
     "dict": Step(_dict, lambda base, _key: f"{base}.__dict__"),
-    "item": Step(_item, lambda base, key: f"{base}[{key!r}]"),
+    "item": Step(_item, lambda base, key: f"{base}[{shown_value(key)}]"),
     "slot": Step(_slot, lambda base, key: f"{base}.{key}"),  # a member descriptor of a class with __slots__
     "len": Step(_length, lambda base, _key: f"len({base})"),  # of a list or dictionary
     "type": Step(lambda base, _key: type(base), lambda base, _key: f"type({base})"),
@@ -220,7 +221,7 @@ STEPS: dict[str, Step] = {
     "globals": _plain("__globals__"),
     "builtins": _plain("__builtins__"),
     "default": Step(_entry("__defaults__"), lambda base, key: f"{base}.__defaults__[{key}]"),
-    "kwdefault": Step(_entry("__kwdefaults__"), lambda base, key: f"{base}.__kwdefaults__[{key!r}]"),
+    "kwdefault": Step(_entry("__kwdefaults__"), lambda base, key: f"{base}.__kwdefaults__[{shown_value(key)}]"),
     "cell": Step(_entry("__closure__"), lambda base, key: f"{base}.__closure__[{key}]"),
     "contents": Step(_contents, lambda base, _key: f"{base}.cell_contents"),
     "self": _plain("__self__"),  # bound method

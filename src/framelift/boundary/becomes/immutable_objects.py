@@ -8,16 +8,20 @@ from __future__ import annotations
 import datetime
 import functools
 import re
+import typing
 from collections.abc import Callable
 from typing import Any
 
+from ... import _core
 from ...guards.checks import check
 from ...guards.kinds import same_leaf
 from ...vocabulary.class_reads import mro_of
 from ...vocabulary.origins import Origin
+from ...vocabulary.shown_values import shown_value
 from ..world import World
+from .leaves import is_leaf
 
-__all__ = ["DESCRIPTIONS", "import_constant", "import_value", "plain_value", "value_kind"]
+__all__ = ["DESCRIPTIONS", "carried_values", "import_constant", "import_value", "plain_value", "value_kind"]
 
 
 def _match(value: Any) -> Any:
@@ -50,7 +54,7 @@ def import_value(world: World, value: Any, origin: Origin) -> Any:
     described = describe(value)
     if described is None:
         return None
-    world.guard(origin, "CHECK", (functools.partial(_is_described, cls, described), f"is {value!r}"))
+    world.guard(origin, "CHECK", (functools.partial(_is_described, cls, described), f"is {shown_value(value)}"))
     return world.register(value, value, origin, mutable=False)
 
 
@@ -75,6 +79,39 @@ def value_kind(cls: type) -> type | None:
     return next((base for base in mro_of(cls) if base in _PLAIN), None)
 
 
+def _moment_values(kind: type) -> Callable[[Any], Any]:
+    """Return what gives the fields of a date or a time, and its time zone."""
+    return lambda value: tuple(kind.__reduce_ex__(value, 4)[1])
+
+
+#: built-in immutable types that a class of the program may be made over -> the plain values that an instance carries
+_CARRIED: dict[type, Callable[[Any], Any]] = {
+    **_PLAIN,
+    tuple: lambda value: tuple.__getitem__(value, slice(None)),
+    frozenset: lambda value: tuple(frozenset.__iter__(value)),
+    datetime.date: _moment_values(datetime.date),
+    datetime.datetime: _moment_values(datetime.datetime),
+    datetime.time: _moment_values(datetime.time),
+    datetime.timedelta: lambda value: (value.days, value.seconds, value.microseconds),
+}
+
+
+def carried_values(value: Any) -> tuple[Any, ...] | None:
+    """Return what an object carries for good in the built-in classes under its own, as leaves.
+
+    None where one of these classes is not known, or where what it carries may change.
+    """
+    found = []
+    for base in mro_of(type(value)):
+        if base in (object, typing.Generic) or _core.is_python_class(base):
+            continue
+        carried = _CARRIED[base](value) if base in _CARRIED else None
+        if carried is None or not is_leaf(carried):
+            return None
+        found.append(carried)
+    return tuple(found)
+
+
 @check
 def _holds(kind: type, before: Any, now: Any) -> bool:
     return issubclass(type(now), kind) and same_leaf(_PLAIN[kind](now), before)
@@ -83,4 +120,4 @@ def _holds(kind: type, before: Any, now: Any) -> bool:
 def plain_value(world: World, value: Any, kind: type, origin: Origin) -> None:
     """Guard the built-in value inside an instance."""
     before = _PLAIN[kind](value)
-    world.guard(origin, "CHECK", (functools.partial(_holds, kind, before), f"== {before!r}"), "value")
+    world.guard(origin, "CHECK", (functools.partial(_holds, kind, before), f"== {shown_value(before)}"), "value")

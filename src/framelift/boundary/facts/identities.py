@@ -14,6 +14,7 @@ from typing import Any
 from ... import _core
 from ...guards.kinds import same_leaf
 from ...vocabulary.origins import Origin
+from ...vocabulary.shown_values import shown_value
 from ..becomes.leaves import is_leaf
 from ..world import World
 
@@ -80,7 +81,7 @@ class Identities:
             self._world.guard(
                 origin,
                 "CHECK",
-                (lambda now: any(item is value for item in now), f"has this {value!r} in it"),
+                (lambda now: any(item is value for item in now), f"has this {shown_value(value)} in it"),
                 id(value),
             )
             self._world.keep.append(value)

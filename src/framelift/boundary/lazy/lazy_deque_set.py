@@ -18,6 +18,7 @@ from ... import _core
 from ...guards.checks import check
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.shown_values import shown_value
 from ..becomes.leaves import holds_nan, is_leaf
 from ..world import World
 from .lazy_dict import add_methods
@@ -138,7 +139,7 @@ class LazySet(_Growing):
         if key in self._tail:
             return True
         found = set.__contains__(self._table, key)
-        said = f"{'has' if found else 'has not'} {key!r}"
+        said = f"{'has' if found else 'has not'} {shown_value(key)}"
         asked = functools.partial(_set_has, key, found)
         self._world.guard(self._origin, "CHECK", (asked, said), (said, type(key)))
         return found

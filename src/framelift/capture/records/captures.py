@@ -24,6 +24,7 @@ from ...guards.misses import Miss
 from ...guards.sentences import described, path
 from ...vocabulary.places import Place, brief, places_of, summary
 from ...vocabulary.scopes import scope
+from ...vocabulary.shown_values import shown_value
 from ..resumed import Resumed
 from .events import notify
 from .spent_time import SpentTime
@@ -278,7 +279,7 @@ class Capture:
         if self.explain is None:
             return []
         rows = ((path(self.explain, node), checks) for node, checks in described(self.explain))
-        return [f"{where} {kind} {value!r}" for where, checks in rows for kind, value in checks]
+        return [f"{where} {kind} {shown_value(value)}" for where, checks in rows for kind, value in checks]
 
     @property
     def inputs(self) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ a result that shows such a number cannot be rebuilt (exits/leaves.py asks the sc
 
 from __future__ import annotations
 
+import datetime
 import operator
 import types
 import weakref
@@ -212,6 +213,28 @@ def _object_hash(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     session.own_answers.append("hash")
     real = _original(session, obj)
     return object.__hash__(real) if real is not None else _inside(session, object.__hash__(obj))
+
+
+#: types of values whose hashes each process makes with a seed or an address of its own
+_SEEDED = (
+    str,
+    bytes,
+    memoryview,
+    range,
+    types.CodeType,
+    datetime.date,
+    datetime.datetime,
+    datetime.time,
+    datetime.timedelta,
+)
+
+
+@substitute(*[vars(kind)["__hash__"] for kind in _SEEDED])
+@exactly(1)
+def _seeded_hash(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A value's own `__hash__`, by whatever way it was found."""
+    session.own_answers.append("hash")
+    return _core.natively(callable_, args, None)
 
 
 _core.set_number_types(Int, Float, Bool)
