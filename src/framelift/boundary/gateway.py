@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import contextvars
+import decimal
 import enum
 import functools
 import itertools
@@ -45,6 +46,7 @@ from .becomes.opaque import Opaque, unread_object
 from .becomes.reloaded_types import for_life, known_kind
 from .becomes.script_objects import import_script_object
 from .dynamism import is_argument
+from .facts.decimal_state import enter_decimal
 from .import_rules import (
     RULES,
     Rule,
@@ -195,8 +197,7 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
     if is_a(value, torch.Tensor):
         return _tensor(world, value, origin)
     if is_a(value, enum.Enum):
-        # C code reads what a data type carries, and no guard but its identity knows of it
-        return (let_in_opaque if carried_values(value) is None else _singleton)(world, value, origin)
+        return _member(world, value, origin)
     if cls in _PLAIN_ERRORS and value.__traceback__ is not None and not _core.own_dict(value):
         return _error(world, value, origin)
     if is_container(cls):
@@ -290,6 +291,15 @@ def _is_kernel_class(cls: type) -> bool:
     """Whether a class is one of Triton's for kernels, once the program has Triton."""
     interface = getattr(sys.modules.get("triton.runtime.jit"), "KernelInterface", None)
     return interface is not None and interface in _mro(cls) and is_class_of(cls, "triton.runtime")
+
+
+def _member(world: World, value: enum.Enum, origin: Origin) -> Any:
+    """A member of an enumeration.  C code reads what its data type carries, which identity alone tells: for good."""
+    if carried_values(value) is None:
+        return let_in_opaque(world, value, origin)
+    if is_a(value, decimal.Decimal):
+        enter_decimal(world)
+    return _singleton(world, value, origin)
 
 
 def _singleton(world: World, value: Any, origin: Origin) -> Any:

@@ -112,12 +112,15 @@ def is_as_written(data: Any, value: Any) -> bool:
     if kind in _GROUPS:
         if type(value) is not _GROUPS[kind] or len(value) != len(data[1]):
             return False
-        held = sorted(value, key=lambda one: repr(leaf_data(one))) if kind == "frozenset" else value
+        try:
+            held = sorted(value, key=lambda one: repr(leaf_data(one))) if kind == "frozenset" else value
+        except NotKept:
+            return False
         return all(map(is_as_written, data[1], held))
     return same_leaf(leaf_of(data), value)
 
 
-_GROUPS: dict[str, type] = {"tuple": tuple, "size": torch.Size, "frozenset": frozenset, "ordered": frozenset}
+_GROUPS: dict[str, Any] = {"tuple": tuple, "size": torch.Size, "frozenset": frozenset, "ordered": frozenset}
 
 
 def _float(text: str) -> float:

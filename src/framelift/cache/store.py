@@ -104,18 +104,25 @@ def _secret(make: bool) -> bytes | None:
     return _read_secret(path)
 
 
+_distrusted: set[str] = set()  # keys about which that was said
+
+
 def _read_secret(path: str) -> bytes | None:
     try:
         descriptor = os.open(path, _READING)
     except OSError:
         return None
-    with open(descriptor, "rb") as file:
-        facts = os.fstat(file.fileno())
+    try:
+        facts = os.fstat(descriptor)
         own = not hasattr(os, "getuid") or facts.st_uid == os.getuid()
         if not stat.S_ISREG(facts.st_mode) or not own or stat.S_IMODE(facts.st_mode) & 0o077:
-            topic("cache").warning("captures are not kept: the key %s is not the user's alone", path)
+            if path not in _distrusted:
+                _distrusted.add(path)
+                topic("cache").warning("captures are not kept: the key %s is not the user's alone", path)
             return None
-        found = file.read(2 * _SECRET)
+        found = os.read(descriptor, 2 * _SECRET)
+    finally:
+        os.close(descriptor)
     return found if len(found) == _SECRET else None
 
 

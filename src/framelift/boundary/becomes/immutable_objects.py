@@ -6,6 +6,7 @@ Instances of Python classes over a built-in value are here too: handles whose va
 from __future__ import annotations
 
 import datetime
+import decimal
 import functools
 import re
 import typing
@@ -79,9 +80,10 @@ def value_kind(cls: type) -> type | None:
     return next((base for base in mro_of(cls) if base in _PLAIN), None)
 
 
-def _moment_values(kind: type) -> Callable[[Any], Any]:
-    """Return what gives the fields of a date or a time, and its time zone."""
-    return lambda value: tuple(kind.__reduce_ex__(value, 4)[1])
+def _fields(kind: type, names: str) -> Callable[[Any], Any]:
+    """Return what gives fields of an instance, whatever a subclass has under their names."""
+    reads = [vars(kind)[name].__get__ for name in names.split()]
+    return lambda value: tuple([read(value) for read in reads])
 
 
 #: built-in immutable types that a class of the program may be made over -> the plain values that an instance carries
@@ -89,10 +91,11 @@ _CARRIED: dict[type, Callable[[Any], Any]] = {
     **_PLAIN,
     tuple: lambda value: tuple.__getitem__(value, slice(None)),
     frozenset: lambda value: tuple(frozenset.__iter__(value)),
-    datetime.date: _moment_values(datetime.date),
-    datetime.datetime: _moment_values(datetime.datetime),
-    datetime.time: _moment_values(datetime.time),
-    datetime.timedelta: lambda value: (value.days, value.seconds, value.microseconds),
+    decimal.Decimal: lambda value: tuple(decimal.Decimal.as_tuple(value)),
+    datetime.date: _fields(datetime.date, "year month day"),
+    datetime.datetime: _fields(datetime.datetime, "hour minute second microsecond fold tzinfo"),
+    datetime.time: _fields(datetime.time, "hour minute second microsecond fold tzinfo"),
+    datetime.timedelta: _fields(datetime.timedelta, "days seconds microseconds"),
 }
 
 
