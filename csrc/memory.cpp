@@ -1,4 +1,5 @@
-// Which tensors share their memory, and which have hooks: what graphs that write to inputs or add to gradients rest on.
+// Which tensors have hooks, and how often they were written to: what graphs that add to gradients or write to inputs
+// rest on.
 // Copies of memory and of the state of torch's generator, for graphs that fail.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/SavedTensorHooks.h>
@@ -19,48 +20,6 @@
 #include "tensor_class.h"
 
 namespace framelift {
-
-// For storages met one after another, the place of the first that is the same.  Graphs that write to inputs ask at
-// every call, so it is a table without nodes of its own.
-class FirstPlaces {
- public:
-  explicit FirstPlaces(size_t count) : storages(count) {
-    while (slots.size() < 2 * count) slots.resize(2 * slots.size(), kFree);
-  }
-
-  size_t first(const void* storage, size_t place) {
-    storages[place] = storage;
-    size_t at = ((uintptr_t)storage >> 4) * 0x9E3779B97F4A7C15u;
-    for (at ^= at >> 32;; at++) {
-      uint32_t& found = slots[at & (slots.size() - 1)];
-      if (found == kFree) return found = (uint32_t)place;
-      if (storages[found] == storage) return found;
-    }
-  }
-
- private:
-  static constexpr uint32_t kFree = ~(uint32_t)0;
-  std::vector<uint32_t> slots = std::vector<uint32_t>(16, kFree);
-  std::vector<const void*> storages;
-};
-
-// memory_pattern(tensors): for each tensor the place of the first one with the same storage.
-static PyObject* memory_pattern(PyObject*, PyObject* tensors) {
-  if (!PyTuple_Check(tensors)) return PyErr_Format(PyExc_TypeError, "memory_pattern takes a tuple of tensors");
-  FirstPlaces places((size_t)PyTuple_GET_SIZE(tensors));
-  return make_tuple(PyTuple_GET_SIZE(tensors),
-                    [&](Py_ssize_t i) {
-                      PyObject* item = PyTuple_GET_ITEM(tensors, i);
-                      size_t place = (size_t)i;
-                      if (is_tensor(item)) {  // others share with nothing: equal numbers may be one object
-                        const at::Tensor& tensor = THPVariable_Unpack(item);
-                        place = places.first(
-                            tensor.has_storage() ? (const void*)tensor.storage().unsafeGetStorageImpl() : item, place);
-                      }
-                      return Ref::steal(PyLong_FromSize_t(place));
-                    })
-      .release();
-}
 
 static bool has_entries(PyObject* table) { return table && (!PyDict_Check(table) || PyDict_GET_SIZE(table) > 0); }
 
@@ -98,6 +57,26 @@ static PyObject* versions(PyObject*, PyObject* tensors) {
                       return Ref::steal(PyLong_FromLong(counts ? (long)THPVariable_Unpack(item)._version() : -1));
                     })
       .release();
+}
+
+// count_writes(tensors, before, counts): their counters are as `before`, and each has counted so many writes since.
+// Tensors may share a counter.
+static PyObject* count_writes(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Py_ssize_t n = count == 3 && PyTuple_Check(args[0]) ? PyTuple_GET_SIZE(args[0]) : -1;
+  if (n < 0 || !PyTuple_Check(args[1]) || PyTuple_GET_SIZE(args[1]) != n || !PyTuple_Check(args[2]) ||
+      PyTuple_GET_SIZE(args[2]) != n)
+    return PyErr_Format(PyExc_TypeError, "count_writes: tensors, their versions before, and numbers of writes");
+  for (bool bump : {false, true})
+    for (Py_ssize_t i = 0; i < n; i++) {
+      PyObject* item = PyTuple_GET_ITEM(args[0], i);
+      if (!is_tensor(item) || THPVariable_Unpack(item).is_inference()) continue;
+      long number = PyLong_AsLong(PyTuple_GET_ITEM(args[bump ? 2 : 1], i));
+      if (number == -1 && PyErr_Occurred()) return nullptr;
+      auto counter = torch::autograd::impl::version_counter(THPVariable_Unpack(item));
+      if (!bump) counter.set_version(number);
+      for (long k = 0; bump && k < number; k++) counter.bump();
+    }
+  Py_RETURN_NONE;
 }
 
 // ---- copies of memory ----
@@ -229,9 +208,8 @@ static MethodTable memory_functions({
     method<put_back_memory>("put_back_memory", "whether storages have the size of their copies, which they hold then"),
     method<versions, METH_O>("versions",
                              "how often the memory of each tensor was written to; -1 where that is not counted"),
+    method<count_writes>("count_writes", "counters as before, and so many writes more"),
     method<hooked, METH_O>("hooked", "whether a hook runs when gradients come to one of the tensors"),
-    method<memory_pattern, METH_O>("memory_pattern",
-                                   "for each tensor the place of the first one with the same storage"),
 });
 
 bool init_memory(PyObject* module) { return add_functions(module, memory_functions); }

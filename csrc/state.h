@@ -66,6 +66,7 @@ bool init_guard_log(PyObject* module);
 bool init_compiled(PyObject* module);
 bool init_entries(PyObject* module);
 bool init_memory(PyObject* module);
+bool init_memory_pattern(PyObject* module);
 bool init_instances(PyObject* module);
 bool init_resume(PyObject* module);
 bool init_sets(PyObject* module);

@@ -3,6 +3,7 @@
 #include "entries.cpp"
 #include "hints.cpp"
 #include "memory.cpp"
+#include "memory_pattern.cpp"
 #include "remembered.cpp"
 #include "scopes.cpp"
 #include "tensor_check.cpp"

@@ -452,7 +452,7 @@ def test_generators_have_the_names_of_their_functions() -> None:
 
 
 def test_numbers_share_no_memory() -> None:
-    assert framelift._core.memory_pattern((X, 5, 5, X)) == (0, 1, 2, 0)
+    assert framelift._core.memory_pattern((X, 5, 5, X), None, False) == (0, 1, 2, 0)
 
 
 def test_reversed_iterators_from_outside_go_on_where_they_stand() -> None:

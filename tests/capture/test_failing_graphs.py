@@ -263,7 +263,7 @@ def test_which_tensors_share_memory(count: int) -> None:
         first.setdefault(one.untyped_storage()._cdata, i) if isinstance(one, torch.Tensor) else i
         for i, one in enumerate(given)
     ]
-    assert _core.memory_pattern(tuple(given)) == tuple(expected)
+    assert _core.memory_pattern(tuple(given), None, False) == tuple(expected)
 
 
 @pytest.mark.parametrize("size", [3, 90_000])

@@ -16,12 +16,13 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.graph_module import GraphModule
 
 from .. import _core
+from ..graph.fx.shared_memory import memory_key
 from ..graph.metadata.facts import Facts, SymbolicFacts
 
 __all__ = ["accepted_by_caches"]
 
 #: part of the key: to be raised when the same graph is lowered in another way
-_LOWERING = "framelift 1"
+_LOWERING = "framelift 2"
 #: where the tape leaves the facts of a node's tensor (graph/fx/tape.py)
 _FACTS = "tensor_facts"
 
@@ -37,7 +38,7 @@ def accepted_by_caches(graph_module: GraphModule, example_inputs: Sequence[Any])
             if mode is not None and "example_value" not in node.meta and type(facts) in (Facts, SymbolicFacts):
                 node.meta["example_value"] = _fake(mode, facts)
     # An attribute of its own: the key leaves out `meta`.
-    facts_of_the_call = _LOWERING, str(_core.torch_state()), _core.memory_pattern(tuple(example_inputs))
+    facts_of_the_call = _LOWERING, str(_core.torch_state()), memory_key(graph_module, example_inputs)
     graph_module.compiled_for = facts_of_the_call
     return graph_module
 

@@ -22,6 +22,7 @@ from ..graph.fx.named_places import NamedPlaces
 from ..graph.fx.node_metadata import carry_over, describe, fill_examples
 from ..graph.fx.placeholder_names import name_placeholders
 from ..graph.fx.saved_tensor_nodes import compiling_hooks
+from ..graph.fx.shared_memory import groups_as_recorded, sharing_of
 from ..graph.fx.source_names import source_text
 from ..graph.metadata.facts import SymbolicFacts
 from ..graph.symbols.numbers import Float
@@ -35,6 +36,7 @@ from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
 from . import background
 from .around.failing import Undo, undo_of
+from .around.overlapping_inputs import compiler_for
 from .around.ranges import Parts as Ranges
 from .around.specialized_floats import floats_shown
 from .around.stages import (
@@ -162,6 +164,8 @@ def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None)
         return _plain_entry(kept.lines, info, kept.rest["raises"])[0]
     plan, finished, session = kept.plan, kept.finished, cast("Session", _Over(kept))
     info.interim, info.operations, info.general = None, finished.n_ops, kept.rest["general"]
+    if finished.mutated and not groups_as_recorded(sharing_of(finished.inputs, finished.mutated), finished.shared):
+        raise NotMine("inputs share memory in another way, and the graph writes to them")
     graph = None
     if finished.n_ops or plan.outputs:
         graph = _compiled_graph(session, plan, finished, info, backend)
@@ -240,6 +244,7 @@ def _compiled_graph(
         graph = wrapped(AROUND_RUN, compiled, run)
     info.examples = ()
     is_compiled = _is_compiled(compiled, module)
+    info.runs_as_recorded = backend.is_eager or not is_compiled
     made: Callable[..., Any] = wrapped(AROUND_GRAPH, graph, Graph(session, plan, finished, run, is_compiled))
     return made
 
@@ -325,7 +330,20 @@ def _say_more(session: Session, finished: Finished, info: Capture, backend: Back
 
 
 def _compiler_of(session: Session, finished: Finished, info: Capture, backend: Backend) -> Any:
-    """What compiles this graph: the backend, in another process or not, with examples of symbolic inputs."""
+    """What compiles this graph: the backend, in another process or not, with examples of symbolic inputs; or what runs
+    it as it was recorded.
+    """
+    sharing = sharing_of(finished.inputs, finished.mutated) if finished.mutated and not backend.is_eager else None
+    if sharing is None or not sharing.is_shared:
+        return _compiler_apart(session, finished, info, backend)
+    sharing.note(finished.graph_module)
+    code = None if type(session) is _Over else session.function.__code__
+    compiler = functools.partial(_compiler_apart, session, finished, info, backend)
+    return compiler_for(compiler, sharing, info.name, code, backend.reuses_graphs)
+
+
+def _compiler_apart(session: Session, finished: Finished, info: Capture, backend: Backend) -> Any:
+    """What compiles a graph, whose inputs may share memory as any others do."""
     symbols, compiler = session.recorder.symbols, backend.compile_graph
     way = background.is_wanted(backend.background)
     if way and backend.submit is not None and not backend.is_eager:

@@ -28,6 +28,7 @@ from torch.fx import GraphModule, Node
 
 from .. import _core, config
 from .._core import is_a
+from ..graph.fx.shared_memory import memory_key
 from ..vocabulary.torch_code import TORCH
 from .records.captures import Capture, counts
 from .sharing import Settings, options_now
@@ -178,7 +179,7 @@ def key_of(
     return (
         _graph(graph_module, known),
         tuple([_input(one, sizes) for one in example_inputs]),
-        _core.memory_pattern(tuple(example_inputs)),
+        memory_key(graph_module, example_inputs),
         str(_core.torch_state()),
         torch._C.is_grad_enabled(),
         torch.is_inference_mode_enabled(),

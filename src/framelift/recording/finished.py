@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from ..graph.fx.tape import Step
 from ..graph.fx.targets import getter_target, target_of
 from ..graph.fx.values import Value
 
-__all__ = ["Finished", "counted_writes", "counts_for"]
+__all__ = ["Finished", "counted_writes", "counter_of"]
 
 #: they give a tensor without history that is written together with its source
 _DETACHING = tuple(map(target_of, (torch.detach, torch.Tensor.detach, torch._C.TensorBase.detach)))
@@ -25,7 +25,7 @@ class Finished:
 
     `inputs` are the real tensors in placeholder order; with symbolic numbers, `arguments` are all inputs of the
     graph: tensors, names of ints, floats.  `mutated` are the indices of those whose memory the graph writes,
-    `writes` pairs of such an index and how often eager mode writes it, where no other input shares that memory,
+    `writes` pairs of such an index and how often eager mode counts a write to it, where that is known,
     `shared` the groups of indices whose memory is one storage: with a mutated input in it, a group is a fact that
     the graph was built on.  `left_state` are calls that bring torch's global state to where the program left it;
     `in_region`: all of the graph's autocast belongs to the region that the program leaves open.  `stays` is the
@@ -61,33 +61,41 @@ class Finished:
     unreached: tuple[int, ...] = ()
 
 
-def counted_writes(
-    written: Sequence[Value], inputs: Sequence[Value], groups: Mapping[int, Sequence[int]]
-) -> tuple[tuple[int, int], ...]:
-    """How often eager mode writes an input: (its index, how often).
+def counted_writes(written: Sequence[Value], inputs: Sequence[Value]) -> tuple[tuple[int, int], ...]:
+    """How often eager mode counts a write to an input: (its index, how often).
 
-    Left out are those that share memory with another input (`groups`: id of a storage -> indices), and those that are
-    written by way of a tensor of which it is not known whether it has a counter of its own.
+    Left out is memory that is written by way of a tensor of which it is not known whether it has a counter of its own.
     """
-    found = []
-    for i, value in enumerate(inputs):
-        writes = [one for one in written if one.storage is value.storage]
-        counted = [counts_for(one, value) for one in writes]
-        if writes and len(groups[id(value.storage)]) == 1 and None not in counted:
-            found.append((i, sum(map(bool, counted))))
-    return tuple(found)
+    counts = {id(value): 0 for value in inputs}
+    unknown = set()
+    for one in written:
+        try:
+            source = counter_of(one)
+        except LookupError:
+            unknown.add(one.storage)
+            continue
+        if source is not None and id(source) in counts:
+            counts[id(source)] += 1
+    storages = {one.storage for one in written} - unknown
+    return tuple([(i, counts[id(value)]) for i, value in enumerate(inputs) if value.storage in storages])
 
 
-def counts_for(value: Value, source: Value) -> bool | None:
-    """Whether a write to a tensor is counted as one to the input whose memory it is: views and `detach` share the
-    counter of what they were made of, `data` gives a tensor with one of its own.  None: not known.
+def counter_of(value: Value) -> Value | None:
+    """The input, or the first of the tensors made inside, with whose counter torch counts a write to a tensor: views
+    and `detach` share the counter of what they were made of.  None: it has one of its own, as what `data` gives.
+    Raises LookupError where that is not known.
     """
-    while value is not source:
+    storage = value.storage
+    while value.external is None:
         step = value.step
-        if type(step) is not Step or step.target is getter_target("data"):
-            return False if type(step) is Step else None
-        above = [one for one in step.inputs if one.storage is source.storage]
-        if not above or value.view == "detached" and step.target not in _DETACHING:
+        if type(step) is not Step:
+            raise LookupError
+        if step.target is getter_target("data"):
             return None
+        above = [one for one in step.inputs if one.storage is storage]
+        if not above and not storage.external:
+            return value
+        if not above or value.view == "detached" and step.target not in _DETACHING:
+            raise LookupError
         value = above[0]
-    return True
+    return value

@@ -445,7 +445,7 @@ class Recorder(StandIns):
             chosen,
             self._live is not None,
             left is not None and left.is_one_region(states),
-            counted_writes(self.written, inputs, groups),
+            counted_writes(self.written, inputs),
             self.undoes,
             unreached(self, given, asked),
         )

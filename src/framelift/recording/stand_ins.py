@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .. import _core
 from .._core import id
 from ..exc import InternalError
 from ..graph.fx.placeholder_names import identifier
@@ -40,6 +41,8 @@ class StandIns:
         self._values: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}  # by id of the real tensor
         self.storages: dict[int, Storage] = {}  # of real tensors
+        self._bytes: list[tuple[int, int, int]] = []  # from where to where each of them goes, and its key
+        self._foreign: list[tuple[int, int, int]] = []  # of these, memory that torch did not allocate
         self.fakes = Fakes()
         self._live: Live | None = None  # function transforms, once the program uses one
         self.wrapped: Wrapped | None = None  # tensors of wrapper subclasses, once there is one
@@ -90,7 +93,7 @@ class StandIns:
         memory = storage_of(tensor)
         storage = self.storages.get(memory)
         if storage is None:
-            storage = self.storages[memory] = Storage(external=True)
+            storage = self.storages[memory] = self._over_same_bytes(tensor) or Storage(external=True)
         elif self.gradients.flagged:
             raise Interrupt(
                 "torch-operation", "a tensor that may be a view of one whose requires_grad was switched inside"
@@ -100,6 +103,22 @@ class StandIns:
         if wrapped:
             self.live.born(value, self.live.mirror(tensor))
         return self._known_as(tensor, value, name)
+
+    def _over_same_bytes(self, tensor: torch.Tensor) -> Storage | None:
+        """The storage of a known tensor that has bytes in common with this one.  That is possible for memory that torch
+        did not allocate, such as that of numpy's arrays.
+        """
+        memory = _core.memory_of(tensor)
+        if memory is None:
+            return None
+        low, high, is_foreign = memory
+        known = self._bytes if is_foreign else self._foreign
+        found = {self.storages[key] for start, end, key in known if low < end and start < high}
+        if len(found) > 1:
+            raise Interrupt("torch-operation", "a tensor whose memory is that of several others")
+        for places in (self._bytes, self._foreign)[: 1 + is_foreign]:
+            places.append((low, high, storage_of(tensor)))
+        return found.pop() if found else None
 
     def _known_as(self, tensor: torch.Tensor, value: Value, name: str) -> Value:
         value.external, value.name = tensor, identifier(name) if name else ""

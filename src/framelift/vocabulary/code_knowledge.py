@@ -45,6 +45,8 @@ class CodeKnowledge:
     guarded_values: dict[str, set[str]] = field(default_factory=dict)
     #: what followed from the values at an origin, by the origin and the calculation
     results: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    #: where inputs that are written to and overlap lay, in all captures that were compiled for their places
+    memory_layouts: set[tuple[int, ...]] = field(default_factory=set)
     #: it ran in eager mode under the stance eager_then_compile
     ran_eagerly: bool = False
 

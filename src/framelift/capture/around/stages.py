@@ -248,6 +248,12 @@ class Entry:
         return bool(self.session.recorder.gradients.reached)
 
     @property
+    def written(self) -> tuple[int, ...]:
+        """The inputs whose memory the graph writes."""
+        written = {id(self.finished.inputs[i]) for i in self.finished.mutated}
+        return tuple([i for i, one in enumerate(self.inputs) if id(one) in written])
+
+    @property
     def reached(self) -> list[int]:
         """The inputs to whose gradients the graph adds."""
         reached = {id(tensor) for tensor in self.session.recorder.gradients.reached}
@@ -306,8 +312,8 @@ AROUND_ENTRY: tuple[Stage[Entry], ...] = (
     ),
     Stage(
         "shared memory as captured",
-        lambda c: c.finished.mutated and len(c.finished.inputs) > 1,
-        lines=lambda c: watching_memory(tuple(c.inputs), c.info),
+        lambda c: c.finished.mutated and len(c.inputs) > 1,
+        lines=lambda c: watching_memory(tuple(c.inputs), c.written, c.info),
     ),
     Stage("gradients without hooks", lambda c: c.reaches, lines=lambda c: watching_hooks(c.reached, c.info)),
     Stage("unseen by modes", _meets_modes, lines=lambda c: _UNSEEN),

@@ -16,7 +16,6 @@ from ...recording.finished import Finished
 
 __all__ = ["counts_writes", "counting_writes"]
 
-_set_versions = torch._C._autograd._unsafe_set_version_counter
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -33,11 +32,13 @@ def counts_writes(finished: Finished) -> bool:
 def counting_writes(graph: Callable[..., Any], writes: Sequence[tuple[int, int]]) -> Callable[..., Any]:
     """The graph, with the counters of its inputs as after the program's own writes."""
 
+    counts = tuple([count for _, count in writes])
+
     def run(*inputs: Any) -> Any:
         written = tuple([inputs[i] for i, _ in writes])
-        versions = tuple([inputs[i]._version + count for i, count in writes])
+        before = _core.versions(written)
         result = graph(*inputs)
-        _set_versions(written, versions)
+        _core.count_writes(written, before, counts)
         return result
 
     return run

@@ -245,6 +245,7 @@ class Capture:
     refusal: Miss | None = None  # why the last call for which all guards held was not for this entry
     explain: GuardProgram | None = None  # the guard program; holds user objects weakly
     shares_graph: bool = False  # an equal graph was compiled before
+    runs_as_recorded: bool = False  # its graph is run as it was recorded, and right wherever its inputs lie in memory
     loop_graph: Any = None  # what was compiled of a part of a loop, for others of the same part
     from_cache: bool = False  # torch's disk cache had what was compiled
     interim: Any = None  # its graph runs uncompiled until the backend is done elsewhere (background.Interim)

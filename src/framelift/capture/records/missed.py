@@ -9,7 +9,8 @@ from typing import Any
 
 from ... import _core
 from ...exits import Lines
-from ...graph.metadata.wrappers import is_wrapper, leaf_tensors
+from ...graph.fx.shared_memory import sharing_of
+from ...graph.metadata.wrappers import leaf_tensors
 from ...guards.misses import Miss, miss_of
 from .. import policy
 from .call_forms import of_call
@@ -27,16 +28,22 @@ _HOOKED = Miss("", "hooks", "", "", "a tensor whose gradient the function comput
 GONE = Miss("", "gone", "", "", "an object that was guarded no longer exists", None)
 
 
-def watching_memory(given: tuple[Any, ...], info: Capture) -> Lines:
-    """A graph that writes to inputs was built on which of them, or of their inner tensors, share memory."""
-    has_wrappers = any(is_wrapper(type(one)) for one in given)
-    leaves = "stage_leaves(inputs)" if has_wrappers else "inputs"
+def watching_memory(given: tuple[Any, ...], written: tuple[int, ...], info: Capture) -> Lines:
+    """A graph that writes to inputs, at the places `written`, was built on which of them, or of their inner tensors,
+    share memory; and was compiled for where they lie in it, where they overlap.
+    """
+    sharing = sharing_of(given, written)
+    leaves = "stage_leaves(inputs)" if sharing.has_wrappers else "inputs"
     return Lines(
-        before=(f"if stage_memory({leaves}) != stage_shared: return stage_shares_otherwise()",),
+        before=(
+            f"if stage_memory({leaves}, stage_writes, {not info.runs_as_recorded}) != stage_shared:",
+            "    return stage_shares_otherwise()",
+        ),
         names={
             "stage_leaves": leaf_tensors,
             "stage_memory": _core.memory_pattern,
-            "stage_shared": _core.memory_pattern(leaf_tensors(given) if has_wrappers else given),
+            "stage_writes": sharing.written,
+            "stage_shared": sharing.pattern(exact=not info.runs_as_recorded),
             "stage_shares_otherwise": functools.partial(_refuse, info, _SHARED),
         },
     )

@@ -11,7 +11,7 @@ from ...graph.analysis.infallible import goes_by_element
 from ...graph.fx.tape import Step
 from ...graph.fx.values import Value
 from ...vocabulary.reasons import Interrupt
-from ..finished import counts_for
+from ..finished import counter_of
 from .attributes import answer
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _version(recorder: Recorder, value: Value) -> Any:
         or torch.is_inference_mode_enabled()
         or inputs
         and _core.of_tensor(first.external, "is_inference")
-        or counts_for(value, first) is not True
+        or not _is_counted(value, first)
     ):
         raise Interrupt("tensor-data", "Tensor._version")
     before = recorder.callbacks.ask(first.stand_in, version_of) if inputs else 0
@@ -64,10 +64,17 @@ def _writes(recorder: Recorder, source: Value) -> int:
     """
     writes = [one for one in recorder.written if one.storage is source.storage]
     steps = [step for step in recorder.tape if _may_write(step, source)]
-    counted = [counts_for(one, source) for one in writes]
-    if len(steps) != len(writes) or None in counted or not all(map(_writes_once, steps)) or recorder.tape_is_a_body():
+    if len(steps) != len(writes) or not all(map(_writes_once, steps)) or recorder.tape_is_a_body():
         raise Interrupt("tensor-data", "Tensor._version")
-    return sum(map(bool, counted))
+    return sum([_is_counted(one, source) for one in writes])
+
+
+def _is_counted(value: Value, source: Value) -> bool:
+    """Whether a write to a tensor is counted as one to the source."""
+    try:
+        return counter_of(value) is source
+    except LookupError:
+        raise Interrupt("tensor-data", "Tensor._version") from None
 
 
 def _may_write(step: Step, source: Value) -> bool:
