@@ -1,28 +1,31 @@
-"""`compile(..., verify=n)`: the first calls run twice, compiled and eagerly, and are compared.
+"""`compile(..., verify=n)`: the first calls run twice, eagerly and compiled, and are compared.
 
-Eager mode runs on a deep copy of the arguments, so effects on them happen once; effects on anything else (globals,
-files) happen twice, so this is for finding out, not for production.
+What eager mode changed in memory is put back before compiled code runs (repeatable.py), and nothing is printed, logged
+or warned of while it runs, so effects happen once.  A call that cannot be repeated is not verified, with a warning.
 """
 
 from __future__ import annotations
 
-import copy
+import contextlib
+import io
+import logging
 import random
 import sys
 import types
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from .. import _core
-from .._core import is_a
 from ..backends.correctness import difference
 from ..exc import VerificationFailed
 from ..graph.state.torch_state import SavedState
 from ..substitutes.marks import on_code
+from ..vocabulary.scopes import scope
 from .around_compiled import AroundCompiled
+from .repeatable import NotRepeatable, Reached, compared
 
 __all__ = ["Verified"]
 
@@ -51,28 +54,28 @@ class Verified(AroundCompiled):
     def compare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run both ways; what the captured way gives, or `VerificationFailed`."""
         function, bound = _plain_call(self._compiled)
+        given = ((*bound, *args), kwargs)
         try:
-            twin_args, twin_kwargs = _copy(((*bound, *args), kwargs))
-        except Exception as error:
-            warnings.warn(
-                (
-                    f"framelift: a call of {function.__qualname__} is not verified, its arguments cannot be "
-                    f"copied: {error}"
-                ),
-                stacklevel=3,
-            )
+            reached = Reached([function, given])
+        except NotRepeatable as error:
+            warnings.warn(f"framelift: a call of {function.__qualname__} is not verified: {error}", stacklevel=3)
             return self._compiled(*args, **kwargs)
+        own_args = reached.copied(given[0])
+        own_kwargs = {name: reached.copied(value) for name, value in kwargs.items()}
         before, plain_random, plain_numpy = SavedState(), random.getstate(), _numpy_state()
-        want = _outcome(lambda: function(*twin_args, **twin_kwargs))
+        with _silence():
+            reached.begin()
+            want = _outcome(lambda: function(*own_args, **own_kwargs))
         wanted_random = torch.get_rng_state(), random.getstate(), _numpy_state()
+        wanted = reached.put_back()
         before.restore()
         random.setstate(plain_random)
         if plain_numpy:
             sys.modules["numpy.random"].set_state(plain_numpy)
         got = _outcome(lambda: self._compiled(*args, **kwargs))
-        found = self._difference(want, got)
-        if not found:
-            found = difference((twin_args, twin_kwargs), ((*bound, *args), kwargs), "the arguments afterwards")
+        found = self._difference(want, got) or reached.difference(wanted)
+        for tensor, twin in reached.copies.values():
+            found = found or difference(twin, tensor, "a tensor with a history")
         if not found and not _same_random(wanted_random):
             found = "random numbers were drawn differently"
         if found:
@@ -87,7 +90,7 @@ class Verified(AroundCompiled):
             return f"eager {want[0]} {want[1]!r}, compiled code {got[0]} {got[1]!r}"
         if want[0] == "raised":
             return "" if type(want[1]) is type(got[1]) else f"eager raised {want[1]!r}, compiled code {got[1]!r}"
-        return difference(want[1], got[1])
+        return compared(want[1], got[1], "the result", {})
 
 
 def _plain_call(compiled: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -118,15 +121,17 @@ def _numpy_state() -> Any:
     return sys.modules["numpy.random"].get_state() if "numpy.random" in sys.modules else ()
 
 
-def _copy(values: Any) -> Any:
-    """A deep copy in one piece; tensors that are results of operations are copied as leaves."""
-    results = [
-        leaf for leaf in pytree.tree_leaves(values) if is_a(leaf, torch.Tensor) and not _core.of_tensor(leaf, "is_leaf")
-    ]
-    memo: dict[int, Any] = {
-        id(tensor): tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in results
-    }
-    return copy.deepcopy(values, memo)
+@scope
+def _silence() -> Iterator[None]:
+    """Nothing is printed, logged or warned of."""
+    handlers = logging.Logger.callHandlers
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with warnings.catch_warnings(record=True):
+            setattr(logging.Logger, "callHandlers", lambda self, record: None)
+            try:
+                yield
+            finally:
+                setattr(logging.Logger, "callHandlers", handlers)
 
 
 # In captured code it is the function that it compiles.
