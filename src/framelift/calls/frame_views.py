@@ -17,7 +17,7 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["FRAMELIFT", "EvalLocals", "caller", "frame_locals", "module_globals", "outside"]
+__all__ = ["FRAMELIFT", "EvalLocals", "caller", "frame_locals", "module_globals", "outside", "shows_locals"]
 
 #: where framelift's own code lies
 _OPTIMIZED = 0x1
@@ -82,6 +82,8 @@ def frame_locals(session: Session, frame: types.FrameType) -> Any:
     if not code.co_flags & _OPTIMIZED:  # a class body or exec'd code: its own namespace, or the module's
         own = frame.f_locals.shown if type(frame.f_locals) is EvalLocals else frame.f_locals
         return module_globals(session, frame) if own is None or own is frame.f_globals else own
+    if _is_root(frame):
+        session.notes[frame_locals] = True
     found = frame.f_locals
     for name, value in found.items():
         found[name] = looked_at(session.world, value)
@@ -93,6 +95,25 @@ def frame_locals(session: Session, frame: types.FrameType) -> Any:
             if session.world.is_external_cell(cell):
                 found[name] = session.load_cell(cell, name)
     return found
+
+
+def _is_root(frame: types.FrameType) -> bool:
+    """Return whether a frame is the one that is captured."""
+    above = frame.f_back
+    while above is not None and above.f_code.co_filename.startswith(FRAMELIFT):
+        if is_beginning(above.f_code):
+            return True
+        above = above.f_back
+    return False
+
+
+def shows_locals(session: Session) -> bool:
+    """Return whether captured code has looked at the root's local variables by name.
+
+    A frame has one dictionary of them, which later looks bring up to date; the parts of a frame that is stopped and
+    resumed would have one each.
+    """
+    return frame_locals in session.notes
 
 
 def caller(depth: int = 0) -> types.FrameType:

@@ -10,6 +10,7 @@ from typing import Any
 from .. import _core, config
 from .._core import is_a
 from ..boundary.dynamism import NOTHING, STATIC, Dynamism
+from ..calls.frame_views import shows_locals
 from ..exc import InternalError
 from ..exits import plan_return
 from ..graph.analysis.infallible import in_handler
@@ -112,6 +113,8 @@ def rehearse(
             _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
         return session.plan, None
     except (Interrupt, _core.HookLost) as interrupt:
+        if is_a(interrupt, Interrupt) and shows_locals(session):
+            interrupt.run_eagerly = True
         error = _of_operation(interrupt) if session.fullgraph and not session.exporting else None
         if error is not None:
             session.left_at = place_of(error)

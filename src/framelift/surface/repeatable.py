@@ -29,7 +29,7 @@ from ..vocabulary.torch_code import TORCH
 try:
     import numpy
 except ImportError:
-    numpy = None  # type: ignore[assignment]
+    numpy = None
 
 __all__ = ["NotRepeatable", "Reached", "compared"]
 
