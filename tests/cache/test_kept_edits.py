@@ -49,12 +49,12 @@ def run(names: Sequence[str], backend: str = "eager", **environment: str) -> lis
     return rows
 
 
-@pytest.mark.parametrize("half", range(2))
-def test_edits_between_two_processes(half: int) -> None:
-    rows = run(chosen(90, half * 37))
-    assert len({edit for _, edit, _ in rows}) > 10
+def test_edits_between_two_processes() -> None:
+    rows = run(chosen(60))
+    assert len({edit for _, edit, _ in rows}) > 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["enum.IntEnum", "str, enum.Enum", "float, enum.Enum", "tuple, enum.Enum"])
 def test_each_edit_of_a_member(kind: str) -> None:
     names = [f"member of ({kind})/{place}/{use}" for place, use in (("global", 4), ("argument", 4), ("default", 6))]
