@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
+#include <torch/version.h>
 
 #include <cstring>
 #include <memory>
@@ -212,6 +213,10 @@ static MethodTable memory_functions({
     method<hooked, METH_O>("hooked", "whether a hook runs when gradients come to one of the tensors"),
 });
 
-bool init_memory(PyObject* module) { return add_functions(module, memory_functions); }
+bool init_memory(PyObject* module) {
+  // Here are torch's headers: what was built with others does not fit (framelift/__init__.py).
+  return add_functions(module, memory_functions) &&
+         PyModule_AddStringConstant(module, "TORCH_VERSION", TORCH_VERSION) == 0;
+}
 
 }  // namespace framelift

@@ -14,13 +14,17 @@ the rest (export, packages, testing, the drop-in) is loaded, all of it, when a n
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterable
 from typing import Any
 
-import torch  # noqa: F401  (the native core needs its libraries)
+import torch  # the native core needs its libraries
 
 try:
-    from . import _core  # noqa: F401
+    from . import _core
+
+    if re.match(r"[\d.]*\d", torch.__version__)[0] != _core.TORCH_VERSION:  # type: ignore[index]  # it begins so
+        raise ImportError(f"it was built for torch {_core.TORCH_VERSION}")
 except ImportError as error:
     raise ImportError(
         f"framelift's native core does not fit or was not built for this Python and torch "

@@ -20,6 +20,7 @@ _Kwargs = dict[str, Any] | None
 
 # ---- constants
 
+TORCH_VERSION: Final[str]              # the release that the core was built for
 KINDS: Final[frozenset[str]]           # kinds of guards
 STEPS: Final[frozenset[str]]           # steps of origins
 PROBES: Final[dict[str, Callable[..., Any]]]

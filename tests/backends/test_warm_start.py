@@ -219,15 +219,15 @@ def test_other_processes(folder, tmp_path):
 
 
 DAMAGED = """
-    import pathlib, shutil
+    import pathlib, pickle, shutil, subprocess
     from framelift.backends import warm_start
 
     caches = pathlib.Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
     noted = []
     load = warm_start.load
-    def loading(path, *args):
-        found = load(path, *args)
-        noted.append((path, found is not None))
+    def loading(key, *args):
+        found = load(key, *args)
+        noted.append((key, found is not None))
         return found
     warm_start.load = loading
 
@@ -237,7 +237,9 @@ DAMAGED = """
         return noted[-1][1], counts
 
     results = {"as it is": again(shift=1.0)}
-    note = pathlib.Path(noted[-1][0])
+    key = noted[-1][0]
+    note = caches / "framelift" / key[:2] / f"{key}.note"
+    said = lambda: json.loads(note.read_bytes().split(b"\\n", 2)[2])
 
     def flipped(path):   # a file with another byte in its middle, of another inode
         content = bytearray(path.read_bytes())
@@ -251,19 +253,17 @@ DAMAGED = """
         path.write_bytes(content[:len(content) // 2])
 
     def library():
-        ((_, (path, _, _)),) = next(iter(json.loads(note.read_text())["kernels"].values())).items()
-        return pathlib.Path(path)
+        ((place, _),) = next(iter(said()["kernels"].values())).values()
+        return caches / place
 
-    def of(cache, key):
-        (name,) = json.loads(note.read_text())["digests"][key]
-        (found,) = (caches / cache).rglob(name)
-        return found
+    def of(key):
+        return caches / said()["entries"][key][0]
 
     def entry():
-        return of("aotautograd", json.loads(note.read_text())["entry"])
+        return of(said()["entry"])
 
     def graph():
-        return of("fxgraph", next(iter(json.loads(note.read_text())["kernels"])))
+        return of(next(iter(said()["kernels"])))
 
     def generated():
         name = sys.modules["torch._inductor.codecache"].PyCodeCache.modules[-1].__file__
@@ -276,6 +276,49 @@ DAMAGED = """
             sys.modules["torch._inductor.codecache"].CppPythonBindingsCodeCache.cache.clear()   # as in a new process
             first = again()
             results[f"{damage.__name__} {what.__name__}"] = *first, again()
+
+    # What runs leaves a folder.
+    ran = caches.parent / "ran"
+
+    class Evil:
+        guards_expr = ""
+
+        def __reduce__(self):
+            return os.mkdir, (str(ran),)
+
+    evil = caches.parent / "evil.so"
+    source = f'#include <sys/stat.h>\\n__attribute__((constructor)) static void run() {{ mkdir("{ran}", 0777); }}'
+    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(evil)], input=source.encode(), check=True)
+
+    def as_before():   # a note as it was: plain JSON that names a library by its path, with the right digest
+        import hashlib
+        kernels = {graph: {name: [str(evil), "c" * 40, hashlib.sha256(evil.read_bytes()).hexdigest()] for name in named}
+                   for graph, named in said()["kernels"].items()}
+        note.write_text(json.dumps({**said(), "kernels": kernels}))
+
+    def further_files():
+        for path in (entry(), graph()):
+            for name in ("0", "zzz"):
+                (path.parent / name).write_bytes(pickle.dumps(Evil()))
+
+    def without_them():
+        for path in (entry(), graph()):
+            for name in ("0", "zzz"):
+                (path.parent / name).unlink()
+
+    def linked():
+        path = library()
+        path.unlink()
+        path.symlink_to(evil)
+
+    again()
+    attacks = {}
+    for attack in (as_before, further_files, without_them, linked):
+        attack()
+        sys.modules["torch._inductor.codecache"].CppPythonBindingsCodeCache.cache.clear()   # as in a new process
+        first = again()
+        attacks[attack.__name__] = ran.exists(), first[0], again()[0]
+    results["attacks"] = attacks
 
     import torch._inductor.config
     OTHER = {
@@ -296,6 +339,12 @@ def test_what_is_damaged_or_another_graph_is_compiled(folder):
     results = run(folder, DAMAGED)
     hits = {"autograd_cache_hit": 1, "fxgraph_cache_hit": 1}
     assert results.pop("as it is") == [True, hits]
+    assert results.pop("attacks") == {
+        "as_before": [False, False, True],
+        "further_files": [False, True, True],
+        "without_them": [False, True, True],
+        "linked": [False, False, True],
+    }  # whether what an attacker wrote ran, whether the graph was loaded, and whether it is at the next start
     others = {what: results.pop(what) for what in ("sizes", "settings", "torch's settings", "threads", "caches off")}
     assert len(results) == 15
     for what, (loaded, _, (later, counts)) in results.items():
@@ -321,15 +370,15 @@ def test_operators_in_comments_of_generated_code_are_not_looked_up():
     from framelift.backends.generated_code import run_generated
 
     source = "    # %one = call_function[target=torch.ops.prims.no_such_operator.default](args = (%x, -1))\n"
-    assert run_generated("one.py", source + "answer = 42\n", "one", {"more": 1}, {}).answer == 42
+    assert run_generated("one.py", source + "answer = 42\n", "one", {"more": 1}, None).answer == 42
     with pytest.raises(AttributeError, match="no_such_operator"):
-        run_generated("two.py", source + "called = lambda x: torch.ops.prims.no_such_operator(x)\n", "two", {}, {})
+        run_generated("two.py", source + "called = lambda x: torch.ops.prims.no_such_operator(x)\n", "two", {}, None)
 
 
 def test_loaded_code_starts_no_processes_for_kernels():
     from framelift.backends.generated_code import _Compile
 
-    assert _Compile({}).triton.__self__.use_process_pool() is False
+    assert _Compile(None).triton.__self__.use_process_pool() is False
 
 
 @pytest.mark.parametrize("own", [None, "/somewhere/else"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import framelift
 import pytest
-from framelift.cache import own_files, store
+from framelift.cache import own_files, sealed_files
 
 _OLD = 10**18  # a time long ago, in ns
 
@@ -89,14 +89,14 @@ def test_copied_elsewhere_the_hash_is_the_same(files, tmp_path, monkeypatch):
 def test_a_file_that_was_just_written_is_not_noted(files, monkeypatch):
     monkeypatch.setattr(own_files, "_SETTLED", 3600 * 10**9)
     found()
-    assert store.read_note("own_files") is None
+    assert sealed_files.read_note("own_files") is None
 
 
 def test_a_forged_note_is_not_used(files, tmp_path):
     first = found()
     path = tmp_path / "cache" / "own_files.note"
     path.write_bytes(path.read_bytes().replace(first.encode(), b"0" * 64))
-    assert store.read_note("own_files") is None
+    assert sealed_files.read_note("own_files") is None
     assert found() == first
     path.write_bytes(b"")
     assert found() == first
@@ -105,7 +105,7 @@ def test_a_forged_note_is_not_used(files, tmp_path):
 def test_a_note_that_is_no_note_is_not_used(files):
     first = found()
     for data in (None, [], {}, [1, 2, 3], ["a", 1]):
-        store.write_note("own_files", data)
+        sealed_files.write_note("own_files", data)
         assert found() == first
 
 

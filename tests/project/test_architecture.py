@@ -86,7 +86,7 @@ def test_the_way_of_a_call_passes_ten_functions_of_ten_packages() -> None:
 
 def test_every_package_has_a_page_in_the_overview_and_in_the_navigation() -> None:
     pages = {path.stem for path in (DOCS / "internals").glob("*.md")}
-    assert pages == {*PACKAGES, "csrc", "follow_one_call"}
+    assert pages == {*PACKAGES, "csrc", "follow_one_call", "patches"}
     overview, navigation = (
         (DOCS / "design.md").read_text(encoding="utf8"),
         (ROOT / "mkdocs.yml").read_text(encoding="utf8"),

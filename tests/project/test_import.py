@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import framelift
 
@@ -108,3 +109,19 @@ def test_only_public_names_are_shown() -> None:
     import framelift
 
     assert framelift.compile and {name for name in dir(framelift) if not name.startswith("_")} == {*framelift.__all__}
+
+
+@pytest.mark.parametrize("version", ["2.8.0", "2.13.9+cpu", "2.1", "99.0.0a0+git1234"])
+def test_another_torch_is_refused_with_a_sentence(version: str) -> None:
+    program = f"import torch\ntorch.__version__ = torch.torch_version.TorchVersion({version!r})\nimport framelift"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    built_for = torch.__version__.partition("+")[0]
+    said = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1 and said.startswith("ImportError: framelift's native core does not fit"), done.stderr
+    assert version in said and f"it was built for torch {built_for}" in said and "make build" in said
+
+
+def test_another_build_of_the_same_torch_is_used() -> None:
+    release = torch.__version__.partition("+")[0]
+    program = f"import torch\ntorch.__version__ = torch.torch_version.TorchVersion('{release}+cu999')\nimport framelift"
+    assert in_a_new_process(program) == ""

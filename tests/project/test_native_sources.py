@@ -106,3 +106,14 @@ def test_no_reference_outlives_the_interpreter() -> None:
         )
     ]
     assert not owning, "\n".join(owning)
+
+
+def test_the_page_lists_the_files_with_tests_of_the_python_version() -> None:
+    files = {
+        f"csrc/{path.name}"
+        for path in (Path(__file__).resolve().parents[2] / "csrc").glob("*")
+        if "PY_VERSION_HEX" in path.read_text()
+    }
+    page = (Path(__file__).resolve().parents[2] / "docs" / "internals" / "csrc.md").read_text(encoding="utf8")
+    sentence = page[page.index("What differs between CPython versions") :].partition("\n")[0]
+    assert f"in {len(files)} files" in sentence and set(re.findall(r"`(csrc/[^`]*)`", sentence)) == files

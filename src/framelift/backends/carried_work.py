@@ -1,17 +1,13 @@
 """What a backend compiled, as bytes that a package carries to another machine.
 
 Of Inductor these are the entries of torch's caches (pickles of torch's own, so they are unpacked from trusted packages
-alone), the note that leads to them (warm_start.py) and the libraries of its C++ kernels.  Of a backend that returns a
-callable with `serialize_compile_artifacts` (torch's SerializableCallable) it is what that gives.
+alone), the note that leads to them (cache/compiled_note.py) and the libraries of its C++ kernels.  Of a backend that
+returns a callable with `serialize_compile_artifacts` (torch's SerializableCallable) it is what that gives.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
-import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,13 +15,13 @@ from typing import Any
 import torch
 from torch.compiler._cache import CacheArtifactManager
 
+from ..cache.compiled_note import CompiledNote
+from ..cache.files_below import is_place
 from ..cache.importable_names import name_for
+from ..cache.refusals import NotMine
 from . import warm_start
 
 __all__ = ["Work", "collecting", "settings", "unpacked"]
-
-#: where the library of a C++ kernel is, below Inductor's folder
-_LIBRARY = re.compile(r"[a-z0-9]{2}/[a-z0-9]{20,80}(?:\.main)?\.so")
 
 
 @dataclass
@@ -65,62 +61,22 @@ def collecting(compile_graph: Any, *args: Any, **kwargs: Any) -> tuple[Any, Work
             CacheArtifactManager._seen_artifacts.add(artifact)
     work = Work(found[0] if found is not None else b"")
     if len(notes) == 1:
-        work.note, work.libraries = _movable(notes[0])
+        from torch._inductor.runtime.runtime_utils import cache_dir
+
+        with contextlib.suppress(OSError, NotMine):  # a library is gone: where the package is loaded it is compiled
+            work.libraries = {place: notes[0].content(cache_dir(), place) for place in notes[0].libraries()}
+            work.note = notes[0].data()
     kind = type(compiled)
     if hasattr(kind, "serialize_compile_artifacts") and hasattr(kind, "deserialize_compile_artifacts"):
         work.made_by, work.compiled = name_for(kind), kind.serialize_compile_artifacts(compiled)
     return compiled, work
 
 
-def _movable(note: dict[str, Any]) -> tuple[Any, dict[str, bytes]]:
-    """A note whose libraries are named by their places below Inductor's folder, and these libraries."""
-    from torch._inductor.runtime.runtime_utils import cache_dir
-
-    kernels: dict[str, dict[str, Any]] = {}
-    libraries = {}
-    for key, named in note["kernels"].items():
-        kernels[key] = {}
-        for name, (path, library, digest) in named.items():
-            place = os.path.relpath(path, cache_dir())
-            if _LIBRARY.fullmatch(place) is None:
-                return None, {}
-            with open(path, "rb") as file:
-                libraries[place] = file.read()
-            if hashlib.sha256(libraries[place]).hexdigest() != digest:
-                return None, {}
-            kernels[key][name] = [place, library, digest]
-    return {**note, "kernels": kernels}, libraries
-
-
-def unpacked(work: Work) -> Any:
-    """Put what a trusted package carries where torch looks for it; the note for this machine, or None."""
-    from torch._inductor.runtime.runtime_utils import cache_dir
-
+def unpacked(work: Work) -> CompiledNote | None:
+    """Put what a trusted package carries where torch looks for it; the note about it, or None."""
+    for place in work.libraries:
+        if not is_place(place):
+            raise ValueError(f"a library at {place}")
     if work.artifacts:
         torch.compiler.load_cache_artifacts(work.artifacts)
-    for place, content in work.libraries.items():
-        if _LIBRARY.fullmatch(place) is None:
-            raise ValueError(f"a library at {place}")
-        _put(os.path.join(cache_dir(), place), content)
-    if work.note is None:
-        return None
-    kernels = {
-        key: {name: [os.path.join(cache_dir(), place), *rest] for name, (place, *rest) in named.items()}
-        for key, named in work.note["kernels"].items()
-    }
-    return {**work.note, "kernels": kernels}
-
-
-def _put(path: str, content: bytes) -> None:
-    try:
-        with open(path, "rb") as file:
-            if file.read() == content:
-                return
-    except OSError:
-        pass
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
-    with open(descriptor, "wb") as file:
-        file.write(content)
-    os.chmod(temporary, 0o755)
-    os.replace(temporary, path)
+    return None if work.note is None else CompiledNote.from_data(work.note, work.libraries)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
+import socket
 import sys
 import threading
 import time
@@ -13,33 +15,35 @@ from typing import Any
 __all__ = ["main"]
 
 
-def main() -> None:
-    """Answer jobs until nobody gives any."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what compilers print is no answer
+def main(channel: int) -> None:
+    """Answer jobs until nobody gives any.  `channel`: the descriptor of the socket that they come from."""
+    os.set_inheritable(channel, False)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    for line in sys.stdin:
-        asked = json.loads(line)
+    asked = socket.socket(fileno=channel)
+    while True:
+        mark, memories, *_ = socket.recv_fds(asked, 1, 1)
+        if not mark:
+            os._exit(0)
+        with open(memories[0], "rb") as job:
+            head, payload = json.loads(job.readline()), job.read()
         started = time.monotonic()
-        reply: dict[str, Any] = {"number": asked["number"]}
+        reply: dict[str, Any] = {"number": head["number"]}
         try:
             os.environ.clear()
-            os.environ.update(asked["environment"])
-            with open(asked["path"], "rb") as file:
-                payload = file.read()
-            os.unlink(asked["path"])
+            os.environ.update(head["environment"])
             reply["kept"] = _compile(payload)
         except Exception as error:  # the other process finds out by itself what is wrong, and says so
             reply["error"] = f"{type(error).__name__}: {error}"[:2000]
         reply["seconds"] = time.monotonic() - started
-        answers.write(json.dumps(reply) + "\n")
-        answers.flush()
-    os._exit(0)
+        asked.sendall(json.dumps(reply).encode() + b"\n")
 
 
 def _end_with(parent: int) -> None:
-    """End when the process that asks is gone, in the middle of a job too."""
+    """End when the process that asks is gone, in the middle of a job too, with the compilers that were started."""
     while os.getppid() == parent:
+        time.sleep(1.0)
+    if os.getpgrp() == os.getpid():  # compilers remove their temporary files
+        os.killpg(0, signal.SIGTERM)
         time.sleep(1.0)
     os._exit(0)
 

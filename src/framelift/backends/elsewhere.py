@@ -4,22 +4,27 @@ The other process fills the disk caches of AOTAutograd and Inductor, and this on
 Nothing is compiled in a thread of this process: tracing exchanges methods of `torch.nn.Module`, sets process-wide
 flags and puts random generators back, and all that would happen in the middle of the program's own work.
 
-There is one such process, started when it is first needed, in `compile_worker.py`.  It is given one line of JSON per
-job and answers with one.
+There is one such process, started when it is first needed, in `compile_worker.py`.  A job is a file in memory, whose
+descriptor is sent over a socket; the answer is a line of JSON.  So a job leaves nothing on disk, whoever ends when, and
+nobody else can read or change it.  This process never waits for the socket: what does not fit is sent later.
 """
 
 from __future__ import annotations
 
+import array
 import atexit
+import collections
 import contextlib
+import errno
 import itertools
 import json
 import operator
 import os
 import select
+import signal
+import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -33,7 +38,7 @@ from torch.fx.graph_module import GraphModule
 
 from ..graph.state.torch_state import SavedState
 
-__all__ = ["Job", "NotPacked", "compile_state", "fakes_of", "pack", "submit", "write_setting"]
+__all__ = ["Job", "NotPacked", "Worker", "compile_state", "fakes_of", "pack", "submit", "write_setting"]
 
 _LARGEST = 1 << 24  # bytes of constants in a graph that are handed over
 
@@ -161,14 +166,13 @@ def compile_state() -> dict[str, Any]:
 
 
 # ---- the other process
-# -------------------------------------------------------------------------------------------------
 
 
 class Job:
     """One graph that is being compiled elsewhere."""
 
-    def __init__(self, payload: bytes) -> None:
-        self.payload: bytes | None = payload
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
         self.number = next(_numbers)
         self.started = time.monotonic()
         self.reply: dict[str, Any] | None = None
@@ -176,78 +180,101 @@ class Job:
     def is_ready(self) -> bool:
         """Whether the other process is done with it, well or not."""
         if self.reply is None:
-            _worker.look(0.0)
+            self.worker.look()
         return self.reply is not None
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for that."""
         end = None if seconds is None else time.monotonic() + seconds
-        while self.reply is None and (end is None or time.monotonic() < end):
-            _worker.look(0.05)
+        while not self.is_ready() and (end is None or time.monotonic() < end):
+            self.worker.wait_for_answers(0.05)
         return self.reply is not None
-
-    def answer(self, reply: dict[str, Any]) -> None:
-        self.reply, self.payload = reply, None
 
 
 _numbers = itertools.count()
+#: what the other process runs; the number of its end of the socket is filled in
+_PROGRAM = "from framelift.backends.compile_worker import main; main({})"
+_MOST_ANSWERS = 1 << 16  # bytes that are read at once
 
 
-class _Worker:
-    """The process, and the jobs that it has not answered yet."""
+class Worker:
+    """The process, and the jobs that it has not answered yet.  No lock is held while anything is waited for."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str = _PROGRAM) -> None:
+        self.program = program
         self.lock = threading.RLock()
         self.process: subprocess.Popen[bytes] | None = None
+        self.socket: socket.socket | None = None
         self.jobs: dict[int, Job] = {}
+        self.unsent: collections.deque[int] = collections.deque()  # descriptors of jobs
         self.text = b""
 
-    def submit(self, job: Job) -> None:
+    def submit(self, payload: bytes) -> Job:
+        """Have a packed graph compiled.  Raises OSError where there can be no such process."""
+        job = Job(self)
+        head = json.dumps({"number": job.number, "environment": dict(os.environ)})
+        memory = _in_memory(head.encode() + b"\n" + payload)
         with self.lock:
+            self.unsent.append(memory)
             if self.process is None:
-                self._start()
+                try:
+                    self._start()
+                except OSError:
+                    self._forget_unsent()
+                    raise
             self.jobs[job.number] = job
-            self._send(job)
+            self._send()
+        return job
 
     def _start(self) -> None:
         places = os.pathsep.join(
             [os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), *filter(None, sys.path)]
         )
-        command = [sys.executable, "-c", "from framelift.backends.compile_worker import main; main()"]
         self.text = b""
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": places, "FRAMELIFT_PROGRESS": "0"},
-            start_new_session=True,
-        )
-
-    def _send(self, job: Job) -> None:
-        """Payloads go through a file: a pipe takes little before somebody reads it."""
-        assert self.process is not None and self.process.stdin is not None and job.payload is not None
-        descriptor, path = tempfile.mkstemp(prefix="framelift_job_")
-        with open(descriptor, "wb") as file:
-            file.write(job.payload)
-        line = json.dumps({"number": job.number, "path": path, "environment": dict(os.environ)})
+        ours, theirs = socket.socketpair()
         try:
-            self.process.stdin.write(line.encode() + b"\n")
-            self.process.stdin.flush()
+            with theirs:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-c", self.program.format(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env={**os.environ, "PYTHONPATH": places, "FRAMELIFT_PROGRESS": "0"},
+                    start_new_session=True,
+                )
         except OSError:
-            self._ended()
+            ours.close()
+            raise
+        self.socket = ours
 
-    def look(self, patience: float) -> None:
-        """Read what the process answered so far; wait a little for it."""
-        with self.lock:
-            if self.process is None:
-                self._lost("the process that compiles is gone")
+    def _send(self) -> None:
+        """Send jobs, as far as there is room for them."""
+        while self.unsent and self.socket is not None:
+            rights = socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [self.unsent[0]])
+            try:
+                self.socket.sendmsg([b"j"], [rights], socket.MSG_DONTWAIT)
+            except (BlockingIOError, InterruptedError):
                 return
-            assert self.process.stdout is not None
-            pipe = self.process.stdout.fileno()
-            while select.select([pipe], [], [], patience)[0]:
-                patience = 0.0
-                found = os.read(pipe, 1 << 16)
+            except OSError as error:
+                if error.errno not in _FULL:
+                    self._ended()
+                return
+            os.close(self.unsent.popleft())
+
+    def look(self) -> None:
+        """Read what the process answered so far."""
+        with self.lock:
+            self._send()
+            while self.socket is not None:
+                try:
+                    found = self.socket.recv(_MOST_ANSWERS, socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    if self.process is None or self.process.poll() is not None:  # its children may hold its end open
+                        self._ended()
+                    return
+                except OSError:
+                    found = b""
                 if not found:
                     self._ended()
                     return
@@ -256,41 +283,79 @@ class _Worker:
                     reply = json.loads(line)
                     job = self.jobs.pop(reply["number"], None)
                     if job is not None:
-                        job.answer(reply)
+                        job.reply = reply
+            self._lost("the process that compiles is gone")
+
+    def wait_for_answers(self, seconds: float) -> None:
+        """Wait until there is something to read, or for this long."""
+        channel = self.socket
+        if channel is not None and channel.fileno() >= 0:
+            poll = select.poll()  # unlike `select`, for descriptors of any number
+            poll.register(channel.fileno(), select.POLLIN)
+            poll.poll(seconds * 1000)
 
     def _ended(self) -> None:
-        process, self.process = self.process, None
-        code = process.wait() if process is not None else None
-        self._lost(f"the process that compiles ended with code {code}")
+        process = self.process
+        self.stop(0.1)
+        self._lost(f"the process that compiles ended with code {process.returncode if process is not None else None}")
 
     def _lost(self, why: str) -> None:
         for job in self.jobs.values():
-            job.answer({"number": job.number, "error": why})
+            job.reply = {"number": job.number, "error": why}
         self.jobs.clear()
 
-    def stop(self) -> None:
-        """At the end of this process: nobody needs the rest."""
+    def _forget_unsent(self) -> None:
+        while self.unsent:
+            os.close(self.unsent.popleft())
+
+    def stop(self, patience: float = 2.0) -> None:
+        """End the process, and the compilers that it started.  At the end of this process nobody needs the rest."""
         process, self.process = self.process, None
-        if process is not None:
+        channel, self.socket = self.socket, None
+        self._forget_unsent()
+        if channel is not None:
+            channel.close()
+        for number in (signal.SIGTERM, signal.SIGKILL):  # compilers remove their temporary files at the first one
+            if process is None or process.poll() is not None:
+                return
             with contextlib.suppress(OSError):
-                process.kill()
-            process.wait()
+                os.killpg(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(patience)
 
     def after_fork(self) -> None:
         """In a forked child: the process is the parent's, and so are its answers."""
-        jobs = self.jobs
-        self.__init__()  # type: ignore[misc]  # all fields anew
-        self.jobs = jobs
+        self.lock = threading.RLock()
         self._lost("this process is a fork of the one that asked")
+        if self.process is not None:
+            self.process.returncode = 0  # it is not ours to wait for
+            self.process = None
+        self.stop()
 
 
-_worker = _Worker()
-atexit.register(lambda: _worker.stop())
-os.register_at_fork(after_in_child=lambda: _worker.after_fork())
+#: the kernel has no room for further descriptors on their way
+_FULL = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
+_worker = Worker()
+atexit.register(_worker.stop)
+os.register_at_fork(after_in_child=_worker.after_fork)
+
+
+def _in_memory(content: bytes) -> int:
+    """The descriptor of a file that is in memory alone, read from its beginning."""
+    memory = os.memfd_create("framelift_job", os.MFD_CLOEXEC)
+    try:
+        with open(memory, "wb", closefd=False) as file:
+            file.write(content)
+            file.seek(0)
+    except BaseException:
+        os.close(memory)
+        raise
+    return memory
 
 
 def submit(payload: bytes) -> Job:
     """Have a packed graph compiled."""
-    job = Job(payload)
-    _worker.submit(job)
-    return job
+    try:
+        return _worker.submit(payload)
+    except OSError as error:
+        raise NotPacked(f"no process can be started: {error}") from error

@@ -1,28 +1,31 @@
 """Running the Python code that Inductor generated, without loading Inductor's compiler.
 
 Generated code begins with imports.  Two of them load the whole compiler, for a few functions that call into torch:
-`extern_kernels` and `align`.  Here these are looked up when they are first used.  C++ kernels are loaded from where
-they are; Inductor would ask the C++ compiler and the processor first, to find out what the file is called.  All this
-happens by an `__import__` that only the generated code sees.
+`extern_kernels` and `align`.  Here these are looked up when they are first used.  C++ kernels are loaded from bytes
+that the caller has checked; Inductor would ask the C++ compiler and the processor first, to find out what the file is
+called.  All this happens by an `__import__` that only the generated code sees.
 """
 
 from __future__ import annotations
 
 import builtins
-import hashlib
 import importlib
+import importlib.machinery
+import importlib.util
+import itertools
 import os
 import re
+import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-__all__ = ["Kernels", "digest", "kernels_of", "run_generated"]
+__all__ = ["Libraries", "kernels_of", "load_library", "run_generated"]
 
-#: name of a C++ kernel in the generated code -> (its library, the key that Inductor has for it, the library's digest)
-Kernels = Mapping[str, Any]
+#: name of a C++ kernel in the generated code -> its library
+Libraries = Callable[[str], types.ModuleType]
 
 #: functions of `extern_kernels` that are torch's own
 _EXTERN = {
@@ -58,20 +61,16 @@ def _align(size: Any) -> Any:
 class _Compile:
     """`torch._inductor.async_compile.AsyncCompile`, which has the C++ kernels already."""
 
-    def __init__(self, kernels: Kernels) -> None:
-        self._kernels = kernels
+    def __init__(self, libraries: Libraries) -> None:
+        self._libraries = libraries
         self._theirs: Any = None
 
     def cpp_pybinding(self, _types: Any, _source: str) -> Any:
         return _LATER
 
     def wait(self, scope: dict[str, Any]) -> None:
-        from torch._inductor.codecache import CppPythonBindingsCodeCache as Libraries
-
         for name in [name for name, value in scope.items() if value is _LATER]:
-            path, key, wanted = self._kernels[name]
-            _check_library(path, wanted)
-            scope[name] = Libraries._load_library(path, key).kernel
+            scope[name] = self._libraries(name).kernel
         if self._theirs is not None:
             self._theirs.wait(scope)
 
@@ -86,26 +85,42 @@ class _Compile:
 _LATER = object()
 
 
-def digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+_counts = itertools.count(1)
 
 
-def _digest_of(path: str) -> str:
-    with open(path, "rb") as file:
-        return digest(file.read())
+def load_library(path: str, key: str, content: bytes) -> types.ModuleType:
+    """The library of a C++ kernel out of its content.  The file at `path`, which Inductor would load, is not read.
+
+    Inductor loads a library once in a process, under a name made of its key, and this does the same.
+    """
+    name = f"{key}.kernel"
+    if name in sys.modules:
+        return sys.modules[name]
+    os.environ["_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR"] = str(
+        torch._C._dynamo.guards._torchinductor_pyobject_tensor_data_ptr  # the library reads it while it is loaded
+    )
+    memory = os.memfd_create(name, os.MFD_CLOEXEC)
+    try:
+        with open(memory, "wb", closefd=False) as file:
+            file.write(content)
+        # The system knows loaded libraries by their paths, and a descriptor's number is used again: so the path of each
+        # has another row of steps that lead nowhere.
+        steps = "".join("./" if digit == "1" else "/" for digit in f"{next(_counts):b}")
+        place = f"/proc/self/fd/{steps}{memory}"
+        loader = importlib.machinery.ExtensionFileLoader(name, place)
+        module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(name, loader, origin=place))
+        loader.exec_module(module)
+    finally:
+        os.close(memory)
+    module.__file__ = path
+    setattr(module, "key", key)
+    sys.modules[name] = module
+    return module
 
 
-def _check_library(path: str, wanted: str) -> None:
-    """Raises where a library is not as it was compiled.  Inductor would load it unseen, so the file goes away."""
-    from torch._inductor.runtime.runtime_utils import cache_dir
-
-    if _digest_of(path) != wanted:
-        if os.path.realpath(path).startswith(os.path.realpath(cache_dir()) + os.sep):
-            os.unlink(path)
-        raise LookupError(f"{path} is damaged")
-
-
-def run_generated(path: str, source: str, key: str, constants: dict[str, Any], kernels: Kernels) -> types.ModuleType:
+def run_generated(
+    path: str, source: str, key: str, constants: dict[str, Any], libraries: Libraries
+) -> types.ModuleType:
     """The module of generated code, which is in a file too, with these constants.
 
     All that it names is looked up here: what is missing raises now, and not in the middle of a call.
@@ -119,7 +134,7 @@ def run_generated(path: str, source: str, key: str, constants: dict[str, Any], k
     instead = {
         "torch._inductor.select_algorithm": types.SimpleNamespace(extern_kernels=extern),
         "torch._inductor.codegen.memory_planning": types.SimpleNamespace(_align=_align),
-        "torch._inductor.async_compile": types.SimpleNamespace(AsyncCompile=lambda: _Compile(kernels)),
+        "torch._inductor.async_compile": types.SimpleNamespace(AsyncCompile=lambda: _Compile(libraries)),
     }
 
     def import_(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
@@ -136,14 +151,11 @@ def run_generated(path: str, source: str, key: str, constants: dict[str, Any], k
     return module
 
 
-def kernels_of(module: types.ModuleType) -> dict[str, tuple[str, str, str]] | None:
-    """The C++ kernels of generated code that Inductor has loaded; None where a library is no longer on disk."""
+def kernels_of(module: types.ModuleType) -> dict[str, tuple[str, str]]:
+    """The C++ kernels of generated code that Inductor has loaded: name -> (the path of its library, its key)."""
     found = {}
     for name, value in vars(module).items():
         library = getattr(value, "__self__", None) if type(value) is types.BuiltinFunctionType else None
         if isinstance(library, types.ModuleType) and hasattr(library, "key") and str(library.__file__).endswith(".so"):
-            path = os.path.abspath(str(library.__file__))
-            if not os.path.exists(path):
-                return None
-            found[name] = (path, library.key, _digest_of(path))
+            found[name] = (os.path.abspath(str(library.__file__)), str(library.key))
     return found

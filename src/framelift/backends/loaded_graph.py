@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import functools
 import os
+import pickle
 import sys
+import types
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch._inductor import async_compile, metrics
-from torch._inductor.codecache import FxGraphCache, PyCodeCache
+from torch._inductor.codecache import PyCodeCache
 from torch._inductor.output_code import CompiledFxGraph, CompiledFxGraphConstants
+from torch._inductor.runtime.runtime_utils import cache_dir
 from torch._inductor.triton_bundler import TritonBundler
 from torch.compiler._cache import CacheArtifactManager
 
-from .generated_code import Kernels, digest, run_generated
+from ..cache.compiled_note import CompiledNote
+from ..cache.refusals import NotMine
+from .generated_code import load_library, run_generated
 
-__all__ = ["LoadedGraph", "digests", "load_graph", "recorded", "unguarded"]
+__all__ = ["LoadedGraph", "load_graph", "recorded", "unguarded"]
 
 #: where torch's compilers count, loaded by them
 _counts: Any = sys.modules["torch._dynamo.utils"]
@@ -44,29 +49,20 @@ class LoadedGraph(CompiledFxGraph):
             _counts.get_runtime_metrics_context().finish()
 
 
-def digests(cache: Any, key: str) -> dict[str, str]:
-    """The files that one of torch's caches has under a key, and their digests."""
-    folder = cache._get_tmp_dir_for_key(key)
-    found = {}
-    for name in os.listdir(folder):
-        if not name.startswith("."):  # else somebody is writing it
-            with open(os.path.join(folder, name), "rb") as file:
-                found[name] = digest(file.read())
-    return found
+def unguarded(note: CompiledNote, key: str) -> tuple[Any, bytes]:
+    """The entry of one of torch's caches that no guard limits, and its bytes.  Raises where it is not as noted.
 
-
-def unguarded(cache: Any, key: str, known: dict[str, dict[str, str]]) -> tuple[Any, Any]:
-    """The entry of one of torch's caches that no guard limits, and its bytes.  Raises where it is not a known one.
-
-    A damaged one may well be readable, with a wrong number in it, and torch does not look: such a file goes away.
+    Torch unpickles every file that it finds under a key; this unpickles only bytes with a digest that was noted.
     """
-    for name, now in digests(cache, key).items():
-        if known[key].get(name, now) != now:
-            os.unlink(os.path.join(cache._get_tmp_dir_for_key(key), name))
-    entry, content, _ = cache.find_guarded_entry(key, True, None, lambda _guards, _hints: False, [])
-    if entry is None or digest(content) not in known[key].values():
-        raise LookupError(f"nothing known is kept under {key}")
-    return entry, content
+    for place in note.entries[key]:
+        try:
+            content = note.content(cache_dir(), place)
+        except (OSError, NotMine):
+            continue
+        entry = pickle.loads(content)
+        if not entry.guards_expr:
+            return entry, content
+    raise LookupError(f"nothing that was noted is kept under {key}")
 
 
 def recorded(kind: str, key: str, content: Any) -> None:
@@ -74,10 +70,10 @@ def recorded(kind: str, key: str, content: Any) -> None:
     CacheArtifactManager.record_artifact(kind, key, content)
 
 
-def load_graph(part: Any, note: dict[str, Any], example_inputs: Sequence[Any]) -> Any:
+def load_graph(part: Any, note: CompiledNote, example_inputs: Sequence[Any]) -> Any:
     """The compiled graph that a part of an entry of AOTAutograd's cache names."""
     key = part.fx_graph_cache_info[0]
-    graph, content = unguarded(FxGraphCache, key, note["digests"])
+    graph, content = unguarded(note, key)
     if not _has_its_libraries(graph):
         raise LookupError(f"{key} was linked with other libraries")
     recorded("inductor", key, content)
@@ -85,9 +81,13 @@ def load_graph(part: Any, note: dict[str, Any], example_inputs: Sequence[Any]) -
     if graph._triton_bundle:
         TritonBundler.read_and_emit(graph._triton_bundle)
     part.example_inputs, part.constants = example_inputs, CompiledFxGraphConstants()
-    kernels: Kernels = note["kernels"][key]
+
+    def library_of(kernel: str) -> types.ModuleType:
+        place, name = note.kernels[key][kernel]
+        return load_library(os.path.join(cache_dir(), place), name, note.content(cache_dir(), place))
+
     path = _written(graph)
-    module = run_generated(path, graph.source_code, graph.cache_key, part.constants.unwrap(graph), kernels)
+    module = run_generated(path, graph.source_code, graph.cache_key, part.constants.unwrap(graph), library_of)
     PyCodeCache.linemaps[path] = list(zip(*(graph.cache_linemap or []), strict=False))
     PyCodeCache.modules.append(module)
     sys.modules[module.__name__] = module

@@ -7,18 +7,17 @@ became, and where its C++ kernels are.  A later process reads that note and rebu
 classes (loaded_graph.py).
 
 The entries are torch's.  Where anything is missing, damaged or different the graph is compiled as always: entries and
-libraries are loaded only as they were when the note was written, and all that generated code names is looked up before
-the first call.  So an error in a call is the program's, as in a graph that this process compiled.
+libraries are loaded only as they were when the note was written (cache/compiled_note.py), and all that generated code
+names is looked up before the first call.  So an error in a call is the program's, as in a graph that this process
+compiled.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -26,17 +25,20 @@ from typing import Any
 import torch
 from torch.fx.graph_module import GraphModule
 
+from ..cache.compiled_note import CompiledNote, read_compiled_note, write_compiled_note
 from ..graph.fx.tape import draws_from_generators
 from ..vocabulary.log import topic
 from .float_caches import may_be_kept
-from .generated_code import Kernels, kernels_of
+from .generated_code import kernels_of
 from .graph_keys import disk_key
 
 __all__ = ["given", "load", "note_compiled", "noting_all", "noting_hits", "where"]
 
 _lock = threading.Lock()
-#: key in Inductor's cache -> where the note about its graph belongs, and its C++ kernels; until AOTAutograd keeps it
-_pending: dict[str, tuple[str, Kernels]] = {}
+#: name of a C++ kernel -> the path of its library, and Inductor's key for it
+_Kernels = dict[str, tuple[str, str]]
+#: key in Inductor's cache -> the key of its graph, and its C++ kernels; until AOTAutograd keeps it
+_pending: dict[str, tuple[str, _Kernels]] = {}
 _MOST = 1024
 #: settings with which entries are kept elsewhere, or belong to Inductor's compiler
 _OWN_WAYS = (
@@ -50,13 +52,13 @@ _OWN_WAYS = (
 )
 _thread = threading.local()
 #: where notes are collected for a package
-_all_notes: list[list[Any]] = []
+_all_notes: list[list[CompiledNote]] = []
 
 
 @contextlib.contextmanager
-def noting_all() -> Iterator[list[Any]]:
+def noting_all() -> Iterator[list[CompiledNote]]:
     """The notes about the graphs that are compiled or loaded in a block."""
-    found: list[Any] = []
+    found: list[CompiledNote] = []
     _all_notes.append(found)
     try:
         yield found
@@ -65,7 +67,7 @@ def noting_all() -> Iterator[list[Any]]:
 
 
 @contextlib.contextmanager
-def given(note: Any) -> Iterator[None]:
+def given(note: CompiledNote | None) -> Iterator[None]:
     """In this block Inductor's graph is the one that a note is about, which a package brought."""
     _thread.given = note
     try:
@@ -75,10 +77,9 @@ def given(note: Any) -> Iterator[None]:
 
 
 def where(graph_module: GraphModule, example_inputs: Sequence[Any], options: dict[str, Any]) -> str | None:
-    """The file for the note about a graph that is compiled with these options; None where it is not to be kept."""
+    """The key of the note about a graph that is compiled with these options; None where it is not to be kept."""
     from torch._functorch import config as functorch_config
     from torch._inductor import config as inductor_config
-    from torch._inductor.runtime.runtime_utils import cache_dir
 
     if draws_from_generators(graph_module):
         return None
@@ -92,31 +93,29 @@ def where(graph_module: GraphModule, example_inputs: Sequence[Any], options: dic
             return None
         if torch._C._autograd._top_saved_tensors_default_hooks(False) is not None:  # AOTAutograd may trace them
             return None
-        key = disk_key(graph_module, example_inputs)
-    return None if key is None else os.path.join(cache_dir(), "framelift", key[:2], key)
+        return disk_key(graph_module, example_inputs)
 
 
 # ---- writing notes ---------------------------------------------------------------------------------------------------
 
 
-def note_compiled(path: str | None, compiled: Any) -> None:
+def note_compiled(note: str | None, compiled: Any) -> None:
     """Inductor compiled a forward or backward of the graph that the note is about."""
     key = getattr(compiled, "_fx_graph_cache_key", None)
     name = getattr(compiled, "cache_key", None)
-    if path is None or key is None or name is None:
+    if note is None or key is None or name is None:
         return
     module = next((one for one in reversed(_generated()) if getattr(one, "key", None) == name), None)
-    kernels = None if module is None else kernels_of(module)
-    if kernels is None:
+    if module is None:
         return
     with _lock:
         if len(_pending) > _MOST:  # backwards that nobody asked for
             _pending.clear()
-        _pending[key] = path, kernels
+        _pending[key] = note, kernels_of(module)
 
 
 @contextlib.contextmanager
-def noting_hits(path: str | None) -> Iterator[None]:
+def noting_hits(note: str | None) -> Iterator[None]:
     """While a graph is given to Inductor: where AOTAutograd's cache has it without a note, leave one."""
     _watch()
     found = _generated()
@@ -124,12 +123,12 @@ def noting_hits(path: str | None) -> Iterator[None]:
     _thread.hit = None
     yield
     hit, _thread.hit = _thread.hit, None
-    if path is not None and hit is not None:
+    if note is not None and hit is not None:
         key, entry = hit
         keys = _inductor_keys(entry)
         kernels = [kernels_of(one) for one in found[count:] if hasattr(one, "call")]
         if len(keys) == len(kernels):
-            _write(path, key, dict(zip(keys, kernels, strict=True)))
+            _write(note, key, dict(zip(keys, kernels, strict=True)))
 
 
 def _generated() -> list[Any]:
@@ -171,7 +170,7 @@ def _saved(key: str, entry: Any) -> None:
     with _lock:
         parts = [_pending.pop(one, None) for one in keys]
     known = [part for part in parts if part is not None]
-    if keys and len(known) == len(keys) and len({path for path, _ in known}) == 1:
+    if keys and len(known) == len(keys) and len({note for note, _ in known}) == 1:
         _write(known[0][0], key, dict(zip(keys, (kernels for _, kernels in known), strict=True)))
     elif known:
         topic("graph").info("a compiled graph is not noted: %d of its %d parts are known", len(known), len(keys))
@@ -183,28 +182,21 @@ def _inductor_keys(entry: Any) -> list[str]:
     return [part.fx_graph_cache_info[0] for part in parts if hasattr(part, "fx_graph_cache_info")]
 
 
-def _write(path: str, key: str, kernels: dict[str, Kernels | None]) -> None:
-    if None in kernels.values():
-        return
+def _write(note: str, key: str, kernels: dict[str, _Kernels]) -> None:
     from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
     from torch._inductor.codecache import FxGraphCache
+    from torch._inductor.runtime.runtime_utils import cache_dir
 
-    from .loaded_graph import digests
-
-    try:
-        known = {one: digests(FxGraphCache, one) for one in kernels} | {key: digests(AOTAutogradCache, key)}
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
-        note = {"entry": key, "kernels": kernels, "digests": known}
-        with open(descriptor, "w") as file:
-            json.dump(note, file)
-        os.replace(temporary, path)
-        _collect(note)
-    except OSError as error:  # a note less
-        topic("graph").info("a compiled graph is not noted: %s: %s", type(error).__name__, error)
+    folder = os.path.abspath(cache_dir())
+    folders = {one: FxGraphCache._get_tmp_dir_for_key(one) for one in kernels}
+    folders[key] = AOTAutogradCache._get_tmp_dir_for_key(key)
+    places = {one: os.path.relpath(path, folder) for one, path in folders.items()}
+    written = write_compiled_note(folder, note, key, places, kernels)
+    if written is not None:
+        _collect(written)
 
 
-def _collect(note: dict[str, Any]) -> None:
+def _collect(note: CompiledNote) -> None:
     if _all_notes:
         _all_notes[-1].append(note)
 
@@ -212,15 +204,16 @@ def _collect(note: dict[str, Any]) -> None:
 # ---- reading them ----------------------------------------------------------------------------------------------------
 
 
-def load(path: str | None, example_inputs: Sequence[Any], options: dict[str, Any]) -> Callable[..., Any] | None:
+def load(key: str | None, example_inputs: Sequence[Any], options: dict[str, Any]) -> Callable[..., Any] | None:
     """The compiled function of the graph that a note is about; None where there is none."""
+    from torch._inductor.runtime.runtime_utils import cache_dir
+
     try:
         note = getattr(_thread, "given", None)
+        if note is None and key is not None:
+            note = read_compiled_note(cache_dir(), key)
         if note is None:
-            if path is None or not os.path.exists(path):
-                return None
-            with open(path) as file:
-                note = json.load(file)
+            return None
         found = _load(note, example_inputs, options)
         if found is not None:
             _collect(note)
@@ -230,14 +223,12 @@ def load(path: str | None, example_inputs: Sequence[Any], options: dict[str, Any
         return None
 
 
-def _load(note: dict[str, Any], example_inputs: Sequence[Any], options: dict[str, Any]) -> Callable[..., Any] | None:
-    from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
+def _load(note: CompiledNote, example_inputs: Sequence[Any], options: dict[str, Any]) -> Callable[..., Any] | None:
     from torch._inductor import config as inductor_config
 
     from .loaded_graph import load_graph, recorded, unguarded
 
-    key = note["entry"]
-    entry, content = unguarded(AOTAutogradCache, key, note["digests"])
+    entry, content = unguarded(note, note.entry)
     if entry.maybe_subclass_meta is not None:
         return None
     for part in (entry.compiled_fw, entry.compiled_bw):
@@ -245,7 +236,7 @@ def _load(note: dict[str, Any], example_inputs: Sequence[Any], options: dict[str
             part.load = functools.partial(load_graph, part, note)
     with inductor_config.patch(options):
         compiled = entry.wrap_post_compile(list(example_inputs), entry.sanitized_aot_config, _settings_of_graphs())
-    recorded("aot_autograd", key, content)
+    recorded("aot_autograd", note.entry, content)
     dynamo = sys.modules["torch._dynamo"]
     dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"] += 1
 

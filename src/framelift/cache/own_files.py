@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from ..vocabulary.own_code import FRAMELIFT
-from .store import read_note, write_note
+from .sealed_files import read_note, write_note
 
 __all__ = ["own_files"]
 

@@ -6,38 +6,39 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import types
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from .. import config
+from ..cache.files_below import read_below, write_below
+from ..cache.refusals import NotMine
 from ..cache.store import folder
 from .learned_shapes import Learned
 
 __all__ = ["expected_of", "keep_shapes"]
 
-_read: dict[str, dict[str, Any]] = {}  # what a file held when it was first asked for
+_read: dict[tuple[str, str], dict[str, Any]] = {}  # what a file held when it was first read
+_MOST = 1 << 26  # bytes of a file
 
 
-def _path() -> Path | None:
-    """The file of the present job; None: there is no job, or nothing is to be kept."""
+def _place() -> tuple[str, str] | None:
+    """The folder and the file of the present job; None: there is no job, or nothing is to be kept."""
     job = getattr(torch.compiler.config, "job_id", None)
     if not job or not config.automatic_dynamic_local_pgo or torch.compiler.config.force_disable_caches:
         return None
-    return Path(folder()) / "sizes" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', job)}.json"
+    return folder(), f"sizes/{re.sub(r'^[.]|[^A-Za-z0-9_.-]', '_', job)}.json"
 
 
-def _rows(path: Path) -> dict[str, Any]:
-    if str(path) not in _read:
-        _read[str(path)] = {}
-        with contextlib.suppress(OSError, ValueError):
-            rows = json.loads(path.read_text("utf-8"))
-            _read[str(path)] = rows if type(rows) is dict else {}
-    return _read[str(path)]
+def _rows(place: tuple[str, str]) -> dict[str, Any]:
+    if place not in _read:
+        _read[place] = {}
+        with contextlib.suppress(OSError, ValueError, RecursionError, NotMine):
+            rows = json.loads(read_below(*place, _MOST))
+            _read[place] = rows if type(rows) is dict else {}
+    return _read[place]
 
 
 def _name(code: types.CodeType) -> str:
@@ -46,8 +47,8 @@ def _name(code: types.CodeType) -> str:
 
 def expected_of(code: types.CodeType) -> Learned | None:
     """What earlier processes of this job saw of a code; None: nothing."""
-    path = _path()
-    row = _rows(path).get(_name(code)) if path is not None else None
+    place = _place()
+    row = _rows(place).get(_name(code)) if place is not None else None
     with contextlib.suppress(ValueError, AttributeError):  # not as it was written
         return Learned.from_data(row) if row else None
     return None
@@ -55,13 +56,10 @@ def expected_of(code: types.CodeType) -> Learned | None:
 
 def keep_shapes(code: types.CodeType, seen: Learned) -> None:
     """Write down what changes at the calls of a code, for the next process."""
-    path = _path()
-    data = seen.as_data() if path is not None else {}
-    if path is None or not data or _rows(path).get(_name(code)) == data:
+    place = _place()
+    data = seen.as_data() if place is not None else {}
+    if place is None or not data or _rows(place).get(_name(code)) == data:
         return
-    _rows(path)[_name(code)] = data
-    with contextlib.suppress(OSError):  # a convenience: the next process finds out by itself
-        path.parent.mkdir(parents=True, exist_ok=True)
-        whole = path.with_suffix(f".{os.getpid()}")
-        whole.write_text(json.dumps(_rows(path), indent=1, sort_keys=True), "utf-8")
-        whole.replace(path)
+    _rows(place)[_name(code)] = data
+    with contextlib.suppress(OSError, NotMine):  # a convenience: the next process finds out by itself
+        write_below(*place, json.dumps(_rows(place), indent=1, sort_keys=True).encode())

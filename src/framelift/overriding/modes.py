@@ -30,7 +30,7 @@ from ..graph.state.torch_state import asked_of_nesting, autocast_nesting
 from ..graph.symbols.numbers import Bool, Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
 from ..recording.recorder_parts import Habits
-from ..recording.rules.special_cases import RULES
+from ..recording.rules.ranks import RULES
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import const
 from ..vocabulary.outside_exceptions import release_frames

@@ -22,7 +22,7 @@ from ..graph.fx.values import Value
 from ..graph.metadata.async_tensors import arrived, is_async
 from ..graph.metadata.facts import has_a_say, is_overriding, is_tensor_like, new_stand_in
 from ..graph.metadata.wrappers import asks_first
-from ..recording.rules.special_cases import rule
+from ..recording.rules.ranks import rule
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core, config
 from .._core import is_a
-from ..cache.store import user_key
+from ..cache.sealed_files import user_key
 from ..capture.driver import Driver
 from ..exc import PackageError
 from ..vocabulary.origins import fetch

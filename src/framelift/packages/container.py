@@ -26,7 +26,7 @@ from .signing import key_bytes, key_id, signature
 __all__ = ["FORMAT", "Container", "read_container", "read_file", "write_file", "written"]
 
 #: how packages are written; to be raised when that changes
-FORMAT = "framelift package 1"
+FORMAT = "framelift package 2"
 _MANIFEST, _SIGNATURE = "manifest.json", "signature.json"
 #: the names that parts have
 _PARTS = re.compile(r"(?:captures|artifacts|libraries|compiled)/[0-9]{1,6}|weights\.safetensors")

@@ -1,7 +1,7 @@
 """Keys and signatures of packages: an HMAC over the manifest, which has the digests of all other parts.
 
-A package is signed with the user's own key, which is that of kept captures (cache/store.py), or with a key that the
-user names: bytes, or the path of a file.
+A package is signed with the user's own key, which is that of kept captures (cache/sealed_files.py), or with a key that
+the user names: bytes, or the path of a file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hmac
 import os
 from typing import Any
 
-from ..cache.store import user_key
+from ..cache.sealed_files import user_key
 from ..exc import PackageError
 
 __all__ = ["key_bytes", "key_id", "signature", "signing_key"]

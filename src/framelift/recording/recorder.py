@@ -63,13 +63,14 @@ from .rules import (
 )
 from .rules.attributes import ATTRIBUTES, OF_MEMORY, assign
 from .rules.operations import is_torch_operation, torch_operations
-from .rules.special_cases import GIVES_VALUES, RULES, make_leaf
+from .rules.ranks import RULES
+from .rules.special_cases import GIVES_VALUES, make_leaf
 from .script_objects import ScriptObjects
 from .stand_ins import StandIns
 from .wrapper_results import check_results, kind_of_memory, record_wrapped, unreached
 
 __all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
-#: in this order
+#: imported for the rules that they register; ranks decide which one answers (rules/ranks.py), and not this order
 _RULES = (
     state_calls,
     composed,

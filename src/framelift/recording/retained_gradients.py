@@ -18,7 +18,7 @@ from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
-from .rules.special_cases import rule
+from .rules.ranks import rule
 
 if TYPE_CHECKING:
     from .recorder import Recorder

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...graph.fx.targets import target_of
-from .special_cases import Handler, rule
+from .ranks import Handler, rule
 
 if TYPE_CHECKING:
     from ..recorder import Recorder

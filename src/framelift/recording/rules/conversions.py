@@ -8,7 +8,7 @@ import torch
 
 from ...graph.metadata.facts import Facts
 from ...vocabulary.reasons import Interrupt
-from .special_cases import rule
+from .ranks import rule
 
 if TYPE_CHECKING:
     from ..recorder import Recorder

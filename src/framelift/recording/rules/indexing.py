@@ -5,6 +5,7 @@ Slices whose bounds are tensors: torch takes the numbers, and so does the graph.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +13,7 @@ import torch
 from ... import config
 from ...graph.fx.targets import target_of
 from ...graph.symbols.numbers import Int
-from .special_cases import RULES, Handler
+from .ranks import Handler, Rank, around
 
 if TYPE_CHECKING:
     from ..recorder import Recorder
@@ -100,6 +101,5 @@ def _indexed(func: Any, otherwise: Handler | None) -> Handler:
     return handler
 
 
-for _owner in (torch.Tensor, torch._C.TensorBase):
-    for _func in (_owner.__getitem__, _owner.__setitem__):
-        RULES[id(_func)] = (_func, _indexed(_func, RULES[id(_func)][1] if id(_func) in RULES else None))
+for _func in (torch._C.TensorBase.__getitem__, torch._C.TensorBase.__setitem__):
+    around(Rank.INDEXED, _func, functools.partial(_indexed, _func))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from ...graph.fx.tape import Step
 from ...graph.fx.values import Value
 from ...graph.metadata.facts import Facts
 from ...vocabulary.reasons import Interrupt
-from .special_cases import RULES, Handler
+from .ranks import Handler, Rank, around
 
 if TYPE_CHECKING:
     from ..recorder import Recorder
@@ -89,7 +90,10 @@ def _is_one_element(value: Value) -> bool:
     )
 
 
-def _if_known(func: Any, otherwise: Handler) -> Handler:
+def _if_known(func: Any, otherwise: Handler | None) -> Handler | None:
+    if otherwise is None:
+        return None
+
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not recorder.is_stand_in(args[0]) or any(map(recorder.is_stand_in, (*args[1:], *kwargs.values()))):
             return otherwise(recorder, args, kwargs)
@@ -115,8 +119,7 @@ def _if_known(func: Any, otherwise: Handler) -> Handler:
     return handler
 
 
-for _name in _TAKES:
-    for _owner in (torch.Tensor, torch._C.TensorBase, torch, torch._C._VariableFunctions):
-        _func = getattr(_owner, _name, None)
-        if id(_func) in RULES:
-            RULES[id(_func)] = (_func, _if_known(_func, RULES[id(_func)][1]))
+_OWNERS = (torch.Tensor, torch._C.TensorBase, torch, torch._C._VariableFunctions)
+_found = [getattr(owner, name) for name in _TAKES for owner in _OWNERS if hasattr(owner, name)]
+for _func in {id(one): one for one in _found}.values():  # classes share methods
+    around(Rank.KNOWN, _func, functools.partial(_if_known, _func))

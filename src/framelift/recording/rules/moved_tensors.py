@@ -15,7 +15,8 @@ from ...graph.fx.targets import target_of
 from ...graph.fx.values import Value
 from ...graph.metadata.facts import Facts
 from ...vocabulary.reasons import Interrupt
-from .special_cases import rule, strided_arguments
+from .ranks import rule
+from .special_cases import strided_arguments
 
 if TYPE_CHECKING:
     from ..recorder import Recorder

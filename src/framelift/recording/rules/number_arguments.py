@@ -7,7 +7,7 @@ Optimizers that know they are compiled keep their step counts as tensors, and ha
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,14 +16,12 @@ from ...graph.fx.targets import target_of
 from ...graph.symbols.number_nodes import graph_values
 from ...graph.symbols.numbers import Float
 from ...vocabulary.reasons import Interrupt
-from .special_cases import RULES, rule
+from .ranks import Handler, rule
 
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
 __all__: list[str] = []
-
-Handler = Callable[["Recorder", tuple[Any, ...], dict[str, Any]], Any]
 
 
 def _record(recorder: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -196,7 +194,8 @@ def _declare() -> None:
             one = _fused(getattr(torch.Tensor, name + suffix), combine, add)
             found.append((func, _each_fused(func, combine_each, add_each, one, bool(suffix))))
     found.append((torch._foreach_pow, _each_power))
-    RULES.update((id(func), (func, handler)) for func, handler in found)
+    for func, handler in {id(func): (func, handler) for func, handler in found}.values():  # classes share methods
+        rule(func)(handler)
 
 
 _declare()

@@ -17,7 +17,8 @@ from torch._ops import OpOverload, OpOverloadPacket
 from ..._core import id, is_a
 from ...graph.fx.targets import OPERATORS
 from ...vocabulary.torch_code import is_replacement
-from .special_cases import GIVES_VALUES, RULES
+from .ranks import RULES
+from .special_cases import GIVES_VALUES
 
 __all__ = ["is_torch_operation", "torch_operations"]
 

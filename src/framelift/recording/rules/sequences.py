@@ -17,7 +17,7 @@ from ... import config
 from ...graph.fx.node_functions import trained_lstm
 from ...graph.fx.targets import target_of
 from ...vocabulary.reasons import Interrupt
-from .special_cases import rule
+from .ranks import rule
 
 if TYPE_CHECKING:
     from ..recorder import Recorder

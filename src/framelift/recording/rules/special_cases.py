@@ -7,7 +7,6 @@ attribute of a tensor is in attributes.py.  Handlers run with torch function off
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -23,35 +22,21 @@ from ..assumptions import assume, truth_that_goes_on
 from ..histories import may_make_leaf
 from ..known_calls import with_numbers
 from .plain_data import record_data
+from .ranks import Handler, Rank, rule
 
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__ = ["GIVES_VALUES", "RULES", "Handler", "make_leaf", "rule"]
-
-Handler = Callable[["Recorder", tuple[Any, ...], dict[str, Any]], Any]
-
-#: id of the callable -> (the callable, to keep it alive; its handler)
-RULES: dict[int, tuple[Any, Handler]] = {}
+__all__ = ["GIVES_VALUES", "make_leaf"]
 
 #: callables whose Python results follow from metadata alone: id -> the callable
 GIVES_VALUES: dict[int, Any] = {}
 
 
-def rule(*callables: Any) -> Callable[[Handler], Handler]:
-    """Register a handler for exactly these callables."""
-
-    def register(handler: Handler) -> Handler:
-        for func in callables:
-            RULES[id(func)] = (func, handler)
-        return handler
-
-    return register
-
-
 def _named(names: str, *owners: Any) -> list[Any]:
     """The callables of these names in the owners given; names an owner does not have are passed over."""
-    return [getattr(owner, name) for name in names.split() for owner in owners if hasattr(owner, name)]
+    found = [getattr(owner, name) for name in names.split() for owner in owners if hasattr(owner, name)]
+    return list({id(one): one for one in found}.values())  # classes share methods
 
 
 _TENSOR = (torch.Tensor, torch._C.TensorBase)
@@ -111,8 +96,8 @@ def _interrupt(reason: str, func: Any) -> Handler:
 
 
 for _reason, _funcs in _INTERRUPTS.items():
-    for _func in _funcs:
-        RULES[id(_func)] = (_func, _interrupt(_reason, _func))
+    for _func in {id(one): one for one in _funcs}.values():
+        rule(_func, rank=Rank.REFUSED)(_interrupt(_reason, _func))
 
 
 @rule(*_named("__repr__ __str__ __format__", torch.Tensor))
@@ -154,7 +139,7 @@ def _are_sizes(args: tuple[Any, ...]) -> bool:
 
 
 for _legacy in torch._tensor_classes:
-    RULES[id(_legacy)] = (_legacy, _of_kind(_legacy))
+    rule(_legacy)(_of_kind(_legacy))
 
 
 @rule(*_named("__bool__", *_TENSOR))
@@ -178,7 +163,7 @@ def _without_generator(func: Any) -> Handler:
 
 
 for _draws in (torch.rand, torch.randn, torch.randint, torch.randperm):
-    RULES[id(_draws)] = (_draws, _without_generator(_draws))
+    rule(_draws)(_without_generator(_draws))
 
 
 # ---- answered from metadata ------------------------------------------------------------------------------------------
@@ -241,7 +226,7 @@ for _func in (
     torch.ops.aten.sym_stride.int,
     torch.ops.aten.sym_stride.default,
 ):
-    RULES[id(_func)] = (_func, _reads_strides(_func))
+    rule(_func)(_reads_strides(_func))
 
 
 @rule(*_named("contiguous", *_TENSOR))
@@ -409,7 +394,7 @@ def _from_data(func: Any, position: int) -> Handler:
 
 
 for _func, _position in ((torch.tensor, 0), (torch.as_tensor, 0), (torch.asarray, 0), (torch.Tensor.new_tensor, 1)):
-    RULES[id(_func)] = (_func, _from_data(_func, _position))
+    rule(_func)(_from_data(_func, _position))
 
 
 @rule(*_named("as_strided", *_ANYWHERE))

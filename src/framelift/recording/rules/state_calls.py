@@ -13,7 +13,7 @@ from ... import _core
 from ...graph.state.settings import SETTERS, asks_default_dtype
 from ...graph.state.torch_state import choosing_kernels, nest_autocast, new_autocast_cache
 from ...vocabulary.reasons import Interrupt
-from .special_cases import RULES, Handler, rule
+from .ranks import Handler, rule
 
 if TYPE_CHECKING:
     from ..recorder import Recorder
@@ -40,7 +40,7 @@ def _setter(func: Any) -> Handler:
 
 
 for _func in SETTERS:
-    RULES[id(_func)] = (_func, _setter(_func))
+    rule(_func)(_setter(_func))
 
 
 @rule(torch.autograd.grad_mode.inference_mode.__enter__)
@@ -85,16 +85,10 @@ def _native(func: Any) -> Handler:
 
 
 for _func in _NATIVE:
-    RULES[id(_func)] = (_func, _native(_func))
-RULES[id(torch.autocast_increment_nesting)] = (
-    torch.autocast_increment_nesting,
-    _native(functools.partial(nest_autocast, 1)),
-)
-RULES[id(torch.autocast_decrement_nesting)] = (
-    torch.autocast_decrement_nesting,
-    _native(functools.partial(nest_autocast, -1)),
-)
-RULES[id(torch.clear_autocast_cache)] = (torch.clear_autocast_cache, _native(new_autocast_cache))
+    rule(_func)(_native(_func))
+rule(torch.autocast_increment_nesting)(_native(functools.partial(nest_autocast, 1)))
+rule(torch.autocast_decrement_nesting)(_native(functools.partial(nest_autocast, -1)))
+rule(torch.clear_autocast_cache)(_native(new_autocast_cache))
 
 
 def _choosing(func: Any) -> Handler:
@@ -110,4 +104,4 @@ for _func in [
     for name in dir(torch._C)
     if name.startswith("_set_sdp_use_") or name == "_set_sdp_priority_order"
 ]:
-    RULES[id(_func)] = (_func, _choosing(_func))
+    rule(_func)(_choosing(_func))

@@ -9,7 +9,7 @@ import torch
 from ... import _core
 from ...graph.fx.values import EXCHANGED, Value
 from ...vocabulary.reasons import Interrupt
-from .special_cases import rule
+from .ranks import rule
 
 if TYPE_CHECKING:
     from ..recorder import Recorder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from ... import config
 from ...graph.fx.targets import target_of
 from ...vocabulary.reasons import Interrupt
-from .special_cases import RULES, Handler
+from .ranks import Handler, Rank, around
 
 if TYPE_CHECKING:
     from ..recorder import Recorder
@@ -38,8 +39,10 @@ def _tolist(recorder: Recorder, tensor: Any) -> Any:
     return [_tolist(recorder, row) for row in recorder.record(target_of(torch.Tensor.unbind), (tensor, 0), {})]
 
 
-def _if_asked(func: Any, take: Any, otherwise: Handler) -> Handler:
+def _if_asked(func: Any, take: Any, otherwise: Handler | None) -> Handler | None:
     """A value that depends on no input is a constant; another is a number of the graph, unless guards come first."""
+    if otherwise is None:
+        return None
 
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not config.capture_scalar_outputs or len(args) != 1 or kwargs:
@@ -50,11 +53,8 @@ def _if_asked(func: Any, take: Any, otherwise: Handler) -> Handler:
     return handler
 
 
-for _owner in (torch.Tensor, torch._C.TensorBase):
-    for _name, _take in (("item", _item), ("tolist", _tolist)):
-        _func = getattr(_owner, _name)
-        if id(_func) in RULES:
-            RULES[id(_func)] = (_func, _if_asked(_func, _take, RULES[id(_func)][1]))
+for _func, _take in ((torch._C.TensorBase.item, _item), (torch._C.TensorBase.tolist, _tolist)):
+    around(Rank.TAKEN, _func, functools.partial(_if_asked, _func, _take))
 
 
 def _is_mask(recorder: Recorder, index: Any) -> bool:
@@ -63,7 +63,7 @@ def _is_mask(recorder: Recorder, index: Any) -> bool:
     return recorder.is_stand_in(index) and recorder.value_of(index).facts.dtype is torch.bool
 
 
-def _masked(otherwise: Handler | None, func: Any) -> Handler:
+def _masked(func: Any, otherwise: Handler | None) -> Handler:
     """The gradient of values assigned through a mask has a size that depends on the mask."""
 
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -86,7 +86,4 @@ def _masked(otherwise: Handler | None, func: Any) -> Handler:
     return handler
 
 
-for _owner in (torch.Tensor, torch._C.TensorBase):
-    _func = _owner.__setitem__
-    _before = RULES.get(id(_func))
-    RULES[id(_func)] = (_func, _masked(_before[1] if _before else None, _func))
+around(Rank.TAKEN, torch._C.TensorBase.__setitem__, functools.partial(_masked, torch._C.TensorBase.__setitem__))

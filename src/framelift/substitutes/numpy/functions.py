@@ -24,7 +24,7 @@ from ...graph.fx.targets import target_of
 from ...graph.symbols.numbers import NUMBERS, Float, Int
 from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
 from ...overriding.modes import is_overridden, torch_call
-from ...recording.rules.special_cases import RULES
+from ...recording.rules.ranks import rule
 from ...vocabulary.class_reads import module_of, name_of
 from ...vocabulary.origins import const
 from ...vocabulary.outside_exceptions import raise_outside
@@ -422,7 +422,7 @@ def _numpy_of(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any])
     return array_over(tensor)
 
 
-RULES[id(torch.Tensor.numpy)] = (torch.Tensor.numpy, _numpy_of)
+rule(torch.Tensor.numpy)(_numpy_of)
 
 
 def _has_scalar(value: Any) -> bool:
