@@ -7,6 +7,7 @@ from __future__ import annotations
 import collections
 import datetime
 import functools
+import shutil
 import types
 
 import pytest
@@ -316,3 +317,23 @@ def test_a_class_gets_another_name(kind, way, inside):
         cls.__name__ = cls.__qualname__ = name
         cls.__module__ = f"m{number % 2}"
         assert c(torch.ones(2))[1] == f(torch.ones(2))[1]
+
+
+@pytest.mark.usefixtures("plain_guards")
+@pytest.mark.parametrize("name", ["__name__", "__qualname__", "__module__"])
+@pytest.mark.parametrize("cls", [pytest.UsageError, shutil.SpecialFileError])
+def test_names_of_classes_of_libraries_are_facts_and_cost_no_visit(cls: type, name: str) -> None:
+    def f(x):
+        return x + 1, repr(cls("text")), str(cls)
+
+    x, was = torch.ones(2), getattr(cls, name)
+    c = framelift.compile(f, backend="eager")
+    for _ in range(3):
+        assert c(x)[1:] == f(x)[1:]
+    assert not c.entries[0].program.unsettled()
+    try:
+        setattr(cls, name, "Other")
+        assert c(x)[1:] == f(x)[1:]
+    finally:
+        setattr(cls, name, was)
+    assert c(x)[1:] == f(x)[1:]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import decimal
 import functools
-import os
 import sys
 import types
 from collections.abc import Callable
@@ -32,6 +31,7 @@ __all__ = ["ABSENT", "World", "type_lookup"]
 
 ABSENT = object()
 _HEAP_TYPE = 1 << 9  # the others are made by C code and stay as they are, and so do their bases
+_IMMUTABLE_TYPE = 1 << 8  # made by C code, and stays as it is, too
 
 
 def type_lookup(cls: type, name: str) -> Any:
@@ -43,6 +43,9 @@ def type_lookup(cls: type, name: str) -> Any:
 _WITHOUT_NAME = tuple(
     kind.__repr__ for kind in (object, type, list, dict, tuple, str, int, float, complex, bytes, decimal.Decimal)
 )
+#: what `names_of` reads, and what a metaclass reads it by
+_NAMES = ("__module__", "__qualname__", "__name__")
+_NAMING = ("__getattribute__", *_NAMES)
 _OF_ATTRIBUTES = frozenset(("setattr", "delattr", "setdict", "deldict"))
 
 
@@ -354,7 +357,17 @@ class World:
         self._noted.add(id(cls))
         self.keep.append(cls)
         self.guard(const(cls), "DUNDERS", found)
-        if _core.is_python_class(cls) and _shows_its_class(cls) and not _is_installed(cls):
+        if flags_of(cls) & (_HEAP_TYPE | _IMMUTABLE_TYPE) == _HEAP_TYPE and _shows_its_class(cls):
+            self._note_names(cls)
+
+    def _note_names(self, cls: type) -> None:
+        """C code may show the names of `cls` in a text: each is guarded where the class keeps it."""
+        meta = type(cls)
+        plain = type(members_of(cls).get("__module__")) is str
+        if plain and all(type_lookup(meta, name) is type_lookup(type, name) for name in _NAMING):
+            for name, now in zip(_NAMES, names_of(cls)):
+                self.guard(const(cls).to("attr", name), "EQ", now)
+        else:
             self.guard(const(cls).to("ask", names_of), "EQ", names_of(cls))
 
     # ---- registry -------------------------------------------------------------------------------------------------
@@ -462,12 +475,6 @@ def _is_unchanged(table: dict[Any, Any], before: dict[Any, Any]) -> bool:
     return len(table) == len(before) and all(
         a is b for one, other in zip(table.items(), before.items()) for a, b in zip(one, other)
     )
-
-
-def _is_installed(cls: type) -> bool:
-    """Whether a class is an installed library's: nobody gives those other names, and asking costs at each call."""
-    file = getattr(sys.modules.get(str(module_of(cls)).partition(".")[0]), "__file__", None)
-    return type(file) is str and any(f"{os.sep}{one}{os.sep}" in file for one in ("site-packages", "dist-packages"))
 
 
 def _shows_its_class(cls: type) -> bool:

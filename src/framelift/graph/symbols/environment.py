@@ -270,6 +270,9 @@ class Symbols:
             if number.hint is None:
                 number.raw = number.func(*(self.raw(arg) if type(arg) in NUMBERS else arg for arg in number.args))
                 return number.raw
+            if not math.isfinite(number.hint):  # torch takes its symbols to be finite
+                number.raw = number.value()
+                return number.raw
             source = source_called(f"{number.name}#{len(self.meanings)}")
             symbol = self.env.create_unspecified_symbol(number.hint, source, DimDynamic.DYNAMIC)
             number.raw = self.env.create_symfloatnode(symbol, hint=number.hint, source=source)

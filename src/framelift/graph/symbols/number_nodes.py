@@ -129,7 +129,7 @@ class NumberNodes:
     def node(self, number: Any) -> Any:
         """The node of a number, or the plain number that it has become."""
         if type(number) is Float:
-            return self._name(number.name)
+            return number.raw if type(number.raw) is float else self._name(number.name)
         return self._expression(number.node.expr)
 
     def _expression(self, expression: Any) -> Any:

@@ -234,7 +234,12 @@ def _bounds(symbols: Symbols, needed: set[str]) -> list[str]:
             high = f" <= {bounds.upper}" if bounds.upper != int_oo and bounds.upper < 2**62 else ""
             if low or high:
                 rows.append(f"{low}{symbol}{high}")
-    return rows
+    return rows + [f"math.isfinite({name})" for name in sorted(_given_floats(symbols) & needed)]
+
+
+def _given_floats(symbols: Symbols) -> set[str]:
+    """The floats that operations were given as symbols: torch takes these to be finite."""
+    return {one.name for one in symbols.floats.values() if one.hint is not None and type(one.raw) is torch.SymFloat}
 
 
 def _calculations(
@@ -287,7 +292,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
         row for row in _checks(symbols, constants) if not any(type(symbols.meanings[n]) is FromGraph for n in row[1])
     ]
     names = set().union(*map(_names, used), *(row[1] for row in checks))
-    names |= {str(symbol) for one in symbols.claimed for symbol in one.free_symbols}
+    names |= {str(symbol) for one in symbols.claimed for symbol in one.free_symbols} | _given_floats(symbols)
     for argument in arguments or ():
         names |= {argument} if type(argument) is str else _names(argument)
     tensors: list[torch.Tensor] = [a for a in arguments or () if is_a(a, GIVEN) and id(a) not in symbols.drawn_tensors]
