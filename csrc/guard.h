@@ -294,8 +294,8 @@ Ref names_of(const Row (&rows)[count]) {
   return names;
 }
 
-// guard_leaf.cpp: the meaning of kinds.same_leaf and kinds.immutable_leaf.
-Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code);
+// guard_leaf.cpp: the meaning of guards.equality.indistinguishable and kinds.immutable_leaf.
+Outcome indistinguishable(PyObject* a, PyObject* b, bool* ran_code);
 bool immutable_leaf(PyObject* value);
 bool simple_leaf(PyObject* value);  // of a type whose values are immutable and compare without Python code
 bool has_leaf_keys(PyObject* dict);

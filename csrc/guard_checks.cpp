@@ -192,7 +192,7 @@ static Outcome test_type(Visit& v, Check& check) {
 static Outcome test_is(Visit& v, Check& check) { return truth(v.value == check.constant); }
 
 static Outcome test_eq(Visit& v, Check& check) {
-  Outcome same = same_leaf(v.value, check.leaf.get(), &v.walk.ran_code);
+  Outcome same = indistinguishable(v.value, check.leaf.get(), &v.walk.ran_code);
   if (same == Outcome::Error) return after_error();
   if (same != Outcome::Holds || v.value == check.leaf.get()) return same;
   if (!immutable_leaf(v.value)) {
@@ -248,7 +248,7 @@ static Outcome test_len(Visit& v, Check& check) {
 
 static Outcome same_key(Visit& v, Check& check, size_t i, PyObject* key) {
   if (key == check.objects[i]) return Outcome::Holds;
-  return check.leaves[i] ? same_leaf(key, check.objects[i], &v.walk.ran_code) : Outcome::Fails;
+  return check.leaves[i] ? indistinguishable(key, check.objects[i], &v.walk.ran_code) : Outcome::Fails;
 }
 
 // Whether an OrderedDict changes its number of the order when a key moves: asked once, of a dictionary made for it.
@@ -400,7 +400,7 @@ static PyObject* behaviour_of(PyObject*, PyObject* cls) {
 // The same entry: one object, or an equal one where nothing can change it.
 static Outcome same_entry(Visit& v, PyObject* entry, PyObject* expected) {
   if (entry == expected || !immutable_leaf(expected)) return truth(entry == expected);
-  return same_leaf(entry, expected, &v.walk.ran_code);
+  return indistinguishable(entry, expected, &v.walk.ran_code);
 }
 
 static Outcome test_dunders(Visit& v, Check& check) {

@@ -1,11 +1,14 @@
-// Immutable leaves: which values they are, and when two of them are the same.  The Python twins are in guards/kinds.py.
-#include <cmath>
+// Immutable leaves: which values they are, and when two of them are the same.  The Python twins are in guards/equality.py and
+// guards/kinds.py.
+#include <cstring>
 
 #include "guard.h"
 
 namespace framelift {
 
 static std::vector<PyTypeObject*> simple_types;  // immutable, compared without running Python code
+
+static PyTypeObject* size_type;  // torch.Size: a tuple
 
 static bool is_simple(PyTypeObject* type) {
   for (PyTypeObject* known : simple_types)
@@ -18,7 +21,7 @@ bool simple_leaf(PyObject* value) { return is_simple(Py_TYPE(value)); }
 bool immutable_leaf(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   if (is_simple(type)) return true;
-  if (type == &PyTuple_Type) {
+  if (type == &PyTuple_Type || type == size_type) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++)
       if (!immutable_leaf(PyTuple_GET_ITEM(value, i))) return false;
     return true;
@@ -61,38 +64,29 @@ bool has_leaf_keys(PyObject* dict) {
   return true;
 }
 
-static bool same_double(double a, double b) {
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  return a == b && std::signbit(a) == std::signbit(b);
-}
+// A NaN has a sign and bits of its own, and zeros have signs.
+static bool same_double(double a, double b) { return !std::memcmp(&a, &b, sizeof a); }
 
 static Outcome compare(PyObject* a, PyObject* b) {
   int equal = PyObject_RichCompareBool(a, b, Py_EQ);
   return equal < 0 ? Outcome::Error : equal ? Outcome::Holds : Outcome::Fails;
 }
 
-// Equal sets may hold 1 and True, 0.0 and -0.0: each element is compared with the one that the other set holds in its
-// place.
-static Outcome same_set(PyObject* a, PyObject* b, bool* ran_code) {
-  Outcome equal = compare(a, b);
-  if (equal != Outcome::Holds) return equal;
-  Ref held = Ref::steal(PyDict_New());
-  Ref left = Ref::steal(held ? PySequence_List(a) : nullptr);
-  Ref right = Ref::steal(left ? PySequence_List(b) : nullptr);
-  if (!right) return Outcome::Error;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(right.get()); i++) {
-    PyObject* element = PyList_GET_ITEM(right.get(), i);
-    if (PyDict_SetItem(held.get(), element, element) < 0) return Outcome::Error;
+static bool is_removed(const setentry& entry) { return entry.key && entry.hash == -1; }
+
+// How a set iterates, and how sets made of it do, goes by where its elements lie.
+static Outcome same_set(PySetObject* a, PySetObject* b, bool* ran_code) {
+  if (a->mask != b->mask || a->used != b->used || a->finger != b->finger) return Outcome::Fails;
+  Ref left = Ref::new_ref((PyObject*)a), right = Ref::new_ref((PyObject*)b);
+  for (Py_ssize_t i = 0; i <= a->mask && i <= b->mask; i++) {
+    setentry &x = a->table[i], &y = b->table[i];
+    if (!x.key != !y.key || is_removed(x) != is_removed(y)) return Outcome::Fails;
+    if (!x.key || is_removed(x)) continue;
+    Ref one = Ref::new_ref(x.key), other = Ref::new_ref(y.key);
+    Outcome same = indistinguishable(one.get(), other.get(), ran_code);
+    if (same != Outcome::Holds) return same;
   }
-  for (Py_ssize_t i = 0; equal == Outcome::Holds && i < PyList_GET_SIZE(left.get()); i++) {
-    PyObject* element = PyList_GET_ITEM(left.get(), i);
-    PyObject* other = PyDict_GetItemWithError(held.get(), element);
-    if (other)
-      equal = same_leaf(element, other, ran_code);
-    else
-      equal = PyErr_Occurred() ? Outcome::Error : Outcome::Fails;
-  }
-  return equal;
+  return Outcome::Holds;
 }
 
 // Ranges of equal numbers may have been asked for in other words.
@@ -101,13 +95,13 @@ static Outcome same_range(PyObject* a, PyObject* b, bool* ran_code) {
     // Safe: both are exact ranges, whose fields never change.
     Ref x = Ref::steal(PyObject_GetAttrString(a, name));
     Ref y = Ref::steal(x ? PyObject_GetAttrString(b, name) : nullptr);
-    Outcome same = y ? same_leaf(x.get(), y.get(), ran_code) : Outcome::Error;
+    Outcome same = y ? indistinguishable(x.get(), y.get(), ran_code) : Outcome::Error;
     if (same != Outcome::Holds) return same;
   }
   return Outcome::Holds;
 }
 
-Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code) {
+Outcome indistinguishable(PyObject* a, PyObject* b, bool* ran_code) {
   if (a == b) return Outcome::Holds;
   PyTypeObject* type = Py_TYPE(a);
   if (type != Py_TYPE(b)) return Outcome::Fails;
@@ -117,10 +111,10 @@ Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code) {
     Py_complex x = ((PyComplexObject*)a)->cval, y = ((PyComplexObject*)b)->cval;
     return same_double(x.real, y.real) && same_double(x.imag, y.imag) ? Outcome::Holds : Outcome::Fails;
   }
-  if (type == &PyTuple_Type) {
+  if (type == &PyTuple_Type || type == size_type) {
     if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return Outcome::Fails;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); i++) {
-      Outcome same = same_leaf(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i), ran_code);
+      Outcome same = indistinguishable(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i), ran_code);
       if (same != Outcome::Holds) return same;
     }
     return Outcome::Holds;
@@ -129,15 +123,15 @@ Outcome same_leaf(PyObject* a, PyObject* b, bool* ran_code) {
     PySliceObject *x = (PySliceObject*)a, *y = (PySliceObject*)b;
     PyObject* pairs[][2] = {{x->start, y->start}, {x->stop, y->stop}, {x->step, y->step}};
     for (auto& pair : pairs) {
-      Outcome same = same_leaf(pair[0], pair[1], ran_code);
+      Outcome same = indistinguishable(pair[0], pair[1], ran_code);
       if (same != Outcome::Holds) return same;
     }
     return Outcome::Holds;
   }
   if (type == &PyRange_Type) return same_range(a, b, ran_code);
-  if (is_simple(type)) return compare(a, b);
-  *ran_code = true;
-  if (type == &PySet_Type || type == &PyFrozenSet_Type) return same_set(a, b, ran_code);
+  if (type == &PySet_Type || type == &PyFrozenSet_Type) return same_set((PySetObject*)a, (PySetObject*)b, ran_code);
+  if (type == &PyCode_Type) return Outcome::Fails;  // CPython's comparison leaves out the names of file and function
+  if (!is_simple(type)) *ran_code = true;
   return compare(a, b);
 }
 
@@ -155,6 +149,9 @@ bool init_leaves() {
     if (!type) return false;
     simple_types.push_back((PyTypeObject*)type);  // kept for the life of the process
   }
+  // Safe: likewise.
+  size_type = (PyTypeObject*)PyObject_GetAttrString(torch.get(), "Size");
+  if (!size_type) return false;
   return true;
 }
 

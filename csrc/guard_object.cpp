@@ -218,11 +218,11 @@ static GetterTable getters({
 
 PyTypeObject GuardProgram_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-static PyObject* same_leaf_function(PyObject*, PyObject* args) {
+static PyObject* indistinguishable_function(PyObject*, PyObject* args) {
   PyObject *a, *b;
   if (!PyArg_ParseTuple(args, "OO", &a, &b)) return nullptr;
   bool ran_code = false;
-  Outcome same = same_leaf(a, b, &ran_code);
+  Outcome same = indistinguishable(a, b, &ran_code);
   return same == Outcome::Error ? nullptr : PyBool_FromLong(same == Outcome::Holds);
 }
 
@@ -235,7 +235,7 @@ static PyObject* has_grad_function(PyObject*, PyObject* value) {
 
 static MethodTable functions({
     method<has_grad_function, METH_O>("has_grad", "Whether a tensor has a gradient."),
-    method<same_leaf_function, METH_VARARGS>("same_leaf", "The native twin of guards.kinds.same_leaf."),
+    method<indistinguishable_function, METH_VARARGS>("indistinguishable", "The native twin of guards.equality.indistinguishable."),
     method<immutable_leaf_function, METH_O>("immutable_leaf", "The native twin of guards.kinds.immutable_leaf."),
 });
 

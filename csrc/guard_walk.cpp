@@ -428,7 +428,7 @@ Outcome Program::look_at_arguments(PyObject* const* locals, Py_ssize_t count, in
     if (value && check.tensor)
       outcome = tensor_holds(*check.tensor, value) ? Outcome::Holds : Outcome::Fails;
     else if (value)
-      outcome = same_leaf(value, check.leaf.get(), &ran_code);
+      outcome = indistinguishable(value, check.leaf.get(), &ran_code);
     if (outcome == Outcome::Holds) continue;
     *failed_node = (int)node.given;
     *failed_check = value ? (int)number : -1;

@@ -42,7 +42,7 @@ static PyObject* copy_set(PyObject*, PyObject* const* a, Py_ssize_t n) {
 // set_layout(set): what is in each slot (nothing, an element, one that was removed), and where the next element to give
 // away is looked for.
 static PyObject* set_layout(PyObject*, PyObject* value) {
-  if (!is_set(value)) return PyErr_Format(PyExc_TypeError, "set_layout(set)");
+  if (!PyAnySet_Check(value)) return PyErr_Format(PyExc_TypeError, "set_layout(set)");
   auto* set = (PySetObject*)value;
   std::string text = std::to_string(set->finger) + " ";
   for (Py_ssize_t i = 0; i <= set->mask; i++) text += !set->table[i].key ? '.' : is_removed(set->table[i]) ? '-' : 'x';

@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 
 from framelift import _core, config
 from framelift.guards.sentences import WORDS, _show, explain
-from framelift.guards.kinds import KINDS, Guard, dunders, immutable_leaf, same_leaf, tensor_facts
+from framelift.guards.equality import indistinguishable
+from framelift.guards.kinds import KINDS, Guard, dunders, immutable_leaf, tensor_facts
 from framelift.guards.native_program import RANK, build_program
 from framelift.guards.reference import check_reference
 from framelift.vocabulary.origins import STEPS, Missing, Origin, arg, const, fetch
@@ -126,9 +127,9 @@ leaves = st.recursive(
 @given(leaves, leaves)
 @settings(max_examples=400)
 def test_leaves_agree(a: Any, b: Any) -> None:
-    assert _core.same_leaf(a, b) == same_leaf(a, b)
+    assert _core.indistinguishable(a, b) == indistinguishable(a, b)
     assert _core.immutable_leaf(a) == immutable_leaf(a)
-    assert (one("EQ", a).check((b,)) is None) == same_leaf(b, a)
+    assert (one("EQ", a).check((b,)) is None) == indistinguishable(b, a)
 
 
 def _zoo() -> list[Any]:

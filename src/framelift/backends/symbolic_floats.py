@@ -179,6 +179,9 @@ def _pow_of_number(self: Any, exponent: torch.Tensor) -> torch.Tensor:
 
 @_row(aten.pow.Tensor_Scalar)
 def _pow(self: torch.Tensor, exponent: Any) -> torch.Tensor:
+    for root in (0.5, -0.5):
+        if exponent == root:  # a fact of the capture: kernels take roots, which give other zeros and infinities
+            return _computed(lambda a, root=root: torch.pow(a, root), self)
     return _computed(lambda a: torch.pow(a, _scalar(exponent, a, a.dtype)), self)
 
 

@@ -6,7 +6,6 @@ The marks are the attributes that `torch._dynamo.mark_dynamic` and similar funct
 
 from __future__ import annotations
 
-import math
 import types
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from .. import _core, config
 from .._core import code_of, id, is_a
 from ..graph.metadata.facts import is_parameter
 from ..graph.symbols.meanings import NO_MARKS, Marks
+from ..graph.symbols.noted_relations import is_ordinary
 from ..vocabulary.origins import Origin
 from .becomes.leaves import is_leaf
 from .declared_shapes import Declared
@@ -149,7 +149,7 @@ class Dynamism:
         if self.quiet:
             return False
         if type(value) is float:
-            if config.specialize_float or not math.isfinite(value):
+            if config.specialize_float or not is_ordinary(value):
                 return False
         elif config.specialize_int or not -_LARGEST < value < _LARGEST:
             return False
@@ -181,7 +181,7 @@ class Dynamism:
             else config.specialize_int or not -_LARGEST < value < _LARGEST
         ):
             return False
-        if not math.isfinite(value):
+        if not is_ordinary(value):
             return False
         self.early.append(place)
         return True

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import _thread
 import contextvars
+import datetime
 import decimal
 import enum
 import functools
 import itertools
 import json.scanner
+import operator
 import re
 import sys
 import types
@@ -38,7 +40,7 @@ from .becomes import copied_objects  # noqa: F401  (adds its rows to the kinds o
 from .becomes.arrays import import_array, numpy
 from .becomes.combined_iterators import HOLDERS, STEPPERS, import_holder, import_stepper
 from .becomes.containers import import_attributes, import_container, is_container
-from .becomes.immutable_objects import DESCRIPTIONS, carried_values, import_value, plain_value, value_kind
+from .becomes.immutable_objects import carried_values, import_value, plain_value, value_kind
 from .becomes.iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
 from .becomes.leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
 from .becomes.mapping_views import MAPPING_VIEWS, import_view
@@ -552,7 +554,17 @@ def _counter(world: World, value: Any, origin: Origin) -> Any:
     return let_in_opaque(world, value, origin) if seen is None else seen
 
 
-@rule(*DESCRIPTIONS)
+@rule(
+    datetime.date,
+    datetime.timedelta,
+    datetime.timezone,
+    datetime.datetime,
+    datetime.time,
+    operator.attrgetter,
+    operator.itemgetter,
+    operator.methodcaller,
+    re.Match,
+)
 def _described(world: World, value: Any, origin: Origin) -> Any:
     seen = import_value(world, value, origin)
     return let_in_opaque(world, value, origin) if seen is None else seen

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import decimal
 import functools
-import operator
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -19,10 +18,10 @@ from ..graph.symbols.declared_sizes import check_declared
 from ..graph.symbols.numbers import Int
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.checks import check
+from ..guards.equality import indistinguishable
 from ..vocabulary.origins import Origin, const
-from ..vocabulary.shown_values import shown_value
 from .becomes.arrays import numpy
-from .becomes.leaves import is_leaf
+from .becomes.immutable_objects import import_value
 from .becomes.opaque import Opaque, opaque_for
 from .facts.decimal_state import enter_decimal, let_in_context
 from .world import World
@@ -152,18 +151,16 @@ def pin_reference(world: World, reference: Any) -> None:
 
 
 @check
-def _is_decimal(parts: tuple[Any, ...], now: Any) -> bool:
-    return type(now) is decimal.Decimal and tuple(now.as_tuple()) == parts
+def _is_value_of_numpy(cls: type, parts: tuple[Any, ...], now: Any) -> bool:
+    return type(now) is cls and indistinguishable(_parts_of_numpy(now), parts)
 
 
-@check
-def _takes(cls: type, given: tuple[Any, ...], now: Any) -> bool:
-    return type(now) is cls and now.__reduce__() == (cls, given)
-
-
-@check
-def _shows(cls: type, shown: str, now: Any) -> bool:
-    return type(now) is cls and repr(now) == shown
+def _parts_of_numpy(value: Any) -> tuple[Any, ...]:
+    """What a program can tell of a scalar or dtype of numpy; floats are shown without the bits of a NaN."""
+    if is_a(value, numpy.dtype):
+        return repr(value), value.metadata is None
+    holds_more = is_a(value, numpy.inexact) and value.itemsize <= 16 and not is_a(value, numpy.longdouble)
+    return repr(value), value.tobytes() if holds_more else b"", value.dtype.str
 
 
 rule(decimal.Context)(let_in_context)
@@ -172,23 +169,13 @@ rule(decimal.Context)(let_in_context)
 @rule(decimal.Decimal)
 def _decimal(world: World, value: decimal.Decimal, origin: Origin) -> Any:
     enter_decimal(world)
-    world.guard(origin, "CHECK", (functools.partial(_is_decimal, tuple(value.as_tuple())), f"== {value}"))
-    return world.register(value, value, origin, mutable=False)
-
-
-@rule(operator.attrgetter, operator.itemgetter, operator.methodcaller)
-def _getter(world: World, value: Any, origin: Origin) -> Any:
-    """What it takes is a value where it is made of leaves."""
-    parts = value.__reduce__()
-    if parts[0] is not type(value) or not is_leaf(parts[1]):
-        return let_in_opaque(world, value, origin)
-    world.guard(origin, "CHECK", (functools.partial(_takes, *parts), f"takes {shown_value(parts[1])}"))
-    return world.register(value, value, origin, mutable=False)
+    return import_value(world, value, origin)
 
 
 def numpy_value(world: World, value: Any, origin: Origin) -> Any:
     """A scalar or dtype of numpy: a value."""
-    if is_a(value, numpy.void) or getattr(value, "dtype", value).hasobject:
+    dtype = getattr(value, "dtype", value)
+    if is_a(value, numpy.void) or dtype.hasobject or dtype.metadata is not None:
         return let_in_opaque(world, value, origin)
     if type(value) in SCALARS:
         plain = value.item()
@@ -200,8 +187,8 @@ def numpy_value(world: World, value: Any, origin: Origin) -> Any:
             world.by_seen[id(value)] = world.by_seen[id(seen)]
             return seen
         world.scalars[origin] = plain
-    shown = repr(value)
-    world.guard(origin, "CHECK", (functools.partial(_shows, type(value), shown), f"is {shown}"))
+    asked = functools.partial(_is_value_of_numpy, type(value), _parts_of_numpy(value))
+    world.guard(origin, "CHECK", (asked, f"is {value!r}"))
     return world.register(value, value, origin, mutable=False)
 
 

@@ -17,7 +17,8 @@ from ..exits.leaves import is_nan
 from ..graph.metadata.wrappers import is_wrapper
 from ..graph.state.random_draws import Drawing
 from ..graph.symbols.relations import Preamble
-from ..guards.kinds import Guard, same_leaf
+from ..guards.equality import indistinguishable
+from ..guards.kinds import Guard
 from ..recording.finished import Finished
 from ..substitutes.marks import constant
 from ..vocabulary.origins import Origin
@@ -229,7 +230,7 @@ def check_declared(record: dict[str, Any], reader: Reader, asked: dict[Any, Any]
         key = id(function), repr(args), repr(kwargs)
         if key not in asked:
             asked[key] = function(*map(leaf_of, args), **{name: leaf_of(arg) for name, arg in kwargs})
-        if not same_leaf(asked[key], leaf_of(value)):
+        if not indistinguishable(asked[key], leaf_of(value)):
             raise NotMine(f"{function} gives {asked[key]!r:.80}")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..guards.kinds import same_leaf
+from ..guards.equality import indistinguishable
 from .refusals import NotKept, NotMine
 
 __all__ = ["holds_set", "is_as_written", "is_singleton", "leaf_data", "leaf_of"]
@@ -94,7 +94,7 @@ def _set_data(value: frozenset[Any]) -> list[Any]:
     parts = [leaf_data(one) for one in value]
     if not all(type(one) in (bool, int, float) for one in value):
         return ["frozenset", sorted(parts, key=repr)]
-    if list(frozenset([*value])) != [*value]:
+    if not indistinguishable(frozenset([*value]), value):
         raise NotKept("the order of a set cannot be made again")
     return ["ordered", parts]
 
@@ -117,7 +117,7 @@ def is_as_written(data: Any, value: Any) -> bool:
         except NotKept:
             return False
         return all(map(is_as_written, data[1], held))
-    return same_leaf(leaf_of(data), value)
+    return indistinguishable(leaf_of(data), value)
 
 
 _GROUPS: dict[str, Any] = {"tuple": tuple, "size": torch.Size, "frozenset": frozenset, "ordered": frozenset}

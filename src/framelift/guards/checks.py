@@ -10,7 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["CHECKS", "Quick", "as_check", "check", "form_of", "gives", "gives_none", "quickly"]
+from .equality import PARTS, indistinguishable
+
+__all__ = ["CHECKS", "Quick", "as_check", "check", "form_of", "gives", "gives_none", "is_made_of", "quickly"]
 
 #: module and name -> function
 CHECKS: dict[str, Callable[..., bool]] = {}
@@ -72,9 +74,15 @@ def form_of(asked: Any) -> tuple[str, tuple[Any, ...]] | None:
 
 
 @check
+def is_made_of(cls: type, parts: Any, now: Any) -> bool:
+    """Whether a value is of this type, and a program can tell just this of it."""
+    return type(now) is cls and indistinguishable(PARTS[cls](now), parts)
+
+
+@check
 def gives(value: Any, ask: Callable[[], Any]) -> bool:
     """A function without arguments gives this."""
-    return bool(ask() == value)
+    return indistinguishable(ask(), value)
 
 
 @check

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import math
 import sys
 import types
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from .._core import is_a
 from ..vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin
 from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
+from .equality import indistinguishable
 from .special_names import behaviour_of
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "forget_facts",
     "full_name",
     "immutable_leaf",
-    "same_leaf",
     "tensor_agrees",
     "tensor_facts",
     "with_method",
@@ -88,24 +87,6 @@ class TensorFacts:
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
-def same_leaf(a: Any, b: Any) -> bool:
-    """Equality of immutable leaves as guards mean it: same type, same value, NaN equals itself, 0.0 is not -0.0."""
-    if type(a) is not type(b):
-        return False
-    if type(a) is float:
-        return (a != a and b != b) or (a == b and math.copysign(1.0, a) == math.copysign(1.0, b))
-    if type(a) is complex:
-        return same_leaf(a.real, b.real) and same_leaf(a.imag, b.imag)
-    if type(a) is tuple:
-        return len(a) == len(b) and all(map(same_leaf, a, b))
-    if type(a) in (slice, range):  # equal ranges may have been asked for in other words
-        return same_leaf((a.start, a.stop, a.step), (b.start, b.stop, b.step))
-    if type(a) in (set, frozenset):
-        held = {x: x for x in b}
-        return a == b and all(same_leaf(x, held[x]) for x in a)
-    return a is b or bool(a == b)
-
-
 _SIMPLE = frozenset((*PYTHON_CONSTANTS, *TORCH_CONSTANTS, type(...), type(NotImplemented), range, types.CodeType))
 
 
@@ -116,7 +97,7 @@ def immutable_leaf(value: Any) -> bool:
         return True
     if cls is slice:
         return all(map(immutable_leaf, (value.start, value.stop, value.step)))
-    return cls in (tuple, frozenset) and all(map(immutable_leaf, value))
+    return cls in (tuple, torch.Size, frozenset) and all(map(immutable_leaf, value))
 
 
 # ---- tensors --------------------------------------------------------------------------------------------------------
@@ -245,7 +226,7 @@ def dict_keys(value: dict[Any, Any]) -> tuple[Any, ...]:
 
 
 def _same_key(key: Any, expected: Any) -> bool:
-    return key is expected or (immutable_leaf(expected) and same_leaf(key, expected))
+    return key is expected or (immutable_leaf(expected) and indistinguishable(key, expected))
 
 
 def _keys(value: Any, expected: tuple[Any, ...]) -> bool:
@@ -314,7 +295,7 @@ def _unmarked(value: Any, names: tuple[str, ...]) -> bool:
 KINDS: dict[str, Callable[[Any, Any], bool]] = {
     "TYPE": lambda v, cls: type(v) is cls,
     "IS": lambda v, obj: v is obj,
-    "EQ": same_leaf,
+    "EQ": indistinguishable,
     "CODE": lambda v, code: type(v) is types.FunctionType and v.__code__ is code,
     "LEN": lambda v, n: builtin_length(v) == n,
     "KEYS": _keys,

@@ -21,7 +21,7 @@ import torch
 from ... import _core, config
 from ..._core import id, is_a
 from ...guards.checks import check
-from ...guards.kinds import same_leaf
+from ...guards.equality import indistinguishable
 from ...vocabulary.class_reads import members_of, module_of, mro_of, name_of, qualname_of
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
@@ -159,7 +159,9 @@ def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn
 @check
 def _same_order(order: tuple[Any, ...], value: Any) -> bool:
     now = tuple(set.__iter__(value))
-    return len(now) == len(order) and all(a is b or (is_leaf(a) and same_leaf(a, b)) for a, b in zip(now, order))
+    return len(now) == len(order) and all(
+        a is b or (is_leaf(a) and indistinguishable(a, b)) for a, b in zip(now, order)
+    )
 
 
 _core.set_order_function(_same_order)  # where the elements are the same objects, it need not be called

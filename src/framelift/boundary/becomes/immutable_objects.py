@@ -14,48 +14,24 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import _core
-from ...guards.checks import check
-from ...guards.kinds import same_leaf
+from ...guards.checks import check, is_made_of
+from ...guards.equality import PARTS, indistinguishable
 from ...vocabulary.class_reads import mro_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.shown_values import shown_value
 from ..world import World
 from .leaves import is_leaf
 
-__all__ = ["DESCRIPTIONS", "carried_values", "import_constant", "import_value", "plain_value", "value_kind"]
-
-
-def _match(value: Any) -> Any:
-    return (value.re, value.string, value.pos, value.endpos, value.regs) if type(value.string) in (str, bytes) else None
-
-
-def _moment(value: Any) -> Any:
-    return repr(value) if type(value.tzinfo) in (type(None), datetime.timezone) else None
-
-
-#: type -> what distinguishes two objects of it; None for one that is not known enough
-DESCRIPTIONS: dict[type, Callable[[Any], Any]] = {
-    datetime.date: repr,
-    datetime.timedelta: repr,
-    datetime.timezone: repr,
-    datetime.datetime: _moment,
-    datetime.time: _moment,
-    re.Match: _match,
-}
-
-
-@check
-def _is_described(cls: type, described: Any, now: Any) -> bool:
-    return type(now) is cls and bool(DESCRIPTIONS[cls](now) == described)
+__all__ = ["carried_values", "import_constant", "import_value", "plain_value", "value_kind"]
 
 
 def import_value(world: World, value: Any, origin: Origin) -> Any:
-    """The object itself; None where it is not known enough."""
-    describe, cls = DESCRIPTIONS[type(value)], type(value)
-    described = describe(value)
-    if described is None:
+    """The object itself, guarded by what a program can tell of it; None where that is not known enough."""
+    cls = type(value)
+    parts = PARTS[cls](value)
+    if parts is None or not is_leaf(parts if cls is not re.Match else parts[1:]):
         return None
-    world.guard(origin, "CHECK", (functools.partial(_is_described, cls, described), f"is {shown_value(value)}"))
+    world.guard(origin, "CHECK", (functools.partial(is_made_of, cls, parts), f"is {shown_value(value)}"))
     return world.register(value, value, origin, mutable=False)
 
 
@@ -117,7 +93,7 @@ def carried_values(value: Any) -> tuple[Any, ...] | None:
 
 @check
 def _holds(kind: type, before: Any, now: Any) -> bool:
-    return issubclass(type(now), kind) and same_leaf(_PLAIN[kind](now), before)
+    return issubclass(type(now), kind) and indistinguishable(_PLAIN[kind](now), before)
 
 
 def plain_value(world: World, value: Any, kind: type, origin: Origin) -> None:

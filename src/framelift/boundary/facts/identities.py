@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ... import _core
-from ...guards.kinds import same_leaf
+from ...guards.equality import indistinguishable
 from ...vocabulary.origins import Origin
 from ...vocabulary.shown_values import shown_value
 from ..becomes.leaves import is_leaf
@@ -39,7 +39,7 @@ class Identities:
     def same(self, left: Any, right: Any) -> bool:
         """Whether two values are one object, as a fact."""
         if is_leaf(left):
-            if same_leaf(left, right):
+            if indistinguishable(left, right):
                 self._settle(left, right)
         elif left is not right:
             first, second = (self._world.by_seen.get(id(one)) for one in (left, right))

@@ -21,8 +21,8 @@ import torch
 
 from ... import _core
 from ..._core import is_a
-from ...guards.checks import check
-from ...guards.kinds import same_leaf
+from ...guards.checks import is_made_of
+from ...guards.equality import PARTS, indistinguishable
 from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ...vocabulary.origins import Missing, Origin, const, fetch
 from ...vocabulary.own_code import FRAMELIFT
@@ -76,11 +76,6 @@ def _names_in(owner: Any) -> Iterator[str]:
         yield from list(vars(owner))
     for base in mro_of(owner if is_a(owner, type) else type(owner)):
         yield from list(members_of(base))
-
-
-@check
-def _has_elements(held: frozenset[Any], now: set[Any]) -> bool:
-    return same_leaf(set(now), set(held))
 
 
 class UnwatchedReads:
@@ -221,7 +216,7 @@ class UnwatchedReads:
         root = const(value)
         if kind is set:
             if all(map(is_leaf, value)):
-                held = functools.partial(_has_elements, frozenset(value))
+                held = functools.partial(is_made_of, set, PARTS[set](value))
                 self._found.append((root, "CHECK", (held, "has the elements it had")))
         elif issubclass(kind, dict):
             self._found.append((root, "KEYS", tuple(dict.keys(value))))
@@ -291,7 +286,7 @@ def _holds(owner: Any, held: Any) -> bool:
     if kind is tuple:  # the entry of a table
         return owner[0].get(owner[1], owner) is held
     if kind is set:
-        return bool(owner == held)
+        return set(map(id, owner)) == set(map(id, held))
     return _same(list(owner), list(held)) and (
         not issubclass(kind, dict) or _same(list(dict.values(owner)), list(held.values()))
     )
@@ -305,7 +300,7 @@ def _is_so(place: Origin, kind: str, value: Any) -> bool:
         now = fetch(place, ())
     except Missing:
         return False
-    return now is value or kind == "EQ" and same_leaf(now, value)
+    return now is value or kind == "EQ" and indistinguishable(now, value)
 
 
 def _is_changed(shadow: Shadow) -> bool:

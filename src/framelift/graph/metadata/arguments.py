@@ -7,6 +7,7 @@ change its own lists afterwards.  In the key, stand-ins are replaced by their `F
 from __future__ import annotations
 
 import enum
+import math
 import types
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from ... import _core
 from ..._core import id, is_a
 from ...exc import InternalError
+from ...guards.equality import indistinguishable
 from ...vocabulary.class_reads import has_member, members_of, module_of, name_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from ..fx.values import Body, Value
@@ -52,11 +54,30 @@ def take(args: Any, values: dict[int, Value], key: list[Any], found: list[Value]
             key.append(arg)
             kept.append(arg)
         elif kind in _NUMBERS:
+            if arg != arg or kind is complex:
+                _check_text(arg)
             key.append((kind, arg))
             kept.append(arg)
         else:
             kept.append(_take_other(arg, kind, values, key, found))
     return kept
+
+
+_NAN = float("nan")
+
+
+def _check_text(number: float | complex) -> None:
+    """The code of a graph has constants as texts: those of some NaNs and complex numbers are the texts of others too."""
+    if type(number) is complex:
+        fits = all(map(_has_one_text, (number.real, number.imag)))
+    else:
+        fits = indistinguishable(number, _NAN)
+    if not fits:
+        raise Interrupt("torch-operation", f"with the constant {number!r}, of which a text says too little,")
+
+
+def _has_one_text(part: float) -> bool:
+    return math.isfinite(part) and (part != 0 or math.copysign(1.0, part) > 0)
 
 
 def distinct(found: list[Value]) -> tuple[list[Value], tuple[int, ...]]:

@@ -37,7 +37,7 @@ from ..metadata.facts import Facts, symbolic_facts
 from . import torch_sums  # noqa: F401  (torch adds by what is a sum now)
 from .declared_sizes import Claim, check_declared, constraint, relies_on_one, span
 from .meanings import Calculation, Created, Drawn, FromGraph, FromNumber, FromSize, Marks, Outside, Relation, itself
-from .noted_relations import opposite, raising, same_float, same_text
+from .noted_relations import is_ordinary, opposite, raising, same_float, same_text
 from .numbers import NUMBERS, Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber, quiet
 from .symbol_sources import source_called
@@ -270,7 +270,7 @@ class Symbols:
             if number.hint is None:
                 number.raw = number.func(*(self.raw(arg) if type(arg) in NUMBERS else arg for arg in number.args))
                 return number.raw
-            if not math.isfinite(number.hint):  # torch takes its symbols to be finite
+            if not is_ordinary(number.hint):
                 number.raw = number.value()
                 return number.raw
             source = source_called(f"{number.name}#{len(self.meanings)}")

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["opposite", "raising", "same_float", "same_text"]
+import torch
+
+from ...guards.equality import indistinguishable
+
+__all__ = ["ORDINARY", "is_ordinary", "opposite", "raising", "same_float", "same_text"]
+
+
+_FLOAT = torch.finfo(torch.float32)
+#: the text of `is_ordinary`
+ORDINARY = f"{{0}} == 0.0 or {_FLOAT.tiny!r} <= abs({{0}}) <= {_FLOAT.max!r}"
+
+
+def is_ordinary(value: float) -> bool:
+    """Whether a float is one of many to torch: finite, and a number of float32.  All others are captured one by one."""
+    return value == 0.0 or _FLOAT.tiny <= abs(value) <= _FLOAT.max
 
 
 def same_float(value: float, constant: float) -> bool:
     """Whether a float is this one, zeros with their sign."""
-    return value == constant and math.copysign(1.0, value) == math.copysign(1.0, constant)
+    return indistinguishable(value, constant)
 
 
 def same_text(value: Any, text: str) -> bool:

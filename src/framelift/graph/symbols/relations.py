@@ -31,6 +31,7 @@ from ...vocabulary.plain_types import GIVEN
 from .declared_sizes import unsettled
 from .environment import Symbols
 from .meanings import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside
+from .noted_relations import ORDINARY
 from .numbers import Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber
 
@@ -141,7 +142,7 @@ def _text(value: Any) -> str:
     if type(value) in (Float, NumpyNumber):
         return value.name
     if type(value) is float and not math.isfinite(value):
-        return f"float('{value}')"
+        return f"{'-' if math.copysign(1.0, value) < 0 else ''}float('{str(value).lstrip('-')}')"
     return repr(value)
 
 
@@ -234,11 +235,11 @@ def _bounds(symbols: Symbols, needed: set[str]) -> list[str]:
             high = f" <= {bounds.upper}" if bounds.upper != int_oo and bounds.upper < 2**62 else ""
             if low or high:
                 rows.append(f"{low}{symbol}{high}")
-    return rows + [f"math.isfinite({name})" for name in sorted(_given_floats(symbols) & needed)]
+    return rows + [ORDINARY.format(name) for name in sorted(_given_floats(symbols) & needed)]
 
 
 def _given_floats(symbols: Symbols) -> set[str]:
-    """The floats that operations were given as symbols: torch takes these to be finite."""
+    """The floats that operations were given as symbols: torch takes these to be finite, kernels to be in range."""
     return {one.name for one in symbols.floats.values() if one.hint is not None and type(one.raw) is torch.SymFloat}
 
 

@@ -27,7 +27,7 @@ from ...boundary.world import World, type_lookup
 from ...graph.state.torch_state import State, read_state
 from ...graph.symbols.numbers import NUMBERS
 from ...guards.checks import Quick, as_check, check, quickly
-from ...guards.kinds import same_leaf
+from ...guards.equality import indistinguishable
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import TORCH
@@ -395,7 +395,7 @@ class _SameLink(Quick):
 def _keeps(answer: Any, wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...], place: int, value: Any) -> bool:
     """A cache holds this answer for these arguments, of which the one at `place` is `value`."""
     now = answer_of(wrapper, _with(args, place, value), names)
-    return now is answer or is_leaf(answer) and now is not NO_ANSWER and same_leaf(now, answer)
+    return now is answer or is_leaf(answer) and now is not NO_ANSWER and indistinguishable(now, answer)
 
 
 @quickly(_SameLink)
@@ -405,7 +405,7 @@ def _keeps_at_most(
 ) -> bool:
     """A cache holds this answer for these arguments, or none."""
     now = answer_of(wrapper, _with(args, place, value), names)
-    return has_room(wrapper, 1) if now is NO_ANSWER else same_leaf(now, answer)
+    return has_room(wrapper, 1) if now is NO_ANSWER else indistinguishable(now, answer)
 
 
 @check

@@ -19,7 +19,7 @@ from ..._core import id, is_a
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
 from ...boundary.records import KeptPart, KeptResult
 from ...graph.symbols.numbers import NUMBERS
-from ...guards.kinds import same_leaf
+from ...guards.equality import indistinguishable
 from ...higher_order.bodies import contents_of, portrait_of
 from ...vocabulary.reasons import Interrupt
 
@@ -151,14 +151,14 @@ def _looks_as(picture: Any, found: Any, seen: list[Any]) -> bool:
     if kind is _Itself:
         return found is picture.value
     if kind is not Picture:
-        return is_leaf(found) and bool(same_leaf(found, picture))
+        return is_leaf(found) and bool(indistinguishable(found, picture))
     if type(found) is not picture.kind:
         return False
     seen.append(found)
     contents = _contents(found)
     if contents is None or len(contents[1]) != len(picture.parts):
         return False
-    if not all(map(is_leaf, contents[0])) or not same_leaf(contents[0], picture.names):
+    if not all(map(is_leaf, contents[0])) or not indistinguishable(contents[0], picture.names):
         return False
     return all([_looks_as(one, part, seen) for one, part in zip(picture.parts, contents[1])])
 

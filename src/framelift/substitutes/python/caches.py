@@ -54,6 +54,9 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     """An external cache.  Where it holds no answer, what it wraps is captured: that may change nothing."""
     answers: dict[Any, list[tuple[list[Any], Any]]] = session.notes.setdefault(call_through, {})
     _check_hashable((*args, *kwargs.values()))
+    if _core.is_external(callable_):
+        args = tuple(map(_zeros_as_they_are, args))
+        kwargs = {name: _zeros_as_they_are(value) for name, value in kwargs.items()}
     numbers: list[Any] = []
     given = answers.setdefault(_key(callable_, args, kwargs, numbers), [])
     for others, result in given:
@@ -209,6 +212,13 @@ def _check_hashable(values: tuple[Any, ...]) -> None:
             _check_hashable(value)
         elif type(value).__hash__ is None:
             hash(value)  # raises
+
+
+def _zeros_as_they_are(value: Any) -> Any:
+    """A symbolic float that is zero as a constant: both zeros are one key, and the cache has what the first one gave."""
+    if type(value) is tuple:
+        return tuple(map(_zeros_as_they_are, value))
+    return value.value() if type(value) is Float and value.hint is not None and value == 0.0 else value
 
 
 def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: list[Any]) -> Any:

@@ -17,6 +17,7 @@ from ... import _core
 from ...boundary.dynamism import NOTHING
 from ...calls.call_tables import substitute
 from ...graph.symbols.meanings import Drawn
+from ...guards.equality import indistinguishable
 from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.code_knowledge import knowledge_of
 from ...vocabulary.reasons import Interrupt
@@ -61,7 +62,10 @@ def _depend(session: Session, generator: Any) -> None:
     record = session.world.by_seen[id(generator)]
     state = _read_state(record.original)
     session.world.guard(
-        record.origin, "CHECK", (lambda now: _read_state(now) == state, "has the state it had"), "random state"
+        record.origin,
+        "CHECK",
+        (lambda now: indistinguishable(_read_state(now), state), "has the state it had"),
+        "random state",
     )
 
 

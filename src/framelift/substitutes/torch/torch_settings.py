@@ -16,6 +16,7 @@ from ...calls.pure.words import found
 from ...graph.state.precision import PRECISION_SETTERS, read_precision
 from ...graph.state.torch_state import kernel_at_first
 from ...guards.checks import check, gives
+from ...guards.equality import indistinguishable
 from ...overriding import transforms  # noqa: F401  what it answers itself is no setting
 from ...recording.rules.state_calls import touch_settings
 from ...vocabulary.origins import const
@@ -55,7 +56,7 @@ def _guard(session: Session, callable_: Any, args: tuple[Any, ...], value: Any) 
 
 @check
 def _gives_for(args: tuple[Any, ...], value: Any, ask: Any) -> bool:
-    return bool(ask(*args) == value)
+    return indistinguishable(ask(*args), value)
 
 
 def _precision(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
