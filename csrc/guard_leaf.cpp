@@ -1,5 +1,5 @@
-// Immutable leaves: which values they are, and when two of them are the same.  The Python twins are in guards/equality.py and
-// guards/kinds.py.
+// Immutable leaves: which values they are, and when two of them are the same.  The Python twins are in
+// guards/equality.py and guards/kinds.py.
 #include <cstring>
 
 #include "guard.h"

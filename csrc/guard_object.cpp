@@ -235,7 +235,8 @@ static PyObject* has_grad_function(PyObject*, PyObject* value) {
 
 static MethodTable functions({
     method<has_grad_function, METH_O>("has_grad", "Whether a tensor has a gradient."),
-    method<indistinguishable_function, METH_VARARGS>("indistinguishable", "The native twin of guards.equality.indistinguishable."),
+    method<indistinguishable_function, METH_VARARGS>("indistinguishable",
+                                                     "The native twin of guards.equality.indistinguishable."),
     method<immutable_leaf_function, METH_O>("immutable_leaf", "The native twin of guards.kinds.immutable_leaf."),
 });
 

@@ -67,7 +67,7 @@ _NAN = float("nan")
 
 
 def _check_text(number: float | complex) -> None:
-    """The code of a graph has constants as texts: those of some NaNs and complex numbers are the texts of others too."""
+    """A graph's code has constants as texts, which say too little of some NaNs and complex numbers."""
     if type(number) is complex:
         fits = all(map(_has_one_text, (number.real, number.imag)))
     else:

@@ -52,11 +52,15 @@ def is_own_cache(wrapper: Any) -> bool:
 
 def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An external cache.  Where it holds no answer, what it wraps is captured: that may change nothing."""
-    answers: dict[Any, list[tuple[list[Any], Any]]] = session.notes.setdefault(call_through, {})
     _check_hashable((*args, *kwargs.values()))
     if _core.is_external(callable_):
         args = tuple(map(_zeros_as_they_are, args))
         kwargs = {name: _zeros_as_they_are(value) for name, value in kwargs.items()}
+    return _call_through(session, callable_, args, kwargs)
+
+
+def _call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    answers: dict[Any, list[tuple[list[Any], Any]]] = session.notes.setdefault(call_through, {})
     numbers: list[Any] = []
     given = answers.setdefault(_key(callable_, args, kwargs, numbers), [])
     for others, result in given:
@@ -215,7 +219,7 @@ def _check_hashable(values: tuple[Any, ...]) -> None:
 
 
 def _zeros_as_they_are(value: Any) -> Any:
-    """A symbolic float that is zero as a constant: both zeros are one key, and the cache has what the first one gave."""
+    """A symbolic float that is zero as a constant: both zeros are one key, with the answer of the first."""
     if type(value) is tuple:
         return tuple(map(_zeros_as_they_are, value))
     return value.value() if type(value) is Float and value.hint is not None and value == 0.0 else value
