@@ -222,7 +222,7 @@ def _zeros_as_they_are(value: Any) -> Any:
     """A symbolic float that is zero as a constant: both zeros are one key, with the answer of the first."""
     if type(value) is tuple:
         return tuple(map(_zeros_as_they_are, value))
-    return value.value() if type(value) is Float and value.hint is not None and value == 0.0 else value
+    return float(value) if type(value) is Float and value.hint is not None and value == 0.0 else value
 
 
 def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: list[Any]) -> Any:
