@@ -11,8 +11,9 @@ from torch import nn
 
 import framelift
 from framelift import config
-from framelift.backends import builtin, layer_calls
-from framelift.backends.layer_inputs import inputs_checked_once
+from framelift.backends import builtin
+from framelift.backends.layers import layer_calls
+from framelift.backends.layers.layer_inputs import inputs_checked_once
 
 boxed = builtin.boxed
 
@@ -90,7 +91,9 @@ def graphs_for_inductor(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, tor
     """The graphs that Inductor would compile, as they are compared: whether it is a backward, and the graph."""
     found: list[tuple[bool, torch.fx.GraphModule]] = []
 
-    def inner(_note: Any, _floats: Any, graph_module: torch.fx.GraphModule, inputs: Any, **kwargs: Any) -> Any:
+    def inner(
+        _rewritten: Any, _note: Any, _floats: Any, graph_module: torch.fx.GraphModule, inputs: Any, **kwargs: Any
+    ) -> Any:
         found.append((kwargs.get("is_backward", False), graph_module))
         return builtin.boxed(graph_module, inputs)
 

@@ -209,7 +209,7 @@ def test_layers_that_cannot_be_one_subgraph_are_compiled_one_by_one(monkeypatch)
 
     monkeypatch.setattr(builtin, "lower", lower)
     model, x = Stack([Block() for _ in range(4)]), torch.rand(3, 8)
-    with config.patch(repeated_layers="auto"):
+    with config.patch(repeated_layers="auto", strict=False), pytest.warns(UserWarning, match="equal layers"):
         assert torch.equal(framelift.compile(model)(x), model(x))
     assert len(lowered) == 2 and lowered[0] > 0 and lowered[1] == 0
 

@@ -15,16 +15,16 @@ from torch.fx.graph_module import GraphModule
 
 from .. import _core, config
 from ..graph.fx.tape import draws_from_generators
-from ..graph.state.torch_state import SavedState
 from ..graph.symbols.symbol_sources import source_called
-from ..vocabulary.log import topic
 from . import warm_start
 from .disk_caches import accepted_by_caches
 from .elsewhere import NotPacked, fakes_of, pack
 from .float_caches import caching_floats
-from .layer_inputs import inputs_checked_once
+from .layers.layer_inputs import group_calls_by_strides, inputs_checked_once
+from .layers.repeated_layers import fold_repeated_layers, one_schema_per_layer
+from .plain_graphs import compiled_or_plain
 from .registrations import register
-from .repeated_layers import fold_repeated_layers, one_schema_per_layer
+from .rewrites import FLOATS, LAYERS, LOADED, Rewritten, may_rewrite, rewritten_now, rewrote
 from .surroundings import settings_kept
 from .symbolic_floats import following_floats, takes_floats
 from .triton_launchers import launchers_beside_kernels
@@ -63,7 +63,7 @@ def aot_autograd(**kwargs: Any) -> Callable[..., Callable[..., Any]]:
         given = dict(kwargs)
         if callable(given.get("decompositions")):
             given["decompositions"] = given["decompositions"]()
-        if takes_floats(graph_module):
+        if _follows_floats(graph_module):
             given["decompositions"] = following_floats(given.get("decompositions"))
         given["bw_compiler"] = given.get("bw_compiler") or given["fw_compiler"]
         given["inference_compiler"] = given.get("inference_compiler") or given["fw_compiler"]
@@ -166,9 +166,11 @@ def inductor(
     """TorchInductor, with the `mode` and `options` of torch.compile."""
     patches = _inductor_config(mode, options)
     note = None if takes_floats(graph_module) else warm_start.where(graph_module, example_inputs, patches)
-    return warm_start.load(note, example_inputs, patches) or _compiled(
-        graph_module, example_inputs, mode, options, note
-    )
+    loaded = warm_start.load(note, example_inputs, patches) if may_rewrite(LOADED) else None
+    if loaded is not None:
+        rewrote(LOADED)
+        return loaded
+    return _compiled(graph_module, example_inputs, mode, options, note)
 
 
 def _compiler_config(mode: str | None = None, options: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -191,16 +193,14 @@ def _compiled(
 ) -> Callable[..., Any]:
     _start_workers(example_inputs)
     own = _own(graph_module, example_inputs, folds_layers=_runs_our_passes(mode, options))
-    examples = fakes_of(example_inputs) or example_inputs
-    if not _calls_layers(own):
-        return lower(own, examples, mode, options, note)
-    before = SavedState()
-    try:
-        return lower(own, examples, mode, options, note)
-    except Exception as error:  # where the layers written out compile, the fault is not the program's
-        before.restore()
-        topic("graph").info("equal layers are compiled one by one: %s: %s", type(error).__name__, error)
-        return lower(_own(graph_module, example_inputs), examples, mode, options, note)
+    return lower(own, fakes_of(example_inputs) or example_inputs, mode, options, note)
+
+
+def _follows_floats(graph_module: GraphModule) -> bool:
+    if not takes_floats(graph_module) or not may_rewrite(FLOATS):
+        return False
+    rewrote(FLOATS)
+    return True
 
 
 def _start_workers(example_inputs: Sequence[Any]) -> None:
@@ -234,7 +234,7 @@ def lower(
     from torch._inductor.compile_fx import compile_fx
 
     from . import raising_kernels
-    from .layer_calls import SeparateResults, functorch_settings
+    from .layers.layer_calls import SeparateResults, functorch_settings
     from .own_memory import OwnMemory
     from .vector_instructions import try_only_the_best
 
@@ -243,12 +243,13 @@ def lower(
     patches = {**raising_kernels.install(), **_inductor_config(mode, options)}
     if inductor_config.post_grad_custom_post_pass is None:  # a user's own pass stays
         patches.setdefault("post_grad_custom_post_pass", OwnMemory())
-    has_floats = takes_floats(graph_module)
+    has_floats, rewritten = _follows_floats(graph_module), rewritten_now()
     table = _float_decompositions() if has_floats else None
     floats = caching_floats() if has_floats else contextlib.nullcontext()
     layers = contextlib.ExitStack()
     caches: Any = contextlib.nullcontext()
-    if draws_from_generators(graph_module):  # what comes from a cache would draw from a generator of its own
+    # what comes from a cache would draw from a generator of its own, or is what has failed
+    if draws_from_generators(graph_module) or LOADED in rewritten.made:
         patches["fx_graph_cache"] = False
         caches = functorch_config.patch(enable_autograd_cache=False)
     if _calls_layers(graph_module):
@@ -259,20 +260,26 @@ def lower(
         return compile_fx(
             graph_module,
             list(example_inputs),
-            inner_compile=functools.partial(_compile_inner, note, has_floats),
+            inner_compile=functools.partial(_compile_inner, rewritten, note, has_floats),
             config_patches=patches,
             decompositions=table,
         )
 
 
-def _compile_inner(note: str | None, has_floats: bool, *args: Any, **kwargs: Any) -> Any:
+def _compile_inner(
+    rewritten: Rewritten, note: str | None, has_floats: bool, graph_module: GraphModule, examples: Any, **kwargs: Any
+) -> Any:
     """Inductor's work on one graph.  That of a backward may come late, when the program asks for a gradient."""
     from torch._inductor.compile_fx import compile_fx_inner
 
+    def compile_graph(graph: GraphModule) -> Any:
+        with settings_kept(), _core.SignalsRun(), launchers_beside_kernels(examples), inputs_checked_once():
+            group_calls_by_strides(graph, examples)
+            return compile_fx_inner(graph, examples, **kwargs)
+
     if "get_decomp_fn" in kwargs:  # a part of the key, and kept with the result: a function that can be named
         kwargs["get_decomp_fn"] = _float_decompositions if has_floats else _inductor_decompositions
-    with settings_kept(), _core.SignalsRun(), launchers_beside_kernels(args[1]), inputs_checked_once():
-        compiled = compile_fx_inner(*args, **kwargs)
+    compiled = compiled_or_plain(compile_graph, rewritten, graph_module, kwargs.get("is_backward", False))
     warm_start.note_compiled(note, compiled)
     return compiled
 
@@ -329,10 +336,11 @@ def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers:
     }
     for node in graph.find_nodes(op="placeholder"):
         node._dynamo_source = None
-    fewest = _FEWEST_LAYERS.get(config.repeated_layers) if folds_layers and not takes_floats(graph_module) else None
+    folds_layers = folds_layers and may_rewrite(LAYERS) and not takes_floats(graph_module)
+    fewest = _FEWEST_LAYERS.get(config.repeated_layers) if folds_layers else None
     needs_grad = torch._C.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
-    if fewest is not None:
-        fold_repeated_layers(copy, fewest, for_memory=needs_grad)
+    if fewest is not None and fold_repeated_layers(copy, fewest, for_memory=needs_grad):
+        rewrote(LAYERS)
     return accepted_by_caches(copy, example_inputs)
 
 

@@ -14,7 +14,7 @@ import torch
 from torch._inductor import custom_graph_pass
 from torch.fx import Graph, Node
 
-from .layer_calls import separate_results
+from .layers.layer_calls import separate_results
 
 __all__ = ["OwnMemory"]
 

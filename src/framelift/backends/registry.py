@@ -19,10 +19,11 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.graph_module import GraphModule
 
 from .. import config
+from ..capture.around.specialized_floats import gave_up_on_floats
 from ..capture.compile_entry import Backend as UsedBackend
 from ..capture.compile_entry import code_now, guards_now
 from ..capture.records.guard_hooks import GUARD_TYPES
-from ..exc import BackendCompilerFailed, InvalidBackend, SkipFrame
+from ..exc import BackendCompilerFailed, InternalError, InvalidBackend, SkipFrame
 from ..graph.fx.gradient_buckets import compile_in_parts
 from ..graph.fx.node_metadata import fill_examples
 from ..graph.metadata.device_guard import keep_device_guard
@@ -36,7 +37,9 @@ from . import builtin, cudagraphs, debugging  # noqa: F401  (they register their
 from .correctness import checked, reference
 from .elsewhere import Job, NotPacked, submit
 from .overrides import backend_for_now, inductor_options_now
+from .plain_graphs import watching_first_run
 from .registrations import BACKENDS, TAGS, Backend, register, register_backend
+from .rewrites import BUCKETS, may_rewrite, noting_rewrites, rewrote, without_rewrites
 from .subgraph_calls import arrange_subgraphs
 from .surroundings import Surroundings
 
@@ -305,12 +308,41 @@ def compile_graph(
 
     Torch's state, random numbers and the interpreter's settings are left as they were, and a failure is a
     `BackendCompilerFailed`.  A backend that raises `SkipFrame` is let through.  Shapes are static unless
-    `fake_mode` brings a shape environment.
+    `fake_mode` brings a shape environment.  Where the backend fails on a graph that was rewritten, it gets the plain
+    one (rewrites.py).
     """
-    if fake_mode is None:
-        in_parts = compile_in_parts(
-            graph_module, example_inputs, lambda part, given, mode: compile_graph(backend, part, given, fake_mode=mode)
-        )
+
+    def compile_plainly(inputs: Sequence[Any]) -> Callable[..., Any]:
+        with without_rewrites():
+            return _compile(backend, graph_module, inputs, fake_mode)
+
+    with noting_rewrites() as rewritten:
+        try:
+            compiled = _compile(backend, graph_module, example_inputs, fake_mode)
+            again = compile_plainly if fake_mode is None else None
+            return watching_first_run(compiled, rewritten, graph_module, again)
+        except BackendCompilerFailed as error:
+            cause = error.inner_exception
+            if not rewritten.own or gave_up_on_floats(cause):
+                raise
+            compiled = compile_plainly(example_inputs)
+            rewritten.fell_back(cause, "graph", "The plain graph was compiled instead")
+            return compiled
+
+
+def _compile(
+    backend: str | Backend,
+    graph_module: GraphModule,
+    example_inputs: Sequence[torch.Tensor],
+    fake_mode: FakeTensorMode | None,
+) -> Callable[..., Any]:
+    if fake_mode is None and may_rewrite(BUCKETS):
+
+        def compile_part(part: GraphModule, given: Sequence[Any], mode: FakeTensorMode) -> Callable[..., Any]:
+            rewrote(BUCKETS)
+            return compile_graph(backend, part, given, fake_mode=mode)
+
+        in_parts = compile_in_parts(graph_module, example_inputs, compile_part)
         if in_parts is not None:
             return in_parts
     chosen = backend_for_now() or backend
@@ -332,7 +364,7 @@ def compile_graph(
                 fill_examples(graph_module, lambda: context.fake_mode)
             compiled = compiler(graph_module, list(example_inputs))
         surroundings.failed = False
-    except SkipFrame:
+    except (SkipFrame, InternalError):
         raise
     except Exception as error:
         raise_outside(error)

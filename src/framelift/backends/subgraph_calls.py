@@ -15,9 +15,10 @@ from torch.fx.node import Node
 
 from .. import config
 from ..graph.fx.node_functions import compile_region
-from .repeated_layers import are_alike, facts_of, fold_repeated_layers
+from .layers.repeated_layers import NAME, are_alike, facts_of, fold_repeated_layers
+from .rewrites import EQUAL_RUNS, may_rewrite, rewrote
 
-__all__ = ["arrange_subgraphs"]
+__all__ = ["arrange_subgraphs", "write_out_calls"]
 
 _SMALLEST = 2  # nodes of a run that is worth a subgraph, where the program asks for that
 _CALLS = (compile_region, torch.ops.higher_order.invoke_subgraph)
@@ -40,21 +41,39 @@ def arrange_subgraphs(graph_module: GraphModule, is_trained: bool) -> None:
     """
     calls = _calls(graph_module)
     changed = _share(calls) if len(calls) > 1 else False
-    if config.use_graph_deduplication:
-        changed = bool(fold_repeated_layers(graph_module, 2, smallest=_SMALLEST)) or changed
+    is_plain = not may_rewrite(EQUAL_RUNS)
+    if config.use_graph_deduplication and not is_plain:
+        if fold_repeated_layers(graph_module, 2, smallest=_SMALLEST):
+            rewrote(EQUAL_RUNS)
+            changed = True
         calls = _calls(graph_module)
     uses = collections.Counter(id(call.body) for call in calls)
     for call in calls:
         is_region = call.node.target is compile_region
         once = config.inline_single_use_invoke_subgraph and uses[id(call.body)] == 1 and not is_region
-        if config.inline_invoke_subgraph or once or is_region and is_trained:
+        folded = is_plain and str(call.node.args[0].target).startswith(NAME)
+        if config.inline_invoke_subgraph or once or folded or is_region and is_trained:
             _write_out(graph_module, call)
             changed = True
     if changed:
-        graph_module.graph.eliminate_dead_code()
-        graph_module.delete_all_unused_submodules()
-        graph_module.graph.lint()
-        graph_module.recompile()
+        _clean(graph_module)
+
+
+def write_out_calls(graph_module: GraphModule) -> bool:
+    """Put the nodes of all subgraphs in the place of their calls.  Returns whether there were any."""
+    calls = _calls(graph_module)
+    for call in calls:
+        _write_out(graph_module, call)
+    if calls:
+        _clean(graph_module)
+    return bool(calls)
+
+
+def _clean(graph_module: GraphModule) -> None:
+    graph_module.graph.eliminate_dead_code()
+    graph_module.delete_all_unused_submodules()
+    graph_module.graph.lint()
+    graph_module.recompile()
 
 
 def _calls(graph_module: GraphModule) -> list[_Call]:
@@ -130,6 +149,16 @@ def _write_out(graph_module: GraphModule, call: _Call) -> None:
                 known[node] = graph.node_copy(node, lambda inner: known[inner])
     for user in list(call.node.users):
         assert user.target is operator.getitem
-        user.replace_all_uses_with(results[user.args[1]])
+        _replace(user, results[user.args[1]])
         graph.erase_node(user)
     graph.erase_node(call.node)
+
+
+def _replace(node: Node, value: Any) -> None:
+    """A result of a subgraph may be None or a number, too."""
+    if isinstance(value, Node):
+        node.replace_all_uses_with(value)
+        return
+    for reader in list(node.users):
+        reader.args = torch.fx.node.map_arg(reader.args, lambda one: value if one is node else one)
+        reader.kwargs = torch.fx.node.map_arg(reader.kwargs, lambda one: value if one is node else one)

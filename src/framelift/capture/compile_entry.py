@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from ..recording.finished import Finished
     from ..rehearsal.session import Session
 
-__all__ = ["Backend", "Parts", "code_now", "compile_entry", "compile_kept", "guards_now", "plain_entry"]
+__all__ = ["Backend", "Parts", "capture_now", "code_now", "compile_entry", "compile_kept", "guards_now", "plain_entry"]
 
 CompileGraph = Callable[..., Any]  # as backends.registry.compile_graph, the backend bound
 
@@ -238,7 +238,7 @@ def _compiled_graph(
         ):
             hits = cache_hits()
             collecting = contextlib.nullcontext() if backend.is_eager else collections_as_usual()
-            with collecting, _shown(session), _as_supposed(session, info, backend) as check:
+            with collecting, _shown(session, info), _as_supposed(session, info, backend) as check:
                 compiled = check(compile_graph(module, plain_examples(finished.inputs)))
             info.from_cache = cache_hits() > hits
         graph = wrapped(AROUND_RUN, compiled, run)
@@ -289,20 +289,26 @@ def _operations(module: Any) -> tuple[Any, ...]:
 
 class _Shown(threading.local):
     session: Session | None = None
+    info: Capture | None = None
 
 
 _now = _Shown()
 
 
 @scope
-def _shown(session: Session) -> Iterator[None]:
+def _shown(session: Session, info: Capture) -> Iterator[None]:
     """While a backend works on the graph of this session."""
-    before = _now.session
+    before = _now.session, _now.info
     try:
-        _now.session = session if type(session) is not _Over else None
+        _now.session, _now.info = session if type(session) is not _Over else None, info
         yield
     finally:
-        _now.session = before
+        _now.session, _now.info = before
+
+
+def capture_now() -> Capture | None:
+    """Return the capture whose graph is being compiled."""
+    return _now.info
 
 
 def guards_now() -> list[tuple[str, str]]:

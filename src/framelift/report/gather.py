@@ -240,6 +240,7 @@ class _Gathering:
             note.from_cache,
             note.loaded,
             note.not_kept,
+            tuple(note.fallbacks),
             full is not None and full.interim is not None and not full.interim.job.is_ready(),
         )
 

@@ -208,6 +208,7 @@ class Capture:
     from_cache: bool  # the disk cache had its compiled graph
     loaded: bool  # it was kept on disk by another process: nothing was rehearsed
     not_kept: str  # why it is not kept on disk, "" where it is, or where none is to be
+    fallbacks: tuple[str, ...]  # parts of the graph compiled as captured: the backend failed on what was made of them
     compiling: bool  # its graph runs uncompiled: the backend is at work in the background
 
 

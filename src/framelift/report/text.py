@@ -174,6 +174,8 @@ def _functions(report: Report) -> Iterator[Line]:
             yield "dim", f"    {_count(loaded, 'capture')} loaded from disk, nothing was rehearsed"
         for why, times in collections.Counter(c.not_kept for c in one.captures if c.not_kept).items():
             yield "dim", f"    {_count(times, 'capture')} not kept on disk: {why}"
+        for what, times in collections.Counter(text for c in one.captures for text in c.fallbacks).items():
+            yield "", f"    {_count(times, 'graph')} compiled as captured, the backend failed otherwise: {what}"
         if cached := sum(c.from_cache for c in one.captures):
             yield "dim", f"    {_count(cached, 'graph')} loaded from the disk cache"
         if equal := sum(c.shares_graph and not c.shared_with for c in one.captures):

@@ -437,13 +437,14 @@ def _waited_for(compiled: Any) -> Any:
 
 def stats() -> dict[str, Any]:
     """Counts since the last reset: captures, graphs, guards, breaks by reason, frames, recompiles; captures that were
-    loaded from disk, and why others could not be kept there; uses of a capture by one more callable; and how many
-    graphs another process is compiling.
+    loaded from disk, and why others could not be kept there; uses of a capture by one more callable; how many
+    graphs another process is compiling; and graphs that were compiled as they were captured, since the backend
+    failed on what framelift had made of them, by the name of that.
 
     >>> import framelift
     >>> sorted(framelift.stats())
-    ['breaks', 'captures', 'compiling', 'frames', 'graphs', 'guards', 'loaded', 'not_kept', 'recompiles', 'shared', \
-'shared_graphs']
+    ['breaks', 'captures', 'compiling', 'fallbacks', 'frames', 'graphs', 'guards', 'loaded', 'not_kept', 'recompiles', \
+'shared', 'shared_graphs']
     """
     return {
         "compiling": sum(len(compiling(compiled)) for compiled in list(_compiled)),
@@ -457,4 +458,5 @@ def stats() -> dict[str, Any]:
         "not_kept": dict(counts.not_kept),
         "shared": counts.shared,
         "shared_graphs": counts.shared_graphs,
+        "fallbacks": dict(counts.fallbacks),
     }

@@ -161,6 +161,7 @@ class Note:
     from_cache: bool = False  # its graph was in torch's disk cache
     loaded: bool = False  # from disk: nothing was rehearsed
     not_kept: str = ""  # why it could not be kept on disk
+    fallbacks: list[str] = field(default_factory=list, compare=False)  # as the capture's, which may grow
 
     @property
     def started(self) -> float:
@@ -252,6 +253,7 @@ class Capture:
     is_left: bool = False  # the call ran eagerly, with all it called, for what it does no more from then on
     loaded: bool = False  # from disk: nothing was rehearsed
     not_kept: str = ""  # why it could not be kept on disk
+    fallbacks: list[str] = field(default_factory=list)  # what of its graph was compiled without which rewrites
     record: Any = None  # it as data (cache/capture_record.py), where that was asked for
     places: Any = ()  # of a recorded or loaded capture: the origins of its entry's inputs and externals
     changed: tuple[str, ...] = ()  # places of objects that the entry changes, beside its graph
@@ -359,6 +361,7 @@ class Record:
             from_cache=capture.from_cache,
             loaded=capture.loaded,
             not_kept=capture.not_kept,
+            fallbacks=capture.fallbacks,
         )
         self.notes.append(note)
         notify("done", capture)
@@ -447,6 +450,7 @@ class Counts:
     not_kept: collections.Counter[str] = field(default_factory=collections.Counter)  # why others were not written
     shared: int = 0  # captures that one more callable uses
     shared_graphs: int = 0  # captures whose graph was compiled for an equal one
+    fallbacks: collections.Counter[str] = field(default_factory=collections.Counter)  # compiled without rewrites
     guards: int = 0
     breaks: collections.Counter[str] = field(default_factory=collections.Counter)
     frames: list[dict[str, Any]] = field(default_factory=list)

@@ -141,7 +141,7 @@ function guardTree(c) {
 function capturePart(c) {
   const phases = c.phases.map(p => `${esc(p.name)} ${ms(p.seconds)}`).join(", ");
   return `<section class=card><h3>${esc(c.id.split("#").pop())}: <span class="${c.status === "broken" ? "bad-text" : "ok"}">${esc(c.status)}</span></h3>
-    <p>${many(c.operations, "operation")}, ${many(c.guards, "guard")}, ${c.hits < 0 ? "dropped" : many(c.hits, "call") + " served"} · <span class=dim>${phases}${c.backend ? `, backend ${esc(c.backend)}` : ""}${c.loaded ? ", loaded from disk" : ""}${c.not_kept ? `, not kept on disk: ${esc(c.not_kept)}` : ""}</span></p>
+    <p>${many(c.operations, "operation")}, ${many(c.guards, "guard")}, ${c.hits < 0 ? "dropped" : many(c.hits, "call") + " served"} · <span class=dim>${phases}${c.backend ? `, backend ${esc(c.backend)}` : ""}${c.loaded ? ", loaded from disk" : ""}${c.not_kept ? `, not kept on disk: ${esc(c.not_kept)}` : ""}${c.fallbacks.length ? `, compiled as captured, the backend failed otherwise: ${esc(c.fallbacks.join(", "))}` : ""}</span></p>
     ${c.after ? `<p>Resumes after ${ofBreak(c.after)}</p>` : ""}
     ${c.reason ? `<p class=bad-text>Ended by ${ofBreak(c.reason)}</p>` : ""}${c.recompile ? `<p class=warn-text>Recompiled because of <a href="#/recompiles">${esc(c.recompile.split("@")[0])}</a></p>` : ""}
     ${c.resume ? `<details><summary>What it resumes with</summary><pre>${comments(c.resume)}</pre></details>` : ""}

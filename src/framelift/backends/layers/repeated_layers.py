@@ -26,11 +26,11 @@ from torch.fx.graph import Graph
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import Node, map_arg
 
-from ..graph.metadata.facts import Facts, SymbolicFacts
+from ...graph.metadata.facts import Facts, SymbolicFacts
 
-__all__ = ["are_alike", "facts_of", "fold_repeated_layers", "one_schema_per_layer"]
+__all__ = ["NAME", "are_alike", "facts_of", "fold_repeated_layers", "one_schema_per_layer"]
 
-_NAME = "repeated_layer_"
+NAME = "repeated_layer_"
 _WARNING = "warn_and_trace_duplicate_backward"
 FEWEST_NODES = 8  # of a layer: a smaller one is compiled in no time
 MOST_STACKS = 8  # of layers in one graph: stages of a network, encoder and decoder
@@ -82,7 +82,7 @@ def fold_repeated_layers(
         if found is None:
             break
         stack, layers = found
-        _fold(graph_module, layers, f"{_NAME}{number}")
+        _fold(graph_module, layers, f"{NAME}{number}")
         folded += len(layers) - 1
         for place in range(stack.start, stack.end):
             words[place] = -1 - place  # like no other
@@ -106,7 +106,7 @@ def one_schema_per_layer() -> Iterator[None]:
     warn = getattr(module, _WARNING, None)  # not in all versions of torch
 
     def gen_schema(subgraph: Any, identifier: Any, *operands: Any) -> Any:
-        if not isinstance(identifier, str) or _NAME not in identifier:
+        if not isinstance(identifier, str) or NAME not in identifier:
             return ask(subgraph, identifier, *operands)
         key = identifier, tuple(map(type, operands))
         if key not in known:
@@ -114,7 +114,7 @@ def one_schema_per_layer() -> Iterator[None]:
         return known[key]
 
     def warn_of_others(identifier: Any, *others: Any) -> None:
-        if warn is not None and _NAME not in str(identifier):
+        if warn is not None and NAME not in str(identifier):
             warn(identifier, *others)
 
     operator_.gen_schema = gen_schema
