@@ -17,7 +17,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 MINIMUM_TORCH = (2, 11)
-PYTHONS = ((3, 11), (3, 14))  # from, to (not included)
+PYTHONS = ((3, 11), (3, 15))  # from, to (not included)
 HEADERS = sorted(glob.glob("csrc/*.h"))
 #: a file of csrc -> the files that it includes, which are compiled as one with it
 UNITS = {
@@ -40,13 +40,19 @@ def fail(sentence: str) -> None:
 
 
 def check_python() -> None:
-    if not PYTHONS[0] <= sys.version_info[:2] < PYTHONS[1] or sys.implementation.name != "cpython":
+    version = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
+    if sys.implementation.name != "cpython" or sys.version_info[:2] < PYTHONS[0]:
+        fail(f"{version} is not supported; use CPython 3.11, 3.12, 3.13 or 3.14.")
+    if sys.version_info[:2] >= PYTHONS[1]:
         fail(
-            f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} is not supported; "
-            "use CPython 3.11, 3.12 or 3.13."
+            f"{version} is not supported yet: it needs a dialect in src/framelift/bytecode/dialects and its frames in "
+            "csrc/frame_access.h, see docs/adding/python_version.md; use CPython 3.11, 3.12, 3.13 or 3.14."
         )
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        fail("free-threaded builds of CPython are not supported; use a build with the GIL.")
+        fail(
+            "free-threaded builds of CPython are not supported: guards and the core's tables would need locks, see "
+            "docs/design.md; use a build with the GIL."
+        )
 
 
 def check_compiler() -> None:

@@ -114,7 +114,7 @@ static PyObject* frame_holds(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Frame* frame = ((PyFrameObject*)a[0])->f_frame;
   PyCodeObject* code = frame_code(frame);
   for (int i = 0; i < code->co_nlocalsplus; i++) {
-    PyObject* found = frame->localsplus[i];
+    PyObject* found = frame_value(frame, i);
     if (found && (found == a[1] || (PyCell_Check(found) && PyCell_GET(found) == a[1]))) Py_RETURN_TRUE;
   }
   Py_RETURN_FALSE;
@@ -127,7 +127,7 @@ static PyObject* frame_cell(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PyCodeObject* code = frame_code(frame);
   for (int i = 0; i < code->co_nlocalsplus; i++) {
     if (PyUnicode_Compare(PyTuple_GET_ITEM(code->co_localsplusnames, i), a[1]) != 0) continue;
-    PyObject* found = frame->localsplus[i];
+    PyObject* found = frame_value(frame, i);
     return Py_NewRef(found && PyCell_Check(found) ? found : Py_None);
   }
   Py_RETURN_NONE;

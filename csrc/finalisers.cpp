@@ -76,7 +76,7 @@ void end_finalisers(Rehearsal* r) {
 
 bool is_finaliser(Rehearsal* r, Frame* frame) {
   if (r->watched.empty() || frame_code(frame)->co_argcount < 1) return false;
-  PyObject* object = frame->localsplus[0];
+  PyObject* object = frame_value(frame, 0);
   auto found = object ? r->watched.find(object) : r->watched.end();
   if (found == r->watched.end()) return false;
   PyObject* referred = PyWeakref_GET_OBJECT(found->second.get());  // None: the collector found it, in a cycle
@@ -90,7 +90,7 @@ bool is_programs_moment(Rehearsal* r, Frame* frame) {
 }
 
 bool may_finalise(Rehearsal* r, Frame* frame) {
-  PyObject* object = frame->localsplus[0];
+  PyObject* object = frame_value(frame, 0);
   Ref kept = std::move(r->watched[object]);
   bool collected = PyWeakref_GET_OBJECT(kept.get()) != object;  // when that happens is not the program's to say
   bool own_moment = collected || !is_programs_moment(r, current_frame(PyThreadState_Get()));

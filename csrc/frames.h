@@ -10,17 +10,29 @@ namespace framelift {
 // ---- dictionaries ----
 
 // Versions are unique over all dictionaries of the interpreter: an equal version means an untouched dictionary.
-inline const void* dict_version_at(PyObject* dict) { return &((PyDictObject*)dict)->ma_version_tag; }
+#if PY_VERSION_HEX >= 0x030e0000
+// CPython 3.14 has no versions.  A dictionary gets one from us when it is first wanted, in the bits beside its watchers
+// that CPython leaves free, and our watcher takes it away again before the dictionary changes (guard_watches.cpp).
+constexpr int kVersionShift = 12;
+uint64_t give_dict_version(PyObject* dict);  // zero where CPython does not let us watch it
+inline uint64_t& version_word_of(PyObject* dict) { return ((PyDictObject*)dict)->_ma_watcher_tag; }
+#else
+inline uint64_t& version_word_of(PyObject* dict) { return ((PyDictObject*)dict)->ma_version_tag; }
+#endif
+inline const void* dict_version_at(PyObject* dict) { return &version_word_of(dict); }
 
 // Zero where changes may leave the version alone: from 3.13 on, a dict that shares its values with its instance.
 inline uint64_t dict_version(PyObject* dict) {
 #if PY_VERSION_HEX >= 0x030d0000
   if (((PyDictObject*)dict)->ma_values) return 0;
 #endif
-  return ((PyDictObject*)dict)->ma_version_tag;
+#if PY_VERSION_HEX >= 0x030e0000
+  if (!(version_word_of(dict) >> kVersionShift)) return give_dict_version(dict);
+#endif
+  return version_word_of(dict);
 }
 
-// The first fields of a dict's keys object, the same from 3.11 to 3.13.
+// The first fields of a dict's keys object, the same from 3.11 to 3.14.
 struct DictKeysHead {
   Py_ssize_t references;
   uint8_t log2_size, log2_index_bytes, kind;  // kind 0: keys of any type; otherwise exact strings only
@@ -29,7 +41,7 @@ struct DictKeysHead {
 // Such keys compare without running Python code.
 inline bool dict_has_only_strings(PyObject* dict) { return ((DictKeysHead*)((PyDictObject*)dict)->ma_keys)->kind != 0; }
 
-// The number that an OrderedDict changes together with its order, the same place from 3.11 to 3.13.
+// The number that an OrderedDict changes together with its order, the same place from 3.11 to 3.14.
 inline const uint64_t* order_number_at(PyObject* ordered) {
   return (const uint64_t*)((const char*)ordered + sizeof(PyDictObject) + 5 * sizeof(void*));
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "barrier.h"
+#include "frames.h"
 #include "reference.h"
 
 namespace framelift {
@@ -17,6 +18,9 @@ static auto& watched = *new std::unordered_map<const PyObject*, Marks>;  // neve
 
 // Called before the change, whoever makes it: runs no code and allocates nothing.
 static int on_change(PyDict_WatchEvent, PyObject* dict, PyObject*, PyObject*) noexcept {
+#if PY_VERSION_HEX >= 0x030e0000
+  version_word_of(dict) &= ((uint64_t)1 << kVersionShift) - 1;
+#endif
   auto found = watched.find(dict);
   if (found == watched.end()) return 0;
   for (const std::shared_ptr<Touched>& mark : found->second) mark->is_so = true;
@@ -32,6 +36,15 @@ static int watcher() {
   }();
   return id;
 }
+
+#if PY_VERSION_HEX >= 0x030e0000
+uint64_t give_dict_version(PyObject* dict) {
+  static uint64_t last = 0;
+  if (watcher() < 0) return 0;
+  if (PyDict_Watch(watcher(), dict) < 0) return PyErr_Clear(), 0;
+  return version_word_of(dict) |= ++last << kVersionShift;
+}
+#endif
 
 bool can_watch_dicts() { return watcher() >= 0; }
 

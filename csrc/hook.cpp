@@ -164,20 +164,21 @@ static Ref run_in_place(Rehearsal* r, CodeInfo* info, PyObject* function, Frame*
     handler = PyDict_GetItemWithError(PyTuple_GET_ITEM(twin, 0), function);
     twin = PyTuple_GET_ITEM(twin, 1);
   }
+  PyCodeObject* code = frame_code(frame);
+  FrameValues locals(frame, parameter_count(code));
   if (handler) {
     Ref kept = Ref::new_ref(handler), result;
     {
       PausedScope paused;
-      result = Ref::steal(call_handler(handler, r->session, function, frame->localsplus));
+      result = Ref::steal(call_handler(handler, r->session, function, locals.data()));
     }
     left_own_code(r, result);
     return result;
   }
-  PyCodeObject* code = frame_code(frame);
-  Ref result = Ref::steal(run_twin(r, function, twin, frame->localsplus, parameter_count(code), frame->f_locals));
-  if (result && is_symbolic_number(result.get()) && code->co_argcount > 0 && frame->localsplus[0]) {
+  Ref result = Ref::steal(run_twin(r, function, twin, locals.data(), parameter_count(code), frame->f_locals));
+  if (result && is_symbolic_number(result.get()) && code->co_argcount > 0 && frame_value(frame, 0)) {
     // A special method that C code called: it takes nothing but numbers of its own types.
-    PyObject* asked[] = {function, frame->localsplus[0], result.get()};
+    PyObject* asked[] = {function, frame_value(frame, 0), result.get()};
     result = Ref::steal(ask_session(r, name_answered, asked, 3));
   }
   PyObject* made = result.get();
@@ -207,7 +208,8 @@ static PyObject* answer_frame(Rehearsal* r, CodeInfo* info, PyThreadState* ts, F
     PyObject* args[] = {(PyObject*)code, why.get()};
     return why ? ask_session(r, name_refuse, args, 2) : nullptr;
   }
-  if (note_function(r, function.get()) < 0 || note_receiver(r, function.get(), frame->localsplus) < 0) return nullptr;
+  if (note_function(r, function.get()) < 0) return nullptr;
+  if (note_receiver(r, function.get(), FrameValues(frame, parameter_count(code)).data()) < 0) return nullptr;
   return run_in_place(r, info, function.get(), frame).release();
 }
 
@@ -246,7 +248,7 @@ static PyObject* finalise(PyThreadState* ts, Frame* frame) {
   if (!slot<may_finalise>(r, frame)) return finish_frame(ts, frame, Py_NewRef(Py_None), trampoline);
   CodeInfo* info = slot<resolve>(r, (PyObject*)frame_code(frame));
   PyObject* result = info ? slot<answer_frame>(r, info, ts, frame) : nullptr;
-  return finish_frame(ts, frame, slot<finalised>(r, frame->localsplus[0], result), trampoline);
+  return finish_frame(ts, frame, slot<finalised>(r, frame_value(frame, 0), result), trampoline);
 }
 
 // Capture and RunOnly: a cached entry for a function's frame, or a capture.  As try_entries; 0 and 2 mean plain Python.
@@ -301,7 +303,8 @@ static PyObject* lookup_frame(PyThreadState* ts, Frame* frame) {
   {
     Ref context = Ref::new_ref(tls.context), function = Ref::new_ref((PyObject*)frame_function(frame));
     int count = parameter_count(frame_code(frame));
-    verdict = slot<look_up>(context.get(), function.get(), frame->localsplus, count, mode, &result, &muted);
+    FrameValues locals(frame, count);
+    verdict = slot<look_up>(context.get(), function.get(), locals.data(), count, mode, &result, &muted);
     if (verdict == 1 && is_handover(result)) {
       result = slot<drive>(context.get(), function.get(), result);
       if (!result) verdict = -1;

@@ -14,6 +14,12 @@ namespace framelift {
 inline unsigned long& main_thread_ident() { return _PyRuntime.main_thread; }
 
 // Objects that may be in a cycle; those that ended are taken off.
-inline int& young_objects() { return PyInterpreterState_Get()->gc.generations[0].count; }
+inline int& young_objects() {
+#if PY_VERSION_HEX >= 0x030e0000
+  return PyInterpreterState_Get()->gc.young.count;
+#else
+  return PyInterpreterState_Get()->gc.generations[0].count;
+#endif
+}
 
 }  // namespace framelift

@@ -24,12 +24,12 @@ bool is_signal_handler(Frame* frame) {
   int n = parameter_count(frame_code(frame));
   bool looks_so = false;
   for (int i = 0; i < n && !looks_so; i++) {
-    PyObject* value = frame->localsplus[i];
+    PyObject* value = frame_value(frame, i);
     if (!value) continue;
-    if (i && PyFrame_Check(value)) looks_so = is_number_and_frame(frame->localsplus[i - 1], value);
+    if (i && PyFrame_Check(value)) looks_so = is_number_and_frame(frame_value(frame, i - 1), value);
     Py_ssize_t size = PyTuple_CheckExact(value) ? PyTuple_GET_SIZE(value) : 0;
     if (size > 1) looks_so |= is_number_and_frame(PyTuple_GET_ITEM(value, size - 2), PyTuple_GET_ITEM(value, size - 1));
-    if (size == 1 && i) looks_so |= is_number_and_frame(frame->localsplus[i - 1], PyTuple_GET_ITEM(value, 0));
+    if (size == 1 && i) looks_so |= is_number_and_frame(frame_value(frame, i - 1), PyTuple_GET_ITEM(value, 0));
   }
   if (!looks_so || !handler_judge) return false;
   PausedScope paused;
@@ -62,7 +62,7 @@ static PyObject* own_folders = nullptr;  // a tuple
 
 static PyObject* struck_frame(Frame* handler) {
   for (int i = 0, n = parameter_count(frame_code(handler)); i < n; i++) {
-    PyObject* value = handler->localsplus[i];
+    PyObject* value = frame_value(handler, i);
     if (value && PyFrame_Check(value)) return value;
     for (Py_ssize_t j = 0; value && PyTuple_CheckExact(value) && j < PyTuple_GET_SIZE(value); j++)
       if (PyFrame_Check(PyTuple_GET_ITEM(value, j))) return PyTuple_GET_ITEM(value, j);

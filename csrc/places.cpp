@@ -29,7 +29,7 @@ static bool is_complete(Frame* f) {
 #if PY_VERSION_HEX >= 0x030c0000
   if (f->owner == FRAME_OWNED_BY_CSTACK) return false;
 #endif
-  return !_PyFrame_IsIncomplete(f);
+  return !is_incomplete(f);
 }
 
 static Ref make(PyCodeObject** codes, const int* offsets, int n) {
@@ -77,7 +77,7 @@ PyObject* program_places() {
       continue;
     }
     codes[n] = code;
-    offsets[n++] = _PyInterpreterFrame_LASTI(f) * (int)sizeof(_Py_CODEUNIT);
+    offsets[n++] = frame_unit(f) * (int)sizeof(_Py_CODEUNIT);
   }
   return known(codes, offsets, n);
 }
@@ -94,7 +94,7 @@ PyObject* innermost_place() {
   }
   if (!found) Py_RETURN_NONE;
   PyCodeObject* code = frame_code(found);
-  int offset = _PyInterpreterFrame_LASTI(found) * (int)sizeof(_Py_CODEUNIT);
+  int offset = frame_unit(found) * (int)sizeof(_Py_CODEUNIT);
   return known(&code, &offset, 1);
 }
 
@@ -102,7 +102,7 @@ PyObject* innermost_place() {
 static PyObject* local_of(Frame* f, PyCodeObject* code, PyObject* name) {
   for (int i = 0; i < code->co_nlocalsplus; i++) {
     if (PyUnicode_Compare(PyTuple_GET_ITEM(code->co_localsplusnames, i), name) != 0) continue;
-    PyObject* value = f->localsplus[i];
+    PyObject* value = frame_value(f, i);
     bool is_plain = !(_PyLocals_GetKind(code->co_localspluskinds, i) & (CO_FAST_CELL | CO_FAST_FREE));
     if (value && !is_plain && PyCell_Check(value)) value = PyCell_GET(value);
     return value ? value : Py_None;

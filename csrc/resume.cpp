@@ -29,8 +29,16 @@ bool is_stop() { return PyErr_ExceptionMatches(stop_type); }
 bool is_handover(PyObject* value) { return value && Py_TYPE(value) == Handover_Type; }
 
 static Ref value_at(Frame* frame, Py_ssize_t at) {
-  PyObject* value = frame->localsplus[at];
+  if (is_number(frame->localsplus[at])) return Ref::steal(PyLong_FromSsize_t(number_in(frame->localsplus[at])));
+  PyObject* value = frame_value(frame, at);
   return Ref::new_ref(!value || value == call_probe ? null_mark : value);
+}
+
+// A slot of the stack as the frame's original has it: a twin's probe is below the callable, a NULL may be above it.
+static Ref stack_at(Frame* frame, Py_ssize_t base, Py_ssize_t depth, Py_ssize_t i) {
+  auto is_probe = [&](Py_ssize_t k) { return k >= 0 && k + 1 < depth && frame_value(frame, base + k) == call_probe; };
+  if (kNullAboveCallable) i += is_probe(i) ? 1 : is_probe(i - 1) ? -1 : 0;
+  return value_at(frame, base + i);
 }
 
 static Ref values_at(Frame* frame, PyObject* stop, PyObject* name) {
@@ -50,7 +58,8 @@ static Ref read_frame(PyObject* stop) {
   Ref locals = values_at(frame, stop, name_locals), cells = values_at(frame, stop, name_cells);
   if (!number || !flag || !locals || !cells) return nullptr;
   Py_ssize_t base = frame_code(frame)->co_nlocalsplus;
-  Ref stack = make_tuple(PyLong_AsSsize_t(number.get()), [&](Py_ssize_t i) { return value_at(frame, base + i); });
+  Py_ssize_t depth = PyLong_AsSsize_t(number.get());
+  Ref stack = make_tuple(depth, [&](Py_ssize_t i) { return stack_at(frame, base, depth, i); });
   Ref result = Ref::steal(stack ? PyStructSequence_New(Handed_Type) : nullptr);
   if (!result) return nullptr;
   PyObject* handled = flag.get() == Py_True ? *handled_at(ts) : nullptr;
@@ -72,7 +81,7 @@ static PyObject* hand_over(PyObject*, PyObject* stop) {
   Frame* frame = current_frame(PyThreadState_Get());
   Py_ssize_t depth = PyTuple_GET_SIZE(PyStructSequence_GET_ITEM(handed.get(), 1));
   Py_ssize_t base = frame_code(frame)->co_nlocalsplus;
-  for (Py_ssize_t i = 0; i < depth; i++) Py_CLEAR(frame->localsplus[base + i]);  // the record holds them too
+  for (Py_ssize_t i = 0; i < depth; i++) clear_slot(frame->localsplus[base + i]);  // the record holds them too
   return handed.release();
 }
 
@@ -108,9 +117,27 @@ static PyObject* stop(PyObject*, PyObject* place) {
   if (handover) return handover;
   KeepError keep;
   Frame* frame = current_frame(PyThreadState_Get());
-  for (Py_ssize_t i = 0, n = frame_code(frame)->co_nlocalsplus; i < n; i++) Py_CLEAR(frame->localsplus[i]);
+  for (Py_ssize_t i = 0, n = frame_code(frame)->co_nlocalsplus; i < n; i++) clear_slot(frame->localsplus[i]);
   return nullptr;
 }
+
+#if PY_VERSION_HEX >= 0x030e0000
+// tag_offsets(slots): numbers in these slots of the calling frame's stack become offsets, as RERAISE takes them.
+static PyObject* tag_offsets(PyObject*, PyObject* slots) {
+  if (!PyTuple_CheckExact(slots)) return PyErr_Format(PyExc_TypeError, "tag_offsets takes a tuple");
+  Frame* frame = current_frame(PyThreadState_Get());
+  Py_ssize_t base = frame_code(frame)->co_nlocalsplus;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots); i++) {
+    Slot& slot = frame->localsplus[base + PyLong_AsSsize_t(PyTuple_GET_ITEM(slots, i))];
+    Py_ssize_t offset = is_number(slot) ? number_in(slot) : PyLong_AsSsize_t(object_in(slot));
+    clear_slot(slot);
+    slot = slot_of_number(offset);
+  }
+  Py_RETURN_NONE;
+}
+#else
+static PyObject* tag_offsets(PyObject*, PyObject*) { Py_RETURN_NONE; }
+#endif
 
 // set_handled(exception): what code inside an `except` block finds as the exception being handled.
 static PyObject* set_handled(PyObject*, PyObject* exception) {
@@ -372,6 +399,7 @@ static MethodTable methods({
     method<stop, METH_O>("stop", "stop(stop): end the rehearsal here if it is the place"),
     method<let_go, METH_O>("let_go", "let_go(values): empty the tuple of what a capture was given"),
     method<set_handled, METH_O>("set_handled", "set_handled(exception): inside an except block that is gone on with"),
+    method<tag_offsets, METH_O>("tag_offsets", "tag_offsets(slots): numbers of the caller's stack that are offsets"),
     method<handover, METH_VARARGS>("handover", "handover(place, values): what an entry that ends at a break returns"),
     method<set_resuming, METH_VARARGS>("set_resuming", "set_resuming(plain, resume, throw, end_is_seen, unseen types)"),
 });

@@ -14,7 +14,7 @@ from opcode import EXTENDED_ARG, hasjrel, opmap, opname
 from types import CodeType
 from typing import Any
 
-from .decode import instructions
+from .decode import PAIRS, instructions, locals_of
 from .encode import instruction, width
 from .handlers import decode, encode
 
@@ -29,7 +29,10 @@ _ONE_LINE_LONG, _NO_COLUMN, _NONE = 14, 13, 15  # kinds of location entries
 
 @dataclass(slots=True, eq=False)
 class Op:
-    """One instruction: `unit` is where it was before any edit, -1 for one that was put in."""
+    """One instruction: `unit` is where it was before any edit, -1 for one that was put in.
+
+    An instruction about two local variables is two here; the second has no place of its own, and its unit is below -1.
+    """
 
     op: int
     arg: int
@@ -47,7 +50,7 @@ class Op:
 
 
 def disassemble(code: CodeType) -> list[Op]:
-    """The instructions of a code object, jumps and handlers resolved."""
+    """The instructions of a code object, jumps and handlers resolved, each about one local variable at most."""
     positions = list(code.co_positions())
     raw = code.co_code
     codes, args = raw[::2], raw[1::2]
@@ -74,7 +77,15 @@ def disassemble(code: CodeType) -> list[Op]:
         handler = (at[target], depth)
         for made in found[bisect_left(units, start) : bisect_left(units, end)]:
             made.handler = handler
-    return found
+    return [part for made in found for part in _parts(made)] if PAIRS else found
+
+
+def _parts(op: Op) -> list[Op]:
+    if op.op not in PAIRS:
+        return [op]
+    (name, place), (second, there) = locals_of(op.op, op.arg)
+    op.op, op.arg = opmap[name], place
+    return [op, Op(opmap[second], there, 0, op.position, None, op.handler, -2 - op.unit)]
 
 
 def make(name: str, arg: int = 0, *, target: Op | None = None, like: Op | None = None) -> Op:

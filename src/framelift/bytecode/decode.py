@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dis import _parse_exception_table  # type: ignore[attr-defined]  # private in typeshed
-from opcode import EXTENDED_ARG, HAVE_ARGUMENT, hasjrel, opname, stack_effect
+from opcode import EXTENDED_ARG, HAVE_ARGUMENT, hasjrel, opmap, opname, stack_effect
 from types import CodeType
 from typing import Any, NamedTuple
 
-__all__ = ["Instruction", "effect", "handlers", "instructions", "jump_target", "local_name"]
+__all__ = ["PAIRS", "Instruction", "effect", "handlers", "instructions", "jump_target", "local_name", "locals_of"]
+
+_LOCAL = re.compile("(?:LOAD|STORE|DELETE)_FAST(?:_BORROW)?")
+#: an opcode about two local variables -> the names of the two that it stands for
+PAIRS: dict[int, tuple[str, str]] = {
+    number: (parts[0], parts[1]) for name, number in opmap.items() if len(parts := _LOCAL.findall(name)) == 2
+}
 
 
 class Instruction(NamedTuple):
@@ -44,6 +51,12 @@ def local_name(code: CodeType, place: int) -> str:
     """The variable at a place of a frame."""
     name: str = code._varname_from_oparg(place)  # type: ignore[attr-defined]  # private in typeshed
     return name
+
+
+def locals_of(op: int, arg: int) -> list[tuple[str, int]]:
+    """The local variables that an instruction is about, in its order: the name of the opcode for one, and its place."""
+    parts = PAIRS.get(op)
+    return [(opname[op], arg)] if parts is None else [(parts[0], arg >> 4), (parts[1], arg & 15)]
 
 
 def jump_target(instruction: Instruction) -> int | None:

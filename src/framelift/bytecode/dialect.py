@@ -96,6 +96,10 @@ class RuleTable(dict[str, Entry]):
         """A new table with the named entries."""
         return RuleTable({name: self[name] for name in names})
 
+    def without(self, *names: str) -> RuleTable:
+        """A new table with all entries but the named ones."""
+        return RuleTable({name: entry for name, entry in self.items() if name not in names})
+
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
@@ -112,9 +116,10 @@ class Dialect:
     depth: int
     calls: tuple[bytes, ...]  # calls[n]: call the first slot with the n + 1 slots above it
     load_cell: str  # opcode that pushes a cell itself
-    testing: bytes  # non-zero for opcodes that take their operand for its truth alone
-    tested: tuple[int, Rule]  # the opcode whose result may be such an operand, and its rule then
+    before: dict[int, tuple[bytes, Rule]]  # opcodes with another rule right before some: non-zero for those, the rule
     null_above: bool  # the NULL of a call that is no method's lies above the callable, not below it
+    exit_slots: int  # how much of the stack the `__exit__` of an open `with` block takes
+    tags_offsets: bool  # an offset on the stack is no Python object
 
 
 def build(
@@ -125,14 +130,15 @@ def build(
     call: Callable[[int], bytes],
     load_cell: str,
     mark: Marker,
-    testing: Collection[str],
-    tested: Rule,
+    before: Mapping[str, tuple[Collection[str], Rule]],
     spans: Mapping[str, int] | None = None,
     null_above: bool = False,
+    exit_slots: int = 1,
+    tags_offsets: bool = False,
 ) -> Dialect:
     """Resolve a rule table to the running interpreter's numbers.  `spans` corrects what `caches` says.
 
-    `tested` is the rule of a LOAD_ATTR right before one of the opcodes `testing`.
+    `before`: by the name of an opcode of the table, others, and the rule it has right before one of them.
     """
     spans = spans or {}
     sizes, directions = [1] * 256, [0] * 256
@@ -150,7 +156,6 @@ def build(
         rules[number] = entry.rule
         plain[number] = entry.where == "all"
         free[number] = entry.where in ("all", "free")
-    numbers = {opmap[name] for name in testing}
     return Dialect(
         version,
         table,
@@ -160,10 +165,16 @@ def build(
         bytes(plain),
         bytes(free),
         mark,
-        max(entry.depth for entry in table.values()),
+        max(entry.depth for entry in table.values()),  # a rule of `before` needs no more than others do
         tuple(call(n) for n in range(6)),
         load_cell,
-        bytes(op in numbers for op in range(256)),
-        (opmap["LOAD_ATTR"], tested),
+        {opmap[name]: (_table(others), rule) for name, (others, rule) in before.items()},
         null_above,
+        exit_slots,
+        tags_offsets,
     )
+
+
+def _table(names: Collection[str]) -> bytes:
+    numbers = {opmap[name] for name in names}
+    return bytes(op in numbers for op in range(256))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from dis import haslocal
-from opcode import HAVE_ARGUMENT, opmap, stack_effect
+from opcode import HAVE_ARGUMENT, opmap, opname, stack_effect
 from sys import version_info
 from types import CodeType
 
@@ -28,10 +28,14 @@ _NO_NEXT = frozenset(
 #: what the end of a FOR_ITER jumps over: it takes the iterator off by itself, only a generator run in place comes by
 #: here
 _LOOP_END = ("END_FOR", "POP_TOP")[: max(0, min(2, version_info[1] - 11))]
+#: instructions about local variables that push a cell where that is what the variable's place holds
+_LOADS_CELL = frozenset(("LOAD_FAST", "LOAD_FAST_BORROW")) if "LOAD_CLOSURE" not in opname else frozenset()
 #: functions that see all locals of their caller
 LOOKS_AT_LOCALS = frozenset(("locals", "vars", "eval", "exec", "dir"))
 #: the parts of one call, which hand more than the stack to each other (KW_NAMES does)
 _CALL_PARTS = ("PRECALL", "KW_NAMES")
+#: from CPython 3.14 on: what enters a `with` block, which is one instruction before
+_ENTERS = ("COPY", "LOAD_SPECIAL", "SWAP", "SWAP", "LOAD_SPECIAL", "CALL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,15 @@ class Flow:
                 return handler
             handler = handler[0].handler
         return None
+
+    def is_local(self, op: Op) -> bool:
+        """Whether an instruction about a variable is about the frame's own value of it, not about its cell."""
+        code = self.code
+        if op.op in haslocal:
+            is_plain = op.arg < len(code.co_varnames) and local_name(code, op.arg) not in code.co_cellvars
+            if is_plain or op.name not in _LOADS_CELL:
+                return True
+        return op.unit in self.shapes and local_name(code, op.arg) in self.hidden(op.unit)
 
     def is_of_with(self, handler: Op) -> bool:
         """Whether a handler is that of a `with` block."""
@@ -178,9 +191,20 @@ class Flow:
             target = self.ops[self.number[target.unit] + len(_LOOP_END)]
         return target
 
+    def _entering(self, number: int) -> int | None:
+        """The number of the first instruction of what enters a `with` block, where the one at `number` is part of it."""
+        if self.ops[number].name in _ENTERS:
+            for first in range(max(number - len(_ENTERS) + 1, 0), number + 1):
+                if tuple(op.name for op in self.ops[first : first + len(_ENTERS)]) == _ENTERS:
+                    return first
+        return None
+
     def whole(self, unit: int) -> int:
         """The first unit of the call that the instruction at `unit` is part of; otherwise its own."""
         number = self.number[unit]
+        entering = self._entering(number)
+        if entering is not None:
+            return self.ops[entering].unit
         if self.ops[number].name in ("CALL", *_CALL_PARTS):
             while self.ops[number - 1].name in _CALL_PARTS:
                 number -= 1
@@ -189,6 +213,9 @@ class Flow:
     def last(self, unit: int) -> Op:
         """The last instruction of what begins at `unit` as `whole` says."""
         number = self.number[unit]
+        entering = self._entering(number)
+        if entering is not None:
+            return self.ops[entering + len(_ENTERS) - 1]
         while self.ops[number].name in _CALL_PARTS:
             number += 1
         return self.ops[number]

@@ -21,6 +21,8 @@ _SILENT = frozenset(
         "COPY",
         "POP_EXCEPT",
         "END_FOR",
+        "POP_ITER",
+        "NOT_TAKEN",
         "LIST_APPEND",
         "SET_ADD",
         "MAP_ADD",

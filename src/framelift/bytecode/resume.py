@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from dis import hasfree, haslocal
 from inspect import CO_VARARGS, CO_VARKEYWORDS
+from opcode import _nb_ops  # type: ignore[attr-defined]  # private in typeshed
 from types import CodeType
 from typing import Any
 
 from .. import _core
 from .assembly import Op, assemble, disassemble, from_bytes, make
-from .decode import Instruction, instructions, local_name
+from .decode import Instruction, instructions, local_name, locals_of
 from .dialects import current
 from .encode import named
 from .flow import LOOKS_AT_LOCALS, Flow
@@ -161,7 +162,7 @@ def open_exits(flow: Flow, made: Made) -> tuple[int, ...]:
     for handler in (start.handler, flow.left_block(start)):
         while handler is not None:
             if flow.is_of_with(handler[0]):
-                slots.add((handler[1] >> 1) - 1)
+                slots.add((handler[1] >> 1) - current().exit_slots)
             handler = handler[0].handler
     given = made.code.co_varnames[: made.code.co_argcount]
     return tuple(i for i, name in enumerate(given) if name[1:].isdigit() and int(name[1:]) in slots)
@@ -198,9 +199,8 @@ def untouched(code: CodeType) -> frozenset[str]:
     for op in instructions(code.co_code):
         if not left:
             break
-        if op.op in haslocal:  # some of CPython 3.13 name two
-            places = (op.arg >> 4, op.arg & 15) if op.name.count("_FAST") == 2 else (op.arg,)
-            left.difference_update(local_name(code, place) for place in places)
+        if op.op in haslocal:
+            left.difference_update(local_name(code, place) for _, place in locals_of(op.op, op.arg))
     return frozenset(left)
 
 
@@ -216,9 +216,12 @@ def _written(code: CodeType) -> set[str]:
     """The variables that a code object, or one made in it, writes or deletes."""
     found: set[str] = set()
     for op in instructions(code.co_code):
-        if op.name.startswith(("STORE_", "DELETE_")) and (op.op in haslocal or op.op in hasfree):
-            places = (op.arg >> 4, op.arg & 15) if op.name.count("_FAST") == 2 else (op.arg,)
-            found.update(local_name(code, place) for place in places)
+        if op.op in haslocal or op.op in hasfree:
+            found.update(
+                local_name(code, place)
+                for name, place in locals_of(op.op, op.arg)
+                if name.startswith(("STORE_", "DELETE_"))
+            )
     for part in code.co_consts:
         if _core.is_a(part, CodeType):
             found |= _written(part).intersection(part.co_freevars)
@@ -235,9 +238,8 @@ def read_by_index(code: CodeType) -> dict[str, frozenset[int]]:
     for at, op in enumerate(following):
         if op.op not in haslocal:
             continue
-        places = (op.arg >> 4, op.arg & 15) if op.name.count("_FAST") == 2 else (op.arg,)
-        names = [local_name(code, place) for place in places]
-        index = code.co_consts[following[at + 1].arg] if _reads_an_entry(following, at) else None
+        names = [local_name(code, place) for _, place in locals_of(op.op, op.arg)]
+        index = _entry_read(code, following[at : at + 3])
         for name in names:
             numbers = found.get(name)
             if type(index) is int and numbers is not None:
@@ -247,9 +249,21 @@ def read_by_index(code: CodeType) -> dict[str, frozenset[int]]:
     return {name: frozenset(numbers) for name, numbers in found.items() if numbers}
 
 
-def _reads_an_entry(following: list[Instruction], at: int) -> bool:
-    """Whether `name[constant]` begins there, of which no part can be jumped over."""
-    return [op.name for op in following[at : at + 3]] == ["LOAD_FAST", "LOAD_CONST", "BINARY_SUBSCR"]
+#: the operator of BINARY_OP that takes an entry, where no opcode of its own does
+_ENTRY = next((number for number, (name, _) in enumerate(_nb_ops) if name == "NB_SUBSCR"), -1)
+
+
+def _entry_read(code: CodeType, following: list[Instruction]) -> Any:
+    """The constant of `name[constant]` if that begins there, of which no part can be jumped over."""
+    if len(following) < 3:
+        return None
+    load, index, take = following
+    takes = take.name == "BINARY_SUBSCR" or (take.name == "BINARY_OP" and take.arg == _ENTRY)
+    if load.name not in ("LOAD_FAST", "LOAD_FAST_BORROW") or not takes:
+        return None
+    if index.name == "LOAD_SMALL_INT":
+        return index.arg
+    return code.co_consts[index.arg] if index.name == "LOAD_CONST" else None
 
 
 def parameter_count(code: CodeType) -> int:
@@ -362,7 +376,7 @@ def stops_after(flow: Flow, unit: int) -> frozenset[int]:
             if not flow.hidden(op.unit):
                 found.add(op.unit)
                 continue
-        elif not raised and not flow.hidden(op.unit):
+        elif not raised and op.unit >= 0 and not flow.hidden(op.unit):
             if not _only_leaves(flow, op):
                 found.add(op.unit)
             continue
@@ -376,7 +390,9 @@ _LEAVING = frozenset(
     (
         "POP_TOP",
         "LOAD_CONST",
+        "LOAD_SMALL_INT",
         "LOAD_FAST",
+        "LOAD_FAST_BORROW",
         "STORE_FAST",
         "NOP",
         "SWAP",
@@ -413,8 +429,10 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
     arguments, order = _arguments(code, point)
     if throws:
         arguments.append(".raised")
-    used = {local_name(code, op.arg) for op in ops if op.op in haslocal}
+    used = {local_name(code, op.arg) for op in ops if op.op in haslocal and flow.is_local(op)}
+    hidden = {place for place, _ in flow.shapes[point.unit].kept}
     names = (*arguments, *(name for name in code.co_varnames if name not in arguments and name in used))
+    names += (".unbound",) if hidden else ()
     slots = {name: i for i, name in enumerate(names)}
     # others are hidden by a variable of a comprehension somewhere
     own = tuple(name for name in code.co_cellvars if name not in slots)
@@ -422,12 +440,10 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
     for op in ops:
         if op.op in haslocal or op.op in hasfree:
             name = local_name(code, op.arg)
-            # a comprehension's own variable
-            local = op.op in haslocal or op.unit in flow.shapes and name in flow.hidden(op.unit)
-            op.arg = slots[name] if local else len(names) + variables.index(name)
+            op.arg = slots[name] if flow.is_local(op) else len(names) + variables.index(name)
     start = next(op for op in ops if op.unit == point.unit)
     consts: list[Any] = [*code.co_consts, RESUMES, _core.set_handled]
-    head, offsets = _prologue(point, start, slots, consts)  # set_handled is the last constant so far
+    head, offsets = _prologue(point, start, slots, consts, hidden)  # set_handled is the last constant so far
     if throws:
         handler = (next(op for op in ops if op.unit == left[0].unit), left[1]) if left is not None else start.handler
         head[-1:] = _raise(slots[".raised"], start, handler)
@@ -524,20 +540,23 @@ def _cells(own: tuple[str, ...], free: tuple[str, ...], first: int, start: Op) -
     head.append(make("RESUME", like=start))
     for i, name in enumerate(own):
         head += [
-            make("LOAD_CLOSURE", first + len(own) + free.index(name), like=start),
+            make(current().load_cell, first + len(own) + free.index(name), like=start),
             make("STORE_FAST", first + i, like=start),
         ]
     return head
 
 
 def _prologue(
-    point: Point, start: Op, slots: dict[str, int], consts: list[Any]
+    point: Point, start: Op, slots: dict[str, int], consts: list[Any], hidden: set[int]
 ) -> tuple[list[Op], list[tuple[int, int]]]:
+    """`hidden`: slots with what an inlined comprehension put aside, where NULL is an unbound variable and no call's."""
     head: list[Op] = []
     offsets: list[tuple[int, int]] = []
     handled = len(consts) - 1
     for i, slot in enumerate(point.stack):
-        if slot == NULL:
+        if slot == NULL and i in hidden:
+            head.append(make("LOAD_FAST_AND_CLEAR", slots[".unbound"], like=start))
+        elif slot == NULL:
             head.append(make("PUSH_NULL", like=start))
         elif slot == VALUE:
             place = slots[f".{i}"]
@@ -546,6 +565,10 @@ def _prologue(
             offsets.append((len(consts), int(slot)))
             head.append(make("LOAD_CONST", len(consts), like=start))
             consts.append(0)
+    tagged = tuple(i for i, slot in enumerate(point.stack) if isinstance(slot, int))
+    if tagged and current().tags_offsets:
+        consts += [_core.tag_offsets, tagged]
+        head += [*_call(len(consts) - 2, len(consts) - 1, start), make("POP_TOP", like=start)]
     if point.handled:
         place = slots[".handled"]
         call = from_bytes(current().calls[0], start)

@@ -28,7 +28,7 @@ def rewrite(code: CodeType, dialect: Dialect, writer: Writer) -> tuple[bytes, La
     raw = code.co_code
     ops, args = raw[::2], raw[1::2]
     rules, spans, directions = dialect.rules, dialect.spans, dialect.jumps
-    testing, (tested, tested_rule) = dialect.testing, dialect.tested
+    before = dialect.before
     flags = dialect.free_sites if code.co_freevars else dialect.sites
     chunks: list[bytes] = []
     starts: list[int] = []
@@ -59,8 +59,8 @@ def rewrite(code: CodeType, dialect: Dialect, writer: Writer) -> tuple[bytes, La
         else:
             key = arg << 8 | op
             rule = rules[op]
-            if op == tested and testing[ops[end]]:
-                key, rule = ~key, tested_rule
+            if op in before and before[op][0][ops[end]]:
+                key, rule = ~key, before[op][1]
             try:
                 new = made[key]
             except KeyError:

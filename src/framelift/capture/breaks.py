@@ -8,7 +8,6 @@ them.
 from __future__ import annotations
 
 import functools
-import sys
 import types
 import weakref
 from collections.abc import Iterator
@@ -247,8 +246,7 @@ class Breaks:
         `tried.session` is the session of the attempt before, which may know why its place was too late.
         """
         code = function.__code__
-        # its stack and locals instructions are other ones
-        if stop.run_eagerly or code.co_flags & _NOT_RESUMABLE or sys.version_info >= (3, 13):
+        if stop.run_eagerly or code.co_flags & _NOT_RESUMABLE:
             return
         frames, made = self.of(code)
         if set(frames.code.co_cellvars) & set(frames.code.co_freevars):  # a comprehension's cell hides a free variable

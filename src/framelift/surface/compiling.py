@@ -361,13 +361,13 @@ def is_supported() -> bool:
     >>> framelift.is_supported()
     True
     """
-    return sys.implementation.name == "cpython" and (3, 11) <= sys.version_info[:2] <= (3, 13)
+    return sys.implementation.name == "cpython" and (3, 11) <= sys.version_info[:2] <= (3, 14)
 
 
 def _check_platform() -> None:
     if not is_supported():
         raise UnsupportedPlatform(
-            f"framelift supports CPython 3.11 to 3.13, not {sys.implementation.name} {sys.version.split()[0]}"
+            f"framelift supports CPython 3.11 to 3.14, not {sys.implementation.name} {sys.version.split()[0]}"
         )
 
 

@@ -61,7 +61,7 @@ def library_code(root: Path | None = None) -> Iterator[CodeType]:
 def check_round_trip(code: CodeType) -> list[str]:
     """Taking a code object apart and putting it together without any rule must give the same bytes."""
     nothing = bytes(flag and not rule for flag, rule in zip(current().sites, current().rules))
-    empty = replace(current(), sites=nothing, free_sites=nothing, mark=lambda *_: set(), depth=0)
+    empty = replace(current(), sites=nothing, free_sites=nothing, mark=lambda *_: set(), before={}, depth=0)
     again, _ = twin_with(empty, code, {}, False)
     found = [
         f"{field} is not the same after a round trip"

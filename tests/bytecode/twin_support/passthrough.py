@@ -44,7 +44,8 @@ def few_frames(dialect: Dialect) -> tuple[Dialect, dict[str, Callable[..., Any]]
     assert rule is not None
 
     def star_call(w: Writer, arg: int) -> bytes:
-        exchange = w.probe["star_call"] + named("SWAP", 4 + (arg & 1)) + named("POP_TOP")
+        operands = 2 if dialect.version >= (3, 14) else 1 + (arg & 1)
+        exchange = w.probe["star_call"] + named("SWAP", 3 + operands) + named("POP_TOP")
         return exchange + rule(w, arg)  # type: ignore[operator]
 
     rules = (*dialect.rules[:number], star_call, *dialect.rules[number + 1 :])
@@ -54,7 +55,7 @@ def few_frames(dialect: Dialect) -> tuple[Dialect, dict[str, Callable[..., Any]]
 def _call(callable: Any, /, *args: Any, **kwargs: Any) -> Any:
     if EX_ARGS in kwargs:
         starred = kwargs.pop(EX_ARGS)
-        return callable(*starred, **kwargs.pop(EX_KWARGS, {}))
+        return callable(*starred, **(kwargs.pop(EX_KWARGS, None) or {}))
     return callable(*args, **kwargs)
 
 

@@ -11,7 +11,7 @@ from ..dialect import Dialect, UnsupportedPython
 __all__ = ["VERSIONS", "current"]
 
 #: version -> module of this package; each offers `dialect()`
-VERSIONS: dict[tuple[int, int], str] = {(3, 11): "py311", (3, 12): "py312", (3, 13): "py313"}
+VERSIONS: dict[tuple[int, int], str] = {(3, 11): "py311", (3, 12): "py312", (3, 13): "py313", (3, 14): "py314"}
 
 
 @cache

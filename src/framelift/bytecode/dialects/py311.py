@@ -94,6 +94,5 @@ def dialect() -> Dialect:
         call=_call,
         load_cell="LOAD_CLOSURE",
         mark=Marks("PRECALL", pair),
-        testing=_TESTING,
-        tested=test_attr,
+        before={"LOAD_ATTR": (_TESTING, test_attr)},
     )

@@ -63,6 +63,5 @@ def dialect() -> Dialect:
         call=_call,
         load_cell="LOAD_CLOSURE",
         mark=Marks("CALL", len(_call(0)) // 2),
-        testing=("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "UNARY_NOT"),
-        tested=test_attr,
+        before={"LOAD_ATTR": (("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "UNARY_NOT"), test_attr)},
     )

@@ -10,7 +10,7 @@ from ..instruction_kinds import Marks
 from ..rule_writer import Writer
 from .shared import SHARED, SWAP2, ex_names, spread, test_attr
 
-__all__ = ["RULES", "dialect"]
+__all__ = ["RULES", "call", "dialect"]
 
 RULES: RuleTable = SHARED.only(
     "LOAD_GLOBAL",
@@ -85,7 +85,8 @@ def set_function_attribute(w: Writer, arg: int) -> bytes:
     return named("SET_FUNCTION_ATTRIBUTE", arg) + _finished(w)
 
 
-def _call(count: int) -> bytes:
+def call(count: int) -> bytes:
+    """A call of the first slot with the count + 1 above it."""
     return named("CALL", count, caches=3)
 
 
@@ -95,10 +96,9 @@ def dialect() -> Dialect:
         (3, 13),
         RULES,
         caches=_inline_cache_entries,
-        call=_call,
+        call=call,
         load_cell="LOAD_FAST",
-        mark=Marks("CALL", len(_call(0)) // 2, part="SET_FUNCTION_ATTRIBUTE"),
-        testing=("TO_BOOL",),
-        tested=test_attr,
+        mark=Marks("CALL", len(call(0)) // 2, part="SET_FUNCTION_ATTRIBUTE"),
+        before={"LOAD_ATTR": (("TO_BOOL",), test_attr)},
         null_above=True,
     )

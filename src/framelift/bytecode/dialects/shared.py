@@ -13,6 +13,7 @@ from ..rule_writer import Writer
 
 __all__ = [
     "BELOW",
+    "COPY1",
     "POP",
     "SHARED",
     "SWAP2",
@@ -20,6 +21,7 @@ __all__ = [
     "ex_names",
     "make_function",
     "method",
+    "remainder",
     "spread",
     "test_attr",
 ]
@@ -235,12 +237,16 @@ def build_string(w: Writer, arg: int) -> bytes:
     return checked(w, named("BUILD_STRING", arg))
 
 
-@SHARED("BINARY_OP", depth=3)
-def binary_op(w: Writer, arg: int) -> bytes | None:
-    # Of the operators only `%` makes texts of other objects.
+def remainder(w: Writer, arg: int, caches: int) -> bytes | None:
+    """BINARY_OP: of the operators only `%` makes texts of other objects."""
     if arg not in _REMAINDER:
         return None
-    return operands(w) + checked(w, named("BINARY_OP", arg, caches=1))
+    return operands(w) + checked(w, named("BINARY_OP", arg, caches))
+
+
+@SHARED("BINARY_OP", depth=3)
+def binary_op(w: Writer, arg: int) -> bytes | None:
+    return remainder(w, arg, caches=1)
 
 
 _REMAINDER = (6, 19)  # plain and in place, in all versions
