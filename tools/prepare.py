@@ -88,10 +88,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--system", action="store_true", help="use this very Python, install nothing")
     options = parser.parse_args()
-    if not (3, 11) <= sys.version_info[:2] < (3, 14):
+    if not (3, 11) <= sys.version_info[:2] < (3, 15):
         stop(
             f"Python {sys.version_info.major}.{sys.version_info.minor} is not supported; set PYTHON to "
-            f"CPython 3.11, 3.12 or 3.13."
+            f"CPython 3.11, 3.12, 3.13 or 3.14."
         )
     if shutil.which((os.environ.get("CXX") or "g++").split()[0]) is None:
         stop("no C++ compiler found; install g++ or set CXX to one.")

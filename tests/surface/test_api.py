@@ -287,10 +287,18 @@ def build(tmp_path: Path, prepare: str = "", **environment: str) -> subprocess.C
             "import setuptools, collections; V = collections.namedtuple('V', 'major minor micro releaselevel serial'); "
             "sys.version_info = V(3, 15, 0, 'final', 0)",
             {},
-            "framelift: cpython 3.15 is not supported; use CPython 3.11, 3.12 or 3.13.",
+            "framelift: cpython 3.15 is not supported yet: it needs a dialect in src/framelift/bytecode/dialects and its "
+            "frames in csrc/frame_access.h, see docs/adding/python_version.md; use CPython 3.11, 3.12, 3.13 or 3.14.",
+        ),
+        (
+            "import sysconfig; get = sysconfig.get_config_var; "
+            "sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' else get(name)",
+            {},
+            "framelift: free-threaded builds of CPython are not supported: guards and the core's tables would need "
+            "locks, see docs/design.md; use a build with the GIL.",
         ),
     ],
-    ids=["no compiler", "old torch", "no torch", "new python"],
+    ids=["no compiler", "old torch", "no torch", "new python", "free-threaded"],
 )
 def test_a_build_that_cannot_work_says_why(
     tmp_path: Path, prepare: str, environment: dict[str, str], sentence: str

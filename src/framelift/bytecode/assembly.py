@@ -48,6 +48,11 @@ class Op:
         """The opcode's name."""
         return opname[self.op]
 
+    @property
+    def whole(self) -> int:
+        """The unit of the instruction that it is, or is the second part of."""
+        return self.unit if self.unit >= -1 else -2 - self.unit
+
 
 def disassemble(code: CodeType) -> list[Op]:
     """The instructions of a code object, jumps and handlers resolved, each about one local variable at most."""

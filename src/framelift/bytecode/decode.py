@@ -5,12 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dis import _parse_exception_table  # type: ignore[attr-defined]  # private in typeshed
-from opcode import EXTENDED_ARG, HAVE_ARGUMENT, hasjrel, opmap, opname, stack_effect
+from opcode import EXTENDED_ARG, HAVE_ARGUMENT, hasfree, hasjrel, haslocal, opmap, opname, stack_effect
 from types import CodeType
 from typing import Any, NamedTuple
 
-__all__ = ["PAIRS", "Instruction", "effect", "handlers", "instructions", "jump_target", "local_name", "locals_of"]
+__all__ = [
+    "CELLS",
+    "LOCALS",
+    "PAIRS",
+    "Instruction",
+    "effect",
+    "handlers",
+    "instructions",
+    "jump_target",
+    "local_name",
+    "locals_of",
+]
 
+#: opcodes about a frame's own variables, and those about cells (CPython 3.14 lists LOAD_DEREF among the first)
+LOCALS = frozenset(op for op in haslocal if "_FAST" in opname[op])
+CELLS = frozenset(hasfree) | frozenset(haslocal) - LOCALS
 _LOCAL = re.compile("(?:LOAD|STORE|DELETE)_FAST(?:_BORROW)?")
 #: an opcode about two local variables -> the names of the two that it stands for
 PAIRS: dict[int, tuple[str, str]] = {

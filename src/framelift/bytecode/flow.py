@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from dis import haslocal
-from opcode import HAVE_ARGUMENT, opmap, opname, stack_effect
+from opcode import HAVE_ARGUMENT, opmap, stack_effect
 from sys import version_info
 from types import CodeType
 
 from .assembly import Op, disassemble
-from .decode import local_name
+from .decode import LOCALS, local_name
 
 __all__ = ["LOOKS_AT_LOCALS", "Flow", "Shape"]
 
@@ -29,7 +28,7 @@ _NO_NEXT = frozenset(
 #: here
 _LOOP_END = ("END_FOR", "POP_TOP")[: max(0, min(2, version_info[1] - 11))]
 #: instructions about local variables that push a cell where that is what the variable's place holds
-_LOADS_CELL = frozenset(("LOAD_FAST", "LOAD_FAST_BORROW")) if "LOAD_CLOSURE" not in opname else frozenset()
+_LOADS_CELL = frozenset(("LOAD_FAST", "LOAD_FAST_BORROW")) if opmap["LOAD_CLOSURE"] > 255 else frozenset()
 #: functions that see all locals of their caller
 LOOKS_AT_LOCALS = frozenset(("locals", "vars", "eval", "exec", "dir"))
 #: the parts of one call, which hand more than the stack to each other (KW_NAMES does)
@@ -104,7 +103,7 @@ class Flow:
     def is_local(self, op: Op) -> bool:
         """Whether an instruction about a variable is about the frame's own value of it, not about its cell."""
         code = self.code
-        if op.op in haslocal:
+        if op.op in LOCALS:
             is_plain = op.arg < len(code.co_varnames) and local_name(code, op.arg) not in code.co_cellvars
             if is_plain or op.name not in _LOADS_CELL:
                 return True
@@ -192,7 +191,7 @@ class Flow:
         return target
 
     def _entering(self, number: int) -> int | None:
-        """The number of the first instruction of what enters a `with` block, where the one at `number` is part of it."""
+        """The number of the first instruction of what enters a `with` block, if the one at `number` is part of it."""
         if self.ops[number].name in _ENTERS:
             for first in range(max(number - len(_ENTERS) + 1, 0), number + 1):
                 if tuple(op.name for op in self.ops[first : first + len(_ENTERS)]) == _ENTERS:
@@ -263,7 +262,7 @@ class Flow:
         return frozenset(
             [
                 *code.co_cellvars,
-                *(local_name(code, op.arg) for op in ops if op.op in haslocal and not op.name.startswith("STORE")),
+                *(local_name(code, op.arg) for op in ops if op.op in LOCALS and not op.name.startswith("STORE")),
             ]
         )
 
@@ -327,7 +326,7 @@ class Flow:
                 after = 0
                 for each in self.following(op):
                     after |= live[each.unit]
-                if op.op in haslocal:
+                if op.op in LOCALS:
                     bit = 1 << op.arg
                     after = after & ~bit if op.name.startswith("STORE") else after | bit
                 for handler in (op.handler, self.left_block(op)):

@@ -50,7 +50,7 @@ def producers(flow: Flow, unit: int) -> dict[int, int]:
         if after is None or op.name in _SILENT or op.name.startswith(_SILENT_STARTS):
             continue
         if after <= lowest and after - 1 not in found and after > 0:
-            found[after - 1] = op.unit
+            found[after - 1] = op.whole
             lowest = after - 1
     return found
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from dis import hasfree, haslocal
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from opcode import _nb_ops  # type: ignore[attr-defined]  # private in typeshed
 from types import CodeType
@@ -17,7 +16,7 @@ from typing import Any
 
 from .. import _core
 from .assembly import Op, assemble, disassemble, from_bytes, make
-from .decode import Instruction, instructions, local_name, locals_of
+from .decode import CELLS, LOCALS, Instruction, instructions, local_name, locals_of
 from .dialects import current
 from .encode import named
 from .flow import LOOKS_AT_LOCALS, Flow
@@ -199,7 +198,7 @@ def untouched(code: CodeType) -> frozenset[str]:
     for op in instructions(code.co_code):
         if not left:
             break
-        if op.op in haslocal:
+        if op.op in LOCALS:
             left.difference_update(local_name(code, place) for _, place in locals_of(op.op, op.arg))
     return frozenset(left)
 
@@ -216,7 +215,7 @@ def _written(code: CodeType) -> set[str]:
     """The variables that a code object, or one made in it, writes or deletes."""
     found: set[str] = set()
     for op in instructions(code.co_code):
-        if op.op in haslocal or op.op in hasfree:
+        if op.op in LOCALS or op.op in CELLS:
             found.update(
                 local_name(code, place)
                 for name, place in locals_of(op.op, op.arg)
@@ -236,7 +235,7 @@ def read_by_index(code: CodeType) -> dict[str, frozenset[int]]:
     found: dict[str, set[int] | None] = {name: set() for name in parameters if name not in code.co_cellvars}
     following = [*instructions(code.co_code)]
     for at, op in enumerate(following):
-        if op.op not in haslocal:
+        if op.op not in LOCALS:
             continue
         names = [local_name(code, place) for _, place in locals_of(op.op, op.arg)]
         index = _entry_read(code, following[at : at + 3])
@@ -429,7 +428,7 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
     arguments, order = _arguments(code, point)
     if throws:
         arguments.append(".raised")
-    used = {local_name(code, op.arg) for op in ops if op.op in haslocal and flow.is_local(op)}
+    used = {local_name(code, op.arg) for op in ops if op.op in LOCALS and flow.is_local(op)}
     hidden = {place for place, _ in flow.shapes[point.unit].kept}
     names = (*arguments, *(name for name in code.co_varnames if name not in arguments and name in used))
     names += (".unbound",) if hidden else ()
@@ -438,7 +437,7 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
     own = tuple(name for name in code.co_cellvars if name not in slots)
     variables = (*own, *free)
     for op in ops:
-        if op.op in haslocal or op.op in hasfree:
+        if op.op in LOCALS or op.op in CELLS:
             name = local_name(code, op.arg)
             op.arg = slots[name] if flow.is_local(op) else len(names) + variables.index(name)
     start = next(op for op in ops if op.unit == point.unit)

@@ -17,7 +17,16 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["FRAMELIFT", "EvalLocals", "caller", "frame_locals", "module_globals", "outside", "shows_locals"]
+__all__ = [
+    "FRAMELIFT",
+    "WRITES_LOCALS",
+    "EvalLocals",
+    "caller",
+    "frame_locals",
+    "module_globals",
+    "outside",
+    "shows_locals",
+]
 
 #: where framelift's own code lies
 _OPTIMIZED = 0x1
@@ -74,6 +83,10 @@ class EvalLocals(dict[str, Any]):
             self.names[name] = value
 
 
+#: since CPython 3.13 `f_locals` of a function's frame writes to its variables, and `locals()` is a dictionary of its own
+WRITES_LOCALS = sys.version_info >= (3, 13)
+
+
 def frame_locals(session: Session, frame: types.FrameType) -> Any:
     """A frame's local variables by name; those of closures from outside are imported."""
     code = frame.f_code
@@ -84,7 +97,7 @@ def frame_locals(session: Session, frame: types.FrameType) -> Any:
         return module_globals(session, frame) if own is None or own is frame.f_globals else own
     if _is_root(frame):
         session.notes[frame_locals] = True
-    found = frame.f_locals
+    found = dict(frame.f_locals) if WRITES_LOCALS else frame.f_locals
     for name, value in found.items():
         found[name] = looked_at(session.world, value)
     for name in code.co_freevars:

@@ -202,7 +202,13 @@ _INTERPRETER = (
     Functions(
         "_weakref", {"pure": "_remove_dead_weakref", "state": "getweakrefcount getweakrefs", "attributes": "proxy"}
     ),
-    Functions("_warnings", {"terminal": "warn warn_explicit", "state": "_filters_mutated"}),
+    Functions(
+        "_warnings",
+        {
+            "terminal": "warn warn_explicit",
+            "state": "_filters_mutated _filters_mutated_lock_held _acquire_lock _release_lock",
+        },
+    ),
     Functions("posix", {"pure": "_path_normpath _path_splitroot _path_splitroot_ex fspath"}),
     *(
         Functions(name, {"pure": "md5 sha1 sha224 sha256 sha384 sha512"})

@@ -152,8 +152,10 @@ def _state(session: Session, obj: Any) -> Any:
 
 _COPY = vars(copy)
 _DISPATCH: dict[type, Any] = _COPY["_deepcopy_dispatch"]
-#: what gives back its argument; the latter where all items of a tuple are their own copies
-_ATOMIC, _TUPLE = _COPY["_deepcopy_atomic"], _COPY["_deepcopy_tuple"]
+#: the classes whose objects are their own copies: CPython 3.14 has a set of them, before that they share a copier
+_ATOMIC_TYPES, _ATOMIC = _COPY.get("_atomic_types", frozenset()), _COPY.get("_deepcopy_atomic")
+#: gives back its argument where all items of a tuple are their own copies
+_TUPLE = _COPY["_deepcopy_tuple"]
 #: code that compares a value with the copy it has just made of it
 _COMPARING = frozenset((copy.deepcopy.__code__, _TUPLE.__code__))
 
@@ -179,12 +181,18 @@ def copies_to_itself(session: Session, value: Any) -> bool:
     """Whether the copiers of a plain value, as captured code sees them, give back what they are given: it is not noted
     then.
     """
-    known = session.world.memo.get(id(_DISPATCH))
-    table: dict[type, Any] = _DISPATCH if known is None else known.seen
+    table, atomic = _as_seen(session, _DISPATCH), _as_seen(session, _ATOMIC_TYPES)
+    if type(atomic) in (set, frozenset) and type(value) in atomic:
+        return True
     copier = table.get(type(value)) if type(table) is dict else None
     if copier is _TUPLE:
         return all(copies_to_itself(session, item) for item in value)
-    return copier is _ATOMIC
+    return copier is not None and copier is _ATOMIC
+
+
+def _as_seen(session: Session, table: Any) -> Any:
+    known = session.world.memo.get(id(table))
+    return table if known is None else known.seen
 
 
 def is_its_own_copy(session: Session, left: Any, right: Any) -> bool:

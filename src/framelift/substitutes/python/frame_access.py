@@ -7,6 +7,7 @@ imported.
 from __future__ import annotations
 
 import functools
+import inspect
 import linecache
 import os
 import sys
@@ -21,7 +22,7 @@ from ..._core import is_a
 from ...boundary.becomes.opaque import opaque_for
 from ...bytecode import layout, original_of
 from ...calls.call_tables import SUBSTITUTES, substitute
-from ...calls.frame_views import FRAMELIFT, caller, frame_locals, module_globals, outside
+from ...calls.frame_views import FRAMELIFT, WRITES_LOCALS, caller, frame_locals, module_globals, outside
 from ...guards.checks import check
 from ...vocabulary.origins import const
 from ...vocabulary.own_code import is_beginning, is_own_code
@@ -48,9 +49,15 @@ def _code(session: Session, frame: types.FrameType) -> types.CodeType:
     return original_of(frame.f_code)
 
 
+def _written_locals(session: Session, frame: types.FrameType) -> Any:
+    if frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        raise Interrupt("unsupported-code", "f_locals of a function's frame, which writes to its variables")
+    return frame_locals(session, frame)
+
+
 _FRAME: dict[str, Callable[[Session, types.FrameType], Any]] = {
     "f_globals": module_globals,
-    "f_locals": frame_locals,
+    "f_locals": _written_locals if WRITES_LOCALS else frame_locals,
     "f_back": _back,
     "f_code": _code,
     "f_lasti": lambda session, frame: _last_instruction(frame.f_code, frame.f_lasti),

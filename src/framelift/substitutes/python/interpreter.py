@@ -13,6 +13,7 @@ import re
 import sys
 import threading
 import types
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -183,8 +184,21 @@ def _check_handled_inside(session: Session, error: BaseException | None) -> None
     raise Interrupt("unsupported-code", "the exception that the caller of the compiled function handles")
 
 
-@substitute(_warnings._filters_mutated)  # type: ignore[attr-defined]  # private in typeshed
+#: CPython 3.14 has a lock around changes of the filters
+_LOCKS = [vars(_warnings)[name] for name in ("_acquire_lock", "_release_lock") if name in vars(_warnings)]
+
+
+@substitute(vars(_warnings)["_filters_mutated_lock_held" if _LOCKS else "_filters_mutated"])
 @exactly(0)
 def _filters_mutated(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """The filters were changed: those that remember what they showed must look again, outside too."""
-    session.world.write("call", callable_, None, ())
+    session.world.write("call", vars(warnings)["_filters_mutated"], None, ())
+
+
+@exactly(0)
+def _no_lock(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Nothing that other threads see changes before the entry runs."""
+
+
+for _lock in _LOCKS:
+    substitute(_lock)(_no_lock)
