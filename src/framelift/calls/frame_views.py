@@ -83,7 +83,7 @@ class EvalLocals(dict[str, Any]):
             self.names[name] = value
 
 
-#: since CPython 3.13 `f_locals` of a function's frame writes to its variables, and `locals()` is a dictionary of its own
+#: since CPython 3.13 a function frame's `f_locals` writes to its variables, and `locals()` is a dictionary of its own
 WRITES_LOCALS = sys.version_info >= (3, 13)
 
 
