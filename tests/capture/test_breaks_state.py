@@ -700,7 +700,7 @@ def test_comprehensions_that_hide_a_variable_with_a_cell() -> None:
     def looks(value):
         """As debuggers do."""
         frame = sys._getframe()
-        while frame is not None:
+        while frame is not None and sys.version_info[:2] != (3, 13):  # 3.13.0 itself crashes at that
             dict(frame.f_locals)
             frame = frame.f_back
         return value

@@ -168,10 +168,11 @@ PROGRAMS: dict[str, tuple[tuple[int, int], str]] = {
     "template strings": (
         (3, 14),
         """
+        y = x + 1
+        print(end="")
         name = "w"
         made = t"a{name!r:>5}b{len(log)}c"
-        y = x + len(made.strings)
-        print(end="")
+        y = y + len(made.strings)
         return y, made.strings, [(each.value, each.expression, each.conversion, each.format_spec) for each in made.interpolations]
         """,
     ),
