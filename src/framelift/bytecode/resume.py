@@ -147,24 +147,35 @@ def let_go(flow: Flow, made: Made) -> tuple[int, ...]:
         if op.name in ("STORE_FAST", "DELETE_FAST") and not _only_leaves(flow, op)
     }
     given = made.code.co_varnames[: made.code.co_argcount]
+    managers = _open_exits(flow, made.start, current().exit_slots - 1)
     return tuple(
         i
         for i, name in enumerate(given)
-        if name in names or name[1:].isdigit() and _is_taken_off(flow, made.start, int(name[1:]))
+        if name in names
+        or name[1:].isdigit()
+        and int(name[1:]) not in managers
+        and _is_taken_off(flow, made.start, int(name[1:]))
     )
 
 
 def open_exits(flow: Flow, made: Made) -> tuple[int, ...]:
     """The places of the arguments that are `__exit__` of `with` blocks which are open where the code begins."""
-    start = flow.at[made.start]
-    slots: set[int] = set()
-    for handler in (start.handler, flow.left_block(start)):
-        while handler is not None:
-            if flow.is_of_with(handler[0]):
-                slots.add((handler[1] >> 1) - current().exit_slots)
-            handler = handler[0].handler
+    slots = _open_exits(flow, made.start, current().exit_slots)
     given = made.code.co_varnames[: made.code.co_argcount]
     return tuple(i for i, name in enumerate(given) if name[1:].isdigit() and int(name[1:]) in slots)
+
+
+def _open_exits(flow: Flow, unit: int, below: int) -> set[int]:
+    """The slots so far below the top of what the `__exit__` of each `with` block takes that is open at an instruction:
+    1 is the topmost one.  The second of two slots is the manager, where the first takes it for an argument.
+    """
+    start, slots = flow.at[unit], set()
+    for handler in (start.handler, flow.left_block(start)):
+        while handler is not None and below:
+            if flow.is_of_with(handler[0]):
+                slots.add((handler[1] >> 1) - below)
+            handler = handler[0].handler
+    return slots
 
 
 def _is_taken_off(flow: Flow, start: int, slot: int) -> bool:
