@@ -173,7 +173,8 @@ PROGRAMS: dict[str, tuple[tuple[int, int], str]] = {
         name = "w"
         made = t"a{name!r:>5}b{len(log)}c"
         y = y + len(made.strings)
-        return y, made.strings, [(each.value, each.expression, each.conversion, each.format_spec) for each in made.interpolations]
+        parts = [(each.value, each.expression, each.conversion, each.format_spec) for each in made.interpolations]
+        return y, made.strings, parts
         """,
     ),
     "functions that are called in line": (
