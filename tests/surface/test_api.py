@@ -288,7 +288,8 @@ def build(tmp_path: Path, prepare: str = "", **environment: str) -> subprocess.C
             "sys.version_info = V(3, 15, 0, 'final', 0)",
             {},
             "framelift: cpython 3.15 is not supported yet: it needs a dialect in src/framelift/bytecode/dialects and "
-            "its frames in csrc/frame_access.h, see docs/adding/python_version.md; use CPython 3.11, 3.12, 3.13 or 3.14.",
+            "its frames in csrc/frame_access.h, see docs/adding/python_version.md; "
+            "use CPython 3.11, 3.12, 3.13 or 3.14.",
         ),
         (
             "import sysconfig; get = sysconfig.get_config_var; "
