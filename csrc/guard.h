@@ -181,6 +181,7 @@ struct Node {
   uint32_t needed = 0;
   // as of the last visit
   PyObject* value = nullptr;  // borrowed; only valid while the records above hold
+  Ref text;                   // a trusted value that C code makes anew at each read: nothing else holds it
   uint64_t version = 0;       // nonzero: all records below were written for this version of `value`
   uint64_t reading = 0;       // version at the start of the last visit
   bool quiet = false;         // a dictionary all of whose keys compare without Python code

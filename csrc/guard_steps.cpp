@@ -379,6 +379,7 @@ static Outcome take_attr(Visit& v, PyObject* base) {
   if (outcome == Outcome::Holds && v.parent().trusted && fixed_by_c(base, v.node.key)) {
     v.recordable = recordable;
     v.trusted = PyUnicode_CheckExact(v.value);
+    if (v.trusted && v.walk.live()) v.node.text = Ref::new_ref(v.value);
   }
   return outcome;
 }

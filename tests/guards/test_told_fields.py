@@ -8,6 +8,9 @@ from __future__ import annotations
 import copy
 import ctypes
 import gc
+import os
+import subprocess
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -285,3 +288,31 @@ def test_compiled_modules_see_it(change: str) -> None:
     finally:
         _two.__code__, _two.__defaults__, _two.__kwdefaults__ = before
     assert torch.equal(compiled(x), model(x))
+
+
+_NAMES_THAT_C_CODE_MAKES = """
+import random
+import torch, framelift
+
+def program(x):
+    drawn = random.random()  # the guard of its name reads a text that CPython makes anew at each read
+    if drawn < 0.5:
+        raise ValueError(drawn)
+    return x + drawn
+
+compiled = framelift.compile(program, backend="eager")
+random.seed(5)
+for _ in range(40):
+    try:
+        compiled(torch.ones(2))
+    except ValueError:
+        pass
+assert len(compiled.entries) == 2
+"""
+
+
+def test_values_that_nothing_else_holds_are_held() -> None:
+    """What is freed is overwritten here."""
+    environment = {**os.environ, "PYTHONMALLOC": "debug"}
+    done = subprocess.run([sys.executable, "-c", _NAMES_THAT_C_CODE_MAKES], env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
