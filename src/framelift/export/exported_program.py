@@ -56,6 +56,8 @@ def export(
             "Exporting a ScriptModule is not supported. Maybe try converting your ScriptModule "
             "to an ExportedProgram using `TS2EPConverter(mod, args, kwargs).convert()` instead."
         )
+    if type(dynamic_shapes).__name__ in ("ParamsSpec", "ShapesSpec"):  # torch 2.15
+        raise NotImplementedError("framelift exports with dynamic_shapes of torch.export.Dim, not of ShapesSpec")
     return _export(
         mod,
         args,
