@@ -136,6 +136,29 @@ PROGRAMS: dict[str, tuple[tuple[int, int], str]] = {
         return x
         """,
     ),
+    "exceptions thrown into generators and coroutines": (
+        (3, 11),
+        """
+        def gen():
+            try:
+                yield 1
+            except KeyError as error:
+                log.append(repr(error))
+                yield 2
+        def outer():
+            try:
+                yield from gen()
+            except TypeError:
+                yield 3
+        found = []
+        pairs = (gen(), KeyError("in")), (gen(), KeyError), (outer(), KeyError("in")), (outer(), TypeError)
+        for made, thrown in pairs:
+            made.send(None)
+            found.append(made.throw(thrown))
+            made.close()
+        return x + len(found), found
+        """,
+    ),
     "annotations that nobody evaluates": (
         (3, 14),
         """

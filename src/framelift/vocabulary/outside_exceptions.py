@@ -10,6 +10,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # private: typeshed does not know it
 import functools
 import signal
+import sys
 import threading
 import types
 from contextlib import suppress
@@ -45,6 +46,8 @@ _SET_CONTEXT = vars(BaseException)["__context__"].__set__
 _OWN_FOLDERS = (FRAMELIFT, TORCH, "<framelift", "<eval_with_key>")
 #: instructions that look for signals, and raise nothing else
 _ONLY_LOOK = frozenset({"RESUME", "JUMP_BACKWARD"})
+#: what a program throws into a generator is raised by the RESUME behind the yield
+_THROWN_AT_RESUME = sys.version_info >= (3, 13)
 #: instructions that may raise by themselves, and look for signals when they are done
 _ALSO_LOOK = frozenset(name for name in opname if name.startswith(("CALL", "PRECALL", "POP_JUMP_BACKWARD")))
 #: what C functions raise without a word
@@ -110,7 +113,10 @@ def from_outside(error: BaseException) -> int:
         if trace.tb_next is None:
             break
         trace = trace.tb_next
-    at = opname[code.co_code[trace.tb_lasti]] if trace.tb_lasti >= 0 else ""
+    raw = code.co_code[trace.tb_lasti : trace.tb_lasti + 2] if trace.tb_lasti >= 0 else b""
+    at, arg = (opname[raw[0]], raw[1]) if raw else ("", 0)
+    if _THROWN_AT_RESUME and at == "RESUME" and arg & 3:  # behind a yield, where another look is unlikely
+        return OUTSIDE if isinstance(error, KeyboardInterrupt) else NOT_OUTSIDE
     if at in _ONLY_LOOK:
         return OUTSIDE
     if at in _ALSO_LOOK and not _ARGS(error) and not isinstance(error, _WITHOUT_WORDS):
