@@ -94,12 +94,12 @@ def test_a_backend_that_fails_leaves_the_thresholds():
 
 def test_thresholds_that_a_backend_sets_stay(thresholds):
     def backend(graph_module, _inputs):
-        gc.set_threshold(1234, 7, 8)
+        gc.set_threshold(1234, 7, 8)  # CPython 3.14 has no third one
         return graph_module.forward
 
     framelift.compile(f, backend=backend)(torch.ones(2))
     try:
-        assert gc.get_threshold() == (1234, 7, 8)
+        assert gc.get_threshold()[:2] == (1234, 7)
     finally:
         gc.set_threshold(*thresholds)
 
@@ -108,7 +108,7 @@ def test_a_program_that_collects_never_stays_so(thresholds):
     gc.set_threshold(0, 5, 5)
     try:
         framelift.compile(f, backend="eager")(torch.ones(2))
-        assert gc.get_threshold() == (0, 5, 5)
+        assert gc.get_threshold()[:2] == (0, 5)
     finally:
         gc.set_threshold(*thresholds)
 

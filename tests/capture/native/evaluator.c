@@ -4,6 +4,9 @@
 #include <Python.h>
 #define Py_BUILD_CORE 1
 #include <internal/pycore_frame.h>
+#if PY_VERSION_HEX >= 0x030e0000
+#include <internal/pycore_interpframe.h>
+#endif
 #undef Py_BUILD_CORE
 
 static _PyFrameEvalFunction before = NULL;
