@@ -87,11 +87,17 @@ class ReadsGlobal(torch.autograd.Function):
         return grad * FACTOR
 
 
-def test_what_the_backward_reads_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
-    def change(call: int) -> None:
-        monkeypatch.setattr("test_autograd_function.FACTOR", 5.0)
-
-    grads_agree(lambda x: ReadsGlobal.apply(x).sum(), (3,), graphs=2, change=change)
+def test_what_the_backward_reads_is_read_when_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled, rows = framelift.compile(lambda x: ReadsGlobal.apply(x * 3).sum(), backend="eager"), []
+    for factor in (5.0, 7.0):
+        monkeypatch.setattr("test_autograd_function.FACTOR", 2.0)
+        x = torch.ones(3, requires_grad=True)
+        out = compiled(x)
+        monkeypatch.setattr("test_autograd_function.FACTOR", factor)
+        out.backward()
+        assert x.grad is not None
+        rows.append(x.grad.tolist())
+    assert rows == [[15.0] * 3, [21.0] * 3]
 
 
 class Pair(torch.autograd.Function):
@@ -177,20 +183,22 @@ def test_dirty_argument(backend: str) -> None:
     grads_agree(fn, (3,), backend=backend)
 
 
-def test_closure_tensors_get_no_gradient() -> None:
-    weight = torch.randn(3, requires_grad=True)
+WEIGHT = torch.randn(3, requires_grad=True)
 
+
+def test_closure_tensors_get_no_gradient() -> None:
     class Closed(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-            return x * weight
+            ctx.weight = WEIGHT
+            return x * WEIGHT
 
         @staticmethod
         def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
-            return g * weight * 2
+            return g * ctx.weight * 2
 
     grads_agree(lambda x: Closed.apply(x), (3,))
-    assert weight.grad is None
+    assert WEIGHT.grad is None
 
 
 CALLS: list[int] = []

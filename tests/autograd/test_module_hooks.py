@@ -69,10 +69,6 @@ PURE: dict[str, list[tuple[int, str, Callable[..., Any]]]] = {
         (1, FULL, lambda module, given, above: [given[0].clamp(min=0)]),
     ],
     "nothing": [(1, FULL, lambda module, given, above: None), (2, PRE, lambda module, above: None)],
-    "a tensor from around": [
-        (2, FULL, lambda module, given, above: (given[0] * FACTOR,)),
-        (0, PRE, lambda module, above: (above[0] * FACTOR,)),
-    ],
 }
 
 
@@ -95,6 +91,8 @@ LEFT: dict[str, tuple[list[tuple[int, str, Callable[..., Any]]], bool]] = {
         [(2, FULL, lambda module, given, above: (given[0] * module.weight.mean(),))],
         True,
     ),
+    "a tensor from around": ([(2, FULL, lambda module, given, above: (given[0] * FACTOR,))], True),
+    "a tensor from around, before": ([(0, PRE, lambda module, above: (above[0] * FACTOR,))], True),
     "a value taken": ([(1, FULL, lambda module, given, above: (given[0] * above[0].sum().item(),))], True),
     "an argument without a gradient": ([(0, FULL, note)], False),
 }

@@ -10,8 +10,6 @@ import torch
 
 import framelift
 
-SCALE = torch.tensor([2.0, 3.0, 4.0])
-
 
 def add(grad: torch.Tensor, *, k: float = 0.0) -> torch.Tensor:
     return grad + k
@@ -35,7 +33,8 @@ def agree(fn: Any, backend: str = "eager") -> None:
 def test_on_a_result(backend: str) -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         y = x * 2
-        y.register_hook(lambda grad: grad * SCALE)
+        scale = torch.arange(3.0)
+        y.register_hook(lambda grad: grad * scale)
         y.register_hook(functools.partial(add, k=3.0))
         z = y.sin()
         z.register_hook(lambda grad: None)

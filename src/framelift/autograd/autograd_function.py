@@ -35,6 +35,7 @@ from ..substitutes import marks
 from ..vocabulary.class_reads import name_of, qualname_of
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
+from ..vocabulary.torch_code import is_class_of
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
@@ -358,7 +359,8 @@ class _Tracked:
         changed = around.changed() or (body.writes_outside() and "a tensor")
         if changed:
             raise Interrupt("body-effect", f"{name}.backward ({changed})")
-        runs_later(self.session, f"{name}.backward", self.backward, self.ctx)
+        if not is_class_of(self.cls, "torch"):
+            runs_later(self.session, f"{name}.backward", self.backward, self.ctx)
         result = body.result if type(body.result) is tuple else (body.result,)
         if any(not (x is None or recorder.is_stand_in(x)) for x in result):
             raise Interrupt("torch-operation", f"{name}.backward, which gives something else than tensors,")

@@ -23,7 +23,7 @@ from ..graph.fx.values import Body, Value
 from ..graph.metadata.facts import Facts, new_stand_in
 from ..graph.symbols.numbers import Float, Int
 from ..higher_order.bodies import fresh, values_in
-from ..higher_order.deferred_code import looks_at_nothing_outside
+from ..higher_order.deferred_code import runs_later
 from ..higher_order.operators import pure_body, record_step
 from ..vocabulary.reasons import Interrupt
 from .autograd_function import backward_state
@@ -165,7 +165,6 @@ def _body(
         given.append(tuple(grad if i == place else None for i in range(count)))
     with backward_state():
         body = pure_body(session, _NAME, hook, (module, *given))
-    looks_at_nothing_outside(session, _NAME, hook, *([module] if _uses_first(hook) else []))
     result, (_, place, count) = body.result, rows[0]
     if result is not None:
         if type(result) not in (tuple, list) or len(result) != count or not recorder.is_stand_in(result[place]):
@@ -175,6 +174,7 @@ def _body(
         if (facts.size, facts.dtype, facts.device) != (wanted.size, wanted.dtype, wanted.device):
             raise Interrupt("torch-operation", f"{_NAME} that gives a gradient of another kind")
     graph, around = body.close(recorder, values_in(recorder, grads), result, takes=(Int, Float))
+    runs_later(session, _NAME, hook, *([module] if _uses_first(hook) else []), around=around)
     return Body(graph, "hook_body"), tuple(around)
 
 

@@ -23,7 +23,7 @@ from ..graph.fx.tape import Step
 from ..graph.fx.values import Body, Value
 from ..graph.metadata.facts import Facts, facts_of
 from ..higher_order.bodies import fresh, parts_of
-from ..higher_order.deferred_code import looks_at_nothing_outside
+from ..higher_order.deferred_code import runs_later
 from ..higher_order.operators import pure_body, record_step
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
@@ -66,7 +66,7 @@ def _enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     pack, unpack = _core.read(context, "pack_hook"), _core.read(context, "unpack_hook")
     for hook in (pack, unpack):
         try:
-            looks_at_nothing_outside(session, _HOOK, hook, is_later=hook is unpack)
+            runs_later(session, _HOOK, hook, is_later=hook is unpack)
         except Interrupt as stop:
             raise Interrupt("torch-state", _NAME) from stop
         session.world.finishing.append(functools.partial(_check, recorder, session.world.finishing.pop()))

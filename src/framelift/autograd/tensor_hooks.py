@@ -23,7 +23,7 @@ from ..graph.fx.node_functions import hook_gradient
 from ..graph.fx.values import Body
 from ..graph.symbols.numbers import Float, Int
 from ..higher_order.bodies import fresh, values_in
-from ..higher_order.deferred_code import looks_at_nothing_outside
+from ..higher_order.deferred_code import runs_later
 from ..higher_order.operators import pure_body, record_step
 from ..vocabulary.reasons import Interrupt
 
@@ -156,7 +156,7 @@ def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwar
     if body.result is not None and not recorder.is_stand_in(body.result):
         raise Interrupt("torch-operation", "a tensor's hook that returns no tensor")
     module, around = body.close(recorder, values_in(recorder, (grad,)), body.result, takes=(Int, Float))
-    looks_at_nothing_outside(session, "a tensor's hook", hook)
+    runs_later(session, "a tensor's hook", hook, around=around)
     record_step(
         recorder, hook_gradient, [value, Body(module, "hook_body"), tuple(around)], {}, [value, *around], effect=True
     )

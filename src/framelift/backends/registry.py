@@ -24,6 +24,7 @@ from ..capture.compile_entry import Backend as UsedBackend
 from ..capture.compile_entry import code_now, guards_now
 from ..capture.records.guard_hooks import GUARD_TYPES
 from ..exc import BackendCompilerFailed, InternalError, InvalidBackend, SkipFrame
+from ..graph.fx.examples import forget_tensors
 from ..graph.fx.gradient_buckets import compile_in_parts
 from ..graph.fx.node_metadata import fill_examples
 from ..graph.metadata.device_guard import keep_device_guard
@@ -255,10 +256,7 @@ class _Context(TracingContext):
         A backward that is compiled late keeps the context; the examples are the program's, and may be a whole model.
         """
         self._closed, self._examples = True, ()
-        describer = getattr(getattr(self._fake_mode, "fake_tensor_converter", None), "meta_converter", None)
-        describer = getattr(describer, "describer", None)
-        if describer is not None:  # its weak references keep torch.utils.swap_tensors from working
-            describer.lookup_tensor.clear()
+        forget_tensors(self._fake_mode)
 
     @property
     def guards_context(self) -> GuardsContext:

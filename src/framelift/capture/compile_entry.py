@@ -17,7 +17,7 @@ from ..cache.graph_data import Metadata, body_metadata
 from ..cache.refusals import NotMine
 from ..exc import BackendCompilerFailed
 from ..exits import PLAIN, build_entry
-from ..graph.fx.examples import examples_for, without_alpha
+from ..graph.fx.examples import examples_for, forget_tensors, without_alpha
 from ..graph.fx.named_places import NamedPlaces
 from ..graph.fx.node_metadata import carry_over, describe, fill_examples
 from ..graph.fx.placeholder_names import name_placeholders
@@ -376,8 +376,11 @@ def _compiler_apart(session: Session, finished: Finished, info: Capture, backend
     def compile_graph(graph_module: Any, _inputs: Any) -> Any:
         if backend.described:
             fill_examples(graph_module, lambda: mode)
-        with watching:
-            return compiler(graph_module, examples, fake_mode=mode)
+        try:
+            with watching:
+                return compiler(graph_module, examples, fake_mode=mode)
+        finally:
+            forget_tensors(mode)
 
     return compile_graph
 

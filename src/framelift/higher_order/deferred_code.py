@@ -1,8 +1,8 @@
 """Code that runs after the frame is over, such as hooks and backwards, but was rehearsed in the middle of it: what it
 reads must not change in between.
 
-A variable that the program sets again, a list that it appends to, an attribute that it writes afterwards is another one
-when that code runs.
+It may look at no external object, container or variable, nor at what was made inside and leaves the frame: others may
+write to these before it runs.  Of what stays inside, the frame itself must write nothing afterwards.
 """
 
 from __future__ import annotations
@@ -11,77 +11,76 @@ import dis
 import functools
 import sys
 import types
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .. import _core
 from .._core import is_a
-from ..boundary.becomes.leaves import LEAF_TYPES
+from ..boundary.becomes.leaves import CONSTANT_TYPES, LEAF_TYPES
+from ..graph.metadata.facts import Facts
 from ..vocabulary.class_reads import members_of, module_of, mro_of, name_of
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.torch_code import is_class_of, is_torch_function
 from .bodies import contents_of, portrait_of
 
 if TYPE_CHECKING:
+    from ..graph.fx.values import Value
     from ..rehearsal.session import Session
 
-__all__ = ["looks_at_nothing_outside", "runs_later"]
+__all__ = ["runs_later"]
 
+#: nobody but autograd has a context; functions and methods hold others
+_FUNCTIONS = (types.FunctionType, types.MethodType)
+_LASTING = (*_FUNCTIONS, tuple, frozenset, functools.partial, torch.autograd.function.FunctionCtx)
 _FIXED = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor)
+_REACHED = "what leaves the frame"  # the session's note of the ids
 
 
-def runs_later(session: Session, name: str, *roots: Any) -> None:
-    """Interrupt at the end, or at a break, if what `roots` lead to was changed by then."""
-    _Later(session, name, list(roots), ())
+def runs_later(
+    session: Session, name: str, code: Any, *using: Any, around: Sequence[Value] = (), is_later: bool = True
+) -> None:
+    """Interrupt where `code`, or an object of `using` that it is handed, leads to what others may change before it
+    runs; at the end, or at a break, where the frame itself changed it.
 
-
-def looks_at_nothing_outside(session: Session, name: str, hook: Any, *using: Any, is_later: bool = True) -> None:
-    """The same for a hook, which may look at no external object or variable either: others may write to that before the
-    hook runs.
-
-    `using`: objects that it is handed, and looks at; `is_later`: it runs when the frame is over.
+    `around`: tensors that it takes from outside of itself; `is_later`: it runs when the frame is over.
     """
-    later = _Later(session, name, [hook], using)
-    if later.exposed or is_later and later.reads_variables:
+    later = _Later(session, name, code, using)
+    live = any(is_a(value.facts, Facts) and value.storage.external for value in around)
+    if later.exposed or is_later and (later.reads_variables or live):
         raise Interrupt("torch-operation", f"{name} that may read an external object")
 
 
 class _Later:
     """What one piece of such code looks at."""
 
-    def __init__(self, session: Session, name: str, roots: list[Any], using: tuple[Any, ...]) -> None:
+    def __init__(self, session: Session, name: str, code: Any, using: tuple[Any, ...]) -> None:
         self._session = session
         self._name = name
         self._effects = len(session.world.effects)
         self._keep: list[Any] = []
-        self._rows = portrait_of(roots, self._keep)
-        functions = [obj for obj in self._keep if is_a(obj, types.FunctionType)]
-        self._named, exposed, self.reads_variables = _by_name(functions)
-        self.exposed = exposed or any(map(_is_handle, (*self._keep, *using)))
+        self._rows = portrait_of([code, *using], self._keep)
+        self._named, exposed, self.reads_variables = _by_name(self._keep)
+        torchs = [cell for obj in self._keep if is_torch_function(obj) for cell in obj.__closure__ or ()]
+        kept = set(map(id, torchs))  # nobody sets the variables of its decorators again
+        self.exposed = exposed or any(_is_exposed(session, obj) for obj in self._keep if id(obj) not in kept)
         session.world.finishing.append(self.check)
 
     def check(self) -> None:
         changed = next((f"a {name_of(type(obj))}" for obj, before in self._rows if contents_of(obj) != before), "")
         if not changed:
-            later = [
-                effect
-                for effect in self._session.world.effects[self._effects :]
-                if self.exposed or id(effect.owner) in self._named
-            ]
-            changed = later[0].kind if later else ""
-        if not changed and self._session.is_stopped:  # the rest of the frame may change it
-            changed = (
-                "an external object"
-                if self.exposed
-                else next(
-                    (
-                        f"a {type(obj).__name__}"
-                        for obj, _ in self._rows
-                        if is_a(obj, (types.CellType, list, dict, set)) and not _core.is_external(obj)
-                    ),
-                    "",
-                )
+            later = self._session.world.effects[self._effects :]
+            changed = next((effect.kind for effect in later if id(effect.owner) in self._named), "")
+        if not changed:  # the rest of a stopped frame may change it, or whoever has what leaves the frame
+            reached = None if self._session.is_stopped else _leaving(self._session)
+            changed = next(
+                (
+                    f"a {name_of(type(obj))}"
+                    for obj, _ in self._rows
+                    if _may_change(obj) and (reached is None or id(obj) in reached)
+                ),
+                "",
             )
         if changed:
             raise Interrupt(
@@ -89,62 +88,89 @@ class _Later:
             )
 
 
-def _is_handle(obj: Any) -> bool:
-    """Whether this is an external object whose attributes may be written."""
-    return (
-        _core.is_external(obj)
-        and type(obj) not in LEAF_TYPES
-        and not is_a(obj, (*_FIXED, types.FunctionType, types.MethodType))
-    )
+def _may_change(obj: Any) -> bool:
+    """Whether this was made inside, and others can write to it."""
+    if is_a(obj, types.CellType):
+        return not _core.is_external_cell(obj)
+    return not is_a(obj, _LASTING) and not _core.is_external(obj)
 
 
-def _by_name(functions: list[types.FunctionType]) -> tuple[dict[int, Any], bool, bool]:
-    """Classes and modules that code finds by global names, with their tables; whether it finds other objects so; and
-    whether it reads plain values, as variables or as attributes of those classes and modules.
+def _leaving(session: Session) -> set[int]:
+    """The ids of the objects that are reached from the frame's result and from what it writes to external objects."""
+    found: set[int] | None = session.notes.get(_REACHED)
+    if found is None:
+        world = session.world
+        roots = [session.result, *(shadow.copy for shadow in world.shadows)]
+        for effect in world.effects:
+            roots += [effect.owner, effect.key, effect.value]
+        keep: list[Any] = []
+        portrait_of(roots, keep)
+        found = session.notes[_REACHED] = set(map(id, keep))
+        session.notes[f"{_REACHED} (kept)"] = keep
+    return found
+
+
+def _is_exposed(session: Session, obj: Any) -> bool:
+    """Whether this is an external object or container that may be written to, or a variable of an external function
+    that holds more than a function, class or module.
+    """
+    if is_a(obj, types.CellType):
+        if not _core.is_external_cell(obj):
+            return False
+        try:
+            return not is_a(obj.cell_contents, CONSTANT_TYPES)
+        except ValueError:
+            return True
+    if not _core.is_external(obj) and id(obj) not in session.world.by_seen:
+        return False
+    return type(obj) not in LEAF_TYPES and not is_a(obj, (*_FIXED, *_FUNCTIONS, tuple, frozenset))
+
+
+def _by_name(objects: list[Any]) -> tuple[dict[int, Any], bool, bool]:
+    """What the functions among `objects` find by names: classes and modules, with their tables; whether they find other
+    objects; and whether they find plain values or tensors, as variables or as attributes of those classes and modules.
     """
     found: dict[int, Any] = {}
-    seen: set[types.CodeType] = set()
     exposed = reads = False
+    functions = [obj for obj in objects if is_a(obj, types.FunctionType)]
+    seen: set[types.CodeType] = set()
     while functions:
         function = functions.pop()
         if function.__code__ in seen or is_torch_function(function):
             continue
         seen.add(function.__code__)
-        found[id(function.__globals__)] = function.__globals__
-        for name in _global_names(function.__code__):
-            value = function.__globals__.get(name)
-            if is_a(value, types.FunctionType):
-                functions.append(value)
-            elif is_a(value, (type, types.ModuleType)):
+        space = function.__globals__
+        found[id(space)] = space
+        for value in [space[name] for name in _global_names(function.__code__) if name in space]:
+            if is_a(value, (type, types.ModuleType)):
                 found[id(value)] = value
-                reads = reads or _holds_value(value, function.__code__)
-            elif type(value) in LEAF_TYPES and name in function.__globals__:
+                attributes = _attributes_read(value, function.__code__)
+                functions += [one for one in attributes if is_a(one, types.FunctionType)]
+                reads = reads or not all(is_a(one, CONSTANT_TYPES) for one in attributes)
+            elif is_a(value, types.FunctionType):
+                functions.append(value)
+            elif type(value) in LEAF_TYPES or is_a(value, torch.Tensor):
                 reads = True
-            elif (
-                type(value) not in LEAF_TYPES
-                and not is_a(value, _FIXED)
-                and module_of(type(value)).partition(".")[0] != "triton"
-            ):
+            elif not is_a(value, CONSTANT_TYPES) and module_of(type(value)).partition(".")[0] != "triton":
                 exposed = True
     return found, exposed, reads
 
 
-def _holds_value(owner: Any, code: types.CodeType) -> bool:
-    """Whether a class or module of the program has a plain value under a name that the code reads."""
+def _attributes_read(owner: Any, code: types.CodeType) -> list[Any]:
+    """What a class or module of the program has under the names that the code reads."""
     kept = is_class_of(owner, "torch") if is_a(owner, type) else _is_library(owner)
     if kept or is_a(owner, type) and not _core.is_python_class(owner):
-        return False
+        return []
     places = mro_of(owner) if is_a(owner, type) else ()
     tables = [members_of(cls) for cls in places if _core.is_python_class(cls)] or [_core.own_dict(owner) or {}]
-    return any(
-        type(table.get(name)) in LEAF_TYPES for name in _attribute_names(code) for table in tables if name in table
-    )
+    values = [table[name] for name in _attribute_names(code) for table in tables if name in table]
+    return [one.__func__ if is_a(one, (staticmethod, classmethod)) else one for one in values]
 
 
 def _is_library(module: types.ModuleType) -> bool:
-    """Whether a module is torch's, numpy's or Python's: nobody writes to their numbers."""
+    """Return whether a module is torch's, numpy's, Python's or pytest's own: nobody writes to their numbers."""
     first = str(_core.own_dict(module).get("__name__")).partition(".")[0]
-    return first in ("torch", "numpy") or first in sys.stdlib_module_names and first != "__main__"
+    return first in ("torch", "numpy", "_pytest") or first in sys.stdlib_module_names and first != "__main__"
 
 
 @functools.lru_cache(maxsize=1024)

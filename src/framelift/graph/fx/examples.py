@@ -23,7 +23,7 @@ from ..symbols.environment import Symbols
 from ..symbols.meanings import Calculation
 from ..symbols.numbers import Float
 
-__all__ = ["examples_for", "number_example", "without_alpha"]
+__all__ = ["examples_for", "forget_tensors", "number_example", "without_alpha"]
 
 
 def examples_for(
@@ -48,6 +48,16 @@ def examples_for(
         node.meta["example_value"] = fake
         examples.append(example)
     return examples, mode
+
+
+def forget_tensors(mode: FakeTensorMode | None) -> None:
+    """Let a mode forget which tensors its fakes are of: it keeps weak references to them, and
+    `torch.utils.swap_tensors` refuses tensors that have one.
+    """
+    converter = getattr(getattr(mode, "fake_tensor_converter", None), "meta_converter", None)
+    describer = getattr(converter, "describer", None)
+    if describer is not None:
+        describer.lookup_tensor.clear()
 
 
 def without_alpha(graph_module: GraphModule) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 
 from ..._core import is_a
+from ...vocabulary.class_reads import members_of, mro_of
 from ...vocabulary.plain_types import PYTHON_CONSTANTS
 from .wrappers import described, followed_by, inner_tensors, taken_apart, wrapper_facts
 
@@ -60,17 +62,22 @@ def sizes_hold(
             and _entries_hold(stride, same.stride)
         )
 
-    return holds if symbolic[0] or symbolic[1] else _remembering(holds)
+    return holds if symbolic[0] or symbolic[1] else _remembering(holds, kind)
 
 
-def _remembering(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """`holds`, asked once of the same tensor while its attributes are the same objects and its metadata is the same."""
-    last: Any = None
-    values: tuple[Any, ...] = ()
+def _remembering(holds: Callable[[Any], bool], kind: type) -> Callable[[Any], bool]:
+    """`holds`, checked once while the attributes are the same objects and the metadata is the same: it reads no more.
+
+    The wrapper itself is not remembered: `torch.utils.swap_tensors` refuses a tensor that has a weak reference.
+    """
+    slots = [
+        found for cls in mro_of(kind) for found in members_of(cls).values() if type(found) is types.MemberDescriptorType
+    ]
+    values: tuple[Any, ...] | None = None
     seen: tuple[Any, ...] = ()
 
     def ask(now: Any) -> bool:
-        nonlocal last, values, seen
+        nonlocal values, seen
         with torch._C.DisableTorchFunction():
             found = (
                 (
@@ -87,27 +94,36 @@ def _remembering(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
                 if is_a(now, torch.Tensor)
                 else ()
             )
-        if last is not None and last() is now and found == seen and _are(now.__dict__, values):
+        if values is not None and found == seen and _are(_held(now, slots), values):
             return True
-        last = None
+        values = None
         if not holds(now):
             return False
         if all(is_a(value, _SETTLED) for value in now.__dict__.values()):
             # Tensors are not kept alive by a guard; a weak reference distinguishes one from another that was put at its
             # address.
-            values = tuple(
-                weakref.ref(value) if is_a(value, torch.Tensor) else value for value in now.__dict__.values()
-            )
-            last, seen = weakref.ref(now), found
+            values = tuple(weakref.ref(value) if is_a(value, torch.Tensor) else value for value in _held(now, slots))
+            seen = found
         return True
 
     return ask
 
 
-def _are(own: dict[str, Any], values: tuple[Any, ...]) -> bool:
+def _held(now: Any, slots: list[Any]) -> list[Any]:
+    """The values of an object's attributes."""
+    values = [*now.__dict__.values()]
+    for slot in slots:
+        try:
+            values.append(slot.__get__(now))
+        except AttributeError:
+            values.append(None)
+    return values
+
+
+def _are(own: list[Any], values: tuple[Any, ...]) -> bool:
     if len(own) != len(values):
         return False
-    for now, before in zip(own.values(), values):
+    for now, before in zip(own, values):
         if (before() if type(before) is weakref.ReferenceType else before) is not now:
             return False
     return True
