@@ -359,8 +359,8 @@ class _Tracked:
         changed = around.changed() or (body.writes_outside() and "a tensor")
         if changed:
             raise Interrupt("body-effect", f"{name}.backward ({changed})")
-        if not is_class_of(self.cls, "torch"):
-            runs_later(self.session, f"{name}.backward", self.backward, self.ctx)
+        is_torchs = is_class_of(self.cls, "torch")
+        runs_later(self.session, f"{name}.backward", self.backward, self.ctx, is_torchs=is_torchs)
         result = body.result if type(body.result) is tuple else (body.result,)
         if any(not (x is None or recorder.is_stand_in(x)) for x in result):
             raise Interrupt("torch-operation", f"{name}.backward, which gives something else than tensors,")

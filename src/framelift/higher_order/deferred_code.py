@@ -34,19 +34,29 @@ __all__ = ["runs_later"]
 #: nobody but autograd has a context; functions and methods hold others
 _FUNCTIONS = (types.FunctionType, types.MethodType)
 _LASTING = (*_FUNCTIONS, tuple, frozenset, functools.partial, torch.autograd.function.FunctionCtx)
+_VARIABLE = (types.CellType, list, dict, set)
 _FIXED = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor)
 _REACHED = "what leaves the frame"  # the session's note of the ids
 
 
 def runs_later(
-    session: Session, name: str, code: Any, *using: Any, around: Sequence[Value] = (), is_later: bool = True
+    session: Session,
+    name: str,
+    code: Any,
+    *using: Any,
+    around: Sequence[Value] = (),
+    is_later: bool = True,
+    is_torchs: bool = False,
 ) -> None:
     """Interrupt where `code`, or an object of `using` that it is handed, leads to what others may change before it
     runs; at the end, or at a break, where the frame itself changed it.
 
-    `around`: tensors that it takes from outside of itself; `is_later`: it runs when the frame is over.
+    `around`: tensors that it takes from outside of itself; `is_later`: it runs when the frame is over;
+    `is_torchs`: code of torch's, to which nobody but the frame itself matters.
     """
-    later = _Later(session, name, code, using)
+    later = _Later(session, name, code, using, is_torchs)
+    if is_torchs:
+        return
     live = any(is_a(value.facts, Facts) and value.storage.external for value in around)
     if later.exposed or is_later and (later.reads_variables or live):
         raise Interrupt("torch-operation", f"{name} that may read an external object")
@@ -55,8 +65,8 @@ def runs_later(
 class _Later:
     """What one piece of such code looks at."""
 
-    def __init__(self, session: Session, name: str, code: Any, using: tuple[Any, ...]) -> None:
-        self._session = session
+    def __init__(self, session: Session, name: str, code: Any, using: tuple[Any, ...], is_torchs: bool) -> None:
+        self._session, self._is_torchs = session, is_torchs
         self._name = name
         self._effects = len(session.world.effects)
         self._keep: list[Any] = []
@@ -71,8 +81,11 @@ class _Later:
         changed = next((f"a {name_of(type(obj))}" for obj, before in self._rows if contents_of(obj) != before), "")
         if not changed:
             later = self._session.world.effects[self._effects :]
-            changed = next((effect.kind for effect in later if id(effect.owner) in self._named), "")
-        if not changed:  # the rest of a stopped frame may change it, or whoever has what leaves the frame
+            changed = next((effect.kind for effect in later if self.exposed or id(effect.owner) in self._named), "")
+        if not changed and self._is_torchs:
+            if self._session.is_stopped and (self.exposed or any(is_a(obj, _VARIABLE) for obj, _ in self._rows)):
+                changed = "by the rest of the frame"
+        elif not changed:  # the rest of a stopped frame may change it, or whoever has what leaves the frame
             reached = None if self._session.is_stopped else _leaving(self._session)
             changed = next(
                 (
