@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.testing._internal.two_tensor import TwoTensor
 
 import framelift
 
@@ -98,3 +99,18 @@ def test_modules_that_swap(backend: str) -> None:
 
     for left, right in zip(run(lambda fn: framelift.compile(fn, backend=backend)), run(lambda fn: fn)):
         torch.testing.assert_close(left, right, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_wrapper_subclasses(backend: str) -> None:
+    def run(wrap: Callable[[Any], Any]) -> list[Any]:
+        one, other = (TwoTensor(torch.ones(n, 3) * n, torch.ones(n, 3)) for n in (2, 4))
+        fn, rows = wrap(lambda x: x * 2 + 1), []
+        for _ in range(3):
+            for tensor in (one, one, other):
+                result = fn(tensor)
+                rows.append((result.a.tolist(), result.b.tolist()))
+            torch.utils.swap_tensors(one, other)
+        return rows
+
+    assert run(lambda fn: framelift.compile(fn, backend=backend)) == run(lambda fn: fn)
