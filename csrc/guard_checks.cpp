@@ -450,6 +450,24 @@ static Outcome test_tensor(Visit& v, Check& check) {
 
 static Outcome test_same(Visit&, Check&) { return Outcome::Holds; }  // looked at when all values are known
 
+// What abstract classes remember: members of their sets, at their places there.  `held` lists sets and members; None
+// is for all members.
+static bool add_held(Visit& v, PyObject* answers) {
+  Ref held = Ref::steal(PyObject_GetAttrString(answers, "held"));  // framelift's own object, which keeps them alive
+  if (!held || !PyList_CheckExact(held.get())) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(held.get()); i++) {
+    PyObject* place = PyList_GET_ITEM(held.get(), i);
+    PySetObject* set = (PySetObject*)PyTuple_GET_ITEM(place, 0);
+    v.add(Op::Load, &set->table, (uint64_t)set->table);
+    v.add(Op::Load, &set->mask, (uint64_t)set->mask);
+    if (Py_IsNone(PyTuple_GET_ITEM(place, 1))) v.add(Op::Load, &set->fill, (uint64_t)set->fill);
+    for (Py_ssize_t k = 0; k <= set->mask; k++)
+      if (set->table[k].key == PyTuple_GET_ITEM(place, 1))
+        v.add(Op::Load, &set->table[k].key, (uint64_t)PyTuple_GET_ITEM(place, 1));
+  }
+  return true;
+}
+
 static Outcome test_call(Visit& v, Check& check) {
   if (check.ordered && set_iterates_as(v.value, check.objects)) {
     v.add(Op::Elements, v.value, (uint64_t)&check);
@@ -466,6 +484,7 @@ static Outcome test_call(Visit& v, Check& check) {
   Ref answer = Ref::steal(PyObject_CallOneArg(check.leaf.get(), v.value));
   int holds = answer ? PyObject_IsTrue(answer.get()) : -1;
   if (check.number) v.add(Op::Load, registrations_at(), before);
+  if (check.number && holds > 0 && !add_held(v, check.leaf.get())) return after_error();
   return holds < 0 ? after_error() : truth(holds);
 }
 

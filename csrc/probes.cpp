@@ -45,7 +45,11 @@ static PyObject* import_name(PyObject*, PyObject* const* a, Py_ssize_t n) {
     PyObject* args[] = {globals, a[0], a[1], a[2]};
     return ask_session(r, name_import_name, args, 4);
   }
-  return PyImport_ImportModuleLevelObject(a[2], globals, nullptr, a[1], (int)PyLong_AsLong(a[0]));
+  // Without a rehearsal: plain Python.
+  PyObject* imports = PyDict_GetItemString(PyEval_GetBuiltins(), "__import__");
+  if (!imports) return PyErr_SetString(PyExc_ImportError, "__import__ not found"), nullptr;
+  PyObject* args[] = {a[2], globals, Py_None, a[1], a[0]};
+  return PyObject_Vectorcall(imports, args, 5, nullptr);
 }
 
 static PyObject* import_from(PyObject*, PyObject* const* a, Py_ssize_t n) {

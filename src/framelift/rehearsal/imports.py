@@ -13,6 +13,7 @@ from .._core import id
 from ..boundary.facts.missing_modules import guard_missing
 from ..boundary.lazy.lazy_dict import LargeDict
 from ..boundary.world import World
+from ..calls.frame_views import caller
 from ..substitutes.system.files import changes_files
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
@@ -29,8 +30,7 @@ _WHERE = ("path", "meta_path", "path_hooks", "path_importer_cache")
 def import_name(session: Session, globals_: dict[str, Any], level: int, fromlist: Any, name: str) -> Any:
     """`import name`: the module object is what it is in sys.modules."""
     world = session.world
-    if (id(vars(builtins)), "__import__") in world.overlay:
-        raise Interrupt("unsupported-code", "an import by an __import__ that captured code put in place")
+    _check_import(world)
     _check_table(world)
     package: dict[str, Any] = {
         key: globals_[key] for key in ("__package__", "__name__", "__path__", "__spec__") if key in globals_
@@ -57,7 +57,20 @@ def import_name(session: Session, globals_: dict[str, Any], level: int, fromlist
         raise Interrupt("unsupported-code", "an import of a new module after all of sys.modules was read")
     key = absolute if fromlist else absolute.partition(".")[0]
     world.guard(const(sys.modules).to("item", key if sys.modules.get(key) is module else module.__name__), "IS", module)
+    if absolute != key and absolute in sys.modules:  # the statement would look for it again
+        world.guard(const(sys.modules).to("item", absolute), "IS", sys.modules[absolute])
     return module
+
+
+def _check_import(world: World) -> None:
+    """Import statements call what the frame's builtins hold as `__import__`: Python's own function, which is guarded."""
+    if (id(vars(builtins)), "__import__") in world.overlay:
+        raise Interrupt("unsupported-code", "an import by an __import__ that captured code put in place")
+    imports = caller().f_builtins.get("__import__")
+    plain = type(imports) is types.BuiltinFunctionType and imports.__self__ is builtins
+    if not plain or imports is not vars(builtins).get("__import__"):
+        raise Interrupt("unsupported-code", "an import by an __import__ that is not Python's own")
+    world.guard(const(vars(builtins)).to("item", "__import__"), "IS", imports)
 
 
 def _absolute(world: World, globals_: dict[str, Any], package: dict[str, Any], level: int, name: str) -> str:

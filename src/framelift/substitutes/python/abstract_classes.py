@@ -10,8 +10,12 @@ that it makes: the questions are asked as CPython asks them, of the real registr
 from __future__ import annotations
 
 import _abc
+import _collections_abc
 import abc
+import contextlib
 import functools
+import gc
+import os
 import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -25,7 +29,7 @@ from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...guards.checks import gives
-from ...vocabulary.class_reads import mro_of, qualname_of
+from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from .basics import exactly
@@ -41,21 +45,104 @@ _PLACEHOLDERS = (Opaque, View, Array, Scalar, NumpyNumber, *NUMBERS)
 
 
 class SubclassFact:
-    """An abstract class answered that one of these classes is a subclass of it, or that none is."""
+    """An abstract class answered that one of these classes is a subclass of it, or that none is.
+
+    It is read off what the class remembers.  Where that is silent, the program's own call would ask; the answer is the
+    same where no code of a program takes part.  Of all else nothing is known, and the fact does not hold.  A class that
+    was registered itself (the answer is None) is never remembered: what else decides is guarded by itself.
+    """
 
     __slots__ = ("answer", "asked", "given")
 
-    def __init__(self, asked: type, given: Iterable[type], answer: bool) -> None:
+    def __init__(self, asked: type, given: Iterable[type], answer: bool | None) -> None:
         self.asked, self.given, self.answer = weakref.ref(asked), [weakref.ref(cls) for cls in given], answer
 
     def __call__(self) -> bool:
         now: Any = self.asked()
         those = [reference() for reference in self.given]
-        return (
-            now is None
-            or None in those
-            or any(_is_subclass(now, cls) for cls in those if cls is not None) == self.answer
-        )
+        if now is None or None in those:
+            return True
+        if self.answer is None:
+            place = remembered_by(now, those[0])
+            return has_registered(now, those[0]) if place is None else place[0]
+        answers = [answer_of(now, cls) for cls in those if cls is not None]
+        return True in answers if self.answer else answers == [False] * len(answers)
+
+    def remembered(self) -> list[tuple[set[Any], Any]]:
+        """Let the class remember the answers, as after the program's own call; return the sets, and what is there."""
+        asked = self.asked()
+        found: list[tuple[set[Any], Any]] = []
+        for cls in [reference() for reference in self.given]:
+            if asked is None or cls is None:
+                continue
+            if self.answer is not None and remembered_by(asked, cls) is None:
+                _abc._abc_subclasscheck(asked, cls)
+            place = remembered_by(asked, cls)
+            sets = [one for one in gc.get_referents(members_of(asked)["_abc_impl"]) if type(one) is set]
+            if place is None:  # all of what it remembers
+                found += [(one, None) for one in sets]
+            else:
+                found += [(one, place[1]) for one in sets if any(member is place[1] for member in one)]
+        return found
+
+
+def remembered_by(asked: type, cls: type) -> tuple[bool, Any] | None:
+    """Return what an abstract class remembers of a class, and the reference by which it does."""
+    _registry, yes, no, version = _abc._get_dump(asked)
+    for answer, references in ((True, yes), (False, no if version == _abc.get_cache_token() else ())):
+        for reference in references:
+            if reference() is cls:
+                return answer, reference
+    return None
+
+
+def has_registered(asked: type, cls: Any) -> bool:
+    """Return whether this class itself was registered."""
+    return any(reference() is cls for reference in _abc._get_dump(asked)[0])
+
+
+def answer_of(asked: type, cls: type) -> bool | None:
+    """Return what an abstract class answers, without asking it; None where code of a program takes part."""
+    remembered = remembered_by(asked, cls)
+    if remembered is not None:
+        return remembered[0]
+    said = _said_by_hook(asked, cls)
+    if said is not NotImplemented:
+        return said
+    if any(base is asked for base in mro_of(cls)) or has_registered(asked, cls):
+        return True
+    if not _is_plain(asked) or any(not _is_plain(child) for child in children_of(asked)):
+        return None
+    answers = [
+        answer_of(child, cls) if is_a(child, abc.ABCMeta) else any(base is child for base in mro_of(cls))
+        for child in children_of(asked)
+    ]
+    return True if True in answers else None if None in answers else False
+
+
+def _said_by_hook(asked: type, cls: type) -> Any:
+    """Return what the class's hook says where it is one of Python's own; None where it is another."""
+    hook = _core.type_lookup(asked, "__subclasshook__", None)
+    if type(hook) is classmethod and any(getattr(hook.__func__, "__globals__", None) is one for one in _PLAIN_HOOKS):
+        return hook.__func__(asked, cls)
+    return NotImplemented if hook is _NO_HOOK else None
+
+
+#: the globals of hooks that read what classes hold, nothing else
+_PLAIN_HOOKS = (vars(_collections_abc), vars(os), vars(contextlib))
+_NO_HOOK = vars(object)["__subclasshook__"]
+_CHECKS_OF_CPYTHON = (vars(type)["__subclasscheck__"], abc.ABCMeta.__subclasscheck__)
+
+
+def _is_plain(asked: type) -> bool:
+    """Return whether CPython's own code answers for a class, and lists what is below it."""
+    kind = type(asked)
+    return (
+        _core.type_lookup(kind, "__subclasscheck__", None) in _CHECKS_OF_CPYTHON
+        and _core.type_lookup(kind, "__subclasses__", None) is vars(type)["__subclasses__"]
+        and _core.type_lookup(asked, "__subclasscheck__", None) is None
+        and _core.type_lookup(asked, "__subclasses__", None) is None
+    )
 
 
 class NoNewChildren:
@@ -107,22 +194,22 @@ def count_registration() -> None:
 class Answers:
     """What abstract classes answered in one rehearsal, as one guard."""
 
-    holds_until_registration = True  # the native program need not call it while the process's number stays
+    #: the native program need not call it while the process's number stays, and what `held` lists is in its sets
+    holds_until_registration = True
 
     def __init__(self) -> None:
-        self.token = _abc.get_cache_token()
         self.facts: list[Callable[[], bool]] = []
+        self.held: list[tuple[set[Any], Any]] = []
 
     def __call__(self, _: Any) -> bool:
-        now = _abc.get_cache_token()
-        if now == self.token:
-            return True
         if not all(fact() for fact in self.facts):
             return False
-        self.token = now
+        # All hold, and the call is about to be served: abstract classes remember that they were asked.
+        facts = [fact for fact in self.facts if type(fact) is SubclassFact]
+        self.held = [place for fact in facts for place in fact.remembered()]
         return True
 
-    def as_data(self) -> list[tuple[type, list[type], bool]] | None:
+    def as_data(self) -> list[tuple[type, list[type], bool | None]] | None:
         """The questions and answers, where they are all there is."""
         found = []
         for fact in self.facts:
@@ -140,12 +227,8 @@ def registry_fact(session: Session, fact: Callable[[], bool]) -> None:
     answers = session.notes.get(Answers)
     if answers is None:
         answers = session.notes[Answers] = Answers()
-        session.world.guard(const(abc.ABCMeta), "CHECK", (answers, "answers as before"), Answers)
+        session.world.guard(const(Answers), "CHECK", (answers, "answers as before"), Answers)
     answers.facts.append(fact)
-
-
-#: not `issubclass`: metaclasses look who asks, and protocols refuse the question to all but this function's module
-_is_subclass = abc.ABCMeta.__subclasscheck__
 
 
 @substitute(_abc._abc_register)
@@ -187,7 +270,7 @@ def _collect_as(cls: type, owner: type) -> None:
             _collect_as(one, owner)
 
 
-def _note(session: Session, owner: Any, classes: set[type], answer: bool) -> None:
+def _note(session: Session, owner: Any, classes: set[type], answer: bool | None) -> None:
     key = (Answers, owner, *classes)
     if _core.is_internal(owner) or key in session.notes:
         return
@@ -195,7 +278,7 @@ def _note(session: Session, owner: Any, classes: set[type], answer: bool) -> Non
     made_inside = {cls for cls in classes if _core.is_internal(cls)}
     if not made_inside:
         registry_fact(session, SubclassFact(owner, classes, answer))
-    elif not answer:  # classes that are registered stay registered
+    elif answer is False:  # classes that are registered stay registered
         bases = {base for cls in classes for base in mro_of(cls) if not _core.is_internal(base)}
         registry_fact(session, NoNewChildren(owner, bases))
 
@@ -250,24 +333,44 @@ def _asked_in_order(session: Session, held: Registrations, owner: Any, cls: Any)
 def _instance_check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) == 2 and issubclass(type(args[1]), _PLACEHOLDERS):  # the class of the placeholder is nobody's business
         return _core.captured(issubclass, (args[1].__class__, args[0]), None)
-    held = _registrations(session, args[0])
-    if held is not None and len(args) == 2 and not kwargs:
-        asks = _core.read(args[0], "__subclasscheck__")
-        kinds = {id(kind): kind for kind in (args[1].__class__, type(args[1]))}
-        return any(_core.captured(asks, (kind,), None) for kind in kinds.values())
-    answer = _core.natively(callable_, args, kwargs)
-    _note(session, args[0], {args[1].__class__, type(args[1])}, answer)
-    return answer
+    if len(args) != 2 or kwargs:
+        return _core.natively(callable_, args, kwargs)  # an error
+    owner, cls = args[0], args[1].__class__
+    kinds = [cls] if type(args[1]) is cls else [cls, type(args[1])]
+    if _registrations(session, owner) is None:
+        place = remembered_by(owner, cls)
+        if place is not None and (place[0] or len(kinds) == 1):
+            return _subclass_check(session, _abc._abc_subclasscheck, (owner, cls), {})
+    asks = _core.read(owner, "__subclasscheck__")
+    if _core.type_lookup(owner, "__subclasscheck__", None) is not None:  # it decides while nothing is remembered
+        raise Interrupt("opaque-object", f"{qualname_of(owner)}.__subclasscheck__")
+    return any(_core.captured(asks, (kind,), None) for kind in kinds)
 
 
 @substitute(_abc._abc_subclasscheck)
 def _subclass_check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 2 or kwargs or not is_a(args[1], type):
+        return _core.natively(callable_, args, kwargs)  # an error
     held = _registrations(session, args[0])
-    if held is not None and len(args) == 2 and not kwargs and is_a(args[1], type):
+    if held is not None:
         return _with_registrations(session, held, *args)
+    if remembered_by(*args) is None and has_registered(*args) and not any(base is args[0] for base in mro_of(args[1])):
+        return _registered(session, *args)
     answer = _core.natively(callable_, args, kwargs)
     _note(session, args[0], {args[1]}, answer)
     return answer
+
+
+def _registered(session: Session, owner: type, cls: type) -> bool:
+    """A class that was registered itself: the hook is called each time, as long as it has no answer."""
+    said = _said_by_hook(owner, cls)
+    hook = _core.read(owner, "__subclasshook__")
+    if said is None:
+        said = _core.captured(hook, (cls,), None)
+    if said is not NotImplemented:
+        raise Interrupt("effect-object", f"what {qualname_of(owner)} remembers of its subclasses")
+    _note(session, owner, {cls}, None)
+    return True
 
 
 @substitute(_abc.get_cache_token)
