@@ -261,6 +261,7 @@ static Ref take_step(PyObject* step, PyObject* function, PyObject* const* values
     return Ref::new_ref(i < cells ? values[first + i] : PyTuple_GET_ITEM(from->func_closure, outer + i - cells));
   });
   Ref made = Ref::steal(PyFunction_New(PyTuple_GET_ITEM(step, 0), from->func_globals));
+  if (made) Py_SETREF(((PyFunctionObject*)made.get())->func_builtins, Py_NewRef(from->func_builtins));
   if (!arguments || !closure || !made) return nullptr;
   Py_XSETREF(((PyFunctionObject*)made.get())->func_name, Py_NewRef(from->func_name));
   if (cells + frees && PyFunction_SetClosure(made.get(), closure.get()) < 0) return nullptr;

@@ -63,7 +63,7 @@ def import_name(session: Session, globals_: dict[str, Any], level: int, fromlist
 
 
 def _check_import(world: World) -> None:
-    """Import statements call what the frame's builtins hold as `__import__`: Python's own function, which is guarded."""
+    """Import statements call `__import__` of the frame's builtins: Python's own function, which is guarded."""
     if (id(vars(builtins)), "__import__") in world.overlay:
         raise Interrupt("unsupported-code", "an import by an __import__ that captured code put in place")
     imports = caller().f_builtins.get("__import__")
