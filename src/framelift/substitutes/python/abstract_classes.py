@@ -59,7 +59,7 @@ class SubclassFact:
 
     def __call__(self) -> bool:
         now: Any = self.asked()
-        those = [reference() for reference in self.given]
+        those: list[Any] = [reference() for reference in self.given]
         if now is None or None in those:
             return True
         if self.answer is None:
