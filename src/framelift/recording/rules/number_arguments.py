@@ -258,3 +258,43 @@ def _replaced(args: tuple[Any, ...], kwargs: dict[str, Any], new: Any) -> tuple[
 
 for _func in (torch.nn.functional.batch_norm, torch.batch_norm):
     rule(_func)(_with_changing_momentum(_func))
+
+
+def _with_constants(func: Any, always: bool) -> Handler:
+    """Operations whose kernels check the number, which compilers leave out: a float that changes is a constant to them.
+    Most check that it is in the range of the dtype, which symbolic floats are for all but these dtypes.
+    """
+
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        floats = [one for one in (*args, *kwargs.values()) if type(one) is Float and one.hint is not None]
+        if floats and (always or _dtype_of(recorder, args, kwargs) not in _RANGE_OF_FLOATS):
+            args = tuple([one.value() if any(one is number for number in floats) else one for one in args])
+            kwargs = {
+                name: one.value() if any(one is number for number in floats) else one for name, one in kwargs.items()
+            }
+        return _record(recorder, func, *args, **kwargs)
+
+    return handler
+
+
+_RANGE_OF_FLOATS = (*_WIDE, torch.bfloat16, torch.complex64, torch.complex128, None)
+
+
+def _dtype_of(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.dtype | None:
+    tensors = [one for one in (*args, *kwargs.values()) if recorder.is_stand_in(one)]
+    return kwargs.get("dtype") or (recorder.value_of(tensors[0]).facts.dtype if tensors else None)
+
+
+def _declare_checked() -> None:
+    checked = {func: True for name in ("celu", "celu_") if (func := getattr(torch, name, None))}
+    names = "full full_like new_full fill fill_ masked_fill masked_fill_ clamp clamp_ clip clip_ clamp_min clamp_max"
+    for owner in (torch, torch.Tensor):
+        for name in names.split():
+            if func := getattr(owner, name, None):
+                checked[func] = False
+    checked[torch.nn.functional.celu] = True
+    for func, always in checked.items():
+        rule(func)(_with_constants(func, always))
+
+
+_declare_checked()
