@@ -66,7 +66,7 @@ void end_generators(Rehearsal* r) {
 int root_unit(Rehearsal* r) { return r->root_frame ? frame_unit(r->root_frame) : -1; }
 
 // An exception of framelift's own code that no handler meant for the program becomes a defect, which ends the
-// rehearsal.
+// rehearsal; one that says that torch lacks a part becomes a graph break.
 static void look_for_fault(Rehearsal* r) {
   SavedError error;
   error.normalize();
@@ -77,6 +77,10 @@ static void look_for_fault(Rehearsal* r) {
     fault = Ref::steal(PyObject_Vectorcall(fault_judge, args, 2, nullptr));
   }
   if (!fault || fault.get() == Py_None) return error.restore();
+  if (PyObject_TypeCheck(fault.get(), (PyTypeObject*)interrupt_type)) {
+    PyErr_SetObject(interrupt_type, fault.get());
+    return note_interrupt(r);
+  }
   PyObject* interrupt = r->interrupt = fault.release();
   end_generators(r);
   PyErr_SetObject((PyObject*)Py_TYPE(interrupt), interrupt);

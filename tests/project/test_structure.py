@@ -20,6 +20,7 @@ ORDER = [
     "vocabulary",
     "exc",
     "config",
+    "torch_ports",
     "bytecode",
     "guards",
     "graph",

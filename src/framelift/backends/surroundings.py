@@ -13,7 +13,7 @@ from torch._guards import TracingContext
 
 from ..graph.state.torch_state import SavedState
 from ..vocabulary.scopes import insist, scope
-from ..vocabulary.torch_versions import fx_tracing_flag, set_fx_tracing_flag
+from ..torch_ports.graphs import fx_tracing_flag, set_fx_tracing_flag
 
 __all__ = ["Surroundings", "settings_kept"]
 

@@ -139,7 +139,7 @@ class Driver:
             self.breaks.ends_within(code, locals_) or self.breaks.leaves_by_c_code(code, locals_)
         ):
             return False  # about the values at hand
-        if _is_below_autograd() or called_by_disabling():
+        if policy.is_below_autograd() or called_by_disabling():
             return False  # about the moment
         if policy.is_left_with_its_call(self.full, code, locals_):
             return False  # about the moment
@@ -487,11 +487,6 @@ class Driver:
 def _for_backend(moment: Moment, backend: Backend) -> Moment:
     """With what the backend will do to the graph."""
     return moment._replace(habits=backend.habits, unrolls=backend.unrolls, described=backend.described)
-
-
-def _is_below_autograd() -> bool:
-    """Whether the thread is in the middle of an operation, one of a subclass or a mode that dispatches."""
-    return torch._C._dispatch_tls_is_dispatch_key_excluded("AutogradOther") and not torch.is_inference_mode_enabled()
 
 
 def _other_threads_run() -> bool:

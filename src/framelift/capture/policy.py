@@ -20,7 +20,7 @@ from ..guards.sentences import explain
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.log import topic, warn
 from ..vocabulary.scopes import scope
-from ..vocabulary.torch_versions import fx_tracing_flag
+from ..torch_ports.graphs import fx_tracing_flag
 from . import stance
 from .frame_rules import NoRule, frame_now, options_for
 from .learned_shapes import Learned
@@ -118,6 +118,11 @@ def _surroundings(asked: Asked) -> bool:
             )
         return False
     return True
+
+
+def is_below_autograd() -> bool:
+    """Return True in the middle of an operation of a subclass, or of a mode that dispatches."""
+    return torch._C._dispatch_tls_is_dispatch_key_excluded("AutogradOther") and not torch.is_inference_mode_enabled()
 
 
 def is_for_trace() -> bool:

@@ -32,7 +32,7 @@ from ..rehearsal.session import Session
 from ..vocabulary.own_code import is_own_code
 from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from ..vocabulary.reasons import Interrupt
-from ..vocabulary.torch_versions import is_custom_class
+from ..torch_ports.operators import is_custom_class
 
 if TYPE_CHECKING:
     from ..graph.fx.tape import Step

@@ -11,9 +11,12 @@ from opcode import opname
 from typing import Any
 
 from .. import _core
+from .._core import is_a
 from ..exc import InternalError
+from ..torch_ports.port import MissingPart
 from ..vocabulary.class_reads import module_of, name_of
 from ..vocabulary.own_code import is_own_code
+from ..vocabulary.reasons import Interrupt
 
 __all__ = ["fault_of"]
 
@@ -35,8 +38,12 @@ _FAULTS: dict[type[BaseException], Any] = {
 }
 
 
-def fault_of(error: BaseException, trace: Any) -> InternalError | None:
-    """The defect that an exception out of framelift's own code is; None where it is the program's."""
+def fault_of(error: BaseException, trace: Any) -> InternalError | Interrupt | None:
+    """Return what an exception out of framelift's own code is: a defect, or the want of a part of torch; None where it
+    is the program's.
+    """
+    if is_a(error, MissingPart):
+        return Interrupt("missing-part", str(error))
     asked = _FAULTS.get(type(error))
     if asked is None:
         return None

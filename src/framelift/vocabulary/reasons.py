@@ -106,6 +106,11 @@ _declare(
     "Run the function without framelift to see the error.",
 )
 _declare(
+    "missing-part",
+    "{detail}",
+    "Use a version of torch that this framelift supports; `python -m framelift doctor` lists what is missing.",
+)
+_declare(
     "torch-state",
     "{detail} changes torch's global state in a way that is not captured",
     "Change it outside the compiled function.",

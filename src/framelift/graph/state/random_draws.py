@@ -23,7 +23,7 @@ from ... import _core
 from ..._core import note_place
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import insist
-from ...vocabulary.torch_versions import is_custom_class
+from ...torch_ports.operators import is_custom_class
 from ..symbols.number_nodes import numbers_in
 
 __all__ = ["DEFAULT", "Drawing", "graphs_may_hold", "put_back", "states"]
@@ -225,7 +225,7 @@ class Drawing:
 @functools.cache
 def graphs_may_hold() -> bool:
     """Whether compilers of this torch take graphs with generators as attributes; others run them as they are."""
-    import torch._prims.rng_prims
+    from ...torch_ports.operators import rng_primitives  # noqa: F401  # registers them
 
     return is_custom_class(torch.Generator)
 

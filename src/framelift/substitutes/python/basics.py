@@ -34,7 +34,7 @@ from ...overriding import tensor_attributes
 from ...overriding.modes import torch_call
 from ...vocabulary.class_reads import dictoffset_of, name_of
 from ...vocabulary.reasons import Interrupt
-from ...vocabulary.torch_versions import FX_TRACING_READS
+from ...torch_ports.graphs import FX_TRACING_READS
 from .new_classes import made_class
 
 if TYPE_CHECKING:

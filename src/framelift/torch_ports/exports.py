@@ -1,0 +1,32 @@
+"""torch.export: from a captured graph to an ExportedProgram."""
+
+from .port import A_CLASS, AN_ERROR, Port, area
+
+__getattr__ = area(
+    globals(),
+    "export",
+    Port("non_strict_utils", "torch._export.non_strict_utils", "export with torch's own checks"),
+    Port(
+        "produce_guards_and_solve_constraints",
+        "torch._export.non_strict_utils:produce_guards_and_solve_constraints",
+        "check dynamic shapes of an export",
+    ),
+    Port("fakify_params_buffers", "torch._export.utils:_fakify_params_buffers", "export parameters and buffers"),
+    Port("export_utils", "torch._export.utils", "make ExportedPrograms"),
+    Port("verifier", "torch._export.verifier", "make ExportedPrograms"),
+    Port("wrap_submodules", "torch._export.wrappers:_wrap_submodules", "keep calls of submodules in an export"),
+    Port("trace_module", "torch.export._trace", "make ExportedPrograms"),
+    Port("UserError", "torch.export._trace:UserError", "raise the errors of torch.export", instead=AN_ERROR),
+    Port("UserErrorType", "torch.export._trace:UserErrorType", "raise the errors of torch.export", instead=A_CLASS),
+    Port(
+        "move_non_persistent_buffers",
+        "torch.export._trace:_move_non_persistent_buffers_to_tensor_constants",
+        "export buffers that are not saved",
+    ),
+    Port("strip_root", "torch.export._trace:_strip_root", "name parameters as torch.export does"),
+    Port(
+        "check_input_constraints_pre_hook",
+        "torch.export._unlift:_check_input_constraints_pre_hook",
+        "check the inputs of exported programs",
+    ),
+)

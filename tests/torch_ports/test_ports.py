@@ -1,0 +1,102 @@
+"""Private parts of torch: named in the ports alone, found in the torch that runs, and missed without a wrong result."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from framelift.torch_ports import port as ports
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "framelift"
+CHILD = Path(__file__).with_name("without_a_part.py")
+NAMES = [f"{area}.{one.name}" for area, one, _ in ports.ports()]
+#: a part of all, of every area, in each run; all of them: `python tests/torch_ports/without_a_part.py`
+SOME = NAMES[::49]
+
+
+def _is_private(path: str) -> bool:
+    return path.startswith("torch.") and re.search(r"\._(?!_)\w", path) is not None
+
+
+def _named(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Each private part of torch that a module names in its code, with the line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and re.fullmatch(r"torch(\.\w+)+", text := ast.unparse(node)):
+            yield node.lineno, text
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+
+
+def test_private_parts_are_named_in_the_ports_alone() -> None:
+    found = [
+        f"{path.relative_to(SOURCE)}:{line} {name}"
+        for path in SOURCE.rglob("*.py")
+        if path.parent.name != "torch_ports"
+        for line, name in _named(ast.parse(path.read_text()))
+        if _is_private(name)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_every_part_is_found_or_its_versions_are_declared() -> None:
+    missing = [f"{area}.{one.name}" for area, one, has in ports.ports() if not has and not one.versions]
+    assert not missing, f"torch {torch.__version__} has none of these: declare what takes their place, and `versions`"
+
+
+def test_every_port_is_used() -> None:
+    text = "\n".join(path.read_text() for path in SOURCE.rglob("*.py") if path.parent.name != "torch_ports")
+    used = set(re.findall(r"\w+", text))
+    assert not [name for name in NAMES if name.partition(".")[2] not in used]
+
+
+def test_every_port_says_what_for_and_what_is_lost() -> None:
+    for area, one, _ in ports.ports():
+        assert one.use and (one.lost or ports.AREAS[area].lost), f"{area}.{one.name}"
+        assert ":" not in one.path.partition(":")[2], one.path
+
+
+def test_a_missing_part_answers_with_one_sentence() -> None:
+    area = ports.Area("", "", (ports.Port("part", "torch:_no_such_part", "do this", "that"),))
+    part = area.find("part")
+    assert not part and not isinstance(torch, part)
+    for use in (lambda: part(1), lambda: part.attribute):
+        with pytest.raises(ports.MissingPart, match=r"has no torch\._no_such_part, so framelift cannot do this"):
+            use()
+    kind = ports.Area("", "", (ports.Port("kind", "torch:_no_such_part", "do this", instead=ports.A_CLASS),)).find(
+        "kind"
+    )
+    assert isinstance(kind, type) and not isinstance(torch, kind)
+    with pytest.raises(ports.MissingPart, match="cannot do this"):
+        kind()
+
+
+def test_places_are_read_and_written_at_each_use() -> None:
+    rows = (ports.Port("flag", "torch.compiler:_is_compiling_flag", "know it", variable=True),)
+    flag = ports.Area("", "", rows).find("flag")
+    assert flag.read() is False
+    flag.write(True)
+    try:
+        assert torch.compiler.is_compiling()
+    finally:
+        flag.write(False)
+    assert not torch.compiler.is_compiling()
+
+
+def test_programs_are_right_without_a_part() -> None:
+    """One child per part: results are eager's, and no defect of framelift is reported; or one sentence refuses."""
+    done = subprocess.run([sys.executable, str(CHILD), *SOME], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    answers = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert list(answers) == SOME
+    wrong = {name: answer for name, answer in answers.items() if not re.match("right|refused: torch ", answer)}
+    assert not wrong
