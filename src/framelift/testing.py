@@ -201,8 +201,8 @@ class InductorAndRecordGraphs(EagerAndRecordGraphs):
 
     def __call__(self, graph_module: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         super().__call__(graph_module, example_inputs)
-        from torch._functorch import config as functorch_config
-        from torch._inductor import compile_fx
+        from .torch_ports.compilers import aot_config as functorch_config
+        from .torch_ports.inductor import compile_fx_module as compile_fx
 
         def keep(inner_module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
             self.inductor_graphs.append(inner_module)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx, FunctionMeta, once_differentiable
-from torch.utils import _pytree as pytree
 
 from .. import _core
 from .._core import is_a
@@ -32,6 +31,9 @@ from ..graph.symbols.numbers import Float, Int
 from ..higher_order.bodies import Rehearsed, Surroundings, fresh, rehearse_body, values_in
 from ..higher_order.deferred_code import runs_later
 from ..substitutes import marks
+from ..torch_ports.autograd import FunctionBase, SingleLevelFunction, is_grad_enabled, set_grad_enabled
+from ..torch_ports.graphs import pytree
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.class_reads import name_of, qualname_of
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
@@ -70,7 +72,7 @@ def _unknown(name: str) -> property:
 _FOR_JVP = ("saved_for_forward",)
 
 
-for _name in dir(torch._C._FunctionBase):
+for _name in dir(FunctionBase):
     if not hasattr(Context, _name) and _name not in (
         "to_save",
         "non_differentiable",
@@ -125,7 +127,7 @@ def _apply(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         _core.captured(setup, (ctx, tuple(inputs), output), None)
         return output
 
-    if not torch._C.is_grad_enabled() or not any(ctx.needs_input_grad):
+    if not is_grad_enabled() or not any(ctx.needs_input_grad):
         with _no_grad():
             return _plain_result(recorder, run(), tensors, ctx)
     return _Tracked(session, cls, backward, ctx, inputs, tensors, is_tracked).result(run)
@@ -142,7 +144,7 @@ def _batched(session: Session, cls: type, forward: Any, setup: Any, inputs: list
         or not _core.read(cls, "generate_vmap_rule")
         or not recorder.live.only_vmap()
         or tracked
-        and torch._C.is_grad_enabled()
+        and is_grad_enabled()
     ):
         raise Interrupt("torch-operation", f"{qualname_of(cls)}.apply inside a function transform")
     with _no_grad():
@@ -189,7 +191,7 @@ def _methods(cls: type) -> tuple[Any, Any, Any]:
     backward = _core.read(cls, "backward")
     if backward is _BASE.backward:
         backward = _core.read(cls, "vjp")
-    return forward, None if setup is torch.autograd.function._SingleLevelFunction.setup_context else setup, backward
+    return forward, None if setup is SingleLevelFunction.setup_context else setup, backward
 
 
 def _bound(forward: Any, inputs: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -204,12 +206,12 @@ def _bound(forward: Any, inputs: list[Any], kwargs: dict[str, Any]) -> tuple[lis
 
 @scope
 def _no_grad() -> Iterator[None]:
-    before = torch._C.is_grad_enabled()
-    torch._C._set_grad_enabled(False)
+    before = is_grad_enabled()
+    set_grad_enabled(False)
     try:
         yield
     finally:
-        torch._C._set_grad_enabled(before)
+        set_grad_enabled(before)
 
 
 def _is_differentiable(value: Value) -> bool:
@@ -378,7 +380,7 @@ class _Tracked:
             inner.facts = facts  # the same tensor, written in place: its node stays the one it was made by
             return inner.stand_in
         shares = any(inner.storage is self.recorder.value_of(t).storage for t in self.tensors) or inner.storage.external
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             value = Value(new_stand_in(facts), facts, inner.storage, "custom" if shares else "")
         value.step, value.path, value.exact = step, (index,), inner.exact
         return self.recorder.adopt(value)

@@ -22,6 +22,8 @@ from ..graph.metadata.facts import Facts, facts_of, new_stand_in
 from ..higher_order.operators import record_step
 from ..recording.retained_gradients import retain, retained
 from ..recording.tensor_writes import store_attribute
+from ..torch_ports.autograd import is_grad_enabled, set_grad_enabled
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
 from .tensor_hooks import REGISTERING
@@ -135,7 +137,7 @@ def _gradients(
         if facts is None:
             made.append(None)
             continue
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             value = Value(new_stand_in(facts), facts, Storage(external=False), "custom")
         value.step, value.path, value.exact = step, (i,), False
         made.append(recorder.adopt(value))
@@ -170,7 +172,7 @@ def _gradients_of(session: Session, named: dict[str, Any]) -> Any:
         raise Interrupt("torch-operation", f"{_NAME} of nothing")
     options = {name: named[name] for name in _FLAGS if named[name]}
     seeds = _seeds(recorder, named["grad_outputs"], len(outputs))
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         found = _asked(recorder, outputs, wanted, seeds, options)
     return tuple(_gradients(session, outputs, wanted, seeds, options, found))
 
@@ -219,7 +221,7 @@ def _backward(
         raise Interrupt("torch-operation", f"{_NAME} of nothing")
     leaves = _receivers(recorder, inputs)
     seeds = _seeds(recorder, gradients, len(outputs))
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         found = _asked(recorder, outputs, leaves, seeds, {"retain_graph": True, "allow_unused": True})
     leaves = [leaf for leaf, facts in zip(leaves, found) if facts is not None]
     found = [facts for facts in found if facts is not None]
@@ -234,13 +236,13 @@ def _backward(
         if leaves
         else []
     )
-    before = torch._C.is_grad_enabled()
-    torch._C._set_grad_enabled(False)  # as the engine does
+    before = is_grad_enabled()
+    set_grad_enabled(False)  # as the engine does
     try:
         for leaf, grad in zip(leaves, made):
             _accumulate(session, leaf, grad)
     finally:
-        torch._C._set_grad_enabled(before)
+        set_grad_enabled(before)
 
 
 def _receivers(recorder: Recorder, inputs: Any) -> list[Value]:

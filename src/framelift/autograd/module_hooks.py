@@ -25,6 +25,8 @@ from ..graph.symbols.numbers import Float, Int
 from ..higher_order.bodies import fresh, values_in
 from ..higher_order.deferred_code import runs_later
 from ..higher_order.operators import pure_body, record_step
+from ..torch_ports.autograd import is_grad_enabled
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
 from .autograd_function import backward_state
 from .tensor_hooks import Handle
@@ -57,7 +59,7 @@ _setup_input, _setup_output = map(_as_captured, (BackwardHook.setup_input_hook, 
 def _hooked(session: Session, args: Any) -> int | None:
     """The place of the one tensor that gets a hook; None where there is none."""
     found = [i for i, arg in enumerate(args) if is_a(arg, torch.Tensor)]
-    if not torch._C.is_grad_enabled() or not any(session.recorder.value_of(args[i]).facts.requires_grad for i in found):
+    if not is_grad_enabled() or not any(session.recorder.value_of(args[i]).facts.requires_grad for i in found):
         return None
     if (
         len(found) > 1
@@ -142,7 +144,7 @@ def _output(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
 def _same(recorder: Recorder, step: Any, value: Value) -> torch.Tensor:
     """The tensor that a function gives which returns what it is given: another one, over the same memory."""
     facts = value.facts.but(requires_grad=True, is_leaf=False)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         made = Value(new_stand_in(facts), facts, value.storage, "custom")
     made.step, made.exact = step, value.exact
     return recorder.adopt(made)

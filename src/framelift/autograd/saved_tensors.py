@@ -25,6 +25,8 @@ from ..graph.metadata.facts import Facts, facts_of
 from ..higher_order.bodies import fresh, parts_of
 from ..higher_order.deferred_code import runs_later
 from ..higher_order.operators import pure_body, record_step
+from ..torch_ports.autograd import is_grad_enabled, saved_hooks_enabled, set_grad_enabled
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
 
@@ -60,7 +62,7 @@ def _enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         or recorder.overrides
         or recorder.symbols is not None
         or recorder.wrapped is not None
-        or not torch._C._autograd._saved_tensors_hooks_is_enabled()
+        or not saved_hooks_enabled()
     ):
         raise Interrupt("torch-state", _NAME)
     pack, unpack = _core.read(context, "pack_hook"), _core.read(context, "unpack_hook")
@@ -105,13 +107,13 @@ def _close(session: Session, region: Region) -> None:
         list(dict.fromkeys(value for step in inside for value in step.inputs if value.external is not None)),
     )
     around: list[Value] = []
-    before = torch._C.is_grad_enabled()
-    torch._C._set_grad_enabled(False)  # as autograd does
+    before = is_grad_enabled()
+    set_grad_enabled(False)  # as autograd does
     try:
         hooks.own = [_pair(session, region, value, around) for value in inputs]
         pairs = {kind: _pair(session, region, _operand(recorder, facts), around) for kind, facts in kinds.items()}
     finally:
-        torch._C._set_grad_enabled(before)
+        set_grad_enabled(before)
     made = {id(step) for step in recorder.tape[region.index :]}
     if any(id(value.step) in made for value in around):
         raise Interrupt("torch-state", _NAME)
@@ -138,7 +140,7 @@ def _saved(recorder: Recorder, region: Region, inputs: list[Value]) -> tuple[lis
 
     seen.clear()
     try:
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             found: tuple[list[Value], dict[Any, Facts]] = recorder.replay(_NAME, [*inputs, *known], then)
     finally:
         seen.clear()

@@ -25,6 +25,7 @@ from ..graph.symbols.numbers import Float, Int
 from ..higher_order.bodies import fresh, values_in
 from ..higher_order.deferred_code import runs_later
 from ..higher_order.operators import pure_body, record_step
+from ..torch_ports.autograd import is_grad_enabled, set_grad_enabled
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -147,12 +148,12 @@ def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwar
         return _by_the_entry(session, register_hook, tensor, hook)
     facts = value.facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
     grad = fresh(recorder, facts, "grad", exact=False)
-    before = torch._C.is_grad_enabled()
-    torch._C._set_grad_enabled(False)  # as in a backward
+    before = is_grad_enabled()
+    set_grad_enabled(False)  # as in a backward
     try:
         body = pure_body(session, "a tensor's hook", hook, (grad,))
     finally:
-        torch._C._set_grad_enabled(before)
+        set_grad_enabled(before)
     if body.result is not None and not recorder.is_stand_in(body.result):
         raise Interrupt("torch-operation", "a tensor's hook that returns no tensor")
     module, around = body.close(recorder, values_in(recorder, (grad,)), body.result, takes=(Int, Float))

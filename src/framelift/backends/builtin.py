@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 
 from .. import _core, config
 from ..graph.fx.tape import draws_from_generators
 from ..graph.symbols.symbol_sources import source_called
+from ..torch_ports.autograd import is_grad_enabled
+from ..torch_ports.graphs import LazyGraphModule
 from . import warm_start
 from .disk_caches import accepted_by_caches
 from .elsewhere import NotPacked, fakes_of, pack
@@ -35,7 +36,7 @@ __all__ = ["aot_autograd", "aot_eager", "boxed", "eager", "inductor"]
 @register("eager", "debug")
 def eager(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
     """Run the graph's own Python code."""
-    _LazyGraphModule.force_recompile(graph_module)
+    LazyGraphModule.force_recompile(graph_module)
     return graph_module.forward
 
 
@@ -58,7 +59,7 @@ def aot_autograd(**kwargs: Any) -> Callable[..., Callable[..., Any]]:
     def aot_backend(
         graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
     ) -> Callable[..., Any]:
-        from torch._functorch.aot_autograd import aot_module_simplified
+        from ..torch_ports.compilers import aot_module_simplified
 
         given = dict(kwargs)
         if callable(given.get("decompositions")):
@@ -94,9 +95,9 @@ def _interruptible(compiler: Any) -> Any:
 
 def boxed(graph_module: GraphModule, _example_inputs: Any) -> Callable[[list[Any]], Any]:
     """A compiler that compiles nothing, in AOTAutograd's boxed convention: one list, emptied to free memory early."""
-    from torch.fx.graph import _BoxedCodeGen
+    from ..torch_ports.graphs import BoxedCodeGen
 
-    graph_module.graph.set_codegen(_BoxedCodeGen())
+    graph_module.graph.set_codegen(BoxedCodeGen())
     graph_module.recompile()
     forward = graph_module.forward
 
@@ -108,13 +109,13 @@ def boxed(graph_module: GraphModule, _example_inputs: Any) -> Callable[[list[Any
 
 
 def _min_cut(*args: Any, **kwargs: Any) -> Any:
-    from torch._functorch.partitioners import min_cut_rematerialization_partition
+    from ..torch_ports.compilers import min_cut_rematerialization_partition
 
     return min_cut_rematerialization_partition(*args, **kwargs)
 
 
 def _inductor_decompositions() -> Any:
-    from torch._inductor.compile_fx import select_decomp_table
+    from ..torch_ports.inductor import select_decomp_table
 
     return select_decomp_table()
 
@@ -144,7 +145,7 @@ def aot_eager_decomp_partition(
     graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
 ) -> Callable[..., Any]:
     """As aot_eager, with Inductor's decompositions: all that Inductor does before it generates code."""
-    from torch._functorch import config
+    from ..torch_ports.compilers import aot_config as config
 
     with config.patch(unlift_effect_tokens=True):
         return aot_autograd(
@@ -175,7 +176,7 @@ def inductor(
 
 def _compiler_config(mode: str | None = None, options: dict[str, Any] | None = None) -> dict[str, Any]:
     """Inductor's settings with those of one compile."""
-    from torch._inductor.compile_fx import get_patched_config_dict
+    from ..torch_ports.inductor import get_patched_config_dict
 
     found: dict[str, Any] = get_patched_config_dict(config_patches=_inductor_config(mode, options))
     return found
@@ -210,7 +211,7 @@ def _start_workers(example_inputs: Sequence[Any]) -> None:
     """
     if _on_cpu(example_inputs):
         return
-    from torch._inductor import async_compile
+    from ..torch_ports.inductor import async_compile
 
     start = getattr(async_compile, "maybe_warm_pool", None)  # not in all versions of torch
     if start is not None:
@@ -229,10 +230,8 @@ def lower(
     note: str | None,
 ) -> Callable[..., Any]:
     """Give Inductor a graph, which is its own copy.  `note`: where later processes look for it (warm_start.py)."""
-    from torch._functorch import config as functorch_config
-    from torch._inductor import config as inductor_config
-    from torch._inductor.compile_fx import compile_fx
-
+    from ..torch_ports.compilers import aot_config as functorch_config
+    from ..torch_ports.inductor import compile_fx, inductor_config
     from . import raising_kernels
     from .layers.layer_calls import SeparateResults, functorch_settings
     from .own_memory import OwnMemory
@@ -270,7 +269,7 @@ def _compile_inner(
     rewritten: Rewritten, note: str | None, has_floats: bool, graph_module: GraphModule, examples: Any, **kwargs: Any
 ) -> Any:
     """Inductor's work on one graph.  That of a backward may come late, when the program asks for a gradient."""
-    from torch._inductor.compile_fx import compile_fx_inner
+    from ..torch_ports.inductor import compile_fx_inner
 
     def compile_graph(graph: GraphModule) -> Any:
         with settings_kept(), _core.SignalsRun(), launchers_beside_kernels(examples), inputs_checked_once():
@@ -309,7 +308,7 @@ _PASSES = ("joint_custom_pre_pass", "post_grad_custom_post_pass")
 
 
 def _runs_our_passes(mode: str | None, options: dict[str, Any] | None) -> bool:
-    from torch._inductor import config as inductor_config
+    from ..torch_ports.inductor import inductor_config
 
     with inductor_config.patch(_inductor_config(mode, options)):
         return (
@@ -338,7 +337,7 @@ def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers:
         node._dynamo_source = None
     folds_layers = folds_layers and may_rewrite(LAYERS) and not takes_floats(graph_module)
     fewest = _FEWEST_LAYERS.get(config.repeated_layers) if folds_layers else None
-    needs_grad = torch._C.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
+    needs_grad = is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
     if fewest is not None and fold_repeated_layers(copy, fewest, for_memory=needs_grad):
         rewrote(LAYERS)
     return accepted_by_caches(copy, example_inputs)
@@ -352,7 +351,8 @@ def _inductor_config(mode: str | None, options: dict[str, Any] | None) -> dict[s
     """The configuration entries that `mode` and `options` stand for; unknown names and values of another type are
     RuntimeErrors, as torch.compile's are.
     """
-    from torch._inductor import config, list_mode_options
+    from ..torch_ports.inductor import inductor_config as config
+    from ..torch_ports.inductor import list_mode_options
 
     wanted = dict(list_mode_options(mode) if mode else {})
     known = config.get_config_copy()

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.compiler._cache import CacheArtifactManager
 
 from ..cache.compiled_note import CompiledNote
 from ..cache.files_below import is_place
 from ..cache.importable_names import name_for
 from ..cache.refusals import NotMine
+from ..torch_ports.compilers import CacheArtifactManager
 from . import warm_start
 
 __all__ = ["Work", "collecting", "settings", "unpacked"]
@@ -42,7 +42,7 @@ class Work:
 @contextlib.contextmanager
 def settings() -> Iterator[None]:
     """A backward is compiled with its forward: it cannot be later, when a program asks for it."""
-    from torch._functorch import config
+    from ..torch_ports.compilers import aot_config as config
 
     name = "force_non_lazy_backward_lowering"
     with config.patch({name: True}) if hasattr(config, name) else contextlib.nullcontext():
@@ -61,7 +61,7 @@ def collecting(compile_graph: Any, *args: Any, **kwargs: Any) -> tuple[Any, Work
             CacheArtifactManager._seen_artifacts.add(artifact)
     work = Work(found[0] if found is not None else b"")
     if len(notes) == 1:
-        from torch._inductor.runtime.runtime_utils import cache_dir
+        from ..torch_ports.inductor import cache_dir
 
         with contextlib.suppress(OSError, NotMine):  # a library is gone: where the package is loaded it is compiled
             work.libraries = {place: notes[0].content(cache_dir(), place) for place in notes[0].libraries()}

@@ -50,13 +50,12 @@ def _end_with(parent: int) -> None:
 
 def _compile(payload: bytes) -> bool:
     """Compile a packed graph; whether the caches have it now."""
-    from torch._functorch import config as functorch_config
-    from torch._guards import TracingContext, tracing
-    from torch._inductor import config as inductor_config
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx._graph_pickler import GraphPickler
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+    from ..torch_ports.compilers import aot_config as functorch_config
+    from ..torch_ports.fakes import FakeTensorMode, TracingContext, tracing
+    from ..torch_ports.graphs import GraphPickler
+    from ..torch_ports.inductor import inductor_config
     from .builtin import lower
 
     fake_mode = FakeTensorMode(shape_env=ShapeEnv())
@@ -88,7 +87,7 @@ def _backward_at_once() -> Any:
 
     The setting is a part of the key under which AOTAutograd keeps them.
     """
-    from torch._functorch import config
+    from ..torch_ports.compilers import aot_config as config
 
     kind = type(config)
     save = kind.save_config

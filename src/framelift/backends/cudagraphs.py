@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.fx.graph_module import GraphModule
 
+from ..torch_ports.graphs import tree_leaves
 from ..vocabulary.log import topic
 from .builtin import aot_autograd, boxed
 from .registrations import register
@@ -23,14 +24,14 @@ class _CudaGraphs:
     unrolls_recurrent_networks = True
 
     def reset(self) -> None:
-        from torch._inductor.cudagraph_trees import reset_cudagraph_trees
+        from ..torch_ports.inductor import reset_cudagraph_trees
 
         reset_cudagraph_trees()
 
     def __call__(
         self, graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
     ) -> Callable[..., Any]:
-        from torch._inductor.utils import count_tangents, num_fw_fixed_arguments
+        from ..torch_ports.inductor import count_tangents, num_fw_fixed_arguments
 
         inputs = len(example_inputs)
 
@@ -60,8 +61,7 @@ register("cudagraphs")(_CudaGraphs())
 def _recorded(
     aot_module: GraphModule, aot_inputs: list[Any], fixed: int, *, is_backward: bool, is_inference: bool
 ) -> Callable[..., Any]:
-    from torch._inductor.cudagraph_trees import cudagraphify_impl
-    from torch._inductor.cudagraph_utils import get_placeholder_info
+    from ..torch_ports.inductor import cudagraphify_impl, get_placeholder_info
 
     devices = _devices(aot_module)
     if len(devices) != 1 or next(iter(devices)).type != "cuda":
@@ -86,7 +86,7 @@ def _recorded(
 
 
 def _devices(module: GraphModule) -> set[torch.device]:
-    values = (leaf for node in module.graph.nodes for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")))
+    values = (leaf for node in module.graph.nodes for leaf in tree_leaves(node.meta.get("val")))
     return {value.device for value in values if isinstance(value, torch.Tensor)}
 
 

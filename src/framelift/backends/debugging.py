@@ -36,7 +36,7 @@ def eager_debug(
     graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
 ) -> Callable[..., Any]:
     """As eager; every operation is compared with its schema: what it writes to and aliases."""
-    from torch._subclasses.schema_check_mode import SchemaCheckMode
+    from ..torch_ports.modes import SchemaCheckMode
 
     forward = _forward(graph_module)
 

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._guards import TracingContext
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.graph_module import GraphModule
 
 from .. import _core
 from ..graph.fx.shared_memory import memory_key
 from ..graph.metadata.facts import Facts, SymbolicFacts
+from ..torch_ports.fakes import FakeTensor, FakeTensorMode, TracingContext
 
 __all__ = ["accepted_by_caches"]
 

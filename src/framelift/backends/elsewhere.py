@@ -31,12 +31,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._functorch import config as functorch_config
-from torch._guards import TracingContext
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.graph_module import GraphModule
 
 from ..graph.state.torch_state import SavedState
+from ..torch_ports.compilers import aot_config as functorch_config
+from ..torch_ports.fakes import FakeTensor, TracingContext
 
 __all__ = ["Job", "NotPacked", "Worker", "compile_state", "fakes_of", "pack", "submit", "write_setting"]
 
@@ -77,7 +76,7 @@ def pack(
     note: str | None,
 ) -> bytes:
     """All that the other process needs to compile a graph, which is the compiler's own copy."""
-    from torch._inductor import config as inductor_config
+    from ..torch_ports.inductor import inductor_config
 
     if (
         not functorch_config.enable_autograd_cache
@@ -102,7 +101,8 @@ def pack(
         "functorch": functorch_config.save_config_portable(),
     }
     try:
-        from torch.fx._graph_pickler import GraphPickler, Options
+        from ..torch_ports.graphs import GraphPickler
+        from ..torch_ports.graphs import GraphPicklerOptions as Options
 
         return GraphPickler.dumps(job, Options(ops_filter=None, node_metadata_key_filter=_is_kept))
     except Exception as error:  # whatever an object in it says to being pickled

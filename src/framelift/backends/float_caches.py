@@ -12,10 +12,9 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from torch._functorch import config as functorch_config
-from torch._guards import TracingContext
-
 from ..capture.around.specialized_floats import cache_was_on
+from ..torch_ports.compilers import aot_config as functorch_config
+from ..torch_ports.fakes import TracingContext
 
 __all__ = ["caching_floats", "may_be_kept"]
 
@@ -43,7 +42,7 @@ def caching_floats() -> Iterator[None]:
 
 def may_be_kept() -> bool:
     """Whether the graph that is being compiled may be kept.  A backward is compiled late, in the same context."""
-    from torch.utils._sympy.symbol import SymT, symbol_is_type
+    from ..torch_ports.symbols import SymT, symbol_is_type
 
     environment = _environment()
     if environment is None or environment not in _environments:

@@ -22,6 +22,8 @@ from typing import Any
 
 import torch
 
+from ..torch_ports.autograd import torch_c
+
 __all__ = ["Libraries", "kernels_of", "load_library", "run_generated"]
 
 #: name of a C++ kernel in the generated code -> its library
@@ -97,7 +99,7 @@ def load_library(path: str, key: str, content: bytes) -> types.ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     os.environ["_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR"] = str(
-        torch._C._dynamo.guards._torchinductor_pyobject_tensor_data_ptr  # the library reads it while it is loaded
+        torch_c._dynamo.guards._torchinductor_pyobject_tensor_data_ptr  # the library reads it while it is loaded
     )
     memory = os.memfd_create(name, os.MFD_CLOEXEC)
     try:

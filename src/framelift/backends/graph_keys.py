@@ -22,6 +22,7 @@ from torch.fx.graph_module import GraphModule
 
 from .. import config
 from ..capture.equal_graphs import Unequal, key_of
+from ..torch_ports.operators import OpOverload, OpOverloadPacket
 from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from .elsewhere import compile_state
 
@@ -47,8 +48,9 @@ _OTHER_FOLDERS = frozenset({"__pycache__", "include", "lib", "share", "bin", "te
 
 def disk_key(graph_module: GraphModule, example_inputs: Sequence[Any]) -> str | None:
     """The key of a graph under the settings of now; None where it has none."""
-    from torch._functorch import config as functorch_config
-    from torch._inductor import config as inductor_config
+    from ..torch_ports.compilers import aot_config as functorch_config
+    from ..torch_ports.inductor import inductor_config
+    from ..torch_ports.state import setting_functions
 
     try:
         text = _text(
@@ -57,7 +59,7 @@ def disk_key(graph_module: GraphModule, example_inputs: Sequence[Any]) -> str | 
                 [one.storage_offset() for one in example_inputs],
                 config.repeated_layers,
                 [one.get_config_copy() for one in (inductor_config, functorch_config, torch.compiler.config)],
-                (compile_state(), [getattr(torch._C, name)() for name in _ATTENTION if hasattr(torch._C, name)]),
+                (compile_state(), [function() for function in setting_functions(*_ATTENTION)]),
                 sorted(
                     item
                     for item in os.environ.items()
@@ -93,7 +95,7 @@ def _text(value: Any) -> str:
 def _name(function: Any) -> str:
     """The name of a function of Python's or torch's; whether it is one of these, `key_of` has asked."""
     kind = type(function)
-    if kind in (torch._ops.OpOverload, torch._ops.OpOverloadPacket) and str(function).startswith("aten."):
+    if kind in (OpOverload, OpOverloadPacket) and str(function).startswith("aten."):
         return f"operator {function}"  # those of the program may have Python code
     if kind is types.BuiltinFunctionType:
         owner = function.__self__

@@ -14,16 +14,19 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch._inductor import async_compile, metrics
-from torch._inductor.codecache import PyCodeCache
-from torch._inductor.output_code import CompiledFxGraph, CompiledFxGraphConstants
-from torch._inductor.runtime.runtime_utils import cache_dir
-from torch._inductor.triton_bundler import TritonBundler
-from torch.compiler._cache import CacheArtifactManager
-
 from ..cache.compiled_note import CompiledNote
 from ..cache.refusals import NotMine
+from ..torch_ports.compilers import CacheArtifactManager
+from ..torch_ports.inductor import (
+    CompiledFxGraph,
+    CompiledFxGraphConstants,
+    PyCodeCache,
+    TritonBundler,
+    async_compile,
+    cache_dir,
+    metrics,
+)
+from ..torch_ports.state import RecordFunctionFast, is_profiler_enabled
 from .generated_code import load_library, run_generated
 
 __all__ = ["LoadedGraph", "load_graph", "recorded", "unguarded"]
@@ -36,13 +39,13 @@ class LoadedGraph(CompiledFxGraph):
     """A compiled graph whose calls are watched by `torch._inductor.debug` only where that is loaded."""
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
-        if "debug" in vars(torch._inductor):
+        if "torch._inductor.debug" in sys.modules:
             return CompiledFxGraph.__call__(self, inputs)
         assert self.current_callable is not None
         try:
-            if torch.autograd.profiler._is_profiler_enabled:
+            if is_profiler_enabled.read():
                 name = f"## Call CompiledFxGraph {self._fx_graph_cache_key} ##"
-                with torch._C._profiler._RecordFunctionFast(name, keyword_values={"scope": "user_scope"}):
+                with RecordFunctionFast(name, keyword_values={"scope": "user_scope"}):
                     return self.current_callable(inputs)
             return self.current_callable(inputs)
         finally:
@@ -113,7 +116,7 @@ def _written(graph: CompiledFxGraph) -> str:
 
 @functools.cache
 def _libraries_of_now() -> Any:
-    from torch.utils import _triton
+    from ..torch_ports.inductor import triton_tools as _triton
 
     return _triton._extern_libs_key(_triton.triton_backend())
 

@@ -33,7 +33,7 @@ def inductor_options_now() -> contextlib.AbstractContextManager[Any]:
     options = options_for(text, "debug_inductor_config_override", frame_now()) if text else {}
     if not options:
         return contextlib.nullcontext()
-    from torch._inductor import config as inductor  # not needed by most programs
+    from ..torch_ports.inductor import inductor_config as inductor  # not needed by most programs
 
     unknown = [name for name in options if name not in inductor._config]
     if unknown:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._inductor import custom_graph_pass
 from torch.fx import Graph, Node
 
+from ..torch_ports.inductor import custom_graph_pass
+from ..torch_ports.operators import OpOverload
 from .layers.layer_calls import separate_results
 
 __all__ = ["OwnMemory"]
@@ -61,7 +62,7 @@ class OwnMemory(_Pass):
 
 def _base(node: Any) -> Any:
     """The value that a value is a view of."""
-    while isinstance(node, Node) and node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+    while isinstance(node, Node) and node.op == "call_function" and isinstance(node.target, OpOverload):
         first = node.target._schema.arguments[:1]
         if (
             not first

@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._guards import TracingContext
 from torch.fx import Graph, GraphModule, Interpreter
-from torch.fx._lazy_graph_module import _LazyGraphModule
 
+from ..torch_ports.autograd import torch_c
+from ..torch_ports.fakes import TracingContext
+from ..torch_ports.graphs import LazyGraphModule
 from ..vocabulary.outside_exceptions import raise_outside
 from .layers.layer_inputs import views_to_reshapes
 from .rewrites import Rewritten
@@ -89,7 +90,7 @@ def _uncompiled(graph_module: GraphModule) -> Callable[[list[Any]], Any]:
     def run(args: list[Any]) -> Any:
         given = list(args)
         args.clear()
-        with torch._C._DisableAutocast():  # the casts are in the graph
+        with torch_c._DisableAutocast():  # the casts are in the graph
             return Interpreter(graph_module).boxed_run(given)
 
     setattr(run, "_boxed_call", True)
@@ -156,7 +157,7 @@ def watching_first_run(
             settled = compiled
         except Exception as error:
             raise_outside(error)
-            _LazyGraphModule.force_recompile(graph_module)
+            LazyGraphModule.force_recompile(graph_module)
             try:
                 results = graph_module.forward(*inputs)
             except Exception as again:

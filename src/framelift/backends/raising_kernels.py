@@ -30,7 +30,7 @@ _CHECKS = ("check_bounds", "device_assert_async")
 @functools.cache
 def install() -> dict[str, Any]:
     """Wrap Inductor's methods; the options that are needed besides: one thread, where it is not built as expected."""
-    from torch._inductor.codegen import cpp
+    from ..torch_ports.inductor import cpp_module as cpp
 
     kernel: Any
     proxy: Any

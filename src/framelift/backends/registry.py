@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._guards import Guard, GuardsContext, TracingContext, tracing
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.graph_module import GraphModule
 
@@ -30,6 +28,10 @@ from ..graph.fx.node_metadata import fill_examples
 from ..graph.metadata.device_guard import keep_device_guard
 from ..graph.symbols.symbol_sources import source_called
 from ..recording.recorder_parts import Habits
+from ..torch_ports import compilers
+from ..torch_ports.autograd import is_grad_enabled
+from ..torch_ports.fakes import FakeTensor, FakeTensorMode, Guard, GuardsContext, TracingContext, tracing
+from ..torch_ports.operators import HigherOrderOperator
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.scopes import insist
@@ -178,7 +180,7 @@ def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str
         if found is not BACKENDS["inductor"]:
             raise RuntimeError("options={'use_aoti': True} is for the backend inductor")
         rest = {key: value for key, value in options.items() if key != "use_aoti"}
-        made: Backend = torch._TorchCompileAOTInductorWrapper(mode, rest, None)
+        made: Backend = compilers.TorchCompileAOTInductorWrapper(mode, rest, None)
         return made
     if options:
         extra["options"] = options
@@ -291,7 +293,7 @@ class _Context(TracingContext):
 
 
 def _context(graph_module: GraphModule, example_inputs: Sequence[Any], fake_mode: FakeTensorMode | None) -> _Context:
-    bodies = any(isinstance(node.target, torch._ops.HigherOrderOperator) for node in graph_module.graph.nodes)
+    bodies = any(isinstance(node.target, HigherOrderOperator) for node in graph_module.graph.nodes)
     return _Context(fake_mode, example_inputs, bodies)
 
 
@@ -350,7 +352,7 @@ def _compile(
         compiler = importlib.import_module(_REPRO).wrap_backend_debug(compiler, name_of(compiler))
     elif inner is builtin.eager:  # compiles nothing, so it needs no context and changes nothing
         return builtin.eager(graph_module, example_inputs)
-    needs_grad = torch._C.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
+    needs_grad = is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
     arrange_subgraphs(graph_module, is_trained=needs_grad and inner is BACKENDS["inductor"])
     surroundings = Surroundings()
     context = _context(graph_module, example_inputs, fake_mode)

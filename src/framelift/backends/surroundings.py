@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch._guards import TracingContext
 
 from ..graph.state.torch_state import SavedState
-from ..vocabulary.scopes import insist, scope
+from ..torch_ports.fakes import TLS, TracingContext
 from ..torch_ports.graphs import fx_tracing_flag, set_fx_tracing_flag
+from ..vocabulary.scopes import insist, scope
 
 __all__ = ["Surroundings", "settings_kept"]
 
@@ -60,7 +60,7 @@ class Surroundings:
         self._saved.restore()
         for write, value in self._settings:
             write(value)
-        torch._guards._TLS.tracing_context = self._context
+        TLS.tracing_context = self._context
         for read, write, value in self._patched if self.failed else ():
             if read() is not value:
                 write(value)

@@ -14,10 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.graph_module import GraphModule
-from torch.utils._pytree import tree_leaves
+
+from ..torch_ports.fakes import FakeTensor
+from ..torch_ports.graphs import tree_leaves
+from ..torch_ports.operators import OpOverload
+from ..torch_ports.tensors import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
 __all__ = ["following_floats", "takes_floats"]
 
@@ -42,12 +44,12 @@ def following_floats(table: Any = None) -> dict[Any, Row]:
 @functools.cache
 def _all_rows() -> dict[Any, Row]:
     """The rows here, and torch's own decompositions of other operators with numbers; those that draw stay whole."""
-    from torch._decomp import decomposition_table
+    from ..torch_ports.operators import decomposition_table
 
     theirs = {
         op: row
         for op, row in decomposition_table.items()
-        if isinstance(op, torch._ops.OpOverload)
+        if isinstance(op, OpOverload)
         and any(_takes_number(argument.type) for argument in op._schema.arguments)
         and torch.Tag.nondeterministic_seeded not in op.tags
     }

@@ -24,7 +24,7 @@ def launchers_beside_kernels(example_inputs: Sequence[Any]) -> Iterator[None]:
     if device is None or os.environ.get(_VARIABLE) is not None:
         yield
         return
-    from torch._inductor.runtime.runtime_utils import triton_cache_dir
+    from ..torch_ports.inductor import triton_cache_dir
 
     os.environ[_VARIABLE] = triton_cache_dir(device.index or 0)
     try:

@@ -19,7 +19,7 @@ __all__ = ["try_only_the_best"]
 @functools.cache
 def try_only_the_best() -> None:
     """From now on in this process."""
-    from torch._inductor import cpu_vec_isa
+    from ..torch_ports.inductor import cpu_vec_isa
 
     # elsewhere there are one or two sets
     if (
@@ -31,7 +31,7 @@ def try_only_the_best() -> None:
 
 
 def _best_first(every: Callable[[], list[Any]], module: Any) -> Callable[[], list[Any]]:
-    from torch._inductor import config
+    from ..torch_ports.inductor import inductor_config as config
 
     @functools.cache
     def best() -> list[Any]:

@@ -22,11 +22,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import torch
 from torch.fx.graph_module import GraphModule
 
 from ..cache.compiled_note import CompiledNote, read_compiled_note, write_compiled_note
 from ..graph.fx.tape import draws_from_generators
+from ..torch_ports.autograd import top_saved_hooks
 from ..vocabulary.log import topic
 from .float_caches import may_be_kept
 from .generated_code import kernels_of
@@ -78,8 +78,8 @@ def given(note: CompiledNote | None) -> Iterator[None]:
 
 def where(graph_module: GraphModule, example_inputs: Sequence[Any], options: dict[str, Any]) -> str | None:
     """The key of the note about a graph that is compiled with these options; None where it is not to be kept."""
-    from torch._functorch import config as functorch_config
-    from torch._inductor import config as inductor_config
+    from ..torch_ports.compilers import aot_config as functorch_config
+    from ..torch_ports.inductor import inductor_config
 
     if draws_from_generators(graph_module):
         return None
@@ -91,7 +91,7 @@ def where(graph_module: GraphModule, example_inputs: Sequence[Any], options: dic
         # versions of torch do not have all of these
         if any(getattr(one, name, None) for one in (inductor_config, functorch_config) for name in _OWN_WAYS):
             return None
-        if torch._C._autograd._top_saved_tensors_default_hooks(False) is not None:  # AOTAutograd may trace them
+        if top_saved_hooks(False) is not None:  # AOTAutograd may trace them
             return None
         return disk_key(graph_module, example_inputs)
 
@@ -139,7 +139,7 @@ def _generated() -> list[Any]:
 @functools.cache
 def _watch() -> None:
     """Listen to what AOTAutograd keeps and finds.  A graph with a backward is kept at the first gradient."""
-    from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
+    from ..torch_ports.compilers import AOTAutogradCache
 
     save, lookup = AOTAutogradCache.save, AOTAutogradCache._lookup
 
@@ -183,9 +183,8 @@ def _inductor_keys(entry: Any) -> list[str]:
 
 
 def _write(note: str, key: str, kernels: dict[str, _Kernels]) -> None:
-    from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
-    from torch._inductor.codecache import FxGraphCache
-    from torch._inductor.runtime.runtime_utils import cache_dir
+    from ..torch_ports.compilers import AOTAutogradCache
+    from ..torch_ports.inductor import FxGraphCache, cache_dir
 
     folder = os.path.abspath(cache_dir())
     folders = {one: FxGraphCache._get_tmp_dir_for_key(one) for one in kernels}
@@ -206,7 +205,7 @@ def _collect(note: CompiledNote) -> None:
 
 def load(key: str | None, example_inputs: Sequence[Any], options: dict[str, Any]) -> Callable[..., Any] | None:
     """The compiled function of the graph that a note is about; None where there is none."""
-    from torch._inductor.runtime.runtime_utils import cache_dir
+    from ..torch_ports.inductor import cache_dir
 
     try:
         note = getattr(_thread, "given", None)
@@ -224,8 +223,7 @@ def load(key: str | None, example_inputs: Sequence[Any], options: dict[str, Any]
 
 
 def _load(note: CompiledNote, example_inputs: Sequence[Any], options: dict[str, Any]) -> Callable[..., Any] | None:
-    from torch._inductor import config as inductor_config
-
+    from ..torch_ports.inductor import inductor_config
     from .loaded_graph import load_graph, recorded, unguarded
 
     entry, content = unguarded(note, note.entry)
@@ -248,9 +246,8 @@ def _load(note: CompiledNote, example_inputs: Sequence[Any], options: dict[str, 
 
 def _settings_of_graphs() -> Any:
     """What AOTAutograd hands to Inductor with a graph that it has found."""
-    from torch._functorch._aot_autograd import autograd_cache
-    from torch._inductor import config as inductor_config
-    from torch._inductor.utils import BoxedBool
+    from ..torch_ports.compilers import autograd_cache_module as autograd_cache
+    from ..torch_ports.inductor import BoxedBool, inductor_config
 
     create = getattr(autograd_cache, "create_fx_config", None)  # not in torch 2.11
     if create is not None:

@@ -13,13 +13,13 @@ from inspect import CO_NESTED
 from typing import Any
 
 import torch
-from torch.fx.experimental import _config as shape_options
 
 from .. import _core, config
 from .._core import code_of, id, is_a
 from ..graph.metadata.facts import is_parameter
 from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..graph.symbols.noted_relations import is_ordinary
+from ..torch_ports.symbols import shapes_config as shape_options
 from ..vocabulary.origins import Origin
 from .becomes.leaves import is_leaf
 from .declared_shapes import Declared

@@ -31,6 +31,10 @@ from ..bytecode.resume import untouched
 from ..graph.metadata.wrapper_guards import sizes_hold
 from ..graph.metadata.wrappers import context_of, inner_tensors, is_wrapper
 from ..guards.kinds import PLAIN_TENSORS, tensor_facts, without_entries
+from ..torch_ports.autograd import FunctionBase
+from ..torch_ports.modes import DisableTorchFunction
+from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
+from ..torch_ports.tensors import VariableFunctions
 from ..vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
@@ -177,7 +181,7 @@ def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
 
 
 RULES[types.FunctionType] = _function
-_VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
+_VARIABLE_FUNCTIONS = type(VariableFunctions)
 RULES[_VARIABLE_FUNCTIONS] = constant
 RULES[_core.Compiled] = with_attributes
 RULES[torch.jit.ScriptFunction] = with_attributes
@@ -214,7 +218,7 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return numpy_value(world, value, origin)
     if _is_kernel_class(cls):
         return _singleton(world, value, origin)
-    if is_handle_class(cls) or issubclass(cls, torch._C._FunctionBase):
+    if is_handle_class(cls) or issubclass(cls, FunctionBase):
         return _handle(world, value, origin)
     kind = value_kind(cls)
     if kind is not None and all(
@@ -227,7 +231,7 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
     return let_in_opaque(world, value, origin)
 
 
-_OPERATIONS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
+_OPERATIONS = (OpOverload, OpOverloadPacket, HigherOrderOperator)
 
 
 #: exceptions that hold nothing but their arguments, the chain and the traceback
@@ -341,7 +345,7 @@ def _wrapper(world: World, value: Any, origin: Origin) -> Any:
     kind = type(value)
     world.guard(origin, "TYPE", kind)
     try:
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             names, context = context_of(value)
             inner = inner_tensors(value, names)
             own = _core.own_dict(value)
@@ -357,7 +361,7 @@ def _wrapper(world: World, value: Any, origin: Origin) -> Any:
             raise
         return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
     note_wrapper_class(world, kind)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         holds = sizes_hold(value, names, context, *world.symbolic_entries(value))
     world.guard(origin, "CHECK", (holds, f"is a {qualname_of(kind)} of the same context and sizes"), "wrapper")
     return world.register(value, seen, origin)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
-
 from .. import config
+from ..torch_ports.compilers import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 from ..vocabulary.log import topic
 from . import store
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from torch._library.custom_ops import OPDEFS
-
 from .._core import is_a
+from ..torch_ports.operators import OPDEFS
 from ..vocabulary.class_reads import module_of
 from .code_hash import code_hash, nested
 from .refusals import NotKept

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import sympy
-import torch.utils._sympy.functions as functions
 
 from .._core import is_a
+from ..torch_ports.symbols import sympy_functions
 from .refusals import NotKept, NotMine
 
 __all__ = ["expression_data", "expression_of"]
@@ -31,7 +31,7 @@ _SYMPY = (
     sympy.Not,
 )
 _CLASSES: dict[str, Any] = {
-    **{name: cls for name, cls in vars(functions).items() if is_a(cls, type) and issubclass(cls, sympy.Basic)},
+    **{name: cls for name, cls in vars(sympy_functions).items() if is_a(cls, type) and issubclass(cls, sympy.Basic)},
     **{cls.__name__: cls for cls in _SYMPY},
 }
 

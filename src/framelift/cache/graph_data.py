@@ -14,6 +14,8 @@ from .._core import is_a
 from ..graph.fx.tape import Generators, add_node, made_module
 from ..graph.metadata.facts import Facts
 from ..graph.metadata.fakes import Fakes
+from ..torch_ports.modes import DisableTorchFunction
+from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ..vocabulary.own_code import FRAMELIFT
 from .plain_values import leaf_data, leaf_of
 from .record_reader import Reader
@@ -34,7 +36,7 @@ _OPS = ("placeholder", "call_function", "call_method", "get_attr", "output")
 _C_MODULES = ("torch", "_operator", "operator", "builtins", "math", "framelift")
 
 
-_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
+_OPERATORS = (OpOverload, OpOverloadPacket, HigherOrderOperator)
 
 
 class _Saving:
@@ -217,7 +219,7 @@ class _Loading:
         if marks is not None:
             node.meta["tensor_dict"] = dict(marks)
         if has_example:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 node.meta["example_value"] = self.fakes.make(self.facts[facts[0]])
         self.nodes.append(node)
 

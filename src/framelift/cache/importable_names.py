@@ -17,6 +17,8 @@ from .. import _core
 from .._core import is_a
 from ..boundary.becomes.arrays import Array, as_tensor
 from ..overriding.modes import MODES
+from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
+from ..torch_ports.tensors import PRINT_OPTS, VariableFunctions
 from ..vocabulary.class_reads import members_of, module_of, qualname_of
 
 __all__ = ["find", "module_name", "name_for", "space_name"]
@@ -37,7 +39,7 @@ _HOMES = (
     "_operator",
     "builtins",
 )
-_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+_OPERATORS = (OpOverload, OpOverloadPacket)
 _DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)
 #: what decorators leave of a function, and where
 _WRAPPERS = (types.FunctionType, functools._lru_cache_wrapper)
@@ -154,13 +156,13 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
         yield vars(obj).get("__module__"), vars(obj).get("__qualname__")
     elif obj is MODES:
         yield type(MODES).__module__, "MODES"
-    elif obj is torch._tensor_str.PRINT_OPTS:
+    elif obj is PRINT_OPTS:
         yield "torch._tensor_str", "PRINT_OPTS"
-    elif obj is torch._C._VariableFunctions:
+    elif obj is VariableFunctions:
         yield "torch._C", "_VariableFunctions"
     elif module_of(type(obj)) == "numpy" and type(obj).__name__ == "ufunc":
         yield "numpy", obj.__name__
     elif type(obj) in _OPERATORS:
         yield "torch.ops", str(obj)
-    elif is_a(obj, torch._ops.HigherOrderOperator):
+    elif is_a(obj, HigherOrderOperator):
         yield "torch.ops", f"higher_order.{obj.name()}"

@@ -25,6 +25,9 @@ from .._core import is_a
 from ..boundary.becomes.immutable_objects import carried_values
 from ..boundary.gateway import is_handle_class
 from ..guards.kinds import immutable_leaf
+from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
+from ..torch_ports.state import get_tracing_state
+from ..torch_ports.tensors import VariableFunctions
 from ..vocabulary.class_reads import (
     basicsize_of,
     dictoffset_of,
@@ -44,7 +47,7 @@ from .refusals import NotKept
 __all__ = ["Facts", "facts_of"]
 
 #: what functions of extension modules hold as `__self__`, which says nothing more of them
-_C_RECORDS = (type(datetime.datetime_CAPI), type(torch._C._get_tracing_state.__self__))
+_C_RECORDS = (type(datetime.datetime_CAPI), type(get_tracing_state.__self__))
 
 
 class Facts(NamedTuple):
@@ -58,7 +61,7 @@ class Facts(NamedTuple):
 #: flags of a class that say what was done with it so far: its version is valid, it is ready
 _PASSING = 1 << 19 | 1 << 12 | 1 << 13
 _TUPLE_FIELD: type = type(vars(inspect.FullArgSpec)["args"])  # an item of a named tuple
-_VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
+_VARIABLE_FUNCTIONS = type(VariableFunctions)
 
 
 def facts_of(obj: Any) -> Facts:
@@ -76,7 +79,7 @@ def facts_of(obj: Any) -> Facts:
         return Facts("ufunc", [obj.__name__])
     if _is_numpy_function(obj):
         return Facts("function of numpy", [obj.__module__, obj.__name__])
-    if is_a(obj, torch._ops.HigherOrderOperator) and is_torch_class(type(obj)):
+    if is_a(obj, HigherOrderOperator) and is_torch_class(type(obj)):
         return Facts("higher-order operator", [obj.name()])
     if is_a(obj, torch.Tensor):  # its facts are guarded where they are read
         return Facts("tensor", [], (type(obj),))
@@ -220,6 +223,6 @@ FORMS: dict[type, Callable[[Any], Facts]] = {
     types.GenericAlias: lambda obj: Facts("generic alias", [], (obj.__origin__, obj.__args__, obj.__unpacked__)),
     staticmethod: _wrapped,
     classmethod: _wrapped,
-    torch._ops.OpOverload: _operator,
-    torch._ops.OpOverloadPacket: _operator,
+    OpOverload: _operator,
+    OpOverloadPacket: _operator,
 }

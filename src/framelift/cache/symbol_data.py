@@ -20,6 +20,7 @@ from ..graph.symbols.environment import Symbols
 from ..graph.symbols.meanings import Calculation, Created, FromNumber, FromSize
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.relations import Preamble
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.origins import Origin
 from ..vocabulary.outside_exceptions import raise_outside
 from .expressions import expression_data, expression_of
@@ -185,7 +186,7 @@ class Numbers:
         env = self.symbols.env
         wanted = [expression_of(one, self._by_name) for one in relations]
         try:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 holds = all([bool(env.evaluate_expr(one)) for one in wanted])
         except Exception as error:
             raise_outside(error)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..torch_ports.port import Missing
+
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
@@ -54,9 +56,10 @@ def substitute(*callables: Any) -> Callable[[_Handler], _Handler]:
 
     def register(handler: _Handler) -> _Handler:
         assert all(map(callable, callables)), callables
-        again = [c for c in callables if id(c) in SUBSTITUTES]
+        there = [c for c in callables if type(c) is not Missing]
+        again = [c for c in there if id(c) in SUBSTITUTES]
         assert not again, f"{again} have a handler already"
-        SUBSTITUTES.update((id(c), (c, handler)) for c in callables)
+        SUBSTITUTES.update((id(c), (c, handler)) for c in there)
         return handler
 
     return register

@@ -11,13 +11,6 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    UnsupportedFakeTensorException,
-    UnsupportedOperatorException,
-)
-from torch.autograd.graph import _engine_run_backward
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from .. import config
@@ -26,6 +19,13 @@ from ..boundary.declared_shapes import Declared
 from ..boundary.dynamism import NOTHING, Dynamism
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame
 from ..graph.fx.targets import OneNode
+from ..torch_ports.autograd import engine_run_backward
+from ..torch_ports.fakes import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
 from .breaks import Breaks, Tried
@@ -398,4 +398,4 @@ def _in_backward(error: BaseException) -> bool:
     innermost = error.__traceback__
     while innermost is not None and innermost.tb_next is not None:
         innermost = innermost.tb_next
-    return innermost is not None and innermost.tb_frame.f_code is _engine_run_backward.__code__
+    return innermost is not None and innermost.tb_frame.f_code is engine_run_backward.__code__

@@ -14,11 +14,11 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 
 from .. import _core, config
 from ..exits import Lines
+from ..torch_ports.graphs import LazyGraphModule
 from . import stance
 from .learned_shapes import Learned
 from .records.captures import Capture
@@ -96,7 +96,7 @@ def submitting(
         if job is None:
             return compile_graph(graph_module, example_inputs, **options)
         info.interim = Interim(job)
-        _LazyGraphModule.force_recompile(graph_module)
+        LazyGraphModule.force_recompile(graph_module)
         return graph_module.forward
 
     return backend

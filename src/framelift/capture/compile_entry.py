@@ -31,6 +31,8 @@ from ..overriding.subclasses import plain_examples
 from ..recording.described_tape import DescribedTape
 from ..recording.recorder_parts import Habits
 from ..substitutes.python.python_random import note_decided
+from ..torch_ports.autograd import is_grad_enabled
+from ..torch_ports.modes import EnableTorchFunction
 from ..vocabulary.quiet_capture import collections_as_usual
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
@@ -232,9 +234,9 @@ def _compiled_graph(
         compile_graph = _compiler_of(session, finished, info, backend)
         with (
             run.around(),
-            torch.set_grad_enabled(torch._C.is_grad_enabled() and not finished.without_grad),
+            torch.set_grad_enabled(is_grad_enabled() and not finished.without_grad),
             compiling_hooks(run.hooks),
-            torch._C._EnableTorchFunction(),
+            EnableTorchFunction(),
         ):
             hits = cache_hits()
             collecting = contextlib.nullcontext() if backend.is_eager else collections_as_usual()

@@ -20,7 +20,6 @@ from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._guards import CompileContext
 
 from .. import _core, config
 from .._core import id, is_a
@@ -32,6 +31,8 @@ from ..guards.native_program import build_program
 from ..guards.sentences import explain
 from ..overriding.modes import Moment, at_rest
 from ..rehearsal.session import Session
+from ..torch_ports.autograd import peek_interpreter_stack
+from ..torch_ports.fakes import CompileContext
 from ..vocabulary.log import topic, warn
 from ..vocabulary.outside_exceptions import from_outside, raise_outside, without_own_context, without_own_frames
 from ..vocabulary.own_code import FRAMELIFT, own_file
@@ -127,7 +128,7 @@ class Driver:
     def capture_frame(self, compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> Answer:
         """A callee of a frame that runs plainly missed.  As `__call__`."""
         code = function.__code__
-        if torch._C._functorch.peek_interpreter_stack() is not None:
+        if peek_interpreter_stack() is not None:
             return False  # inside a function transform that runs plainly: about the moment, not about the frame
         if not self.breaks.is_resumed(code) and (
             muted(code) or skipped(code) or not has_tensor(locals_) and not has_tensor(closure_of(function))

@@ -29,6 +29,9 @@ from torch.fx import GraphModule, Node
 from .. import _core, config
 from .._core import is_a
 from ..graph.fx.shared_memory import memory_key
+from ..torch_ports.autograd import is_grad_enabled
+from ..torch_ports.modes import dispatch_keys
+from ..torch_ports.operators import OpOverload, OpOverloadPacket
 from ..vocabulary.torch_code import TORCH
 from .records.captures import Capture, counts
 from .sharing import Settings, options_now
@@ -181,7 +184,7 @@ def key_of(
         tuple([_input(one, sizes) for one in example_inputs]),
         memory_key(graph_module, example_inputs),
         str(_core.torch_state()),
-        torch._C.is_grad_enabled(),
+        is_grad_enabled(),
         torch.is_inference_mode_enabled(),
     )
 
@@ -223,12 +226,7 @@ def _target(module: GraphModule, node: Node, known: frozenset[str]) -> Any:
     if node.op != "call_function":
         return None  # names of inputs
     target = node.target
-    is_torchs = type(target) in (
-        types.BuiltinFunctionType,
-        types.MethodDescriptorType,
-        torch._ops.OpOverload,
-        torch._ops.OpOverloadPacket,
-    )
+    is_torchs = type(target) in (types.BuiltinFunctionType, types.MethodDescriptorType, OpOverload, OpOverloadPacket)
     if not is_torchs and not (
         type(target) is types.FunctionType
         and target.__closure__ is None
@@ -265,7 +263,7 @@ def _input(tensor: Any, sizes: bool = True) -> tuple[Any, ...]:
         type(tensor),
         *[_read(tensor, name) for name in ("dtype", "device", "requires_grad", "is_leaf")],
         *[tuple(_read(tensor, name)) for name in ("size", "stride") if sizes],
-        torch._C._dispatch_keys(tensor).raw_repr(),
+        dispatch_keys(tensor).raw_repr(),
     )
 
 

@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from torch._guards import CompileContext
-
 from ..exc import IncorrectUsage
+from ..torch_ports.fakes import CompileContext
 
 __all__ = ["NoRule", "frame_now", "options_for", "parse", "values_for"]
 

@@ -19,6 +19,7 @@ from .._core import is_a
 from ..boundary.dynamism import is_argument
 from ..graph.metadata.facts import is_parameter
 from ..recording.recorder import Finished
+from ..torch_ports.autograd import is_grad_enabled
 from ..vocabulary.plain_types import GIVEN
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def frozen(session: Session, finished: Finished) -> Finished:
     """The finished rehearsal with its parameters and buffers inside the graph module, if they are to be there."""
     options = sys.modules.get("torch._inductor.config")
     asked = config.prepare_freezing or options is not None and options.freezing
-    if not (config.install_free_tensors or asked and not torch._C.is_grad_enabled()) or finished.mutated:
+    if not (config.install_free_tensors or asked and not is_grad_enabled()) or finished.mutated:
         return finished
     module = finished.graph_module
     arguments = finished.inputs if finished.arguments is None else finished.arguments

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch.overrides import _enable_torch_function
 
 from .. import _core, config
 from .._core import is_a
@@ -27,6 +26,7 @@ from ..graph.analysis.infallible import in_handler
 from ..guards.native_program import build_program
 from ..guards.sentences import explain
 from ..overriding.modes import modes_back
+from ..torch_ports.modes import enable_torch_function
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.own_code import is_own_code
@@ -133,7 +133,7 @@ def bound_to(
     reader = Reader(record["objects"], record["origins"], function, locals_)
     found = guards_of(record, reader, state)
     program, shown = build_program(found.guards, found.inputs, found.externals, found.distinct, state)
-    with _enable_torch_function():  # as it is where the driver was called
+    with enable_torch_function():  # as it is where the driver was called
         failure = program.check(locals_) if checked else None
         if failure is not None:
             failures = program.failures(locals_) or [failure]

@@ -17,10 +17,13 @@ from .._core import is_a
 from ..exc import FailOnRecompileLimitHit, RecompileError
 from ..guards.misses import Miss
 from ..guards.sentences import explain
+from ..torch_ports.graphs import fx_tracing_flag
+from ..torch_ports.modes import dispatch_tls_is_dispatch_key_excluded
+from ..torch_ports.state import get_tracing_state
+from ..torch_ports.tensors import call_impl
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.log import topic, warn
 from ..vocabulary.scopes import scope
-from ..torch_ports.graphs import fx_tracing_flag
 from . import stance
 from .frame_rules import NoRule, frame_now, options_for
 from .learned_shapes import Learned
@@ -110,7 +113,7 @@ def _surroundings(asked: Asked) -> bool:
                 "is not supported at the moment."
             )
         return False
-    if torch._C._get_tracing_state() is not None:
+    if get_tracing_state() is not None:
         if config.error_on_nested_jit_trace and asked.root:
             raise RuntimeError(
                 "Detected that you are using FX to torch.jit.trace a dynamo-optimized function. This is "
@@ -122,7 +125,7 @@ def _surroundings(asked: Asked) -> bool:
 
 def is_below_autograd() -> bool:
     """Return True in the middle of an operation of a subclass, or of a mode that dispatches."""
-    return torch._C._dispatch_tls_is_dispatch_key_excluded("AutogradOther") and not torch.is_inference_mode_enabled()
+    return dispatch_tls_is_dispatch_key_excluded("AutogradOther") and not torch.is_inference_mode_enabled()
 
 
 def is_for_trace() -> bool:
@@ -255,7 +258,7 @@ def is_left_with_its_call(full: weakref.ref[Any] | None, code: types.CodeType, l
     """
     if full is None or owner_of(locals_) is not full:
         return False
-    return code is torch.nn.Module._call_impl.__code__ or code is names_in(locals_[0]).code
+    return code is call_impl.__code__ or code is names_in(locals_[0]).code
 
 
 def is_at_total_limit(seen: Learned | None, limit: int) -> bool:

@@ -14,6 +14,7 @@ import torch
 
 from .. import _core
 from ..graph.symbols.unread_text import MARK, UnreadText
+from ..torch_ports.tensors import SDPBackend
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.shown_addresses import shown_addresses
@@ -117,7 +118,7 @@ def _torch_leaf(walk: Walk, obj: Any) -> str:
 
 @leaf(
     *(types.CodeType, datetime.date, datetime.timedelta, datetime.timezone, re.Pattern),
-    *(torch.finfo, torch.iinfo, torch.qscheme, torch._C._SDPBackend),
+    *(torch.finfo, torch.iinfo, torch.qscheme, SDPBackend),
 )
 def _value(walk: Walk, obj: Any) -> str:
     return walk.constant(obj, name_of(type(obj)))

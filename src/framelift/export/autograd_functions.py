@@ -13,12 +13,13 @@ from typing import Any
 
 import torch
 import torch.utils.checkpoint
-from torch._functorch import autograd_function as torchs
-from torch.utils import _pytree as pytree
 
 from ..exc import Unsupported
 from ..graph.fx.node_functions import apply_function, hook_gradient, hooked_argument, hooked_result
 from ..graph.fx.saved_tensor_nodes import enter_hooks
+from ..torch_ports.autograd import autograd_function_module as torchs
+from ..torch_ports.autograd import is_grad_enabled
+from ..torch_ports.graphs import pytree
 from ..vocabulary.scopes import insist, scope
 
 __all__ = ["keep_gradients", "watching_functions"]
@@ -60,8 +61,9 @@ def _traced_function(
     forward: Any, backwards: tuple[Any, ...], around: tuple[Any, ...], *inputs: torch.Tensor, **said: Any
 ) -> Any:
     """As `apply_function`; while a graph is traced, one node of it."""
-    from torch._higher_order_ops.utils import reenter_make_fx, unique_graph_id
     from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, track_tensor_tree
+
+    from ..torch_ports.operators import reenter_make_fx, unique_graph_id
 
     mode = get_proxy_mode()
     if mode is None:
@@ -106,7 +108,7 @@ def watching_functions(met: Callable[[bool], None]) -> Iterator[None]:
 
     def watched(cls: Any, *args: Any, **kwargs: Any) -> Any:
         asked = getattr(_watched, "met", None)
-        if asked is not None and cls not in _SAME_GRADIENT and torch._C.is_grad_enabled() and _is_traced(args):
+        if asked is not None and cls not in _SAME_GRADIENT and is_grad_enabled() and _is_traced(args):
             asked(any(isinstance(x, torch.Tensor) and x.requires_grad for x in args))
         return apply.__get__(None, cls)(*args, **kwargs)
 

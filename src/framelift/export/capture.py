@@ -11,6 +11,7 @@ import torch
 from ..graph.fx.placeholder_names import source_name
 from ..graph.symbols.meanings import FromNumber, FromSize
 from ..graph.symbols.numbers import NUMBERS
+from ..torch_ports.autograd import set_grad_enabled
 from ..vocabulary.reasons import Interrupt
 from .inputs import Call, ExportDynamism, is_fake
 from .shape_relations import Relied, relied_on
@@ -95,7 +96,7 @@ class _Builder:
         for node, given in zip(old.graph.find_nodes(op="placeholder"), inputs):
             env[node] = self._tensor(given) if isinstance(given, torch.Tensor) else self._number(given)
         if self.finished.without_grad:
-            self.graph.call_function(torch._C._set_grad_enabled, (False,))
+            self.graph.call_function(set_grad_enabled, (False,))
         results: tuple[Any, ...] = ()
         for node in old.graph.nodes:
             if node.op == "output":
@@ -107,7 +108,7 @@ class _Builder:
         for (real, _), new in zip(exit_.assigned, results[count:]):
             self.graph.call_method("copy_", (self._tensor(real), new))
         if self.finished.without_grad:
-            self.graph.call_function(torch._C._set_grad_enabled, (True,))
+            self.graph.call_function(set_grad_enabled, (True,))
         given = iter(results)
         recorder = self.session.recorder
         self.graph.output(
@@ -196,9 +197,9 @@ def _fill_stacks(graph: torch.fx.Graph, cls: type) -> None:
 
 def called_as(module: torch.fx.GraphModule, call: Call, spec: Any) -> None:
     """Give a graph over the call's leaves the program's signature, and its result this structure."""
-    from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
+    from ..torch_ports.graphs import PyTreeCodeGen, PyTreeInfo
 
-    module.graph._codegen = _PyTreeCodeGen(_PyTreeInfo(call.names, call.spec, spec))
+    module.graph._codegen = PyTreeCodeGen(PyTreeInfo(call.names, call.spec, spec))
     module.recompile()
 
 

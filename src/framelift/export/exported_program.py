@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
-from torch.utils import _pytree as pytree
 
 from ..capture.inside_export import BodyMet
 from ..exc import Unsupported
 from ..graph.metadata.live_fakes import leaving_none_open
+from ..torch_ports.autograd import is_functorch_wrapped_tensor
+from ..torch_ports.graphs import pytree
+from ..torch_ports.modes import is_functional_tensor
 from .capture import Captured, capture
 from .inputs import Call, call_of, called, dynamism_of, fakes_of, is_fake, marks_kept, separated
 from .lowering import FunctionMet, Lowered, lower_captured, lower_program
@@ -82,8 +84,8 @@ def _export(
     prefer_deferred_runtime_asserts_over_guards: bool = False,
 ) -> Any:
     """As `export`; without `pre_dispatch` the graph is functional, as AOTAutograd makes it."""
-    from torch._subclasses.fake_tensor import unset_fake_temporarily
-    from torch.export import _trace
+    from ..torch_ports.exports import trace_module as _trace
+    from ..torch_ports.fakes import unset_fake_temporarily
 
     args, kwargs, in_spec, dynamic_shapes, verify = _trace._process_export_inputs(mod, args, kwargs, dynamic_shapes)
     state = _trace._get_original_state_dict(mod)
@@ -131,9 +133,11 @@ def _lowered(
     deferred: bool,
     watched: bool = True,
 ) -> tuple[Lowered, Any]:
-    from torch.export._trace import UserError, UserErrorType, _move_non_persistent_buffers_to_tensor_constants
     from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
-    from torch.utils._sympy.value_ranges import ValueRangeError
+
+    from ..torch_ports.exports import UserError, UserErrorType
+    from ..torch_ports.exports import move_non_persistent_buffers as _move_non_persistent_buffers_to_tensor_constants
+    from ..torch_ports.symbols import ValueRangeError
 
     rehearsed = strict and not preserved and not is_fake(call)
     captured = _captured(call, dynamic_shapes, pre_dispatch) if rehearsed else None
@@ -205,20 +209,16 @@ def _holds_traced(call: Call, lowered: Lowered) -> bool:
 
 
 def _is_traced(tensor: torch.Tensor) -> bool:
-    from torch._subclasses.fake_tensor import FakeTensor
+    from ..torch_ports.fakes import FakeTensor
 
-    return (
-        isinstance(tensor, FakeTensor)
-        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-        or torch._is_functional_tensor(tensor)
-    )
+    return isinstance(tensor, FakeTensor) or is_functorch_wrapped_tensor(tensor) or is_functional_tensor(tensor)
 
 
 def _finished(
     call: Call, lowered: Lowered, mode: Any, dynamic_shapes: Any, preserved: Sequence[str], strict: bool
 ) -> tuple[Any, Any, list[Any]]:
     """The graph with its metadata, the ranges of its symbols, and how modules were called."""
-    from torch.export import _trace
+    from ..torch_ports.exports import trace_module as _trace
 
     artifact = _trace.ExportArtifact(
         aten=lowered.artifact,
@@ -265,9 +265,9 @@ def _call_graph(root: torch.nn.Module, signatures: dict[str, Any], own: Any) -> 
 
 
 def _without_root(name: str) -> str:
-    from torch.export._trace import _strip_root
+    from ..torch_ports.exports import strip_root
 
-    return _strip_root(name)
+    return strip_root(name)
 
 
 def _program(
@@ -280,8 +280,10 @@ def _program(
     state: dict[str, Any],
     pre_dispatch: bool,
 ) -> Any:
-    from torch._export import utils, verifier
     from torch.export import ExportedProgram
+
+    from ..torch_ports.exports import export_utils as utils
+    from ..torch_ports.exports import verifier
 
     if not pre_dispatch:
         utils.remove_proxy_from_state_dict(state, in_place=True)

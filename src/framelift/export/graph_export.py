@@ -92,7 +92,7 @@ def export_graph(
         return attempt(call, with_symbols=False)
 
     def attempt(call: Call, with_symbols: bool) -> ExportResult:
-        from torch._subclasses.fake_tensor import unset_fake_temporarily
+        from ..torch_ports.fakes import unset_fake_temporarily
 
         with marks_kept(call), unset_fake_temporarily():
             if with_symbols:
@@ -140,7 +140,7 @@ def _to_aten(
 
 
 def _guards(captured: Captured, call: Call) -> list[ExportGuard]:
-    from torch._guards import GuardSource
+    from ..torch_ports.fakes import GuardSource
 
     sources = [str(place) if place is not None else f"input {i}" for i, place in enumerate(call.places)]
     rows = (

@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
-from torch.utils import _pytree as pytree
-from torch.utils._sympy.printers import PythonPrinter
 
 from ..boundary.dynamism import Dynamism, marks_of
 from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..guards.sentences import where
+from ..torch_ports.graphs import pytree
+from ..torch_ports.symbols import PythonPrinter
 from ..vocabulary.origins import Origin, arg
 from ..vocabulary.own_code import FRAMELIFT
 from ..vocabulary.plain_types import TORCH_CONSTANTS
@@ -119,7 +119,7 @@ def _memory(value: Any) -> int | None:
 
 def is_fake(call: Call) -> bool:
     """Whether the call's own tensors are fakes."""
-    from torch._subclasses.fake_tensor import FakeTensor
+    from ..torch_ports.fakes import FakeTensor
 
     held = (*call.root.parameters(), *call.root.buffers()) if isinstance(call.root, torch.nn.Module) else ()
     return any(isinstance(one, FakeTensor) for one in (*call.leaves, *held))
@@ -245,8 +245,9 @@ def dynamism_of(call: Call, dynamic_shapes: Any) -> ExportDynamism:
 
 def _check_dimensions(call: Call, dynamic_shapes: Any) -> None:
     """Say which dimension does not exist that was declared dynamic: torch's own way ends in a bare IndexError."""
-    from torch.export import _trace
     from torch.export import dynamic_shapes as torch_shapes
+
+    from ..torch_ports.exports import trace_module as _trace
 
     if not isinstance(dynamic_shapes, (dict, tuple, list)) or not dynamic_shapes:
         return  # empty: nothing is dynamic
@@ -295,7 +296,7 @@ class Fakes:
 
     def solve(self, graph_module: Any) -> None:
         """Whether what was promised of dynamic shapes holds; raises with suggested fixes."""
-        from torch._export.non_strict_utils import produce_guards_and_solve_constraints
+        from ..torch_ports.exports import produce_guards_and_solve_constraints
 
         try:
             produce_guards_and_solve_constraints(
@@ -359,7 +360,7 @@ def fakes_of(call: Call, dynamic_shapes: Any, deferred: bool = False, constants:
 
     `constants`: dtypes and the like may be arguments, which programs of torch.export do not take.
     """
-    from torch._export import non_strict_utils
+    from ..torch_ports.exports import non_strict_utils
 
     accepted = inspect.signature(non_strict_utils.make_fake_inputs).parameters
     options = {name: deferred for name in ("prefer_deferred_runtime_asserts_over_guards",) if name in accepted}

@@ -15,11 +15,12 @@ from typing import Any
 import torch
 import torch.utils.checkpoint
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
 
 from .. import config
 from ..capture.inside_export import EXPORTS
 from ..graph.fx.targets import getter_target
+from ..torch_ports.autograd import is_grad_enabled, set_grad_enabled, top_saved_hooks
+from ..torch_ports.graphs import pytree
 from ..vocabulary.scopes import scope
 from .autograd_functions import keep_gradients, refused, watching_functions
 from .capture import Captured, called_as
@@ -56,7 +57,7 @@ class Lowered:
 
 
 def _lowering(pre_dispatch: bool) -> Callable[..., Any]:
-    from torch.export import _trace
+    from ..torch_ports.exports import trace_module as _trace
 
     if pre_dispatch:
         return _trace._export_to_aten_ir_make_fx
@@ -67,7 +68,7 @@ def lower_captured(captured: Captured, call: Call, fakes: Fakes, pre_dispatch: b
     """Lower a graph that a rehearsal made.  Its relations must have been said of the fakes before."""
     module = captured.graph_module
     if not pre_dispatch:  # the graph is without autograd: grad mode has no meaning in it
-        for node in module.graph.find_nodes(op="call_function", target=torch._C._set_grad_enabled):
+        for node in module.graph.find_nodes(op="call_function", target=set_grad_enabled):
             module.graph.erase_node(node)
     else:
         keep_gradients(module)
@@ -99,7 +100,7 @@ class _Untracked(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func == _GET_DATA:
             return torch.detach(args[0])
-        hooks = _saved_hooks() if torch._C.is_grad_enabled() else None
+        hooks = _saved_hooks() if is_grad_enabled() else None
         if (hooks is not None or func is torch.Tensor.register_hook) and _is_tracing():
             if func is torch.Tensor.register_hook:
                 raise refused("a hook on a gradient")
@@ -119,7 +120,7 @@ def _is_tracing() -> bool:
 
 def _saved_hooks() -> Any:
     """The innermost hooks on saved tensors: (pack, unpack), or None."""
-    return torch._C._autograd._top_saved_tensors_default_hooks(True)
+    return top_saved_hooks(True)
 
 
 def _keep_values(pack: Any, unpack: Any) -> bool:
@@ -138,13 +139,13 @@ def lower_program(
 
     `watched`: raises `FunctionMet` at the first autograd function.
     """
-    from torch._export import non_strict_utils as helpers
-    from torch._export.utils import _fakify_params_buffers
-    from torch._guards import TracingContext, tracing
-    from torch._library.fake_class_registry import FakeScriptObject
+    from ..torch_ports.exports import fakify_params_buffers
+    from ..torch_ports.exports import non_strict_utils as helpers
+    from ..torch_ports.fakes import TracingContext, tracing
+    from ..torch_ports.operators import FakeScriptObject
 
     found = Lowered(None, None, None)
-    state = _fakify_params_buffers(fakes.mode, call.root)
+    state = fakify_params_buffers(fakes.mode, call.root)
     fakes.watch()
     with contextlib.ExitStack() as stack:
         EXPORTS.append(not preserved and not isinstance(call.root, torch.fx.GraphModule))
@@ -192,7 +193,7 @@ def _function_met(preserved: bool, tracked: bool) -> None:
 @scope
 def _dynamo_options() -> Iterator[None]:
     """Options of export for sub-graphs of higher-order operators, captured by whatever stands behind torch.compile."""
-    from torch.export import _trace
+    from ..torch_ports.exports import trace_module as _trace
 
     options = {**asdict(_trace.DEFAULT_EXPORT_DYNAMO_CONFIG), "do_not_emit_runtime_asserts": False}
     before = config.get_config_copy()
@@ -209,13 +210,13 @@ def _flat(found: Lowered, preserved: Sequence[str], lower: Callable[..., Any]) -
     """Around the function that traces: the module gives its leaves, and structures are noted."""
 
     def run(stack: Any, module: Any, args: Any, *, kwargs: Any = None, **options: Any) -> Any:
-        from torch._export.wrappers import _wrap_submodules
+        from ..torch_ports.exports import wrap_submodules
 
         flat = _Flat(module, found)
         wrapped = (
             contextlib.nullcontext()
             if isinstance(module, torch.fx.GraphModule)
-            else _wrap_submodules(flat, [f"{_ROOT}.{name}" for name in preserved], found.call_specs)
+            else wrap_submodules(flat, [f"{_ROOT}.{name}" for name in preserved], found.call_specs)
         )
         with wrapped:
             graph_module, signature = lower(stack, flat, args, kwargs=kwargs or {}, **options)
@@ -272,7 +273,7 @@ class _Flat(torch.nn.Module):
 
 def _interpreted(module: torch.fx.GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A graph runs node by node, so that what is known of its nodes is known of those made here."""
-    from torch.export._unlift import _check_input_constraints_pre_hook as check
+    from ..torch_ports.exports import check_input_constraints_pre_hook as check
 
     if check in module._forward_pre_hooks.values():
         check(module, args, kwargs)

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from .. import config
 from ..boundary.dynamism import Dynamism
@@ -29,10 +28,13 @@ from ..exc import InternalError
 from ..graph.symbols.numbers import NUMBERS
 from ..overriding.modes import at_rest
 from ..rehearsal.session import Session
+from ..torch_ports.graphs import pytree
+from ..torch_ports.modes import DisableTorchFunction
+from ..torch_ports.operators import is_custom_class
+from ..torch_ports.tensors import assert_async, call_impl
 from ..vocabulary.own_code import is_own_code
 from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from ..vocabulary.reasons import Interrupt
-from ..torch_ports.operators import is_custom_class
 
 if TYPE_CHECKING:
     from ..graph.fx.tape import Step
@@ -68,7 +70,7 @@ exec(
     _scope,
 )
 
-_CALL = torch.nn.Module._call_impl.__code__
+_CALL = call_impl.__code__
 
 
 class ModuleTape(list[Any]):
@@ -152,7 +154,7 @@ class _ExportSession(Session):
             return False
         if not truth:
             tensor = self.recorder.call(torch.logical_not, (tensor,), {})
-        self.recorder.call(torch._assert_async, (tensor, message), {})
+        self.recorder.call(assert_async, (tensor, message), {})
         return True
 
     def _example(self, stand_in: torch.Tensor) -> torch.Tensor:
@@ -164,7 +166,7 @@ class _ExportSession(Session):
             else self.recorder.with_symbols().shape_hint(given)
             for given in (finished.inputs if finished.arguments is None else finished.arguments)
         ]
-        with torch._C.DisableTorchFunction(), torch.no_grad():
+        with DisableTorchFunction(), torch.no_grad():
             found: torch.Tensor = finished.graph_module(*given)[0]
             return found.detach().clone()
 
@@ -204,7 +206,7 @@ _PLAIN = (*PYTHON_CONSTANTS, *TORCH_CONSTANTS, type(...), slice)
 
 def not_flattenable(which: str, leaf: Any) -> Exception:
     """The error that torch.export's users know for an argument or result that is no container of tensors."""
-    from torch.export import _trace
+    from ..torch_ports.exports import trace_module as _trace
 
     kind = _trace.UserErrorType.INVALID_INPUT if which == "inputs" else _trace.UserErrorType.INVALID_OUTPUT
     return _trace.UserError(

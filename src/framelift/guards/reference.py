@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-
 from ..exc import InternalError
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.origins import Missing, Origin, fetch
 from .kinds import KINDS, Guard
 
@@ -40,7 +39,7 @@ def check_reference(
     """None when everything holds, else the first guard that does not, "distinct" or "state"."""
     if state is not None and not state.matches():
         return "state"
-    with torch._C.DisableTorchFunction():  # as in the native program, modes and subclasses do not see the guards
+    with DisableTorchFunction():  # as in the native program, modes and subclasses do not see the guards
         failing = next((guard for guard in guards if not holds(guard, arguments)), None)
         if failing is not None:
             return failing

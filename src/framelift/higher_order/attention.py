@@ -11,6 +11,8 @@ from .. import _core
 from ..graph.fx.targets import Target
 from ..graph.fx.values import Body, Value
 from ..graph.metadata.facts import Facts, intern_facts
+from ..torch_ports.autograd import is_grad_enabled
+from ..torch_ports.modes import DisableTorchFunction
 from .bodies import Rehearsed, fresh, values_in
 from .operators import bound, fresh_results, never_plain, operator, pure_body, record_step, refuse
 
@@ -33,7 +35,7 @@ class _Indexing:
         if func is torch.Tensor.__getitem__:
             indices = args[1] if type(args[1]) is tuple else (args[1],)
             if all(recorder.is_stand_in(index) for index in indices):
-                with torch._C.DisableTorchFunction():
+                with DisableTorchFunction():
                     return recorder.record(_GETITEM, (args[0], indices if len(indices) > 1 else indices[0]), {})
         return _core.captured(func, args, kwargs or {})
 
@@ -87,7 +89,7 @@ def _flex_attention(session: Session, callable_: Any, args: tuple[Any, ...], kwa
     recorder = session.recorder
     tensors = [recorder.value_of(x) for x in (query, key, value)]
     facts = tensors[0].facts
-    tracked = torch._C.is_grad_enabled() and any(v.facts.requires_grad for v in tensors)
+    tracked = is_grad_enabled() and any(v.facts.requires_grad for v in tensors)
 
     def places() -> list[Any]:
         return [
@@ -116,7 +118,7 @@ def _flex_attention(session: Session, callable_: Any, args: tuple[Any, ...], kwa
         inputs,
         score_body.has_effect or mask_body.has_effect,
     )
-    tracked = tracked or torch._C.is_grad_enabled() and any(v.facts.requires_grad for v in score_around)
+    tracked = tracked or is_grad_enabled() and any(v.facts.requires_grad for v in score_around)
     rows = tuple(facts.size[:3])
     results = [
         _plain(facts.dtype, facts.device, (*rows, tensors[2].facts.size[-1]), tracked),

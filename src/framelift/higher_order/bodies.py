@@ -27,6 +27,7 @@ from ..graph.state.torch_state import State, read_state
 from ..graph.symbols.number_nodes import graph_values, numbers_in
 from ..graph.symbols.numbers import NUMBERS, Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 
@@ -85,7 +86,7 @@ class Rehearsed:
             kept, values = (kept, list(gives)), [*values, *gives]
         if recorder.symbols is not None:
             values += graph_values(recorder.symbols, numbers_in(kept))
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return build_body(
                 self.tape,
                 (*operands, *also),
@@ -192,7 +193,7 @@ def values_in(recorder: Recorder, items: Iterable[Any]) -> list[Value]:
 
 def fresh(recorder: Recorder, facts: Facts, name: str = "", exact: bool = True) -> torch.Tensor:
     """A stand-in that belongs to a body alone: one of its operands."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         value = Value(new_stand_in(facts), facts, Storage(external=False))
     value.name = name
     value.exact = exact

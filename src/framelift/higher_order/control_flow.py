@@ -11,9 +11,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils import _pytree as pytree
-from torch.utils._sympy.numbers import int_oo
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from .. import _core
 from .._core import is_a
@@ -22,6 +19,10 @@ from ..graph.fx.values import Body, Storage, Value
 from ..graph.metadata.facts import Facts, symbolic_facts
 from ..graph.symbols.number_nodes import graph_values
 from ..graph.symbols.numbers import NUMBERS, Bool, Float, Int
+from ..torch_ports.autograd import is_batchedtensor, is_grad_enabled
+from ..torch_ports.graphs import pytree
+from ..torch_ports.symbols import ValueRanges, int_oo
+from ..torch_ports.tensors import check
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, Surroundings, fresh, kept_of, values_in
@@ -65,7 +66,7 @@ def _agree(name: str, what: str, one: Sequence[Facts], other: Sequence[Facts]) -
 
 def _result_facts(facts: Sequence[Facts], inputs: Sequence[Value]) -> list[Facts]:
     """Of results that autograd tracks where any input is tracked."""
-    tracked = torch._C.is_grad_enabled() and any(
+    tracked = is_grad_enabled() and any(
         value.facts is not None and value.facts.requires_grad
         for value in inputs  # a number has none
     )
@@ -125,11 +126,7 @@ def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         raise refuse(name, f"Expected pred to be a tensor of one element, but got {decides.facts}")
     if not is_a(operands, (tuple, list)):
         raise refuse(name, f"Expected operands to be a tuple or a list, but got {name_of(type(operands))}")
-    if (
-        type(pred) is not Bool
-        and recorder.in_transform()
-        and recorder.live.ask(torch._C._functorch.is_batchedtensor, decides)
-    ):
+    if type(pred) is not Bool and recorder.in_transform() and recorder.live.ask(is_batchedtensor, decides):
         return _both(session, name, pred, (true_fn, false_fn), tuple(operands))
     branches = [
         _Outputs(recorder, name, pure_body(session, name, fn, tuple(operands)), (int, Int))
@@ -251,7 +248,7 @@ def _loop(
     facts = _result_facts(made.facts, [*tensors, *around])
     if stacked:
         count = _unknown(recorder)
-        torch._check(count >= 1)  # without a step there is the row of the start
+        check(count >= 1)  # without a step there is the row of the start
         results = fresh_results(recorder, step, [_stacked(one, count) for one in facts], [False] * len(facts))
     else:
         results = _results(recorder, step, made.leaves, facts, [value.exact for value in made.values])

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._ops import HigherOrderOperator
 
 from .._core import is_a
 from ..graph.fx.tape import Step
@@ -20,6 +19,8 @@ from ..graph.fx.targets import target_of
 from ..graph.fx.values import Storage, Value
 from ..graph.metadata.facts import Facts, SymbolicFacts, new_stand_in
 from ..graph.state.torch_state import read_state
+from ..torch_ports.modes import DisableTorchFunction
+from ..torch_ports.operators import HigherOrderOperator
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, Surroundings, rehearse_body
@@ -153,7 +154,7 @@ def fresh_results(
 ) -> list[torch.Tensor]:
     """Stand-ins for an operator's results from the `first` on, which share memory with nothing."""
     made = []
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         for i, (one, is_exact) in enumerate(zip(facts, exact), first):
             value = Value(new_stand_in(one), one, Storage(external=False))
             value.step, value.path, value.exact = step, (i,), is_exact

@@ -13,10 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.utils.checkpoint
-from torch._higher_order_ops import InvokeQuant
-from torch._higher_order_ops.base_hop import BaseHOP
-from torch._higher_order_ops.wrap import tag_activation_checkpoint
-from torch.utils import _pytree as pytree
 
 from .. import _core
 from .._core import is_a
@@ -24,6 +20,9 @@ from ..calls.call_tables import substitute
 from ..graph.fx.node_functions import checkpoint_region, compile_region
 from ..graph.fx.values import Body, Value
 from ..graph.symbols.numbers import Float, Int
+from ..torch_ports.autograd import is_grad_enabled
+from ..torch_ports.graphs import pytree
+from ..torch_ports.operators import BaseHOP, InvokeQuant, OpOverload, OpOverloadPacket, tag_activation_checkpoint
 from ..vocabulary.class_reads import module_of, name_of
 from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, fresh, kept_of, values_in
@@ -144,7 +143,7 @@ def _checkpoint(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
     for name, only in _CHECKPOINT.items():
         if only is not None and own.get(name, only) is not only:
             raise Interrupt("torch-operation", f"torch.utils.checkpoint.checkpoint with {name}")
-    if not torch._C.is_grad_enabled() or session.recorder.in_transform():
+    if not is_grad_enabled() or session.recorder.in_transform():
         return _core.captured(function, tuple(rest), kwargs)
     body = pure_body(session, "checkpoint", function, tuple(rest), kwargs)
     recorder = session.recorder
@@ -216,7 +215,7 @@ def _may_stay(value: Any) -> bool:
         return all(map(_may_stay, value))
     if is_a(value, types.FunctionType):
         return not value.__closure__ or not _core.is_internal(value)
-    return is_a(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, bool, int, str, type(None)))
+    return is_a(value, (OpOverload, OpOverloadPacket, bool, int, str, type(None)))
 
 
 def _region(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -11,8 +11,6 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from .. import _core
 from .._core import is_a
 from ..calls.call_tables import CODE_HANDLERS, substitute
@@ -24,6 +22,8 @@ from ..graph.metadata.fakes import UNKNOWN
 from ..graph.state.torch_state import read_state
 from ..graph.symbols.number_nodes import graph_values, numbers_in
 from ..graph.symbols.numbers import NUMBERS
+from ..torch_ports.autograd import is_grad_enabled
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.class_reads import module_of, qualname_of
 from ..vocabulary.reasons import Interrupt
 
@@ -90,7 +90,7 @@ def _record_launch(session: Session, callable_: Any, args: tuple[Any, ...], kwar
         raise Interrupt("torch-operation", "a Triton kernel with a grid that is not made of numbers")
     if not 1 <= len(grid) <= 3:
         raise Interrupt("torch-operation-failed", f"a Triton kernel with a grid of {len(grid)} dimensions")
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         _add_step(recorder, kernel, (*grid, 1, 1)[:3], named)  # compilers want all three
 
 
@@ -100,11 +100,7 @@ def _constants(kernel: Any) -> list[str]:
 
 
 def _add_step(recorder: Recorder, kernel: Any, grid: tuple[Any, ...], named: dict[str, Any]) -> None:
-    from torch._higher_order_ops.triton_kernel_wrap import (
-        get_mutated_tensors,
-        kernel_side_table,
-        triton_kernel_wrapper_mutation,
-    )
+    from ..torch_ports.operators import get_mutated_tensors, kernel_side_table, triton_kernel_wrapper_mutation
 
     found: list[Value] = []
     kept = dict(zip(named, take(named.values(), recorder._values, [], found)))
@@ -121,7 +117,7 @@ def _add_step(recorder: Recorder, kernel: Any, grid: tuple[Any, ...], named: dic
     written = get_mutated_tensors(index, constants, examples, {})
     for name in written:
         value = graphed[name]
-        if value.facts.requires_grad and torch._C.is_grad_enabled() or value.storage.wrapped or value.storage.shared:
+        if value.facts.requires_grad and is_grad_enabled() or value.storage.wrapped or value.storage.shared:
             raise Interrupt("torch-operation", "a Triton kernel that writes to a tensor that requires grad")
         value.storage.written = True
         recorder.written.append(value)

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
-from torch.utils._device import DeviceContext
-from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import _core
 from .._core import is_a
@@ -31,6 +29,32 @@ from ..graph.symbols.numbers import Bool, Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
 from ..recording.recorder_parts import Habits
 from ..recording.rules.ranks import RULES
+from ..torch_ports.autograd import pop_saved_hooks, push_saved_hooks, top_saved_hooks
+from ..torch_ports.modes import (
+    GLOBAL_DEVICE_CONTEXT,
+    DeviceContext,
+    DisableTorchFunction,
+    TorchFunctionState,
+    disable_current_modes,
+    enable_torch_function,
+    get_dispatch_stack_at,
+    get_function_stack_at,
+    get_overloaded_args,
+    get_torch_function_state,
+    has_torch_function,
+    has_torch_function_unary,
+    has_torch_function_variadic,
+    is_torch_function_mode_enabled,
+    len_torch_dispatch_stack,
+    len_torch_function_stack,
+    pop_mode,
+    pop_torch_dispatch_stack,
+    pop_torch_function_stack,
+    push_mode,
+    push_on_torch_dispatch_stack,
+    push_on_torch_function_stack,
+)
+from ..torch_ports.tensors import make_subclass
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import const
 from ..vocabulary.outside_exceptions import release_frames
@@ -63,10 +87,10 @@ __all__ = [
 ]
 
 _push, _pop, _length, _at = (
-    torch._C._push_on_torch_function_stack,
-    torch._C._pop_torch_function_stack,
-    torch._C._len_torch_function_stack,
-    torch._C._get_function_stack_at,
+    push_on_torch_function_stack,
+    pop_torch_function_stack,
+    len_torch_function_stack,
+    get_function_stack_at,
 )
 
 
@@ -77,7 +101,7 @@ class _Modes:
         if name == "transforms":
             return described_transforms()
         if name == "default_device":
-            return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+            return getattr(GLOBAL_DEVICE_CONTEXT, "device_context", None)
         kind, _, index = name.partition("_")
         if kind == "mode" and index.isdecimal() and int(index) < _length():
             return _at(int(index))
@@ -104,8 +128,8 @@ class Moment(NamedTuple):
 @scope
 def modes_off() -> Iterator[Moment]:
     """Take the thread's modes off torch's stack; they are put back afterwards."""
-    switch = torch._C._get_torch_function_state()
-    inert, off = switch == torch._C._TorchFunctionState.ALL_DISABLED, switch != torch._C._TorchFunctionState.ENABLED
+    switch = get_torch_function_state()
+    inert, off = switch == TorchFunctionState.ALL_DISABLED, switch != TorchFunctionState.ENABLED
     with _core.TorchKept():
         state = _core.torch_state()
         found = [_pop() for _ in range(_length())][::-1]
@@ -130,14 +154,14 @@ def modes_back(modes: Sequence[Any]) -> Iterator[None]:
 def _saved_hooks_off() -> Iterator[None]:
     """They are about tensors that a backward needs; the graph meets them when it runs."""
     off = []
-    while (top := torch._C._autograd._top_saved_tensors_default_hooks(True)) is not None:
+    while (top := top_saved_hooks(True)) is not None:
         off.append(top)
-        torch._C._autograd._pop_saved_tensors_default_hooks()
+        pop_saved_hooks()
     try:
         yield
     finally:
         for pack, unpack in reversed(off):
-            torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
+            push_saved_hooks(pack, unpack)
 
 
 @scope
@@ -146,16 +170,16 @@ def _ignoring_modes_off() -> Iterator[None]:
     runs, and nothing of its capture.  Where there is another one, all stay; torch's own (`_mode_key`), which all say
     so, are others.
     """
-    modes = [torch._C._get_dispatch_stack_at(i) for i in range(torch._C._len_torch_dispatch_stack())]
+    modes = [get_dispatch_stack_at(i) for i in range(len_torch_dispatch_stack())]
     ignoring = [mode.ignore_compile_internals() and getattr(mode, "_mode_key", None) is None for mode in modes]
     off = modes if all(ignoring) else []
     for _ in off:
-        torch._C._pop_torch_dispatch_stack(None)
+        pop_torch_dispatch_stack(None)
     try:
         yield
     finally:
         for mode in off:
-            torch._C._push_on_torch_dispatch_stack(mode)
+            push_on_torch_dispatch_stack(mode)
 
 
 @scope
@@ -166,8 +190,8 @@ def at_rest(traced: bool = False) -> Iterator[Moment]:
         _ignoring_modes_off(),
         uncounted_hooks(),
         modes_off() as moment,
-        _disable_current_modes() if traced else contextlib.nullcontext(),
-        torch._C.DisableTorchFunction(),
+        disable_current_modes() if traced else contextlib.nullcontext(),
+        DisableTorchFunction(),
         transforms_off() as transforms,
         _saved_hooks_off(),
     ):
@@ -184,7 +208,7 @@ def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:
     """`graph` as it was captured: what the modes do is in it."""
 
     def run(*inputs: Any) -> Any:
-        with modes_off(), torch.overrides._enable_torch_function():
+        with modes_off(), enable_torch_function():
             return graph(*inputs)
 
     return run
@@ -275,7 +299,7 @@ def shown_by_torch(session: Session, callable_: Any, args: tuple[Any, ...], kwar
         return dispatch(session, callable_, None, args, kwargs)
     refuse_opaque((*args, *kwargs.values()))
     spy = _Spy(session)
-    with torch.overrides._enable_torch_function(), spy:
+    with enable_torch_function(), spy:
         # torch hands an empty table on, where it was given one
         result = callable_(*args, **kwargs) if kwargs else callable_(*args)
     if not spy.asked:
@@ -341,7 +365,7 @@ def dispatch(
 _SHOWN_TO_NOBODY = frozenset(
     (
         torch.Tensor.as_subclass,
-        torch.Tensor._make_subclass,
+        make_subclass,
         torch.set_autocast_enabled,
         torch.set_autocast_dtype,
         torch.set_autocast_cache_enabled,
@@ -360,7 +384,7 @@ class _Spy(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         self.asked = True
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return dispatch(self.session, func, tuple(types), args, kwargs)
 
 
@@ -389,19 +413,17 @@ def _stack_at(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
     return session.recorder.modes[args[0]]
 
 
-@substitute(torch._C._len_torch_dispatch_stack)
+@substitute(len_torch_dispatch_stack)
 def _no_dispatch_modes(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     return 0  # with a mode there, nothing is captured
 
 
-if hasattr(torch._C, "_is_torch_function_mode_enabled"):
-
-    @substitute(torch._C._is_torch_function_mode_enabled)
-    def _any_mode(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        return bool(session.recorder.modes)
+@substitute(is_torch_function_mode_enabled)
+def _any_mode(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return bool(session.recorder.modes)
 
 
-@substitute(torch._C._has_torch_function, torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)
+@substitute(has_torch_function, has_torch_function_unary, has_torch_function_variadic)
 def _has_torch_function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Torch's own is the recorder's."""
     return is_overridden(session, args, kwargs)
@@ -409,8 +431,8 @@ def _has_torch_function(session: Session, callable_: Any, args: tuple[Any, ...],
 
 def _shown_types(args: tuple[Any, ...]) -> tuple[type, ...]:
     """The types that torch shows for these arguments: plain tensors are among them here, where Python code asks."""
-    with torch.overrides._enable_torch_function():
-        return tuple(map(type, torch.overrides._get_overloaded_args(args)))
+    with enable_torch_function():
+        return tuple(map(type, get_overloaded_args(args)))
 
 
 @substitute(torch.overrides.handle_torch_function)
@@ -445,7 +467,7 @@ def _get(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 
 def keep_default_device(context: Any) -> None:
     """What `torch.set_default_device` remembers, in this thread."""
-    torch._GLOBAL_DEVICE_CONTEXT.device_context = context
+    GLOBAL_DEVICE_CONTEXT.device_context = context
 
 
 @substitute(torch.set_default_device)
@@ -478,8 +500,8 @@ class DeviceBlock:
         self._device = device
 
     def __enter__(self) -> torch.device:
-        _core.captured(torch.overrides._push_mode, (_core.captured(DeviceContext, (self._device,), None),), None)
+        _core.captured(push_mode, (_core.captured(DeviceContext, (self._device,), None),), None)
         return self._device
 
     def __exit__(self, *_exc: Any) -> None:
-        _core.captured(torch.overrides._pop_mode, (), None)
+        _core.captured(pop_mode, (), None)

@@ -23,6 +23,9 @@ from ..graph.metadata.async_tensors import arrived, is_async
 from ..graph.metadata.facts import has_a_say, is_overriding, is_tensor_like, new_stand_in
 from ..graph.metadata.wrappers import asks_first
 from ..recording.rules.ranks import rule
+from ..torch_ports.autograd import set_grad_enabled
+from ..torch_ports.modes import DisableTorchFunction, DisableTorchFunctionSubclass, disabled_torch_function_impl
+from ..torch_ports.tensors import TensorBase
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["call_override", "classes_of", "overriding", "plain_examples", "with_types"]
 
 _plain = torch.Tensor.as_subclass
-_disabled = torch._C._disabled_torch_function_impl
+_disabled = disabled_torch_function_impl
 
 
 def overriding(args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -100,12 +103,12 @@ class AllOff(SubclassesOff):
         super().__exit__(*exc)
 
 
-@substitute(torch._C.DisableTorchFunction)
+@substitute(DisableTorchFunction)
 def _all_off(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SubclassesOff:
     return AllOff(session)
 
 
-@substitute(torch._C.DisableTorchFunctionSubclass)
+@substitute(DisableTorchFunctionSubclass)
 def _off(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SubclassesOff:
     return SubclassesOff(session)
 
@@ -153,7 +156,7 @@ def _retyped(recorder: Recorder, stand_in: torch.Tensor, cls: type) -> torch.Ten
     its own in the graph, or it is the very object that it was made from.
     """
     value = recorder.value_of(stand_in)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         if value.external is not None or value.step is None or not is_overriding(cls):
             value = recorder.value_of(
                 recorder.record(target_of(torch.ops.aten.alias.default), (stand_in,), {}, keep=True)
@@ -164,14 +167,14 @@ def _retyped(recorder: Recorder, stand_in: torch.Tensor, cls: type) -> torch.Ten
     return recorder.adopt(made)
 
 
-@rule(torch._C.TensorBase.as_subclass)
+@rule(TensorBase.as_subclass)
 def _as_subclass(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor, cls = (*args, *kwargs.values())
     _check_class(cls)
     return _retyped(recorder, tensor, cls)
 
 
-@rule(torch._C.TensorBase._make_subclass)
+@rule(TensorBase._make_subclass)
 def _make_subclass(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) != 2 or kwargs:
         raise Interrupt("torch-operation", "Tensor._make_subclass with options")
@@ -198,11 +201,11 @@ def _of_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
     """
     if torch.is_grad_enabled() or not tensor.requires_grad:
         return _plain(tensor, cls)
-    torch._C._set_grad_enabled(True)
+    set_grad_enabled(True)
     try:
         return _plain(tensor, cls)
     finally:
-        torch._C._set_grad_enabled(False)
+        set_grad_enabled(False)
 
 
 def classes_of(outputs: Sequence[Any]) -> tuple[tuple[int, type], ...]:
@@ -219,7 +222,7 @@ def with_types(
         return graph
 
     def run(*given: Any) -> Any:
-        with torch._C.DisableTorchFunctionSubclass():
+        with DisableTorchFunctionSubclass():
             plain = list(given)
             for i, make in takes:
                 plain[i] = make(plain[i])
@@ -233,7 +236,7 @@ def with_types(
 
 def plain_examples(inputs: Sequence[Any]) -> list[Any]:
     """The inputs as backends are to see them."""
-    with torch._C.DisableTorchFunctionSubclass():
+    with DisableTorchFunctionSubclass():
         return [tensor if (make := _made_plain_by(type(tensor))) is None else make(tensor) for tensor in inputs]
 
 

@@ -22,6 +22,7 @@ from ..graph.metadata.wrappers import asks_first, is_wrapper
 from ..guards.kinds import PLAIN_TENSORS
 from ..recording import tensor_writes
 from ..recording.wrapper_results import attribute_of_result, holds
+from ..torch_ports.tensors import tensor_module
 from ..vocabulary.class_reads import has_member, module_of, name_of, qualname_of
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["by_descriptor", "delete", "generic_delete", "generic_load", "generic_store", "load", "store"]
 
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
-_OF_TORCH = vars(torch._tensor)
+_OF_TORCH = vars(tensor_module)
 
 
 def load(session: Session, tensor: torch.Tensor, name: str) -> Any:

@@ -12,9 +12,6 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._C import _functorch
-from torch._functorch import eager_transforms
-from torch._functorch import vmap as vmap_module
 
 from .._core import is_a
 from ..calls.call_tables import substitute
@@ -24,6 +21,18 @@ from ..graph.metadata.arguments import take
 from ..graph.state.torch_state import read_state
 from ..guards.checks import gives
 from ..recording.live_recording import record_live
+from ..torch_ports.autograd import (
+    autograd_functions,
+    eager_transforms,
+    functorch,
+    make_dual,
+    predispatch,
+    saved_hooks_error,
+    torch_c,
+    unpack_dual,
+    vmap_module,
+)
+from ..torch_ports.tensors import VF
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 from .modes import is_overridden, shown_by_torch
@@ -34,21 +43,16 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _places = [
-    _functorch,
-    torch._C,
-    torch._C._autograd,
+    functorch,
+    torch_c,
+    autograd_functions,
     torch,
-    torch._VF,
+    VF,
     eager_transforms,
     vmap_module,
     torch.autograd.forward_ad,
+    predispatch,
 ]
-try:
-    from torch._functorch import predispatch
-
-    _places.append(predispatch)
-except ImportError:  # torch before 2.9 has the C functions only
-    pass
 
 
 def _found(names: str) -> list[Any]:
@@ -105,7 +109,7 @@ def _exit_dual(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 
 #: those of them that torch shows to modes and subclasses
-_SHOWN = (torch._make_dual, torch._unpack_dual)
+_SHOWN = (make_dual, unpack_dual)
 
 
 @substitute(
@@ -137,11 +141,7 @@ substitute(
 def _asks_for_hooks(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Whether hooks on saved tensors may be set; what was so when the rehearsal began is a guard."""
     disabled = session.recorder.live.disabled
-    session.world.guard(
-        const(torch._C._autograd._saved_tensors_hooks_get_disabled_error_message),
-        "CHECK",
-        (functools.partial(gives, disabled), f"() == {disabled!r}"),
-    )
+    session.world.guard(const(saved_hooks_error), "CHECK", (functools.partial(gives, disabled), f"() == {disabled!r}"))
     return _asks(session, callable_, args, kwargs)
 
 

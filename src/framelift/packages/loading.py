@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from torch.overrides import _enable_torch_function
-
 from .. import _core, config
 from ..backends.carried_work import settings, unpacked
 from ..backends.warm_start import given
@@ -27,6 +25,7 @@ from ..capture.records.user_names import names_below
 from ..capture.resumed import resumed_from
 from ..exc import PackageError
 from ..overriding.modes import at_rest
+from ..torch_ports.modes import enable_torch_function
 from ..vocabulary.log import warn
 from ..vocabulary.outside_exceptions import raise_outside
 from .functions import named
@@ -170,7 +169,7 @@ class Loader(Driver):
 def _nearest(misses: list[NotMine], entries: list[Any], function: types.FunctionType, locals_: tuple[Any, ...]) -> str:
     """Why the nearest of several captures is not for a call: the one of which the fewest guards fail."""
     held: list[tuple[int, Miss]] = []
-    with _enable_torch_function():  # as it is where the callable was called
+    with enable_torch_function():  # as it is where the callable was called
         for miss in misses:
             if type(miss) is DoesNotHold:
                 held.append((len(miss.failures), missed(miss.shown, miss.failures, function, locals_)))

@@ -22,6 +22,7 @@ from ..graph.fx.targets import target_of
 from ..graph.metadata.fakes import UNKNOWN
 from ..graph.state.torch_state import read_state
 from ..graph.symbols.number_nodes import graph_values
+from ..torch_ports.operators import assert_scalar
 from ..vocabulary.own_code import is_own_code
 from ..vocabulary.reasons import Interrupt
 
@@ -149,7 +150,7 @@ def assume_of_numbers(recorder: Recorder, condition: Bool) -> bool | None:
 def assertion(recorder: Recorder, condition: Any, text: str) -> None:
     """The graph checks a condition on numbers that only it knows."""
     assert recorder.symbols is not None
-    target = target_of(torch.ops.aten._assert_scalar.default)
+    target = target_of(assert_scalar.default)
     recorder.tape.append(
         Step(target, [condition, text], {}, graph_values(recorder.symbols, [condition]), read_state(), True)
     )

@@ -6,13 +6,12 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from .. import _core
 from .._core import code_of, id
 from ..bytecode import source_of
 from ..graph.fx.named_places import NamedPlaces
 from ..graph.fx.source_names import module_path
+from ..torch_ports.tensors import call_impl
 from ..vocabulary.class_reads import module_of, qualname_of
 from ..vocabulary.own_code import beginnings
 from .recorder import Recorder
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DescribedTape", "recorder_for"]
 
-_CALL = torch.nn.Module._call_impl.__code__
+_CALL = call_impl.__code__
 
 
 def recorder_for(session: Session, tape: list[Any] | None) -> Recorder:

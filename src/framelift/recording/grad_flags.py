@@ -14,6 +14,7 @@ import torch
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
 from ..graph.metadata.wrappers import WrapperFacts
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
 from .histories import is_free, may_make_leaf, may_switch
 from .rules.special_cases import make_leaf
@@ -41,7 +42,7 @@ def switch(session: Session, tensor: torch.Tensor, wanted: Any) -> None:
     """`tensor` shall require grad, or not any more."""
     recorder = session.recorder
     value: Value = recorder.value_of(tensor)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         if value.external is None:
             make_leaf(recorder, tensor, wanted)
             return

@@ -17,6 +17,7 @@ from .. import _core
 from ..graph.fx.targets import Target, target_of
 from ..graph.fx.values import Value
 from ..graph.metadata.cache import Many, New, Outcome
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
 from .second_backward import says_second_time
@@ -126,7 +127,7 @@ def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any]
         return outputs, ()
     if any(out.gathered for _, out in leaves):
         raise Interrupt("torch-operation", "a leaf made inside whose gradient was gathered inside, as a result,")
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         fates = _fates(recorder, outputs, [root for root in roots if root.facts.requires_grad])
         if any(out.facts.requires_grad for _, out in leaves) and any(fate != "spent" for fate in fates.values()):
             raise _rather_plain(recorder, _LEAF)

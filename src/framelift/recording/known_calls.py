@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
-from torch.utils._pytree import tree_leaves
 
 from .._core import is_a
 from ..graph.fx.targets import Getter, OneNode, Target, target_of
 from ..graph.fx.values import Value
+from ..torch_ports.graphs import tree_leaves
+from ..torch_ports.operators import OpOverload, OpOverloadPacket
+from ..torch_ports.tensors import TensorBase
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ __all__ = ["UNDECIDED", "call_known", "with_numbers"]
 
 UNDECIDED = object()
 _MOST_LITERALS = 1 << 16
-_GETITEM = (torch.Tensor.__getitem__, torch._C.TensorBase.__getitem__)
+_GETITEM = (torch.Tensor.__getitem__, TensorBase.__getitem__)
 _REASONS = ("tensor-item", "data-dependent-shape", "torch-operation")
 
 

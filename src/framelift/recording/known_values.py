@@ -14,7 +14,6 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch._tensor_str import PRINT_OPTS
 
 from .. import _core
 from .._core import is_a
@@ -28,6 +27,8 @@ from ..graph.metadata.unheard import unheard
 from ..graph.symbols.number_nodes import numbers_in
 from ..graph.symbols.numbers import NUMBERS
 from ..guards.checks import check as is_check
+from ..torch_ports.modes import DisableTorchFunction
+from ..torch_ports.tensors import PRINT_OPTS
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.origins import Origin, const
 
@@ -74,7 +75,7 @@ class SameValues(_core.Remembered):
 
     def holds(self, tensor: Any) -> bool:
         """Whether it does; not asked while the tensor holds the bytes for which it did."""
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return tensor.shape == self.expected.shape and torch.equal(tensor, self.expected)
 
 
@@ -103,7 +104,7 @@ class SameResult(_core.Remembered):
     def holds(self, *tensors: Any) -> bool:
         """Whether it does; not asked while the tensors hold the bytes for which it did."""
         try:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 if any((one.shape, one.dtype) != facts for one, facts in zip(tensors, self.facts)):
                     return False
                 return torch.equal(self.made(*tensors), self.expected)

@@ -17,6 +17,7 @@ from ..graph.metadata.live_fakes import Live, LiveOutcome
 from ..graph.metadata.trusted_strides import are_believed
 from ..graph.metadata.wrappers import WrapperFacts
 from ..graph.state.torch_state import State
+from ..torch_ports.autograd import is_grad_enabled
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.reasons import Interrupt
 from .asking import over_fakes
@@ -77,7 +78,7 @@ def _take_writes(recorder: Recorder, target: Target, outcome: LiveOutcome, found
                 raise Interrupt(
                     "torch-operation", f"{target.name}, which writes to an input inside a function transform"
                 )
-            if torch._C.is_grad_enabled():
+            if is_grad_enabled():
                 raise Interrupt(
                     "torch-operation",
                     f"{target.name}, which writes to a {qualname_of(value.facts.kind)} and is to be differentiated,",

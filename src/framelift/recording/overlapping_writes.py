@@ -19,6 +19,7 @@ from ..graph.fx.values import Storage, Value
 from ..graph.metadata.cache import Outcome
 from ..graph.metadata.facts import Facts
 from ..graph.symbols.numbers import Int
+from ..torch_ports.tensors import TensorBase
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = ["check_overlaps"]
 
-_SETTERS = (target_of(torch.Tensor.__setitem__), target_of(torch._C.TensorBase.__setitem__))
-_GETTERS = (target_of(torch.Tensor.__getitem__), target_of(torch._C.TensorBase.__getitem__))
-_SELECTS = tuple(map(target_of, (torch.select, torch.Tensor.select, torch._C.TensorBase.select)))
+_SETTERS = (target_of(torch.Tensor.__setitem__), target_of(TensorBase.__setitem__))
+_GETTERS = (target_of(torch.Tensor.__getitem__), target_of(TensorBase.__getitem__))
+_SELECTS = tuple(map(target_of, (torch.select, torch.Tensor.select, TensorBase.select)))
 #: what gives a tensor another place in its memory
 _MOVES = tuple(
     target_of(getattr(owner, name))
     for name in (*sorted(RESHAPES_IN_PLACE), "as_strided_", "set_")
-    for owner in (torch, torch.Tensor, torch._C.TensorBase)
+    for owner in (torch, torch.Tensor, TensorBase)
     if hasattr(owner, name)
 )
 #: what makes a tensor with the strides that the program asks for
@@ -43,7 +44,7 @@ _STRIDED = tuple(
     for function in (
         torch.empty_strided,
         torch.Tensor.new_empty_strided,
-        torch._C.TensorBase.new_empty_strided,
+        TensorBase.new_empty_strided,
         torch.ops.aten.empty_strided.default,
         torch.ops.aten.new_empty_strided.default,
     )

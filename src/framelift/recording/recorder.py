@@ -35,6 +35,13 @@ from ..graph.symbols.environment import Symbols
 from ..graph.symbols.number_nodes import graph_values, numbers_in
 from ..graph.symbols.numbers import NUMBERS
 from ..graph.symbols.numpy_numbers import given_to_torch
+from ..torch_ports.autograd import top_saved_hooks
+from ..torch_ports.modes import (
+    DisableTorchFunction,
+    len_torch_dispatch_stack,
+    len_torch_function_stack,
+    pop_torch_function_stack,
+)
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import insist, scope
 from .asking import Asked, ask, ask_symbolic, gives_a_size
@@ -136,7 +143,7 @@ class Recorder(StandIns):
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """One torch API call on stand-ins and plain values."""
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return self._call(func, args, kwargs)
 
     def attribute(self, stand_in: torch.Tensor, name: str) -> Any:
@@ -144,14 +151,14 @@ class Recorder(StandIns):
         value = self.value_of(stand_in)
         answer = ATTRIBUTES.get(name)
         if answer is not None:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 if name in OF_MEMORY and type(value.facts) is WrapperFacts:
                     return kind_of_memory(self, value, name)
                 return self._shown(answer(self, value))
         found = getattr(type(stand_in), name, _MISSING)
         if is_a(found, (types.GetSetDescriptorType, property)) and name not in ("__dict__", "__weakref__"):
             raise Interrupt("tensor-data", f"Tensor.{name}")
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return object.__getattribute__(stand_in, name)
 
     def set_attribute(self, stand_in: torch.Tensor, name: str, new: Any) -> None:
@@ -423,7 +430,7 @@ class Recorder(StandIns):
         without_grad = base.grad and writes and not any(step.state.grad for step in self.tape)
         if without_grad:  # else backends cannot write in place: that might concern autograd
             base = base._replace(grad=False)
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             graph_module, given, n_ops = build_graph(self.tape, asked, base, self.symbols)
         inputs = [value for value in given if type(value) is Value]
         left, states = self.check_end(), [step.state for step in self._main_tape]
@@ -477,11 +484,11 @@ class Recorder(StandIns):
                 insist(self._end)
 
     def _begin(self) -> None:
-        if torch._C._len_torch_function_stack():
+        if len_torch_function_stack():
             raise Interrupt("active-mode", "a torch function mode")  # modes_off takes them off before
-        if torch._C._len_torch_dispatch_stack():
+        if len_torch_dispatch_stack():
             raise Interrupt("active-mode", "a torch dispatch mode")
-        if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+        if top_saved_hooks(True) is not None:
             raise Interrupt("active-mode", "a hook on saved tensors")
         self.saved = SavedState()
         self._base, self._left = read_state(), None
@@ -489,8 +496,8 @@ class Recorder(StandIns):
         self._mode.__enter__()
 
     def _take_mode_off(self) -> None:
-        while torch._C._len_torch_function_stack():
-            torch._C._pop_torch_function_stack()
+        while len_torch_function_stack():
+            pop_torch_function_stack()
 
     def _end(self) -> None:
         self._take_mode_off()
@@ -509,7 +516,7 @@ class Recorder(StandIns):
         Called at an exit in the middle of `with` blocks, whose unwinding must not be mistaken for the program's doing.
         """
         if self._left is None and self.saved is not None:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 try:
                     if self._live is not None:
                         self._live.check_dual("a level of forward-mode differentiation that stays open", -1)

@@ -18,6 +18,7 @@ from .._core import is_a
 from ..graph.symbols.meanings import FromGraph, FromNumber, FromSize, Relation
 from ..graph.symbols.numbers import Float, Int
 from ..graph.symbols.relations import function_of
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.outside_exceptions import raise_outside
 from .known_values import guard_together
 
@@ -168,7 +169,7 @@ class _Item:
 
 def taken(numbers: Taken, values: Sequence[Any]) -> list[Any]:
     """The numbers, for these values outside."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return [take(*[values[place] for place in places]) for places, take in numbers]
 
 

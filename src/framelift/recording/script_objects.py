@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._higher_order_ops.torchbind import call_torchbind
-from torch._library.fake_class_registry import FakeScriptObject
 
 from .. import _core
 from .._core import is_a
@@ -27,6 +25,8 @@ from ..graph.metadata.live_fakes import LiveOutcome, storage_of
 from ..graph.metadata.script_objects import ScriptFacts
 from ..graph.state.torch_state import State
 from ..graph.symbols.number_nodes import graph_values, numbers_in
+from ..torch_ports.modes import DisableTorchFunction
+from ..torch_ports.operators import FakeScriptObject, call_torchbind
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.reasons import Interrupt
 from .asking import over_fakes
@@ -57,7 +57,7 @@ class ScriptObjects:
     def meet(self, obj: torch.ScriptObject, seen: Opaque, name: str, cls: Any, held: Any, place: str) -> None:
         """Know an object from outside, which captured code sees as `seen`; `held` is what it holds, over stand-ins."""
         recorder = self._recorder
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             contents = self._over_fakes(held)
             made = recorder.fakes.run(name, lambda _: cls.__obj_unflatten__(contents), [])
             fake = FakeScriptObject(made, name, None)
@@ -167,7 +167,7 @@ def _read(recorder: Recorder, owner: Opaque, fake: Any, name: str) -> Opaque | N
         return None
 
     def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return recorder.record(_CALL, (owner, name, *args), kwargs)
 
     return callable_for(torch.ScriptMethod, f"a method of a script object ({name})", call)

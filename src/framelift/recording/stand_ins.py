@@ -24,6 +24,7 @@ from ..graph.metadata.wrapper_fakes import Wrapped
 from ..graph.metadata.wrappers import WrapperFacts, is_wrapper
 from ..graph.symbols.environment import Symbols
 from ..graph.symbols.meanings import NO_MARKS, Marks
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from .recorder_parts import Callbacks, Gradients, Options
@@ -57,13 +58,13 @@ class StandIns:
         """
         value = self._inputs.get(id(tensor))
         if value is None:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 value = self._new_input(tensor, name, dims, marks)
         return value.stand_in
 
     def number(self, value: Any, place: Any) -> Any:
         """What captured code sees for an external number that is to be symbolic."""
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return self.with_symbols().number(value, place, str(place))
 
     def with_symbols(self) -> Symbols:

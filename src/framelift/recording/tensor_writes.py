@@ -14,6 +14,7 @@ from ..boundary.records import DELETED
 from ..graph.analysis.in_place import is_data
 from ..graph.fx.targets import getter_target
 from ..graph.fx.values import AFTER_DATA, EXCHANGED, Value
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _data(session: Session, tensor: torch.Tensor, new: Any) -> None:
     if recorder.in_transform() or value.facts.is_inference or value.facts.requires_grad and not value.facts.is_leaf:
         value.facts = _RETIRED  # type: ignore[assignment]  # raises whatever is asked of it
         return
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         same = recorder.value_of(recorder.record_getter(getter_target("data"), new))
         made = Value(tensor, same.facts, same.storage, same.view)
     if value.facts.requires_grad:

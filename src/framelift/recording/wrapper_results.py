@@ -28,6 +28,7 @@ from ..graph.metadata.wrappers import (
 from ..graph.state.torch_state import State, read_state
 from ..graph.symbols.number_nodes import graph_values
 from ..graph.symbols.numbers import Int
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.class_reads import module_of, name_of, qualname_of
 from ..vocabulary.reasons import Interrupt
 from .live_recording import Results, record_live
@@ -73,7 +74,7 @@ def make_wrapper(callable_: Any) -> Any:
 def _construct(session: Session, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     recorder = session.recorder
     note_wrapper_class(session.world, cls)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         found: list[Value] = []
         kept = take(args, recorder._values, [], found)
         named = dict(zip(kwargs, take(kwargs.values(), recorder._values, [], found)))

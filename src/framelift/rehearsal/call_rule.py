@@ -50,6 +50,8 @@ from ..substitutes.texts.formatting import cuts_text, format_watched
 from ..substitutes.texts.shown_addresses import known_text
 from ..substitutes.texts.unread_texts import as_unread
 from ..substitutes.torch.scripted import call_scripted
+from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
+from ..torch_ports.tensors import VariableFunctions
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
@@ -62,7 +64,7 @@ __all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "finalised", 
 
 PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE, WATCHED = range(1, 10)
 
-OPERATIONS: tuple[type, ...] = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
+OPERATIONS: tuple[type, ...] = (OpOverload, OpOverloadPacket, HigherOrderOperator)
 #: files, which are made by `open` alone
 _FILES = (io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 #: C types that may stand in a `with` statement
@@ -74,7 +76,7 @@ KNOWN_CONTEXTS: frozenset[type] = frozenset(
 )
 #: their finalisers close what nobody else has
 _HARMLESS_FINALISERS = frozenset({io.StringIO, io.BytesIO})
-_VARIABLE_FUNCTIONS = type(torch._C._VariableFunctions)
+_VARIABLE_FUNCTIONS = type(VariableFunctions)
 
 
 def finalised(cls: type) -> str:

@@ -47,6 +47,7 @@ from ..substitutes.python.identity import hashed_parts, same_object
 from ..substitutes.python.mappings import as_dict
 from ..substitutes.texts.formatting import cuts_text
 from ..substitutes.texts.shown_addresses import known_text
+from ..torch_ports.operators import OpNamespace, Ops
 from ..vocabulary.class_reads import flags_of, module_of, name_of, qualname_of
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.origins import arg, const
@@ -563,6 +564,6 @@ def _keep_until_collected(world: World) -> None:
     roots.append(roots)
 
 
-_OPERATOR_SPACES = (torch._ops._Ops, torch._ops._OpNamespace)
+_OPERATOR_SPACES = (Ops, OpNamespace)
 _VARARGS, _VARKEYWORDS = 0x4, 0x8  # code flags
 _PATTERNS = 1 << 5 | 1 << 6  # flags of classes of sequences, of mappings

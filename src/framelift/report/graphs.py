@@ -13,6 +13,7 @@ import torch
 
 from .._core import is_a
 from ..capture.resumed import Resumed
+from ..torch_ports.graphs import get_qualified_name
 from ..vocabulary.places import Place, brief, expression
 
 __all__ = ["FRAME", "readable", "resume_source", "user_line"]
@@ -113,7 +114,7 @@ def _call(node: torch.fx.Node) -> str:
     if node.target is operator.getitem:
         is_tuple = is_a(node.args[1], tuple) and node.args[1]
         return f"{args[0]}[{args[1].removeprefix('(').removesuffix(')') if is_tuple else args[1]}]"
-    target = torch.fx.node._get_qualified_name(node.target) if callable(node.target) else str(node.target)
+    target = get_qualified_name(node.target) if callable(node.target) else str(node.target)
     return f"{target.removeprefix('_operator.').replace('torch.nn.functional', 'F')}({', '.join(args)})"
 
 

@@ -8,10 +8,9 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch._guards import CompileContext, compile_context
-
 from ..capture.records.events import listen
+from ..torch_ports.compiling import from_traceback, logging_internal
+from ..torch_ports.fakes import CompileContext, compile_context
 from ..vocabulary.log import topic
 from ..vocabulary.own_code import FRAMELIFT
 from .graphs import readable
@@ -63,7 +62,7 @@ def _guards(capture: Capture, lines: bool) -> str:
 @listen("done")
 def _trace(capture: Capture) -> None:
     """What torch's own structured trace has a place for: the graph, and a record of the compile."""
-    internal = torch._logging._internal
+    internal = logging_internal
     if not internal.trace_log.isEnabledFor(logging.DEBUG) or not internal.trace_log.handlers:
         return
     with compile_context(CompileContext(capture.compile_id)):
@@ -74,7 +73,7 @@ def _stack(capture: Capture) -> list[Any]:
     """The program's calls that led here, outermost first, and the frame that was captured."""
     calls = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(FRAMELIFT)]
     line = capture.resumed.place.line if capture.resumed is not None else capture.line
-    return torch._logging.structured.from_traceback([*calls, traceback.FrameSummary(capture.file, line, capture.name)])
+    return from_traceback([*calls, traceback.FrameSummary(capture.file, line, capture.name)])
 
 
 def _artifact(internal: Any, name: str, text: Callable[[], str], encoding: str = "string") -> None:

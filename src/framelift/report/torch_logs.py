@@ -7,11 +7,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import torch
-from torch._guards import CompileContext, compile_context
-
 from .. import config
 from ..capture.records.events import listen
+from ..torch_ports.compiling import get_artifact_logger, logging_internal
+from ..torch_ports.fakes import CompileContext, compile_context
 from ..vocabulary.break_kinds import FOLLOWS, kind_of
 from ..vocabulary.places import caret
 from .graphs import readable
@@ -148,8 +147,8 @@ ARTIFACTS: dict[str, Callable[[Capture], str]] = {
 
 @functools.cache
 def _loggers() -> dict[str, logging.Logger]:
-    names = torch._logging._internal.log_registry.artifact_names
-    return {name: torch._logging.getArtifactLogger(_HOME, name) for name in ARTIFACTS if name in names}
+    names = logging_internal.log_registry.artifact_names
+    return {name: get_artifact_logger(_HOME, name) for name in ARTIFACTS if name in names}
 
 
 @listen("done")

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn.utils.stateless import _reparametrize_module
 
 from .. import _core
 from .._core import is_a
 from ..boundary.gateway import let_in
+from ..torch_ports.tensors import reparametrize_module
 from ..vocabulary.origins import Origin, const
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Held:
             with contextlib.ExitStack() as stack:
                 for module, names in modules:
                     given = {name: values[number] for name, number in names.items()}
-                    stack.enter_context(_reparametrize_module(module, given, tie_weights=True))
+                    stack.enter_context(reparametrize_module(module, given, tie_weights=True))
                 yield _with(function, cells, globals_, values) if cells or globals_ else function
 
         return put

@@ -28,6 +28,7 @@ from ..exc import ForbiddenCallable
 from ..graph.fx.targets import OneNode
 from ..guards.checks import check
 from ..recording.wrapper_results import make_wrapper
+from ..torch_ports.compiling import disable_dynamo
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
@@ -271,7 +272,7 @@ def _disabled_by_torch(session: Session, callable_: Any, args: tuple[Any, ...], 
     raise Interrupt("disabled", _name(inner))
 
 
-CODE_HANDLERS[torch._disable_dynamo(lambda: None).__code__] = _disabled_by_torch
+CODE_HANDLERS[disable_dynamo(lambda: None).__code__] = _disabled_by_torch
 
 
 def disallowed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -361,7 +362,7 @@ def nonstrict(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 
 def _flattened(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inside: bool) -> Any:
-    from torch.utils import _pytree as pytree
+    from ..torch_ports.graphs import pytree
 
     UnwatchedReads.of(session.world).follow(callable_)
     leaves, structure = pytree.tree_flatten((args, kwargs))
@@ -422,7 +423,7 @@ def constant(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     session.notes.setdefault(constant, []).append((callable_, tuple(real), named, value))
     # The program declares it constant: the value lives as long as the function, and no other call may change it.
     _CONSTANTS.setdefault(callable_, []).append(value)
-    from torch.utils import _pytree as pytree
+    from ..torch_ports.graphs import pytree
 
     session.recorder.known_values.declared.update(
         (id(part), part) for part in pytree.tree_leaves(value) if is_a(part, torch.Tensor)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._guards import TracingContext
 
 from ..capture.records.captures import innermost_compiled
 from ..exc import FrameliftError
+from ..torch_ports.fakes import TracingContext
 from ..vocabulary.torch_code import TORCH
 from .compiling import compile
 

@@ -34,6 +34,7 @@ from ..packages import methods  # noqa: F401  (gives callables theirs)
 from ..packages.recording import recording_driver
 from ..rehearsal.call_rule import is_in_graph
 from ..substitutes.marks import on_code
+from ..torch_ports.operators import CustomOpDef, OperatorBase, OpOverloadPacket
 from ..vocabulary import code_knowledge, places
 from ..vocabulary.reasons import Interrupt
 from .backward_capture import WithBackward
@@ -281,7 +282,7 @@ def _root(model: Any) -> tuple[types.FunctionType, tuple[Any, ...], Any]:
 
 
 #: torch's operators: their calls are nodes of a graph, and their Python is no program
-_OPERATORS = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket, torch._library.custom_ops.CustomOpDef)
+_OPERATORS = (OperatorBase, OpOverloadPacket, CustomOpDef)
 
 
 # A frame around a callable that has none.  Not framelift's own file, so that it is captured code.

@@ -17,6 +17,7 @@ import torch
 from ..boundary.gateway import looked_at
 from ..substitutes.marks import on_code
 from ..substitutes.python.code_objects import caller
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class ComptimeVar:
 
     def __repr__(self) -> str:
         if isinstance(self._value, torch.Tensor):
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 return f"FakeTensor(..., size={tuple(self._value.shape)})"
         return repr(self._value)
 

@@ -23,6 +23,8 @@ import torch
 
 from .._core import is_a
 from ..backends.correctness import difference
+from ..torch_ports.autograd import unsafe_set_version_counter
+from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.own_code import FRAMELIFT
 from ..vocabulary.torch_code import TORCH
 
@@ -202,7 +204,7 @@ class Reached:
             self._add("an iterator", value.__reduce__, put_back)
 
     def _tensor(self, tensor: torch.Tensor) -> None:
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             if tensor.requires_grad and not tensor.is_leaf:
                 with torch.enable_grad():
                     self.copies[id(tensor)] = tensor, tensor.detach().requires_grad_().clone()
@@ -222,7 +224,7 @@ class Reached:
                 else:
                     tensor.set_(held)
             if version is not None:
-                torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+                unsafe_set_version_counter((tensor,), (version,))
 
         self._add(_GRADIENT if id(tensor) in self._gradients else "a tensor", read, put_back)
         self._add("requires_grad", lambda: tensor.requires_grad, tensor.requires_grad_)

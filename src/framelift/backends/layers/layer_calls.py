@@ -20,10 +20,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch._inductor import custom_graph_pass
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from ...torch_ports.inductor import custom_graph_pass
+from ...torch_ports.modes import is_traceable_wrapper_subclass
+from ...torch_ports.operators import OpOverload
 
 __all__ = ["SeparateResults", "functorch_settings", "separate_results"]
 
@@ -203,7 +205,7 @@ def _read_by_kernels(graph: Graph, shared: dict[Node, Any]) -> list[Node]:
 
 def _is_fused(node: Node) -> bool:
     target = node.target
-    return not isinstance(target, torch._ops.OpOverload) or torch.Tag.pointwise in target.tags or target.is_view
+    return not isinstance(target, OpOverload) or torch.Tag.pointwise in target.tags or target.is_view
 
 
 def _drop_unread(layer: GraphModule, calls: list[Node]) -> None:

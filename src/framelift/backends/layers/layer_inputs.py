@@ -26,6 +26,7 @@ from torch._guards import detect_fake_mode
 from torch.fx import Graph, GraphModule
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
+from ...torch_ports.autograd import torch_c
 from ...vocabulary.scopes import scope
 
 __all__ = ["group_calls_by_strides", "inputs_checked_once", "views_to_reshapes"]
@@ -42,7 +43,7 @@ def group_calls_by_strides(graph_module: GraphModule, example_inputs: Sequence[A
     if not calls:
         return
     views_to_reshapes(graph_module)
-    with torch.no_grad(), torch._C._DisableAutocast():
+    with torch.no_grad(), torch_c._DisableAutocast():
         FakeTensorProp(graph_module, detect_fake_mode(example_inputs)).propagate_dont_convert_inputs(*example_inputs)
     groups: dict[tuple[Any, ...], tuple[str, tuple[Any, ...]]] = {}  # the layer of a group, and operands to be like
     copies: dict[str, int] = {}
@@ -92,7 +93,7 @@ def _copy(layer: Any) -> GraphModule:
 @scope
 def inputs_checked_once() -> Iterator[None]:
     """While it lasts, Inductor writes subgraphs that trust the graph around them."""
-    from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+    from ...torch_ports.inductor import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 
     if _compiles == 0 and (_CHECKS in vars(SubgraphPythonWrapperCodegen) or not hasattr(PythonWrapperCodegen, _CHECKS)):
         yield  # another version of torch

@@ -21,6 +21,7 @@ import torch
 from ... import _core
 from ..._core import id, is_a
 from ...guards.checks import check
+from ...torch_ports.autograd import FunctionBase
 from ...vocabulary.class_reads import has_member, members_of, module_of, mro_of, name_of, qualname_of
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
@@ -345,7 +346,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
             return type(obj)
         if name == "__weakref__":
             return None
-        if name in _CONTEXT and is_a(obj, torch._C._FunctionBase):
+        if name in _CONTEXT and is_a(obj, FunctionBase):
             value = let_in(world, found.__get__(obj), origin_of_external(world, obj).to("attr", name))
             _know(world, obj, name, VALUE, value)
             return value

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ...guards.checks import check
+from ...torch_ports.tensors import numpy_functions
 from ...vocabulary.class_reads import members_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
@@ -22,9 +23,9 @@ __all__ = ["Array", "Scalar", "array_over", "import_array", "numpy", "owns_memor
 
 try:
     import numpy
-    import torch._numpy as tnp
 except ImportError:
-    numpy = tnp = None
+    numpy = None
+tnp: Any = numpy_functions if numpy is not None else None
 
 _Base: Any = object if tnp is None else tnp.ndarray
 #: the globals of the modules of torch's own implementation: its code may ask an array for its tensor

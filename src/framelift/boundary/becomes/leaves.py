@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..._core import id, is_a
+from ...torch_ports.tensors import SDPBackend
 from ...vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 
 __all__ = ["CONSTANT_TYPES", "LEAF_TYPES", "holds_nan", "is_constant", "is_leaf"]
@@ -23,7 +24,7 @@ LEAF_TYPES = frozenset(
         torch.qscheme,
         torch.finfo,
         torch.iinfo,
-        torch._C._SDPBackend,
+        SDPBackend,
     }
 )
 _LEAF_IDS = frozenset(map(id, LEAF_TYPES))

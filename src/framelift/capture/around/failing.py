@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from ... import _core, config
 from ..._core import is_a
@@ -31,6 +30,8 @@ from ...graph.state.random_draws import put_back, states
 from ...graph.state.torch_state import SavedState, autocast_nesting
 from ...recording.assumptions import SMALL
 from ...recording.recorder import Finished
+from ...torch_ports.autograd import unsafe_set_version_counter
+from ...torch_ports.graphs import LazyGraphModule
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import insist
@@ -89,7 +90,7 @@ def raising(run: Callable[..., Any] | None, words: str) -> Callable[..., Any]:
 
 def run_uncompiled(module: Any, *inputs: Any) -> Any:
     """The graph as it was recorded."""
-    _LazyGraphModule.force_recompile(module)
+    LazyGraphModule.force_recompile(module)
     return module.forward(*inputs)  # not by calling the module: FX prints its errors
 
 
@@ -296,9 +297,7 @@ def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], ke
     if not _core.put_back_memory(tensors, kept):  # however tensors lie in it
         return False
     known = [(tensor, version) for tensor, version in zip(tensors, versions) if version >= 0]
-    torch._C._autograd._unsafe_set_version_counter(
-        tuple([tensor for tensor, _ in known]), tuple([version for _, version in known])
-    )
+    unsafe_set_version_counter(tuple([tensor for tensor, _ in known]), tuple([version for _, version in known]))
     return True
 
 

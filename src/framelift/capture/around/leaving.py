@@ -8,6 +8,7 @@ import torch
 
 from ... import _core
 from ...exits import Lines
+from ...torch_ports.autograd import top_saved_hooks
 from ...vocabulary.torch_code import is_torch_function
 
 __all__ = ["leaving", "unseen_by_hooks"]
@@ -56,5 +57,5 @@ def unseen_by_hooks() -> Lines:
 
 
 def _are_of_program() -> bool:
-    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    hooks = top_saved_hooks(True)
     return hooks is not None and not all(map(is_torch_function, hooks))

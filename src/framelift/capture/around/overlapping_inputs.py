@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
-from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.graph_module import GraphModule
 
 from ...exc import BackendCompilerFailed
 from ...graph.fx.shared_memory import Sharing
+from ...torch_ports.graphs import LazyGraphModule
 from ...vocabulary.code_knowledge import knowledge_of
 from ...vocabulary.log import topic
 
@@ -47,7 +47,7 @@ def compiler_for(
 
 
 def _as_recorded(graph_module: GraphModule, _inputs: Sequence[Any], **_options: Any) -> Callable[..., Any]:
-    _LazyGraphModule.force_recompile(graph_module)
+    LazyGraphModule.force_recompile(graph_module)
     return graph_module.forward
 
 

@@ -10,9 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from ..._core import is_a
+from ...torch_ports.state import RecordFunctionFast
 
 __all__ = ["Parts"]
 
@@ -53,7 +52,7 @@ class _Ranged:
         """The part at hand ends, and another begins."""
         if self.range is not None:
             self.range.__exit__(None, None, None)
-        self.range = torch._C._profiler._RecordFunctionFast(f"framelift {what}: {self.name}") if what else None
+        self.range = RecordFunctionFast(f"framelift {what}: {self.name}") if what else None
         if self.range is not None:
             self.range.__enter__()
 

@@ -13,10 +13,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from torch._functorch import config as functorch_config
-
 from ..._core import is_a
 from ...exc import BackendCompilerFailed
+from ...torch_ports.compilers import aot_config as functorch_config
 from ...vocabulary.scopes import insist, scope
 
 __all__ = ["cache_was_on", "floats_shown", "gave_up_on_floats"]

@@ -27,6 +27,7 @@ from ...graph.state.torch_state import choose_kernels, keeping_kernels
 from ...overriding.modes import without_modes
 from ...overriding.subclasses import with_types
 from ...substitutes.system.environment import changes_of
+from ...torch_ports.modes import DisableTorchFunction
 from ..background import until_ready
 from ..breaks import handing_over
 from ..records.missed import watching_hooks, watching_memory
@@ -280,7 +281,7 @@ def _undone(c: Entry) -> Lines:
 
 
 #: neither modes nor subclasses see the entry's own torch calls; what it does to the stack of modes it does
-_UNSEEN = Lines(block="with stage_unseen():", names={"stage_unseen": torch._C.DisableTorchFunction})
+_UNSEEN = Lines(block="with stage_unseen():", names={"stage_unseen": DisableTorchFunction})
 
 
 def _may_save(c: Entry) -> bool:

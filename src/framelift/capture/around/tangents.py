@@ -15,6 +15,7 @@ import torch
 
 from ..._core import is_a
 from ...graph.metadata.wrappers import assembled, is_wrapper, taken_apart
+from ...torch_ports.modes import DisableTorchFunction
 
 __all__ = ["giving_tangents", "without_history_of"]
 
@@ -24,7 +25,7 @@ def without_history_of(graph: Callable[..., Any], places: Sequence[int]) -> Call
 
     def run(*given: Any) -> Any:
         plain = list(given)
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             for place in places:
                 plain[place] = given[place].detach()
         return graph(*plain)
@@ -37,7 +38,7 @@ def giving_tangents(graph: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*given: Any) -> Any:
         results = graph(*given)
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             made = [one for one in results if is_a(one, torch.Tensor) and _is_new(one)]
             if len(made) > 1 and any(is_wrapper(type(one)) for one in made):
                 with torch.enable_grad():

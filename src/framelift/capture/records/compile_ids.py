@@ -7,9 +7,8 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator
 
-import torch
-from torch._guards import _TLS, CompileContext, CompileId
-
+from ...torch_ports.compiling import is_compiling_flag
+from ...torch_ports.fakes import TLS, CompileContext, CompileId
 from ...vocabulary.scopes import insist, scope
 
 __all__ = ["compiling", "forget", "numbered"]
@@ -34,15 +33,15 @@ def forget() -> None:
 @scope
 def compiling(compile_id: CompileId) -> Iterator[None]:
     """Around one capture: torch.compiler.is_compiling() is true, and torch's compile context has the id."""
-    flag, context = torch.compiler._is_compiling_flag, getattr(_TLS, "compile_context", None)
+    flag, context = is_compiling_flag.read(), getattr(TLS, "compile_context", None)
 
     def restore() -> None:
-        torch.compiler._is_compiling_flag = flag
-        _TLS.compile_context = context
+        is_compiling_flag.write(flag)
+        TLS.compile_context = context
 
     try:
-        torch.compiler._is_compiling_flag = True
-        _TLS.compile_context = CompileContext(compile_id)
+        is_compiling_flag.write(True)
+        TLS.compile_context = CompileContext(compile_id)
         yield
     finally:
         insist(restore)

@@ -16,6 +16,8 @@ import torch
 
 from ..._core import is_a
 from ...bytecode.handlers import decode
+from ...torch_ports.operators import OpOverload, OpOverloadPacket
+from ...torch_ports.tensors import VariableFunctions, nn_functions
 from ..fx.tape import Step
 from ..fx.targets import Getter, Target, getter_target, tensor_method_name
 from ..fx.values import Value
@@ -85,15 +87,7 @@ def _is_of_sizes(number: Int) -> bool:
 
 def _torch_callables() -> dict[int, Any]:
     """What torch itself offers under the names of the tables: the program may have operators of the same name."""
-    owners = (
-        torch,
-        torch._C._VariableFunctions,
-        torch._C._nn,
-        torch.nn.functional,
-        torch.special,
-        torch.linalg,
-        operator,
-    )
+    owners = (torch, VariableFunctions, nn_functions, torch.nn.functional, torch.special, torch.linalg, operator)
     return {id(member): member for owner in owners for name in dir(owner) if callable(member := getattr(owner, name))}
 
 
@@ -109,8 +103,8 @@ def _is_of_torch(target: Target) -> bool:
         or id(func) in _OF_TORCH
     ):
         return True
-    packet = func.overloadpacket if type(func) is torch._ops.OpOverload else func
-    return type(packet) is torch._ops.OpOverloadPacket and getattr(torch.ops.aten, packet.__name__, None) is packet
+    packet = func.overloadpacket if type(func) is OpOverload else func
+    return type(packet) is OpOverloadPacket and getattr(torch.ops.aten, packet.__name__, None) is packet
 
 
 def _is_sure(step: Step) -> bool:

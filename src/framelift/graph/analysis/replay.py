@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ...torch_ports.autograd import is_grad_enabled, set_grad_enabled
 from ...vocabulary.scopes import scope
 from ..fx.examples import number_example
 from ..fx.tape import Step, build_body, build_graph
@@ -64,11 +65,11 @@ def replay_views(
 @scope
 def _beginning(state: State) -> Iterator[None]:
     """Torch's state as it was when the tape began."""
-    grad = torch._C.is_grad_enabled()
+    grad = is_grad_enabled()
     autocast = [
         (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in AUTOCAST_DEVICES
     ]
-    torch._C._set_grad_enabled(state.grad)
+    set_grad_enabled(state.grad)
     for device, dtype in state.autocast[:-1] if state.autocast else [(device, None) for device in AUTOCAST_DEVICES]:
         torch.set_autocast_enabled(device, dtype is not None)
         if dtype is not None:
@@ -76,7 +77,7 @@ def _beginning(state: State) -> Iterator[None]:
     try:
         yield
     finally:
-        torch._C._set_grad_enabled(grad)
+        set_grad_enabled(grad)
         for device, enabled, dtype in autocast:
             torch.set_autocast_enabled(device, enabled)
             torch.set_autocast_dtype(device, dtype)

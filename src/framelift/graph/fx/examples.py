@@ -10,12 +10,13 @@ import operator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import Node
 
 from ... import _core
 from ..._core import is_a
+from ...torch_ports.fakes import FakeTensor, FakeTensorMode
+from ...torch_ports.modes import DisableTorchFunction
 from ..metadata.device_guard import keep_device_guard
 from ..metadata.facts import SymbolicFacts, is_overriding
 from ..metadata.wrappers import WrapperFacts, assembled_like
@@ -126,7 +127,7 @@ def _hint(symbols: Symbols, symbol: Any) -> Any:
 def _wrapper(mode: FakeTensorMode, tensor: torch.Tensor, facts: WrapperFacts) -> torch.Tensor:
     """A fake of a wrapper subclass, made of fakes of its inner tensors."""
     parts = {name: _fake(mode, value.external, value.facts) for name, value in facts.parts.items()}
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         made = assembled_like(tensor, parts, list(parts), facts.context)
         if made.requires_grad != facts.requires_grad and made.is_leaf:
             made.requires_grad_(facts.requires_grad)

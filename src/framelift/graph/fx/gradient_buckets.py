@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Interpreter, Node
-from torch.utils._pytree import tree_leaves
 
 from ... import config
 from ..._core import is_a
+from ...torch_ports.fakes import FakeTensorMode
+from ...torch_ports.graphs import first_bucket_bytes, tree_leaves
 from ...vocabulary.log import topic, warn
 from ...vocabulary.outside_exceptions import raise_outside
 
@@ -149,7 +149,7 @@ def _cuts(nodes: list[Node], sizes: list[int], uncut: set[int], cap: int) -> lis
     as DistributedDataParallel's first bucket is.
     """
     cuts: list[int] = []
-    first, filled = min(cap, torch.distributed._DEFAULT_FIRST_BUCKET_BYTES), 0
+    first, filled = min(cap, first_bucket_bytes), 0
     for place in range(len(nodes) - 1, 0, -1):
         filled += sizes[place]
         if filled >= (cap if cuts else first) and place - 1 not in uncut and any(sizes[:place]):

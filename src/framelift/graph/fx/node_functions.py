@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.utils.checkpoint
-from torch._higher_order_ops.wrap import tag_activation_checkpoint
-from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd.function import once_differentiable
 from torch.fx.graph_module import GraphModule
 
 from ..._core import is_a
+from ...torch_ports.modes import FunctionalTensor, len_torch_dispatch_stack
+from ...torch_ports.operators import tag_activation_checkpoint
+from ...torch_ports.state import get_mkldnn_enabled, set_mkldnn_enabled
 
 __all__ = [
     "apply_function",
@@ -101,7 +102,7 @@ def apply_function(
 
 def _is_traced() -> bool:
     """Whether a compiler is tracing the graph that calls here, rather than running it."""
-    return torch._C._len_torch_dispatch_stack() > 0
+    return len_torch_dispatch_stack() > 0
 
 
 def checkpoint_region(region: GraphModule, *args: Any, preserve_rng_state: bool) -> Any:
@@ -193,9 +194,9 @@ def trained_lstm(*args: Any) -> Any:
     """
     if not is_a(args[0], FunctionalTensor):
         return torch.lstm(*args)
-    before = torch._C._get_mkldnn_enabled()
+    before = get_mkldnn_enabled()
     try:
-        torch._C._set_mkldnn_enabled(False)
+        set_mkldnn_enabled(False)
         return torch.lstm(*args)
     finally:
-        torch._C._set_mkldnn_enabled(before)
+        set_mkldnn_enabled(before)

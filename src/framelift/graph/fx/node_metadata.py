@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.graph_module import GraphModule
 
 from ..._core import id, is_a
+from ...torch_ports.fakes import FakeTensorMode
 from ...vocabulary.plain_types import GIVEN
 from ..metadata.facts import Facts
 from .named_places import NamedPlaces

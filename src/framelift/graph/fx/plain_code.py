@@ -14,7 +14,9 @@ from typing import Any
 import torch
 from torch.fx import graph as fx
 from torch.fx.immutable_collections import immutable_list
-from torch.fx.node import Node, _get_qualified_name
+from torch.fx.node import Node
+
+from ...torch_ports.graphs import get_qualified_name
 
 __all__ = ["PlainCode"]
 
@@ -73,7 +75,7 @@ def _writer(function: Any) -> Callable[[Node], str] | None:
         return None
     if not fx._is_from_torch(function) or function is torch.device:
         return None
-    called = _get_qualified_name(function)
+    called = get_qualified_name(function)
     return lambda node: f"{node.name} = {called}({_arguments(node.args, node.kwargs)})"
 
 

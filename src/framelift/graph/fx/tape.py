@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.fx import _lazy_graph_module as lazy
 from torch.fx import graph_module
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import Node
 
 from ..._core import id, is_a, places
+from ...torch_ports.graphs import lazy_graph_modules as lazy
 from ...vocabulary.places import stack_text
 from ...vocabulary.reasons import Interrupt
 from ..metadata.arguments import rebuild

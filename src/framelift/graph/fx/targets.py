@@ -14,6 +14,11 @@ import torch
 
 from ... import _core
 from ..._core import id, is_a
+from ...torch_ports.autograd import get_data_attr
+from ...torch_ports.graphs import get_qualified_name, is_from_torch
+from ...torch_ports.modes import DisableTorchFunction
+from ...torch_ports.operators import OpOverload, OpOverloadPacket
+from ...torch_ports.tensors import TensorBase, VariableFunctions
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_replacement
 
@@ -83,7 +88,7 @@ OPERATORS: dict[str, tuple[Any, bool]] = {
 def _tensor_methods() -> dict[int, str]:
     """id -> name of everything callable that Tensor's classes define; kept alive by those classes."""
     found: dict[int, str] = {}
-    for cls in (torch._C.TensorBase, torch.Tensor):
+    for cls in (TensorBase, torch.Tensor):
         for name, member in cls.__dict__.items():
             if is_a(member, (types.FunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)):
                 # One function may serve as several operators (__rdiv__, __rtruediv__): any of the names will do.
@@ -115,17 +120,15 @@ _WRITTEN = {
 }
 #: torch function reports `x + y` as Tensor.add: id of that method -> the operator's own
 WRITTEN_AS_OPERATORS: dict[int, Any] = {
-    id(torch._C.TensorBase.__dict__[method]): torch._C.TensorBase.__dict__[f"__{name}__"]
+    id(TensorBase.__dict__[method]): TensorBase.__dict__[f"__{name}__"]
     for method, name in _WRITTEN.items()
-    if method in torch._C.TensorBase.__dict__
-    and f"__{name}__" in torch._C.TensorBase.__dict__
-    and f"__{name}__" in OPERATORS
+    if method in TensorBase.__dict__ and f"__{name}__" in TensorBase.__dict__ and f"__{name}__" in OPERATORS
 }
 #: the program put functions of its own in the places of torch's before framelift was loaded
 _REPLACED_BEFORE = any(
     is_replacement(vars(space).get(name))
     for space in (torch.Tensor, torch, torch.nn.functional, torch.functional)
-    for name in (*vars(torch._C.TensorBase), *dir(torch._C._VariableFunctions), *vars(torch.nn.functional))
+    for name in (*vars(TensorBase), *dir(VariableFunctions), *vars(torch.nn.functional))
 )
 _targets: dict[int, Target] = {}
 _getters: dict[str, Target] = {}
@@ -134,7 +137,7 @@ _getters: dict[str, Target] = {}
 #: C methods of tensors that torch itself puts nothing in front of
 _C_METHODS = {
     name: member
-    for name, member in vars(torch._C.TensorBase).items()
+    for name, member in vars(TensorBase).items()
     if is_a(member, (types.MethodDescriptorType, types.WrapperDescriptorType))
     and (name not in vars(torch.Tensor) or is_replacement(vars(torch.Tensor)[name]))
 }
@@ -179,11 +182,9 @@ def _is_found(target: Target) -> bool:
     if name is not None:  # operators tell modes of a tracer the name of a method: `x * y` that of `Tensor.mul`
         return _core.type_lookup(torch.Tensor, name, None) is target.func and not _has_replaced_methods()
     written = target.fx_target
-    if not torch.fx.graph._is_from_torch(written) or is_a(
-        written, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
-    ):
+    if not is_from_torch(written) or is_a(written, (OpOverload, OpOverloadPacket)):
         return True
-    name = torch.fx.node._get_qualified_name(written)
+    name = get_qualified_name(written)
     found: Any = torch
     for part in name.split(".")[1:]:
         found = getattr(found, part, None)
@@ -210,7 +211,7 @@ def _pinned(func: Any, target: Target) -> Target:
     if found is None:
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 return func(*args, **kwargs)
 
         run.__name__ = run.__qualname__ = f"original_{target.name}"
@@ -239,7 +240,7 @@ def _written(func: Any) -> Any:
     if not is_a(func, types.BuiltinFunctionType):
         return func
     name = func.__name__
-    if getattr(torch._C._VariableFunctions, name, None) is not func or _TORCH.get(name, func) is func:
+    if getattr(VariableFunctions, name, None) is not func or _TORCH.get(name, func) is func:
         return func
     return getattr(torch.ops.aten, name, func)
 
@@ -249,7 +250,7 @@ def getter_target(name: str) -> Target:
     found = _getters.get(name)
     if found is None:
         if name == "data":  # does not share the version counter, which getattr loses in functionalised graphs
-            get = torch._C._autograd._get_data_attr
+            get = get_data_attr
             found = Target(get, "call_function", get, "data")
         else:
             found = Getter(name)

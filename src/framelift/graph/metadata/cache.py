@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from ..._core import is_a
+from ...torch_ports.autograd import get_creation_meta, is_grad_enabled
+from ...torch_ports.fakes import FakeTensor
 from ...vocabulary.class_reads import module_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from .facts import Facts, facts_of
@@ -211,7 +212,7 @@ class _Reader:
         if fake.layout is not torch.strided or fake.is_quantized:
             raise Interrupt("tensor-kind", f"{self.name} gives layout {fake.layout}")
         facts = facts_of(fake) if self.device is None else facts_of(fake).but(device=self.device)
-        if facts.requires_grad and facts.is_leaf and (torch._C.is_grad_enabled() or not fake._is_view()):
+        if facts.requires_grad and facts.is_leaf and (is_grad_enabled() or not fake._is_view()):
             # Backends give every result a history, so such a leaf would come out as something else.  Views made without
             # grad mode are such leaves too; the recorder sees to it that they neither leave the graph nor meet grad
             # mode.
@@ -220,7 +221,7 @@ class _Reader:
         source = self.sources.setdefault(storage, -1 - len(self.sources))
         view = ""
         if fake._is_view():
-            view = _VIEW_WORDS[torch._C._autograd._get_creation_meta(fake).name]
+            view = _VIEW_WORDS[get_creation_meta(fake).name]
         elif source >= 0:
             view = "detached"
         return New(facts, source, view)

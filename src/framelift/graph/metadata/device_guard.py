@@ -10,8 +10,10 @@ from __future__ import annotations
 import threading
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.torch_version import TorchVersion
+
+from ...torch_ports.fakes import FakeTensorMode
+from ...torch_ports.state import ensure_cuda_device_guard_set
 
 __all__ = ["keep_device_guard"]
 
@@ -28,7 +30,7 @@ def keep_device_guard(mode: FakeTensorMode) -> None:
         if _kept:
             return
         if threading.current_thread() is threading.main_thread():
-            torch._C._ensureCUDADeviceGuardSet()
+            ensure_cuda_device_guard_set()
         else:
             made = threading.Event()
             threading.Thread(target=_make, args=(made,), name="framelift device guard", daemon=True).start()
@@ -37,6 +39,6 @@ def keep_device_guard(mode: FakeTensorMode) -> None:
 
 
 def _make(made: threading.Event) -> None:
-    torch._C._ensureCUDADeviceGuardSet()
+    ensure_cuda_device_guard_set()
     made.set()
     threading.Event().wait()  # to the end of the process

@@ -11,10 +11,13 @@ import weakref
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from ... import _core
 from ..._core import is_a
+from ...torch_ports.autograd import is_functorch_wrapped_tensor
+from ...torch_ports.fakes import FakeTensor
+from ...torch_ports.modes import DispatchKey, disabled_torch_function_impl, dispatch_keys, is_functional_tensor
+from ...torch_ports.tensors import TensorBase, VariableFunctions, make_subclass, set_conj, set_neg
 from ...vocabulary.class_reads import module_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_class_of, is_torch_class
@@ -34,9 +37,9 @@ __all__ = [
 ]
 
 _META = torch.device("meta")
-_empty_strided = torch._C._VariableFunctions.empty_strided
-_detach = torch._C.TensorBase.detach
-_make_subclass = torch.Tensor._make_subclass
+_empty_strided = VariableFunctions.empty_strided
+_detach = TensorBase.detach
+_make_subclass = make_subclass
 _ODD_KEYS = tuple(
     name
     for name in (
@@ -49,7 +52,7 @@ _ODD_KEYS = tuple(
         "FuncTorchGradWrapper",
         "NestedTensor",
     )
-    if hasattr(torch._C.DispatchKey, name)
+    if hasattr(DispatchKey, name)
 )
 
 
@@ -130,9 +133,9 @@ class Facts:
             with torch.inference_mode(False), unwarned:
                 made = _empty_strided(self.size, self.stride, dtype=self.dtype, device=_META)
             if self.is_conj:
-                torch._C._set_conj(made, True)
+                set_conj(made, True)
             if self.is_neg:
-                torch._C._set_neg(made, True)
+                set_neg(made, True)
             self._template = made
         return made
 
@@ -270,7 +273,7 @@ def _read_facts(tensor: torch.Tensor) -> Facts:
 
 
 # Torch's own, whatever a subclass puts in their place.
-_base = torch._C.TensorBase
+_base = TensorBase
 _dtype, _device, _requires_grad, _is_leaf = (
     _base.dtype.__get__,
     _base.device.__get__,
@@ -378,7 +381,7 @@ def is_tensor_like(kind: type) -> bool:
 
 _reads = _core.type_lookup(torch.Tensor, "__getattribute__", None)
 _tensor_like: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
-_no_dispatch, _no_function = torch.Tensor.__torch_dispatch__, torch._C._disabled_torch_function_impl
+_no_dispatch, _no_function = torch.Tensor.__torch_dispatch__, disabled_torch_function_impl
 _own_subclass: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 #: what a class may have of its own without overriding anything of a tensor's
 _OF_CLASSES = frozenset(
@@ -406,11 +409,11 @@ _PLAIN = frozenset(
 
 def _explain_kind(tensor: torch.Tensor) -> str:
     """Why a tensor is not a plain dense one; empty if it is."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor) or torch._is_functional_tensor(tensor):
+    if is_functorch_wrapped_tensor(tensor) or is_functional_tensor(tensor):
         return "wrapped by a function transform"
-    keys = torch._C._dispatch_keys(tensor)
+    keys = dispatch_keys(tensor)
     for name in _ODD_KEYS:
-        if keys.has(getattr(torch._C.DispatchKey, name)):
+        if keys.has(getattr(DispatchKey, name)):
             return f"dispatch key {name}"
     read = _core.of_tensor
     if read(tensor, "layout") is not torch.strided:

@@ -14,19 +14,20 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.fake_tensor import (
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+
+from ... import _core
+from ..._core import is_a
+from ...torch_ports.fakes import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
     FakeTensorMode,
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
+    enable_python_dispatcher,
 )
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
-
-from ... import _core
-from ..._core import is_a
+from ...torch_ports.tensors import set_conj, set_neg
 from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
@@ -334,9 +335,9 @@ class Fakes:
     def _bare(self, facts: Facts) -> FakeTensor:
         meta = torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device="meta")
         if facts.is_conj:
-            torch._C._set_conj(meta, True)
+            set_conj(meta, True)
         if facts.is_neg:
-            torch._C._set_neg(meta, True)
+            set_neg(meta, True)
         return FakeTensor(self.mode, meta, facts.device)
 
 

@@ -13,9 +13,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._C import _functorch
 
 from ... import _core
+from ...torch_ports.autograd import (
+    dual_level,
+    exit_dual_level,
+    functorch,
+    is_fwd_grad_enabled,
+    saved_hooks_disable,
+    saved_hooks_enable,
+    saved_hooks_error,
+    set_fwd_grad_enabled,
+)
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import scope
 from ..fx.values import Storage, Value
@@ -33,11 +42,11 @@ __all__ = [
 ]
 
 _LEAVE = {
-    "Vmap": _functorch._vmap_decrement_nesting,
-    "Grad": _functorch._grad_decrement_nesting,
-    "Jvp": _functorch._jvp_decrement_nesting,
+    "Vmap": functorch._vmap_decrement_nesting,
+    "Grad": functorch._grad_decrement_nesting,
+    "Jvp": functorch._jvp_decrement_nesting,
 }
-is_wrapped = _functorch.is_functorch_wrapped_tensor
+is_wrapped = functorch.is_functorch_wrapped_tensor
 
 
 class LiveOutcome:
@@ -65,7 +74,7 @@ class Live:
         self._storages: dict[int, Storage] = {}
         self._dual = 0
         self._outer = 0  # how many of the interpreters were there before
-        self.disabled = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
+        self.disabled = saved_hooks_error()
 
     def begin_inside(self, transforms: Sequence[Any]) -> None:
         """Captured code begins inside these transforms; they stay open when it ends."""
@@ -76,22 +85,22 @@ class Live:
         """A fake wrapped as this tensor of the outer transforms is."""
         if not is_wrapped(tensor):
             return self._fakes.make(facts_of(tensor))
-        level = _functorch.maybe_get_level(tensor)
-        inner = self.mirror(_functorch.get_unwrapped(tensor))
+        level = functorch.maybe_get_level(tensor)
+        inner = self.mirror(functorch.get_unwrapped(tensor))
         with self.interpreters():
-            if _functorch.is_batchedtensor(tensor):
-                return _functorch._add_batch_dim(inner, _functorch.maybe_get_bdim(tensor), level)
-            made = _functorch._wrap_for_grad(inner, level)
+            if functorch.is_batchedtensor(tensor):
+                return functorch._add_batch_dim(inner, functorch.maybe_get_bdim(tensor), level)
+            made = functorch._wrap_for_grad(inner, level)
             if tensor.requires_grad:
-                allowed = _functorch.get_inplace_requires_grad_allowed()
-                _functorch.set_inplace_requires_grad_allowed(True)
+                allowed = functorch.get_inplace_requires_grad_allowed()
+                functorch.set_inplace_requires_grad_allowed(True)
                 made.requires_grad_()
-                _functorch.set_inplace_requires_grad_allowed(allowed)
+                functorch.set_inplace_requires_grad_allowed(allowed)
             return made
 
     def outlives(self, value: Value) -> bool:
         """Whether a value is a tensor of a transform that ended with the captured code."""
-        return self.wraps(value) and _functorch.maybe_get_level(self.fake(value)) > self._outer
+        return self.wraps(value) and functorch.maybe_get_level(self.fake(value)) > self._outer
 
     @property
     def active(self) -> bool:
@@ -101,7 +110,7 @@ class Live:
     def only_vmap(self) -> bool:
         """Whether none of the transforms differentiates."""
         return not self._dual and self.ask(
-            lambda: all(one.key().name == "Vmap" for one in _functorch.get_interpreter_stack() or ())
+            lambda: all(one.key().name == "Vmap" for one in functorch.get_interpreter_stack() or ())
         )
 
     def concerns(self, found: Sequence[Value]) -> bool:
@@ -117,12 +126,12 @@ class Live:
     def interpreters(self) -> Iterator[None]:
         """Put the interpreters on torch's stack; what is there afterwards is the new stack."""
         while self._stack:
-            _functorch.push_dynamic_layer_stack(self._stack.pop(0))
+            functorch.push_dynamic_layer_stack(self._stack.pop(0))
         try:
             yield
         finally:
-            while _functorch.peek_interpreter_stack() is not None:
-                self._stack.insert(0, _functorch.pop_dynamic_layer_stack())
+            while functorch.peek_interpreter_stack() is not None:
+                self._stack.insert(0, functorch.pop_dynamic_layer_stack())
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call functorch about its state, or about the fake of a value."""
@@ -189,35 +198,35 @@ class Live:
         """The rehearsal is over: leave every transform that is still open, and put torch's switches back."""
         while len(self._stack) > self._outer:
             with self.interpreters():
-                _LEAVE[_functorch.peek_interpreter_stack().key().name]()
+                _LEAVE[functorch.peek_interpreter_stack().key().name]()
         while self._dual > 0:
             self._dual -= 1
-            torch._C._exit_dual_level(level=self._dual)
+            exit_dual_level(level=self._dual)
         _allow_hooks(self.disabled)
 
 
 def _allow_hooks(disabled: str | None) -> None:
     """Hooks on saved tensors may be set, or not, for the reason given."""
     if disabled is None:
-        torch._C._autograd._saved_tensors_hooks_enable()
+        saved_hooks_enable()
     else:
-        torch._C._autograd._saved_tensors_hooks_disable(disabled)
+        saved_hooks_disable(disabled)
 
 
 @scope
 def leaving_none_open() -> Iterator[None]:
     """Leave the transforms that were opened in here, and put their switches back, where what runs in here fails."""
-    depth, forward = len(_functorch.get_interpreter_stack() or ()), torch._C._is_fwd_grad_enabled()
-    disabled = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
+    depth, forward = len(functorch.get_interpreter_stack() or ()), is_fwd_grad_enabled()
+    disabled = saved_hooks_error()
     try:
         yield
     except BaseException:
-        while len(stack := _functorch.get_interpreter_stack() or []) > depth:
+        while len(stack := functorch.get_interpreter_stack() or []) > depth:
             _LEAVE[stack[-1].key().name]()
-        if torch.autograd.forward_ad._current_level < 0:  # the program's own record, which graphs do not write to
+        if dual_level.read() < 0:  # the program's own record, which graphs do not write to
             with contextlib.suppress(RuntimeError):  # there is none
-                torch._C._exit_dual_level(level=0)
-        torch._C._set_fwd_grad_enabled(forward)
+                exit_dual_level(level=0)
+        set_fwd_grad_enabled(forward)
         _allow_hooks(disabled)
         raise
 
@@ -226,22 +235,22 @@ def leaving_none_open() -> Iterator[None]:
 def transforms_off() -> Iterator[list[Any]]:
     """Take the interpreters off torch's stack and give them, outermost first; they are put back afterwards."""
     found: list[Any] = []
-    while _functorch.peek_interpreter_stack() is not None:
-        found.insert(0, _functorch.pop_dynamic_layer_stack())
+    while functorch.peek_interpreter_stack() is not None:
+        found.insert(0, functorch.pop_dynamic_layer_stack())
     try:
         yield found
     finally:
         for interpreter in found:
-            _functorch.push_dynamic_layer_stack(interpreter)
+            functorch.push_dynamic_layer_stack(interpreter)
 
 
 def described_transforms() -> tuple[tuple[str, ...], ...]:
     """The transforms on torch's stack, as a guard compares them."""
     rows = []
-    for one in _functorch.get_interpreter_stack() or ():
+    for one in functorch.get_interpreter_stack() or ():
         row = [one.key().name, str(one.level())]
         if row[0] == "Vmap":
-            vmap = _functorch.CVmapInterpreterPtr(one)
+            vmap = functorch.CVmapInterpreterPtr(one)
             row += [str(vmap.batchSize()), vmap.randomness().name]
         rows.append(tuple(row))
     return tuple(rows)
@@ -250,6 +259,6 @@ def described_transforms() -> tuple[tuple[str, ...], ...]:
 def storage_of(fake: torch.Tensor) -> int:
     """The memory under all wrappers."""
     while is_wrapped(fake):
-        fake = _functorch.get_unwrapped(fake)
+        fake = functorch.get_unwrapped(fake)
     memory = _core.tensor_memory(fake)
     return memory if memory is not None else _core.of_tensor(fake, "untyped_storage")._cdata

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from ...torch_ports.tensors import TensorBase, nn_functions
 from ..fx.values import Value
 from ..state.torch_state import State
 from .cache import ALL
@@ -40,7 +41,7 @@ _ELSEWHERE: tuple[Any, ...] = (F.linear, F.gelu, F.silu, F.relu, F.softmax, F.lo
 def _table() -> dict[int, Any]:
     found = [
         getattr(owner, name)
-        for names, owners in ((_METHODS, (torch.Tensor, torch._C.TensorBase)), (_FUNCTIONS, (torch,)))
+        for names, owners in ((_METHODS, (torch.Tensor, TensorBase)), (_FUNCTIONS, (torch,)))
         for name in names.split()
         for owner in owners
         if hasattr(owner, name)
@@ -49,11 +50,8 @@ def _table() -> dict[int, Any]:
 
 
 _LIGHT = _table()
-_INDEXING = frozenset({id(torch.Tensor.__getitem__), id(torch._C.TensorBase.__getitem__)})
-_CASTS = {
-    id(func): func
-    for func in (torch.Tensor.to, torch._C.TensorBase.to, torch.Tensor.type_as, torch._C.TensorBase.type_as)
-}
+_INDEXING = frozenset({id(torch.Tensor.__getitem__), id(TensorBase.__getitem__)})
+_CASTS = {id(func): func for func in (torch.Tensor.to, TensorBase.to, torch.Tensor.type_as, TensorBase.type_as)}
 
 
 #: results of these lie in the order of their dimensions, whatever the arguments do
@@ -65,18 +63,18 @@ _LAID_OUT_BY = {
             0,
             [
                 F.linear,
-                torch._C._nn.linear,
+                nn_functions.linear,
                 F.embedding,
                 F.layer_norm,
                 *(
                     getattr(owner, name)
                     for name in _IN_ORDER.split()
-                    for owner in (torch.Tensor, torch._C.TensorBase, torch)
+                    for owner in (torch.Tensor, TensorBase, torch)
                     if hasattr(owner, name)
                 ),
             ],
         ),
-        (1, [torch.Tensor.type_as, torch._C.TensorBase.type_as]),
+        (1, [torch.Tensor.type_as, TensorBase.type_as]),
     )
     for func in funcs
 }

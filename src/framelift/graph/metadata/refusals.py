@@ -13,9 +13,11 @@ from typing import Any
 
 import torch
 from torch.random import fork_rng
-from torch.utils._python_dispatch import _disable_current_modes
 
 from ..._core import is_a
+from ...torch_ports.modes import DisableTorchFunction, disable_current_modes
+from ...torch_ports.state import is_any_autocast_enabled
+from ...torch_ports.tensors import VariableFunctions, nn_functions
 from ...vocabulary.class_reads import name_of
 from ...vocabulary.reasons import Interrupt
 from ..fx.targets import Target
@@ -30,7 +32,7 @@ __all__ = ["check_arguments", "check_dtypes", "check_writes"]
 
 def _called(names: str, *others: Any) -> dict[int, Any]:
     """The functions and methods of torch with these names, and others, by their ids."""
-    spaces = (torch, torch.Tensor, torch.nn.functional, torch._C._nn, torch._C._VariableFunctions, torch.linalg)
+    spaces = (torch, torch.Tensor, torch.nn.functional, nn_functions, VariableFunctions, torch.linalg)
     found = [getattr(space, name) for name in names.split() for space in spaces if hasattr(space, name)]
     return {id(function): function for function in (*found, *others)}
 
@@ -56,7 +58,7 @@ def check_arguments(target: Target, kept: list[Any], named: dict[str, Any], foun
     if (
         id(target.func) in _ONE_DTYPE
         and len({value.facts.dtype for value in found}) > 1
-        and not torch._C._is_any_autocast_enabled()
+        and not is_any_autocast_enabled()
     ):
         raise Interrupt("torch-operation-failed", f"{target.name} on tensors of different dtypes")
     if any(type(arg) is torch.dtype and arg in _QUANTIZED for arg in (*kept, *named.values())):
@@ -104,7 +106,7 @@ def check_dtypes(target: Target, kept: list[Any], named: dict[str, Any], found: 
         return
     if any(type(arg) not in _PLAIN for arg in others):
         return
-    if torch._C._is_any_autocast_enabled():  # other dtypes reach the kernel
+    if is_any_autocast_enabled():  # other dtypes reach the kernel
         return
     key = (target.func, dtypes, *map(type, others), *named)
     if key in _taken or any(value.facts.device.type != "cpu" for value in found):
@@ -141,7 +143,7 @@ def _trial(target: Target, kept: list[Any], named: dict[str, Any], tensors: dict
 
         try:
             args = [rebuild(arg, real) for arg in kept]
-            with unheard(), fork_rng(devices=()), torch._C.DisableTorchFunction(), _disable_current_modes():
+            with unheard(), fork_rng(devices=()), DisableTorchFunction(), disable_current_modes():
                 target.func(*args, **{name: rebuild(arg, real) for name, arg in named.items()})
             return ""
         except torch.linalg.LinAlgError:  # of the numbers, not of their kind

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._library import fake_class_registry as registry
 
+from ...torch_ports.modes import DisableTorchFunction
+from ...torch_ports.operators import fake_class_registry as registry
+from ...torch_ports.tensors import is_alias_of
 from ...vocabulary.outside_exceptions import raise_outside
 
 __all__ = ["ScriptFacts", "class_name", "contents", "fake_class", "is_one_object"]
@@ -45,10 +47,10 @@ def fake_class(obj: torch.ScriptObject) -> Any:
 
 def contents(obj: torch.ScriptObject) -> Any:
     """What an object holds, as its class tells: pairs of a name and a value."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return obj.__obj_flatten__()
 
 
 def is_one_object(one: torch.ScriptObject, other: torch.ScriptObject) -> bool:
     """Whether two objects of Python stand for one of C++."""
-    return bool(torch._C._is_alias_of(one, other))
+    return bool(is_alias_of(one, other))

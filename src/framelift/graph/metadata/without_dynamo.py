@@ -13,15 +13,14 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
-from torch._decomp import global_decomposition_table
-from torch._subclasses.fake_tensor import FakeTensorMode
-
 from ..._core import is_a
+from ...torch_ports.compiling import disable_dynamo
+from ...torch_ports.fakes import FakeTensorMode
+from ...torch_ports.operators import global_decomposition_table
 
 __all__ = ["call_without_dynamo"]
 
-_WRAPPER = torch._disable_dynamo(lambda: None).__code__
+_WRAPPER = disable_dynamo(lambda: None).__code__
 #: where a wrapper looks for what to call in place of the function, before it imports TorchDynamo
 _PLACE = "__dynamo_disable"
 _CAN = _PLACE in _WRAPPER.co_consts and "fn" in _WRAPPER.co_freevars

@@ -11,6 +11,13 @@ from typing import Any
 import torch
 
 from ..._core import is_a
+from ...torch_ports.modes import (
+    disabled_torch_function_impl,
+    enable_torch_function,
+    len_torch_function_stack,
+    pop_torch_function_stack,
+    push_on_torch_function_stack,
+)
 from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import scope
@@ -160,13 +167,13 @@ def _asking(found: Sequence[Value]) -> Iterator[None]:
     if all(converts(kind) or kind.__torch_function__ is _disabled or not is_torch_class(kind) for kind in kinds):
         yield
         return
-    modes = [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())]
+    modes = [pop_torch_function_stack() for _ in range(len_torch_function_stack())]
     try:
-        with torch.overrides._enable_torch_function():
+        with enable_torch_function():
             yield
     finally:
         for mode in reversed(modes):
-            torch._C._push_on_torch_function_stack(mode)
+            push_on_torch_function_stack(mode)
 
 
 def _check_conversion(name: str, found: Sequence[Value], result: Any) -> None:
@@ -193,7 +200,7 @@ def _check_state(name: str, result: Any) -> None:
         raise Interrupt("tensor-subclass", f"DTensor, which {name} gives with a mask,")
 
 
-_disabled = torch._C._disabled_torch_function_impl
+_disabled = disabled_torch_function_impl
 
 
 def _memory(fake: torch.Tensor) -> int:

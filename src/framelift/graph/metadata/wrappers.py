@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..._core import is_a
+from ...torch_ports.modes import DisableTorchFunction, disabled_torch_function_impl
 from ...vocabulary.class_reads import module_of, name_of, qualname_of
 from ...vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from ...vocabulary.reasons import Interrupt
@@ -74,7 +75,7 @@ def converts(kind: type[Any]) -> bool:
     return kind.__torch_function__.__func__ is _default if hasattr(kind.__torch_function__, "__func__") else False
 
 
-_disabled, _default = torch._C._disabled_torch_function_impl, torch.Tensor.__torch_function__.__func__
+_disabled, _default = disabled_torch_function_impl, torch.Tensor.__torch_function__.__func__
 
 
 class WrapperFacts(Facts):
@@ -196,7 +197,7 @@ def _ragged(entry: Any, inner: dict[str, torch.Tensor], parts: dict[str, Any]) -
     """A size for the lengths of rows belongs to the tensor of these lengths: a symbol of that one's fake."""
     if type(entry) is int or not entry.node.is_nested_int():
         return entry
-    from torch.nested._internal.nested_tensor import _tensor_symint_registry as known
+    from ...torch_ports.tensors import tensor_symint_registry as known
 
     for name, one in inner.items():
         own = known.get(one)
@@ -211,7 +212,7 @@ def _ragged(entry: Any, inner: dict[str, torch.Tensor], parts: dict[str, Any]) -
 def leaf_tensors(given: Iterable[Any]) -> tuple[Any, ...]:
     """The values given, wrappers replaced by the tensors they are made of."""
     found: list[Any] = []
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         for one in given:
             found += leaf_tensors(inner_tensors(one, taken_apart(one)[0]).values()) if is_wrapper(type(one)) else (one,)
     return tuple(found)

@@ -16,6 +16,7 @@ import torch.functional
 import torch.nn.functional
 
 from ... import _core
+from ...torch_ports.tensors import VF, TensorBase, VariableFunctions, nn_functions, tensor_module
 from ...vocabulary.torch_code import is_replacement
 from ..metadata.cache import shared_cache
 
@@ -35,16 +36,13 @@ _LATER = [
 ]
 _last = 0
 #: namespaces that torch's Python functions find each other and the tensor's methods in, as they were: by name
-_SPACES: tuple[Any, ...] = (torch, torch.functional, torch.nn.functional, torch.Tensor, torch._tensor, torch.linalg)
-_SPACES += (torch.fft, torch.special, torch._C._nn, torch._VF)
+_SPACES: tuple[Any, ...] = (torch, torch.functional, torch.nn.functional, torch.Tensor, tensor_module, torch.linalg)
+_SPACES += (torch.fft, torch.special, nn_functions, VF)
 _BEFORE = [(space, dict(vars(space))) for space in _SPACES]
-_ADDED = {
-    id(torch.Tensor): frozenset(vars(torch._C.TensorBase)),
-    id(torch._VF): frozenset(dir(torch._C._VariableFunctions)),
-}
+_ADDED = {id(torch.Tensor): frozenset(vars(TensorBase)), id(VF): frozenset(dir(VariableFunctions))}
 #: names under which torch has operations
 _OPERATIONS = frozenset(
-    {name for owner in (torch._C.TensorBase, torch._C._VariableFunctions, torch._C._nn) for name in dir(owner)}
+    {name for owner in (TensorBase, VariableFunctions, nn_functions) for name in dir(owner)}
     | set(torch.nn.functional.__dict__)
     | set(torch.functional.__all__)
     | set(vars(torch.Tensor))
@@ -54,12 +52,12 @@ _replaced: tuple[int, frozenset[str]] = (-1, _NOTHING)
 
 
 def _watch_now() -> None:
-    operators: tuple[Any, ...] = (vars(torch.functional), vars(torch.nn.functional), vars(torch._tensor))
+    operators: tuple[Any, ...] = (vars(torch.functional), vars(torch.nn.functional), vars(tensor_module))
     _core.watch_functions(vars(torch), operators, ())  # not `torch.compile`, `torch.load`, ...: they are no operations
-    for space in (*operators, vars(torch.linalg), vars(torch.fft), vars(torch.special), vars(torch._C._nn)):
+    for space in (*operators, vars(torch.linalg), vars(torch.fft), vars(torch.special), vars(nn_functions)):
         _core.watch_functions(space, (), ())
-    _core.watch_functions(torch.Tensor, (), tuple(vars(torch._C.TensorBase)))
-    _core.watch_functions(vars(torch._VF), (), tuple(dir(torch._C._VariableFunctions)))  # it passes questions on
+    _core.watch_functions(torch.Tensor, (), tuple(vars(TensorBase)))
+    _core.watch_functions(vars(VF), (), tuple(dir(VariableFunctions)))  # it passes questions on
 
 
 _watch_now()

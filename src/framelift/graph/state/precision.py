@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import torch
+from ...torch_ports.state import get_fp32_precision, set_fp32_precision, setting_function, setting_functions
 
 __all__ = ["PRECISION", "PRECISION_SETTERS", "Setting", "is_plain", "read_precision", "setting_of"]
 
@@ -25,8 +25,8 @@ class Setting(NamedTuple):
 
 
 def setting_of(name: str, getter: str, setter: str, *, cuda: bool = False) -> Setting | None:
-    """The setting that these functions of torch._C read and write; None where this torch has none."""
-    get, set_ = getattr(torch._C, getter, None), getattr(torch._C, setter, None)
+    """The setting that these functions read and write; None where this torch has none."""
+    get, set_ = setting_function(getter), setting_function(setter)
     return Setting(name, get, set_, cuda) if get is not None and set_ is not None else None
 
 
@@ -60,7 +60,7 @@ _PAIRS = (
 
 
 def _newer(backend: str, op: str) -> Setting:
-    get, set_ = torch._C._get_fp32_precision_getter, torch._C._set_fp32_precision_setter
+    get, set_ = get_fp32_precision, set_fp32_precision
     return Setting(
         "fp32_precision", lambda: get(backend, op), lambda value: set_(backend, op, value), backend == "cuda"
     )
@@ -130,22 +130,18 @@ PRECISION: tuple[Setting, ...] = tuple(
 )
 
 #: C functions that only change these, and warn about nothing
-PRECISION_SETTERS: tuple[Any, ...] = tuple(
-    getattr(torch._C, name)
-    for name in (
-        "_set_float32_matmul_precision",
-        "_set_cublas_allow_tf32",
-        "_set_cudnn_allow_tf32",
-        "_set_fp32_precision_setter",
-        "_set_cublas_allow_fp16_reduced_precision_reduction",
-        "_set_cublas_allow_bf16_reduced_precision_reduction",
-        "_set_cublas_allow_fp16_accumulation",
-        "_set_cpu_allow_fp16_reduced_precision_reduction",
-        "_set_math_sdp_allow_fp16_bf16_reduction",
-        "_set_cudnn_depthwise_kernel",
-        "_cuda_set_cudnn_benchmark_limit",
-    )
-    if hasattr(torch._C, name)
+PRECISION_SETTERS: tuple[Any, ...] = setting_functions(
+    "_set_float32_matmul_precision",
+    "_set_cublas_allow_tf32",
+    "_set_cudnn_allow_tf32",
+    "_set_fp32_precision_setter",
+    "_set_cublas_allow_fp16_reduced_precision_reduction",
+    "_set_cublas_allow_bf16_reduced_precision_reduction",
+    "_set_cublas_allow_fp16_accumulation",
+    "_set_cpu_allow_fp16_reduced_precision_reduction",
+    "_set_math_sdp_allow_fp16_bf16_reduction",
+    "_set_cudnn_depthwise_kernel",
+    "_cuda_set_cudnn_benchmark_limit",
 )
 
 

@@ -21,9 +21,9 @@ import torch
 
 from ... import _core
 from ..._core import note_place
+from ...torch_ports.operators import is_custom_class
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import insist
-from ...torch_ports.operators import is_custom_class
 from ..symbols.number_nodes import numbers_in
 
 __all__ = ["DEFAULT", "Drawing", "graphs_may_hold", "put_back", "states"]

@@ -12,9 +12,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import torch
-from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from ..._core import is_a, note_place
+from ...torch_ports.autograd import enter_inference_mode, exit_inference_mode
+from ...torch_ports.state import (
+    get_deterministic_algorithms,
+    get_deterministic_algorithms_warn_only,
+    set_deterministic_algorithms,
+    setting_functions,
+)
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import insist, scope
 from .precision import PRECISION, Setting, is_plain, setting_of
@@ -23,7 +29,7 @@ __all__ = ["SETTERS", "Settings", "asks_default_dtype", "inside"]
 
 
 def _use_deterministic(value: tuple[bool, bool]) -> None:
-    torch._C._set_deterministic_algorithms(value[0], warn_only=value[1])
+    set_deterministic_algorithms(value[0], warn_only=value[1])
 
 
 _COARSE: tuple[Setting, ...] = tuple(
@@ -33,7 +39,7 @@ _COARSE: tuple[Setting, ...] = tuple(
             Setting("torch.set_default_dtype", torch.get_default_dtype, torch.set_default_dtype),
             Setting(
                 "torch.use_deterministic_algorithms",
-                lambda: (torch._C._get_deterministic_algorithms(), torch._C._get_deterministic_algorithms_warn_only()),
+                lambda: (get_deterministic_algorithms(), get_deterministic_algorithms_warn_only()),
                 _use_deterministic,
             ),
             setting_of(
@@ -56,19 +62,15 @@ _ALL: tuple[Setting, ...] = (*_COARSE, *PRECISION)
 _DTYPE = 0
 
 #: C functions that only change one of these
-SETTERS: tuple[Any, ...] = tuple(
-    getattr(torch._C, name)
-    for name in (
-        "_set_default_dtype",
-        "_set_deterministic_algorithms",
-        "_set_deterministic_fill_uninitialized_memory",
-        "_set_cudnn_enabled",
-        "_set_cudnn_benchmark",
-        "_set_cudnn_deterministic",
-        "_set_mkldnn_enabled",
-        "_set_mkldnn_deterministic",
-    )
-    if hasattr(torch._C, name)
+SETTERS: tuple[Any, ...] = setting_functions(
+    "_set_default_dtype",
+    "_set_deterministic_algorithms",
+    "_set_deterministic_fill_uninitialized_memory",
+    "_set_cudnn_enabled",
+    "_set_cudnn_benchmark",
+    "_set_cudnn_deterministic",
+    "_set_mkldnn_enabled",
+    "_set_mkldnn_deterministic",
 )
 
 
@@ -143,13 +145,13 @@ class Settings:
         return result
 
     def enter_inference(self, mode: bool) -> None:
-        self._modes.append(_enter_inference_mode(mode))
+        self._modes.append(enter_inference_mode(mode))
 
     def exit_inference(self) -> None:
         if not self._modes:
             raise Interrupt("torch-state", "leaving an inference mode that was entered outside")
         self._place = note_place()
-        _exit_inference_mode(self._modes.pop())
+        exit_inference_mode(self._modes.pop())
 
     def _refuse(self, name: str) -> NoReturn:
         interrupt = Interrupt("torch-state", name)
@@ -207,7 +209,7 @@ class Settings:
     def restore(self) -> None:
         """Undo all of it."""
         while self._modes:
-            _exit_inference_mode(self._modes.pop())
+            exit_inference_mode(self._modes.pop())
         if self.before:
             _become(self.before)
 

@@ -12,10 +12,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
-from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from ...guards.checks import check, gives
+from ...torch_ports.autograd import (
+    enter_inference_mode,
+    exit_inference_mode,
+    is_fwd_grad_enabled,
+    is_grad_enabled,
+    set_fwd_grad_enabled,
+    set_grad_enabled,
+)
+from ...torch_ports.state import (
+    enter_autocast,
+    exit_autocast,
+    get_deterministic_algorithms,
+    get_deterministic_algorithms_warn_only,
+    get_sdp_priority_order,
+    is_any_autocast_enabled,
+    set_deterministic_algorithms,
+    set_sdp_priority_order,
+    setting_function,
+)
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import insist, scope
 
@@ -40,12 +57,12 @@ __all__ = [
 #: device types whose autocast may be on during a rehearsal
 AUTOCAST_DEVICES = ("cpu", "cuda")
 
-_is_grad_enabled = torch._C.is_grad_enabled if hasattr(torch._C, "is_grad_enabled") else torch.is_grad_enabled
+_is_grad_enabled = is_grad_enabled
 _is_inference = torch.is_inference_mode_enabled
 _default_dtype = torch.get_default_dtype
-_any_autocast = torch._C._is_any_autocast_enabled
-_deterministic = torch._C._get_deterministic_algorithms
-_deterministic_warn = torch._C._get_deterministic_algorithms_warn_only
+_any_autocast = is_any_autocast_enabled
+_deterministic = get_deterministic_algorithms
+_deterministic_warn = get_deterministic_algorithms_warn_only
 
 
 class Region:
@@ -134,16 +151,13 @@ def new_autocast_cache() -> None:
 _KERNELS = tuple(
     name
     for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable")
-    if hasattr(torch._C, f"_set_sdp_use_{name}")
+    if setting_function(f"_set_sdp_use_{name}")
 )
 _kernels: tuple[Any, ...] | None = None  # what was chosen before the rehearsal, once the rehearsal chooses
 
 
 def _attention_kernels() -> tuple[Any, ...]:
-    return (
-        *(getattr(torch._C, f"_get_{name}_sdp_enabled")() for name in _KERNELS),
-        tuple(torch._C._get_sdp_priority_order()),
-    )
+    return (*(setting_function(f"_get_{name}_sdp_enabled")() for name in _KERNELS), tuple(get_sdp_priority_order()))
 
 
 def _chosen() -> tuple[Any, ...] | None:
@@ -162,10 +176,10 @@ def kernel_at_first(getter: Callable[[], Any], now: Any) -> Any:
     """What this question about attention kernels was answered with at the start; it is answered with `now`."""
     if _kernels is None:
         return now
-    if getter is torch._C._get_sdp_priority_order:
+    if getter is get_sdp_priority_order:
         return list(_kernels[-1])
     return next(
-        (value for name, value in zip(_KERNELS, _kernels) if getter is getattr(torch._C, f"_get_{name}_sdp_enabled")),
+        (value for name, value in zip(_KERNELS, _kernels) if getter is setting_function(f"_get_{name}_sdp_enabled")),
         now,
     )
 
@@ -174,8 +188,8 @@ def choose_kernels(wanted: tuple[Any, ...]) -> tuple[Any, ...]:
     """A node of graphs: let attention use these kernels; gives what it could use before."""
     before = _attention_kernels()
     for name, enabled in zip(_KERNELS, wanted):
-        getattr(torch._C, f"_set_sdp_use_{name}")(enabled)
-    torch._C._set_sdp_priority_order(list(wanted[-1]))
+        setting_function(f"_set_sdp_use_{name}")(enabled)
+    set_sdp_priority_order(list(wanted[-1]))
     return before
 
 
@@ -227,7 +241,7 @@ class LeftState:
         if read_state().kernels is not None:
             raise Interrupt("torch-state", "a choice of attention kernels that stays")
         if now.grad != saved.grad:
-            calls.append((torch._C._set_grad_enabled, (now.grad,)))
+            calls.append((set_grad_enabled, (now.grad,)))
         if now.dtype is not saved.dtype:
             calls.append((torch.set_default_dtype, (now.dtype,)))
         for (device, enabled, dtype), (_, was_enabled, was_dtype) in zip(now.autocast, saved.autocast):
@@ -269,7 +283,7 @@ class SavedState:
         global _nesting
         self.grad = _is_grad_enabled()
         self.inference = _is_inference()
-        self.forward = torch._C._is_fwd_grad_enabled()
+        self.forward = is_fwd_grad_enabled()
         self.dtype = _default_dtype()
         self.autocast = [
             (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in AUTOCAST_DEVICES
@@ -287,8 +301,8 @@ class SavedState:
         if _kernels is not None:
             choose_kernels(_kernels)
             _kernels = None
-        torch._C._set_grad_enabled(self.grad)
-        torch._C._set_fwd_grad_enabled(self.forward)
+        set_grad_enabled(self.grad)
+        set_fwd_grad_enabled(self.forward)
         if _default_dtype() is not self.dtype:
             torch.set_default_dtype(self.dtype)
         for device, enabled, dtype in self.autocast:
@@ -299,7 +313,7 @@ class SavedState:
             torch.autocast_decrement_nesting() if nesting > self.nesting else torch.autocast_increment_nesting()
         _nesting, _lowest = self.nesting, None
         if (_deterministic(), _deterministic_warn()) != self.deterministic:
-            torch._C._set_deterministic_algorithms(self.deterministic[0], warn_only=self.deterministic[1])
+            set_deterministic_algorithms(self.deterministic[0], warn_only=self.deterministic[1])
         if self.cpu_rng is not None:
             torch.set_rng_state(self.cpu_rng)
         if self.cuda_rng is not None:
@@ -331,7 +345,7 @@ class StateNodes:
         if wanted.inference != self.now.inference:
             self._become_inference(wanted.inference)
         if wanted.grad != self.now.grad:
-            self._emit(torch._C._set_grad_enabled, (wanted.grad,))
+            self._emit(set_grad_enabled, (wanted.grad,))
         if wanted.autocast != self.now.autocast or wanted.region is not self.now.region:
             self._become_autocast(wanted)
         if wanted.kernels != self.now.kernels:
@@ -347,11 +361,11 @@ class StateNodes:
     def _become_inference(self, wanted: bool) -> None:
         if self._inference is not None:
             node, grad = self._inference
-            self._emit(_exit_inference_mode, (node,))
+            self._emit(exit_inference_mode, (node,))
             self._inference = None
         else:
             grad = not wanted  # entering sets the grad mode itself; leaving it again restores the old one
-            self._inference = (self._emit(_enter_inference_mode, (wanted,)), self.now.grad)
+            self._inference = (self._emit(enter_inference_mode, (wanted,)), self.now.grad)
         self.now = self.now._replace(inference=wanted, grad=grad)
 
     def _become_autocast(self, wanted: State) -> None:
@@ -370,20 +384,18 @@ class StateNodes:
         off: tuple[Any, ...] = (*((device, None) for device in AUTOCAST_DEVICES), True)
         parts, before = wanted.autocast or off, levels[-1].autocast or off
         nodes = [
-            self._emit(_enter_autocast, (device, dtype or old, dtype is not None, parts[-1]))
+            self._emit(enter_autocast, (device, dtype or old, dtype is not None, parts[-1]))
             for (device, dtype), (_, old) in zip(parts[:-1], before[:-1])
             if dtype != old or parts[-1] != before[-1]
         ]
         if not nodes and self.base.region is None:  # it is the outermost one, for which casts are kept
-            nodes = [
-                self._emit(_enter_autocast, (AUTOCAST_DEVICES[0], parts[0][1], parts[0][1] is not None, parts[-1]))
-            ]
+            nodes = [self._emit(enter_autocast, (AUTOCAST_DEVICES[0], parts[0][1], parts[0][1] is not None, parts[-1]))]
         self._autocasts.append((wanted, nodes))
 
     def _leave_autocasts(self, level: int) -> None:
         for _, nodes in reversed(self._autocasts[level:]):
             for node in reversed(nodes):
-                self._emit(_exit_autocast, (node,))
+                self._emit(exit_autocast, (node,))
         del self._autocasts[level:]
 
 

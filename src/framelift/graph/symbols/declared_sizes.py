@@ -12,9 +12,10 @@ import sympy
 import torch
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import StrictMinMaxConstraint, expect_true
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from ..._core import is_a
+from ...torch_ports.modes import DisableTorchFunction
+from ...torch_ports.symbols import ValueRanges
 from .meanings import Marks
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Claim", "check_declared", "constraint", "relies_on_one", "span", "unsettled"]
 
-_off = torch._C.DisableTorchFunction
+_off = DisableTorchFunction
 
 
 def constraint(low: int | None, high: int | None) -> StrictMinMaxConstraint | None:

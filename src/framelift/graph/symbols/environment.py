@@ -29,6 +29,7 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from ... import config
 from ..._core import is_a
+from ...torch_ports.modes import DisableTorchFunction
 from ...vocabulary.class_reads import name_of
 from ...vocabulary.own_code import FRAMELIFT
 from ...vocabulary.reasons import Interrupt
@@ -44,7 +45,7 @@ from .symbol_sources import source_called
 
 __all__ = ["Symbols", "forget"]
 
-_off = torch._C.DisableTorchFunction
+_off = DisableTorchFunction
 
 
 _log = logging.getLogger(symbolic_shapes.__name__)

@@ -16,9 +16,10 @@ from torch.fx import Proxy
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.node import Node
 from torch.fx.proxy import GraphAppendingTracer
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.reference import PythonReferenceAnalysis
 
+from ...torch_ports.modes import EnableTorchFunction
+from ...torch_ports.operators import assert_scalar
+from ...torch_ports.symbols import PythonReferenceAnalysis, sympy_interp
 from ...vocabulary.reasons import Interrupt
 from ..fx.values import Value
 from ..metadata.facts import SymbolicFacts
@@ -143,7 +144,7 @@ class NumberNodes:
         if found is None:
             leaves = {symbol: self._proxy(self._name(str(symbol))) for symbol in expression.free_symbols}
             try:
-                with torch._C._EnableTorchFunction():  # by which torch.sym_max and similar functions know a proxy
+                with EnableTorchFunction():  # by which torch.sym_max and similar functions know a proxy
                     found = self._nodes[expression] = sympy_interp(_Analysis, leaves, expression).node
             except Exception as error:
                 raise Interrupt("symbolic-number", f"the calculation {expression}") from error
@@ -163,7 +164,7 @@ class NumberNodes:
                 if values and all(id(value.step) in live for value in values):
                     condition = self._expression(relied_on)
                     self.builder.graph.call_function(
-                        torch.ops.aten._assert_scalar.default, (condition, f"the program relies on {one.expr}")
+                        assert_scalar.default, (condition, f"the program relies on {one.expr}")
                     )
 
     def _in_names_of_inputs(self, expression: Any) -> Any:

@@ -19,13 +19,11 @@ from typing import Any
 
 import torch
 from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP
-from torch.utils._sympy.numbers import int_oo
-from torch.utils._sympy.printers import PythonPrinter
-from torch.utils._sympy.singleton_int import SingletonInt
 
 from ... import _core
 from ..._core import is_a
 from ...guards.sentences import where
+from ...torch_ports.symbols import PythonPrinter, SingletonInt, int_oo
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.plain_types import GIVEN
 from .declared_sizes import unsettled

@@ -5,9 +5,8 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from torch._guards import GuardSource, Source
-
 from ..._core import is_a
+from ...torch_ports.fakes import GuardSource, Source
 
 __all__ = ["SourceName", "source_called"]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...graph.metadata.facts import Facts
+from ...torch_ports.tensors import has_compatible_shallow_copy_type, parse_to
 from ...vocabulary.reasons import Interrupt
 from .ranks import rule
 
@@ -16,19 +17,19 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@rule(torch._C._nn._parse_to)
+@rule(parse_to)
 def _parse_to(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Device, dtype, and how to copy: a tensor among the arguments stands for its own."""
     like = kwargs.get("tensor", args[0] if args else None)
     if recorder.is_stand_in(like):
         facts = recorder.value_of(like).facts
         like = torch.empty(0, dtype=facts.dtype, device="meta")
-        found = torch._C._nn._parse_to(like, *args[1:], **{k: v for k, v in kwargs.items() if k != "tensor"})
+        found = parse_to(like, *args[1:], **{k: v for k, v in kwargs.items() if k != "tensor"})
         return (facts.device, *found[1:])
-    return torch._C._nn._parse_to(*args, **kwargs)
+    return parse_to(*args, **kwargs)
 
 
-@rule(torch._has_compatible_shallow_copy_type)
+@rule(has_compatible_shallow_copy_type)
 def _may_exchange(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Dense tensors may exchange their memory, wherever they are."""
     given = (*args, *kwargs.values())

@@ -13,6 +13,7 @@ import torch
 from ... import config
 from ...graph.fx.targets import target_of
 from ...graph.symbols.numbers import Int
+from ...torch_ports.tensors import TensorBase
 from .ranks import Handler, Rank, around
 
 if TYPE_CHECKING:
@@ -101,5 +102,5 @@ def _indexed(func: Any, otherwise: Handler | None) -> Handler:
     return handler
 
 
-for _func in (torch._C.TensorBase.__getitem__, torch._C.TensorBase.__setitem__):
+for _func in (TensorBase.__getitem__, TensorBase.__setitem__):
     around(Rank.INDEXED, _func, functools.partial(_indexed, _func))

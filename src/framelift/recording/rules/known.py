@@ -12,6 +12,7 @@ from ..._core import is_a
 from ...graph.fx.tape import Step
 from ...graph.fx.values import Value
 from ...graph.metadata.facts import Facts
+from ...torch_ports.tensors import TensorBase, VariableFunctions
 from ...vocabulary.reasons import Interrupt
 from .ranks import Handler, Rank, around
 
@@ -119,7 +120,7 @@ def _if_known(func: Any, otherwise: Handler | None) -> Handler | None:
     return handler
 
 
-_OWNERS = (torch.Tensor, torch._C.TensorBase, torch, torch._C._VariableFunctions)
+_OWNERS = (torch.Tensor, TensorBase, torch, VariableFunctions)
 _found = [getattr(owner, name) for name in _TAKES for owner in _OWNERS if hasattr(owner, name)]
 for _func in {id(one): one for one in _found}.values():  # classes share methods
     around(Rank.KNOWN, _func, functools.partial(_if_known, _func))

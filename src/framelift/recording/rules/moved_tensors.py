@@ -14,6 +14,7 @@ import torch
 from ...graph.fx.targets import target_of
 from ...graph.fx.values import Value
 from ...graph.metadata.facts import Facts
+from ...torch_ports.tensors import TensorBase
 from ...vocabulary.reasons import Interrupt
 from .ranks import rule
 from .special_cases import strided_arguments
@@ -39,7 +40,7 @@ def _check(recorder: Recorder, value: Value, name: str) -> None:
         raise Interrupt("torch-operation", f"{name} of an input, a view, or a tensor with a history")
 
 
-@rule(torch.Tensor.set_, torch._C.TensorBase.set_)
+@rule(torch.Tensor.set_, TensorBase.set_)
 def _set(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`tensor.set_(source)`; sources that are no tensors, and places in them, are left to eager mode."""
     if len(args) != 2 or kwargs or not all(map(recorder.is_stand_in, args)):
@@ -54,7 +55,7 @@ def _set(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     return recorder.move(target_of(torch.Tensor.set_), args, source, source.facts)
 
 
-@rule(torch.as_strided_, torch.Tensor.as_strided_, torch._C.TensorBase.as_strided_)
+@rule(torch.as_strided_, torch.Tensor.as_strided_, TensorBase.as_strided_)
 def _as_strided(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     given = strided_arguments(recorder, args, kwargs)
     value = recorder.value_of(given[0])

@@ -15,6 +15,17 @@ import torch
 from ...graph.fx.targets import target_of
 from ...graph.symbols.number_nodes import graph_values
 from ...graph.symbols.numbers import Float
+from ...torch_ports.tensors import (
+    TensorBase,
+    VariableFunctions,
+    foreach_div,
+    foreach_mul,
+    foreach_pow,
+    fused_adagrad,
+    fused_adam,
+    fused_adamw,
+    fused_sgd,
+)
 from ...vocabulary.reasons import Interrupt
 from .ranks import Handler, rule
 
@@ -122,7 +133,7 @@ def _each_scaled(func: Any, one: Handler, in_place: bool) -> Handler:
             if _is_narrow(recorder, args) and (rows := _rows(*args)):
                 results = tuple([one(recorder, row, kwargs) for row in rows])
                 return args[0] if in_place else results
-            scaled = _record(recorder, torch._foreach_mul, args[1], kwargs["alpha"])
+            scaled = _record(recorder, foreach_mul, args[1], kwargs["alpha"])
             return _record(recorder, func, args[0], scaled, **_without(kwargs, "alpha"))
         return _record(recorder, func, *args, **kwargs)
 
@@ -145,7 +156,7 @@ def _each_fused(func: Any, combine: Any, add: Any, one: Handler, in_place: bool)
                 results = tuple([one(recorder, row[:3], {"value": row[3]}) for row in rows])
                 return lists[0] if in_place else results
             combined = _record(recorder, combine, *lists[1:])
-            return _record(recorder, add, lists[0], _record(recorder, torch._foreach_mul, combined, value))
+            return _record(recorder, add, lists[0], _record(recorder, foreach_mul, combined, value))
         return _record(recorder, func, *args, **kwargs)
 
     return handler
@@ -167,11 +178,11 @@ def _each_power(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any
             and all(recorder.value_of(one).facts.dtype is base.dtype for one in args[1])
         ):
             return tuple(_record(recorder, torch.pow, args[0], one) for one in args[1])
-    return _record(recorder, torch._foreach_pow, *args, **kwargs)
+    return _record(recorder, foreach_pow, *args, **kwargs)
 
 
 def _declare() -> None:
-    owners = (torch.Tensor, torch._C.TensorBase, torch, torch._C._VariableFunctions)
+    owners = (torch.Tensor, TensorBase, torch, VariableFunctions)
     found: list[tuple[Any, Handler]] = []
     for owner in owners:
         for name in ("add", "add_", "sub", "sub_", "subtract", "subtract_"):
@@ -187,13 +198,13 @@ def _declare() -> None:
             found.append((func, _each_scaled(func, one, bool(suffix))))
         add, add_each = getattr(torch.Tensor, f"add{suffix}"), getattr(torch, f"_foreach_add{suffix}")
         for name, combine, combine_each in (
-            ("addcmul", torch.Tensor.mul, torch._foreach_mul),
-            ("addcdiv", torch.Tensor.div, torch._foreach_div),
+            ("addcmul", torch.Tensor.mul, foreach_mul),
+            ("addcdiv", torch.Tensor.div, foreach_div),
         ):
             func = getattr(torch, f"_foreach_{name}{suffix}")
             one = _fused(getattr(torch.Tensor, name + suffix), combine, add)
             found.append((func, _each_fused(func, combine_each, add_each, one, bool(suffix))))
-    found.append((torch._foreach_pow, _each_power))
+    found.append((foreach_pow, _each_power))
     for func, handler in {id(func): (func, handler) for func, handler in found}.values():  # classes share methods
         rule(func)(handler)
 
@@ -224,7 +235,7 @@ def _fused_step(func: Any) -> Any:
     return handler
 
 
-for _func in (torch._fused_adam_, torch._fused_adamw_, torch._fused_sgd_, torch._fused_adagrad_):
+for _func in (fused_adam, fused_adamw, fused_sgd, fused_adagrad):
     rule(_func)(_fused_step(_func))
 
 

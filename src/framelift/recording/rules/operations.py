@@ -12,10 +12,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
 
 from ..._core import id, is_a
 from ...graph.fx.targets import OPERATORS
+from ...torch_ports.operators import OpOverload, OpOverloadPacket
+from ...torch_ports.tensors import (
+    TensorBase,
+    VariableFunctions,
+    fft_functions,
+    linalg_functions,
+    nested_functions,
+    nn_functions,
+    sparse_functions,
+    special_functions,
+)
 from ...vocabulary.torch_code import is_replacement
 from .ranks import RULES
 from .special_cases import GIVES_VALUES
@@ -23,7 +33,15 @@ from .special_cases import GIVES_VALUES
 __all__ = ["is_torch_operation", "torch_operations"]
 
 #: C modules and classes whose functions are all operations
-_NATIVE_OWNERS = ("_VariableFunctions", "_nn", "_linalg", "_fft", "_special", "_sparse", "_nested")
+_NATIVE_OWNERS = (
+    VariableFunctions,
+    nn_functions,
+    linalg_functions,
+    fft_functions,
+    special_functions,
+    sparse_functions,
+    nested_functions,
+)
 #: overridable for the sake of subclasses or symbolic numbers, but no operations
 _NOT_OPERATIONS = ("torch.distributed", "torch.sym_", "torch._sym_")
 
@@ -35,12 +53,11 @@ def torch_operations() -> Mapping[int, Any]:
     for func in torch.overrides.get_testing_overrides():
         if type(func) is not types.MethodWrapperType and not _excluded(func):
             found[id(func)] = func
-    for name in _NATIVE_OWNERS:
-        owner = getattr(torch._C, name, None)
-        for member in map(functools.partial(getattr, owner), dir(owner)) if owner is not None else ():
+    for owner in _NATIVE_OWNERS:
+        for member in map(functools.partial(getattr, owner), dir(owner)):
             if is_a(member, types.BuiltinFunctionType) and not member.__name__.startswith("__"):
                 found[id(member)] = member
-    for cls in (torch._C.TensorBase, torch.Tensor):
+    for cls in (TensorBase, torch.Tensor):
         for name, member in cls.__dict__.items():
             if is_a(member, (types.MethodDescriptorType, types.WrapperDescriptorType)) and (
                 name in OPERATORS or not name.startswith("__")

@@ -16,6 +16,8 @@ import torch
 from ... import config
 from ...graph.fx.node_functions import trained_lstm
 from ...graph.fx.targets import target_of
+from ...torch_ports.autograd import is_grad_enabled
+from ...torch_ports.tensors import VariableFunctions
 from ...vocabulary.reasons import Interrupt
 from .ranks import rule
 
@@ -27,7 +29,7 @@ __all__: list[str] = []
 _MOST_ROWS = 1 << 14
 #: so many steps of a network may be written out, by a compiler and here
 _MOST_COMPILED, _MOST_STEPS = 16, 128
-_OWNER = torch._C._VariableFunctions
+_OWNER = VariableFunctions
 
 
 def _record(recorder: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -334,7 +336,7 @@ def _check_steps(recorder: Recorder, func: Any, steps: Any) -> None:
 
 
 def _wants_gradients(recorder: Recorder, args: tuple[Any, ...]) -> bool:
-    return torch._C.is_grad_enabled() and any(recorder.value_of(one).facts.requires_grad for one in (args[0], *args[2]))
+    return is_grad_enabled() and any(recorder.value_of(one).facts.requires_grad for one in (args[0], *args[2]))
 
 
 def _whole(recorder: Recorder, func: Any, *args: Any) -> Any:

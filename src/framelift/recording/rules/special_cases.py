@@ -10,12 +10,12 @@ import functools
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
-import torch._refs
 
 from ...graph.fx.targets import target_of
 from ...graph.metadata.facts import SymbolicFacts
 from ...graph.symbols.number_nodes import numbers_in
 from ...graph.symbols.unread_text import text_or
+from ...torch_ports.tensors import TensorBase, VariableFunctions, references, tensor_classes
 from ...vocabulary.class_reads import name_of
 from ...vocabulary.reasons import Interrupt
 from ..assumptions import assume, truth_that_goes_on
@@ -39,8 +39,8 @@ def _named(names: str, *owners: Any) -> list[Any]:
     return list({id(one): one for one in found}.values())  # classes share methods
 
 
-_TENSOR = (torch.Tensor, torch._C.TensorBase)
-_ANYWHERE = (*_TENSOR, torch, torch._C._VariableFunctions)
+_TENSOR = (torch.Tensor, TensorBase)
+_ANYWHERE = (*_TENSOR, torch, VariableFunctions)
 
 # ---- never captured: reason -> names of Tensor methods and torch functions -------------------------------------------
 
@@ -138,7 +138,7 @@ def _are_sizes(args: tuple[Any, ...]) -> bool:
     return all(type(arg) is int for arg in args) or len(args) == 1 and type(args[0]) is torch.Size
 
 
-for _legacy in torch._tensor_classes:
+for _legacy in tensor_classes:
     rule(_legacy)(_of_kind(_legacy))
 
 
@@ -197,7 +197,7 @@ def _size(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         return size
     if len(args) == 2 and type(args[1]) is int and -len(size) <= args[1] < len(size):
         return size[args[1]]
-    return recorder.record(target_of(torch._C.TensorBase.size), args, kwargs, True)
+    return recorder.record(target_of(TensorBase.size), args, kwargs, True)
 
 
 @rule(*_named("dim ndimension", *_TENSOR))
@@ -232,7 +232,7 @@ for _func in (
 @rule(*_named("contiguous", *_TENSOR))
 def _contiguous(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     value = recorder.value_of(args[0])
-    made = recorder.record(target_of(torch._C.TensorBase.contiguous), args, kwargs, keep=not value.exact)
+    made = recorder.record(target_of(TensorBase.contiguous), args, kwargs, keep=not value.exact)
     if made is not args[0]:
         recorder.value_of(made).exact = True
     return made
@@ -374,7 +374,7 @@ def _from_data(func: Any, position: int) -> Handler:
             return data
         if func is torch.tensor and recorder.symbols is not None and numbers_in(data):
             # the C function takes the numbers' values
-            return recorder.record(target_of(torch._refs.tensor), args, kwargs)
+            return recorder.record(target_of(references.tensor), args, kwargs)
         if (
             func is torch.Tensor.new_tensor
             and recorder.symbols is not None
@@ -384,7 +384,7 @@ def _from_data(func: Any, position: int) -> Handler:
         ):
             facts = recorder.value_of(args[0]).facts
             return recorder.record(
-                target_of(torch._refs.tensor), (data,), {"dtype": facts.dtype, "device": facts.device}
+                target_of(references.tensor), (data,), {"dtype": facts.dtype, "device": facts.device}
             )
         if len(args) == 1 and not kwargs and not position and not recorder.is_stand_in(data) and not numbers_in(data):
             return record_data(recorder, target_of(func), data)
@@ -422,11 +422,11 @@ def strided_arguments(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[st
     facts = _exact(recorder, tensor, "as_strided")
     size, stride = with_numbers(recorder, tuple(parts), [])
     if offset is None or not recorder.options.is_plain:
-        if offset is not None and recorder.call(torch._C.TensorBase.storage_offset, (tensor,), {}) != 0:
+        if offset is not None and recorder.call(TensorBase.storage_offset, (tensor,), {}) != 0:
             raise Interrupt("torch-operation", "as_strided with a storage offset, of a tensor with one,")
         length = _extent(facts.size, facts.stride)
     else:
-        storage = recorder.call(torch._C.TensorBase.untyped_storage, (tensor,), {})
+        storage = recorder.call(TensorBase.untyped_storage, (tensor,), {})
         length = storage.nbytes() // facts.dtype.itemsize
     if (offset or 0) + _extent(size, stride) > length:
         raise Interrupt("torch-operation", "as_strided beyond the tensor's own memory")

@@ -12,6 +12,8 @@ import torch
 from ... import _core
 from ...graph.state.settings import SETTERS, asks_default_dtype
 from ...graph.state.torch_state import choosing_kernels, nest_autocast, new_autocast_cache
+from ...torch_ports.autograd import set_grad_enabled
+from ...torch_ports.state import KERNEL_SETTERS, set_deterministic_algorithms, set_sdp_priority_order
 from ...vocabulary.reasons import Interrupt
 from .ranks import Handler, rule
 
@@ -63,14 +65,14 @@ def _deterministic(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, 
         if type(mode) is not bool or type(warn_only) is not bool:
             raise Interrupt("torch-state", "use_deterministic_algorithms")
         touch_settings(recorder)
-        torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
+        set_deterministic_algorithms(mode, warn_only=warn_only)
 
     bound(*args, **kwargs)
 
 
 _NATIVE = [
     torch.device,
-    torch._C._set_grad_enabled,
+    set_grad_enabled,
     torch.set_autocast_enabled,
     torch.set_autocast_dtype,
     torch.set_autocast_cache_enabled,
@@ -99,9 +101,5 @@ def _choosing(func: Any) -> Handler:
     return handler
 
 
-for _func in [
-    getattr(torch._C, name)
-    for name in dir(torch._C)
-    if name.startswith("_set_sdp_use_") or name == "_set_sdp_priority_order"
-]:
+for _func in (*KERNEL_SETTERS, set_sdp_priority_order):
     rule(_func)(_choosing(_func))

@@ -8,6 +8,7 @@ import torch
 
 from ... import _core
 from ...graph.fx.values import EXCHANGED, Value
+from ...torch_ports.tensors import TensorBase, typed_storage
 from ...vocabulary.reasons import Interrupt
 from .ranks import rule
 
@@ -76,7 +77,7 @@ def offset_of(tensor: torch.Tensor) -> int:
     return int(_core.of_tensor(tensor, "storage_offset"))
 
 
-@rule(torch._C.TensorBase.storage_offset)
+@rule(TensorBase.storage_offset)
 def _offset(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
     value = recorder.value_of(args[0])
     if recorder.in_transform() or recorder.wrapped is not None or _is_exchanged(recorder, value):
@@ -101,7 +102,7 @@ def _is_dense(value: Value) -> bool:
     return 1 + sum((length - 1) * step for length, step in zip(size, stride)) == size.numel()
 
 
-@rule(torch._C.TensorBase.untyped_storage)
+@rule(TensorBase.untyped_storage)
 def _untyped(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
     return _Storage(_bytes_of(recorder, args[0]), 1)
 
@@ -114,6 +115,6 @@ def _storage_type(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, 
     return torch.empty(0, dtype=facts.dtype).storage_type()
 
 
-@rule(torch.Tensor.storage, torch.Tensor._typed_storage)
+@rule(torch.Tensor.storage, typed_storage)
 def _typed(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
     return _Storage(_bytes_of(recorder, args[0]), recorder.value_of(args[0]).facts.dtype.itemsize)

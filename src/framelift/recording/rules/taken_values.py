@@ -9,6 +9,8 @@ import torch
 
 from ... import config
 from ...graph.fx.targets import target_of
+from ...torch_ports.autograd import is_grad_enabled
+from ...torch_ports.tensors import TensorBase
 from ...vocabulary.reasons import Interrupt
 from .ranks import Handler, Rank, around
 
@@ -53,7 +55,7 @@ def _if_asked(func: Any, take: Any, otherwise: Handler | None) -> Handler | None
     return handler
 
 
-for _func, _take in ((torch._C.TensorBase.item, _item), (torch._C.TensorBase.tolist, _tolist)):
+for _func, _take in ((TensorBase.item, _item), (TensorBase.tolist, _tolist)):
     around(Rank.TAKEN, _func, functools.partial(_if_asked, _func, _take))
 
 
@@ -71,7 +73,7 @@ def _masked(func: Any, otherwise: Handler | None) -> Handler:
             len(args) == 3
             and recorder.is_stand_in(args[2])
             and recorder.value_of(args[2]).facts.requires_grad
-            and torch._C.is_grad_enabled()
+            and is_grad_enabled()
             and (
                 not config.capture_dynamic_output_shape_ops
                 and recorder.value_of(args[2]).facts.size
@@ -86,4 +88,4 @@ def _masked(func: Any, otherwise: Handler | None) -> Handler:
     return handler
 
 
-around(Rank.TAKEN, torch._C.TensorBase.__setitem__, functools.partial(_masked, torch._C.TensorBase.__setitem__))
+around(Rank.TAKEN, TensorBase.__setitem__, functools.partial(_masked, TensorBase.__setitem__))

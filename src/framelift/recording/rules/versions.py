@@ -10,6 +10,7 @@ from ... import _core
 from ...graph.analysis.infallible import goes_by_element
 from ...graph.fx.tape import Step
 from ...graph.fx.values import Value
+from ...torch_ports.modes import dispatch_has_kernel, dispatch_has_kernel_for_dispatch_key
 from ...vocabulary.reasons import Interrupt
 from ..finished import counter_of
 from .attributes import answer
@@ -95,5 +96,5 @@ def _writes_once(step: Step) -> bool:
     if packet is None:
         return False
     names = [getattr(packet, overload)._name for overload in packet.overloads()]
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    return not any(has_kernel(one, "CompositeImplicitAutograd") for one in names if torch._C._dispatch_has_kernel(one))
+    has_kernel = dispatch_has_kernel_for_dispatch_key
+    return not any(has_kernel(one, "CompositeImplicitAutograd") for one in names if dispatch_has_kernel(one))

@@ -28,6 +28,7 @@ from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int
 from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
 from ...overriding.modes import is_overridden, torch_call
 from ...recording.assumptions import assertion, assume
+from ...torch_ports.tensors import check, check_is_size, check_tensor_all_with, check_with
 from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from ..python.called_back import calling_back
@@ -402,7 +403,7 @@ def _sym_ite(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     return if_true if truth else if_false
 
 
-@substitute(torch._check)
+@substitute(check)
 def _check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the program says of a number that only the graph knows: believed, and checked by the graph.
 
@@ -411,7 +412,7 @@ def _check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     """
     if not args or type(args[0]) is not Bool:
         given = dict(zip(("cond", "message"), args)) | kwargs if len(args) < 3 else {}
-        return _core.captured(torch._check_with, (RuntimeError,), {"message": None, **given})
+        return _core.captured(check_with, (RuntimeError,), {"message": None, **given})
     message = args[1] if len(args) > 1 else kwargs.get("message")
     asked = session.exporting and callable(message)
     text = _core.captured(message, (), None) if asked else "Expected cond to be True, but got False."
@@ -422,14 +423,14 @@ def _check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 #: the same without the substitute, which is found by code as well
 _plain_check = types.FunctionType(
-    torch._check_tensor_all_with.__code__.replace(co_name="_check_tensor_all_with "),
-    torch._check_tensor_all_with.__globals__,
+    check_tensor_all_with.__code__.replace(co_name="_check_tensor_all_with "),
+    check_tensor_all_with.__globals__,
     "_check_tensor_all_with",
-    torch._check_tensor_all_with.__defaults__,
+    check_tensor_all_with.__defaults__,
 )
 
 
-@substitute(torch._check_tensor_all_with)
+@substitute(check_tensor_all_with)
 def _check_tensor_all(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the program says of a tensor's values: believed as an assertion is, and checked by the graph."""
     recorder = session.recorder
@@ -445,13 +446,10 @@ def _check_tensor_all(session: Session, callable_: Any, args: tuple[Any, ...], k
     return _core.captured(_plain_check, args, kwargs)
 
 
-@substitute(torch._check_is_size)
+@substitute(check_is_size)
 def _check_is_size(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _check(
-        session,
-        torch._check,
-        (args[0] >= 0, *args[1:]),
-        {name: value for name, value in kwargs.items() if name != "max"},
+        session, check, (args[0] >= 0, *args[1:]), {name: value for name, value in kwargs.items() if name != "max"}
     )
 
 

@@ -17,6 +17,7 @@ from ..._core import is_a
 from ...boundary.becomes.arrays import Array, Scalar, array_over, numpy, tensor_of, tnp
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...torch_ports.modes import DisableTorchFunction
 from ...vocabulary.class_reads import name_of
 from ...vocabulary.quiet_capture import quietly
 
@@ -45,7 +46,7 @@ def _alike(value: Any) -> Any:
         return _dtype(tensor_of(value)).type(1)
     if kind is Array or is_a(value, torch.Tensor):
         tensor = tensor_of(value) if kind is Array else value
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             size, dtype = tuple(map(int, tensor.size())), _dtype(tensor)
         if math.prod(size) > _MOST:
             raise Differs("an array of that size is not made to ask numpy")
@@ -66,7 +67,7 @@ def shown(value: Any, expected: Any, given: Collection[int] = ()) -> Any:
     if kind is tnp.ndarray:
         if not is_a(expected, (numpy.ndarray, numpy.generic)) or _dtype(tensor_of(value)) != expected.dtype:
             raise Differs(f"numpy gives {getattr(expected, 'dtype', name_of(type(expected)))}")
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             if tuple(map(int, tensor_of(value).size())) != expected.shape:
                 raise Differs(f"numpy gives a shape of {expected.shape}")
         if not is_a(expected, numpy.ndarray):

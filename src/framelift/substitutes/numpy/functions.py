@@ -25,6 +25,8 @@ from ...graph.symbols.numbers import NUMBERS, Float, Int
 from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
 from ...overriding.modes import is_overridden, torch_call
 from ...recording.rules.ranks import rule
+from ...torch_ports.autograd import is_grad_enabled
+from ...torch_ports.modes import DisableTorchFunction
 from ...vocabulary.class_reads import module_of, name_of
 from ...vocabulary.origins import const
 from ...vocabulary.outside_exceptions import raise_outside
@@ -411,7 +413,7 @@ def _numpy_of(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any])
         len(args) > 1
         or kwargs
         or facts.requires_grad
-        and torch._C.is_grad_enabled()
+        and is_grad_enabled()
         or facts.device.type != "cpu"
         or tnp is None
         or facts.dtype is torch.bfloat16
@@ -454,7 +456,7 @@ def _tensor_of(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     if callable_ is torch.tensor and not kwargs.get("requires_grad"):
         copy = session.recorder.call(torch.Tensor.clone, (tensor,), {})
         return session.recorder.call(torch.as_tensor, (copy, *args[1:]), kwargs) if len(args) > 1 or kwargs else copy
-    with torch._C.DisableTorchFunction():  # another tensor over the array's memory each time
+    with DisableTorchFunction():  # another tensor over the array's memory each time
         tensor = session.recorder.record(target_of(torch.Tensor.detach), (tensor,), {}, keep=True)
     if callable_ is torch.from_numpy and len(args) == 1 and not kwargs:
         return tensor

@@ -32,9 +32,10 @@ from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...overriding import tensor_attributes
 from ...overriding.modes import torch_call
+from ...torch_ports.compiling import utils_is_compiling
+from ...torch_ports.graphs import FX_TRACING_READS
 from ...vocabulary.class_reads import dictoffset_of, name_of
 from ...vocabulary.reasons import Interrupt
-from ...torch_ports.graphs import FX_TRACING_READS
 from .new_classes import made_class
 
 if TYPE_CHECKING:
@@ -273,7 +274,7 @@ def _function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
     raise Interrupt("unsupported-code", "types.FunctionType(...)")
 
 
-@substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, torch._utils.is_compiling)
+@substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, utils_is_compiling)
 def _compiling(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return session.fullgraph or source_of(caller().f_code) is not _OTHER_RESULT
 

@@ -16,8 +16,6 @@ import types
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any
 
-import torch
-
 from ... import _core
 from ..._core import is_a
 from ...calls.call_tables import substitute
@@ -25,6 +23,7 @@ from ...calls.pure import lookup
 from ...graph.fx.tape import Step
 from ...graph.fx.targets import OneNode
 from ...guards.checks import check, gives
+from ...torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_function
@@ -249,9 +248,9 @@ def _sees_no_files(step: Step) -> bool:
     function = step.target.func
     if is_a(step.target, OneNode):
         return False
-    if is_a(function, torch._ops.OpOverload):
+    if is_a(function, OpOverload):
         return function.namespace in ("aten", "prims")
-    if is_a(function, (torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)):
+    if is_a(function, (OpOverloadPacket, HigherOrderOperator)):
         return False
     return type(function) is not types.FunctionType or is_torch_function(function)
 

@@ -10,6 +10,7 @@ import torch
 from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import substitute
 from ...guards.checks import gives
+from ...torch_ports.tensors import cuda_get_device
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_current = getattr(torch._C, "_cuda_getDevice", None)  # builds without CUDA have none
+_current = cuda_get_device  # builds without CUDA have none
 
 
 def _guard_current(session: Session) -> int:

@@ -10,19 +10,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.optim.asgd import _multi_tensor_asgd, _single_tensor_asgd
 
 from ... import _core
 from ..._core import is_a
 from ...calls.call_tables import substitute
 from ...overriding.opened_functions import with_own_code
+from ...torch_ports.tensors import multi_tensor_asgd, single_tensor_asgd
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
 __all__: list[str] = []
 
-_STEPS: tuple[Any, ...] = (_single_tensor_asgd, _multi_tensor_asgd)
+_STEPS: tuple[Any, ...] = (single_tensor_asgd, multi_tensor_asgd)
 
 
 _OWN = {step: with_own_code(step) for step in _STEPS}

@@ -10,12 +10,12 @@ import types
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.jit._state import _try_get_jit_cached_function
 
 from ... import _core
 from ..._core import is_a
 from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS
+from ...torch_ports.graphs import try_get_jit_cached_function
 from ...vocabulary.reasons import Interrupt
 from ..marks import allowed
 
@@ -48,7 +48,7 @@ def _source_of(function: Any) -> types.FunctionType | None:
     source = getattr(function, "_torchdynamo_inline", None)
     if type(source) is not types.FunctionType:
         return None
-    scripted = _try_get_jit_cached_function(source)
+    scripted = try_get_jit_cached_function(source)
     return source if scripted is not None and scripted.qualified_name == function.qualified_name else None
 
 

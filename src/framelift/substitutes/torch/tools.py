@@ -13,6 +13,10 @@ import torch.fx.traceback
 from ... import _core
 from ...boundary.gateway import let_in
 from ...calls.call_tables import substitute
+from ...torch_ports.modes import DisableTorchFunction
+from ...torch_ports.operators import OpOverloadPacket
+from ...torch_ports.state import profiler_enabled
+from ...torch_ports.tensors import detect_is_causal_mask, group_tensors_by_device_and_dtype, infer_parameters
 from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@substitute(torch.nn.modules.lazy.LazyModuleMixin._infer_parameters)
+@substitute(infer_parameters)
 def _infer_parameters(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A lazy module gets its parameters when it is first called.
 
@@ -90,7 +94,7 @@ def _deepcopy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 _MOST_OF_A_MASK = 1 << 16
 
 
-@substitute(torch.nn.modules.transformer._detect_is_causal_mask)
+@substitute(detect_is_causal_mask)
 def _detect_is_causal(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Which attention kernel is taken depends on the mask's values, which hardly ever change: they are guarded."""
 
@@ -107,14 +111,14 @@ def _detect_is_causal(session: Session, callable_: Any, args: tuple[Any, ...], k
             and value.external.numel() <= _MOST_OF_A_MASK
             and recorder.known_values.may_know([value])
         ):
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 return callable_(value.external, None, size)
     return _core.captured(_detect_is_causal_mask, args, kwargs)
 
 
 # its own code is this substitute's
 _detect_is_causal_mask = types.FunctionType(
-    torch.nn.modules.transformer._detect_is_causal_mask.__code__.replace(co_name="_detect_is_causal_mask "),
+    detect_is_causal_mask.__code__.replace(co_name="_detect_is_causal_mask "),
     vars(torch.nn.modules.transformer),
     "_detect_is_causal_mask",
     (None, None),
@@ -122,20 +126,20 @@ _detect_is_causal_mask = types.FunctionType(
 _detect_is_causal_mask.__module__ = __name__  # where it is found by its name
 
 
-@substitute(torch._ops.OpOverloadPacket.__getattr__)
+@substitute(OpOverloadPacket.__getattr__)
 def _overload(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """torch makes an operator's overloads when they are first asked for, and keeps them."""
     found = callable_(*args, **kwargs)
     return let_in(session.world, found, const(found))
 
 
-@substitute(torch._C._group_tensors_by_device_and_dtype)
+@substitute(group_tensors_by_device_and_dtype)
 def _group(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Columns of equal length, sorted by device and dtype of the first one's tensors, groups in torch's order."""
 
     def bound(columns: list[list[Any]], with_indices: bool = False) -> Any:
         facts = [session.recorder.value_of(tensor).facts for tensor in columns[0]]
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             alike = {one: torch.empty(0, dtype=one.dtype, device=one.device) for one in facts}
             groups = callable_([[alike[one] for one in facts]], True)
         return {
@@ -201,7 +205,7 @@ _ACTS = frozenset(("schedule", "on_trace_ready", "execution_trace_observer", "po
 
 @substitute(torch.profiler.profile, torch.autograd.profiler.profile)
 def _profile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if args or _ACTS.intersection(kwargs) or _core.captured(torch.autograd._profiler_enabled, (), None):
+    if args or _ACTS.intersection(kwargs) or _core.captured(profiler_enabled, (), None):
         raise Interrupt("torch-state", "a profiler")
     return _Profiler()
 

@@ -14,6 +14,7 @@ from ...boundary.becomes.opaque import opaque_for
 from ...calls.call_tables import substitute
 from ...graph.state import random_draws
 from ...graph.state.random_draws import DEFAULT, Drawing
+from ...torch_ports.modes import DisableTorchFunction
 from ...vocabulary.class_reads import name_of
 from ...vocabulary.reasons import Interrupt
 
@@ -41,7 +42,7 @@ def _seed_of(callable_: Any, value: Any) -> int:
 
 def _take(session: Session, callable_: Any, take: Any, source: int, value: Any = None) -> Any:
     held = _drawing(session, callable_)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         token = opaque_for(torch.empty(0), "torch-state", "a look into the state of a random generator")
     held.tokens[id(token)] = token, held.new_slot(take, source, value)
     return token

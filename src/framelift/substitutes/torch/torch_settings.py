@@ -7,8 +7,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import SUBSTITUTES, substitute
 from ...calls.pure.torch_helpers import STATE
@@ -19,6 +17,7 @@ from ...guards.checks import check, gives
 from ...guards.equality import indistinguishable
 from ...overriding import transforms  # noqa: F401  what it answers itself is no setting
 from ...recording.rules.state_calls import touch_settings
+from ...torch_ports.state import set_float32_matmul_precision
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 
@@ -39,7 +38,7 @@ def _only_leaves(callable_: Any, args: tuple[Any, ...]) -> None:
 def _set_precision(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Done for the length of the rehearsal.  What is left of it depends on all that was set before."""
     _only_leaves(callable_, args)
-    if kwargs or callable_ is torch._C._set_float32_matmul_precision and args[0] not in _LEVELS:
+    if kwargs or callable_ is set_float32_matmul_precision and args[0] not in _LEVELS:
         raise Interrupt("unknown-callable", f"torch._C.{callable_.__name__}")
     recorder = session.recorder
     if not recorder.settings.precise:

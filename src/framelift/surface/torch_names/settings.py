@@ -10,9 +10,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from torch.utils import _config_module
-
 from ... import config
+from ...torch_ports.compiling import config_module
 from ...vocabulary.own_code import is_own_code
 from ...vocabulary.torch_code import TORCH
 
@@ -20,7 +19,7 @@ __all__ = ["follow"]
 
 _NAME = "torch._dynamo.config"
 #: what a program's `patch` goes through
-_BETWEEN = frozenset({_config_module.__file__, contextlib.__file__})
+_BETWEEN = frozenset({config_module.__file__, contextlib.__file__})
 
 
 def follow(settings: types.ModuleType) -> Callable[[], None]:
@@ -81,7 +80,7 @@ def _ends_a_patch() -> bool:
     """Whether a block of the program's ends in which a setting was another."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename in (__file__, *_BETWEEN):
-        if frame.f_code.co_name == "__exit__" and frame.f_code.co_filename == _config_module.__file__:
+        if frame.f_code.co_name == "__exit__" and frame.f_code.co_filename == config_module.__file__:
             return True
         frame = frame.f_back
     return False
