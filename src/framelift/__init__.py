@@ -33,6 +33,7 @@ except ImportError as error:
     ) from None
 
 from . import config, exc  # noqa: F401
+from .version import __version__  # noqa: F401
 
 #: public modules
 _MODULES = {
@@ -136,8 +137,6 @@ __all__ = [
     "uninstall",
     "wait",
 ]
-__version__ = "0.1.0"
-
 
 #: what a call of a compiled function does not need
 _LATER = ("export", "testing", "packages.", "surface.drop_in")

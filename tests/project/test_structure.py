@@ -17,6 +17,7 @@ from layout_figures import Package, figures  # noqa: E402
 #: before it.
 ORDER = [
     "_core",
+    "version",
     "vocabulary",
     "exc",
     "config",

@@ -19,8 +19,11 @@ import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
+
 from ..report import chrome_trace, report_of_all
 from ..report.reason_page import reason_page
+from ..version import __version__
 from ..vocabulary.reasons import REASONS
 from . import compiling, drop_in
 
@@ -33,7 +36,8 @@ COMMANDS: dict[str, Command] = {}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m framelift", description="Graph capture for PyTorch by rehearsal.")
+    parser = argparse.ArgumentParser(prog="framelift", description="Graph capture for PyTorch: torch.compile, faster.")
+    parser.add_argument("--version", action="version", version=f"framelift {__version__}, torch {torch.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (text, add_arguments, _) in COMMANDS.items():
         add_arguments(commands.add_parser(name, help=text, description=text))
