@@ -1,10 +1,16 @@
-"""Builds the native core against the torch that is installed.  All other facts are in pyproject.toml.
+"""Builds the native core.  All other facts are in pyproject.toml.
 
-FRAMELIFT_SANITIZE=1 builds it with AddressSanitizer and UndefinedBehaviorSanitizer: see `make sanitize`.
+One file knows torch's structs (csrc/torch_unit.cpp): it is compiled once for each torch, everything else once for each
+Python.  A core is linked for each torch, and `framelift/native_core.py` chooses the one that fits.
+
+FRAMELIFT_TORCHES=FOLDER:FOLDER builds for these torches, each a folder with torch's headers and libraries; without it,
+for the torch that is installed.  FRAMELIFT_SANITIZE=1 builds with AddressSanitizer and UndefinedBehaviorSanitizer:
+see `make sanitize`.
 """
 
 import concurrent.futures
 import glob
+import importlib.util
 import os
 import pathlib
 import re
@@ -12,6 +18,7 @@ import shlex
 import shutil
 import sys
 import sysconfig
+from typing import NamedTuple
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -25,6 +32,11 @@ UNITS = {
     for path in sorted(glob.glob("csrc/*.cpp"))
 }
 SOURCES = sorted(UNITS.keys() - {name for names in UNITS.values() for name in names})
+#: the one that torch's headers are for
+TORCH_UNIT = "csrc/torch_unit.cpp"
+API = ("torch", "csrc", "api", "include")
+#: torch has loaded its libraries before; this is for tools that look at the file alone
+RUNPATH = "$ORIGIN/../../../torch/lib"
 #: torch's own libraries have no type information for the sanitizer's vptr check
 SANITIZE = [
     "-fsanitize=address,undefined",
@@ -61,24 +73,35 @@ def check_compiler() -> None:
         fail(f"no C++ compiler found ({compiler}); install g++ or set CXX to one.")
 
 
-def torch_paths() -> tuple[list[str], list[str], int]:
-    """Include folders, library folders and the C++ ABI flag of the installed torch."""
-    try:
-        import torch
-    except ImportError:
+class Torch(NamedTuple):
+    """A torch to build for: its folder, and the name of its core's folder."""
+
+    root: str
+    name: str
+
+
+def torches() -> list[Torch]:
+    """The torches to build for; an error where there is none, or one that is too old."""
+    found = []
+    named = [root for root in os.environ.get("FRAMELIFT_TORCHES", "").split(os.pathsep) if root]
+    for root in named or [installed_torch()]:
+        text = (pathlib.Path(root) / "version.py").read_text()
+        version = re.search(r"__version__ = '(\d+)\.(\d+)", text)
+        if version is None or (int(version[1]), int(version[2])) < MINIMUM_TORCH:
+            fail(f"the torch in {root} is too old; framelift needs torch 2.11 or newer.")
+        found.append(Torch(root, f"torch_{version[1]}_{version[2]}"))
+    return found
+
+
+def installed_torch() -> str:
+    """The folder of the torch that is installed here, which is not imported."""
+    found = importlib.util.find_spec("torch")
+    if found is None or not found.submodule_search_locations:
         fail(
             "PyTorch is not installed in this environment; install torch 2.11 or newer first, then run "
             "`pip install --no-build-isolation .`."
         )
-    version = tuple(int(x) for x in torch.__version__.split("+")[0].split(".")[:2])
-    if version < MINIMUM_TORCH:
-        fail(f"torch {torch.__version__} is too old; framelift needs torch 2.11 or newer.")
-    root = os.path.dirname(torch.__file__)
-    return (
-        [os.path.join(root, "include"), os.path.join(root, "include", "torch", "csrc", "api", "include")],
-        [os.path.join(root, "lib")],
-        int(torch._C._GLIBCXX_USE_CXX11_ABI),
-    )
+    return found.submodule_search_locations[0]
 
 
 def newest(paths: list[str]) -> float:
@@ -88,26 +111,47 @@ def newest(paths: list[str]) -> float:
 class Build(build_ext):
     """Checks first, then compiles several files at once, and only those that changed."""
 
-    def build_extensions(self) -> None:
-        include, lib, abi = torch_paths()
-        for extension in self.extensions:
-            extension.include_dirs += include
-            extension.library_dirs += lib
-            extension.runtime_library_dirs += lib
-            extension.libraries += ["torch_python", "torch_cpu", "torch", "c10"]
-            extension.extra_compile_args += [
-                "-std=c++20",
-                "-O2",
-                "-g0",
-                "-fvisibility=hidden",
-                "-Wno-deprecated-declarations",
-                f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
-            ]
-            if os.environ.get("FRAMELIFT_SANITIZE"):
-                extension.extra_compile_args += SANITIZE
-                extension.extra_link_args += SANITIZE
+    def build_extension(self, extension: Extension) -> None:
         self.compiler.compile = self.compile_changed(self.compiler.compile)
-        super().build_extensions()
+        flags = ["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wno-deprecated-declarations"]
+        links = []
+        if os.environ.get("FRAMELIFT_SANITIZE"):
+            flags += SANITIZE
+            links += SANITIZE
+        common = self.compiler.compile(
+            [source for source in SOURCES if source != TORCH_UNIT], self.build_temp, extra_postargs=flags
+        )
+        for torch in torches():
+            include = [os.path.join(torch.root, "include", *part) for part in ((), API)]
+            unit = self.compiler.compile(
+                [TORCH_UNIT],
+                os.path.join(self.build_temp, torch.name),
+                include_dirs=include,
+                extra_postargs=[*flags, "-D_GLIBCXX_USE_CXX11_ABI=1"],
+            )
+            self.compiler.link_shared_object(
+                [*common, *unit],
+                self.core_of(torch),
+                libraries=["torch_python", "torch_cpu", "torch", "c10"],
+                library_dirs=[os.path.join(torch.root, "lib")],
+                extra_postargs=[*links, f"-Wl,-rpath,{RUNPATH}"],
+                target_lang="c++",
+            )
+
+    def core_of(self, torch: Torch, base: str = "") -> str:
+        """Where the core for a torch goes."""
+        core = f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
+        return os.path.join(base or self.build_lib, "framelift", "native", torch.name, core)
+
+    def copy_extensions_to_source(self) -> None:
+        """Put what was built beside the sources."""
+        for torch in torches():
+            beside = self.core_of(torch, "src")
+            os.makedirs(os.path.dirname(beside), exist_ok=True)
+            shutil.copy(self.core_of(torch), beside)
+
+    def get_outputs(self) -> list[str]:
+        return [self.core_of(torch) for torch in torches()]
 
     def compile_changed(self, compile):
         """setuptools compiles every file, one after the other; the core is a dozen files of heavy headers."""
@@ -115,6 +159,7 @@ class Build(build_ext):
         def run(sources, output_dir=None, **options):
             def one(source):
                 (made,) = self.compiler.object_filenames([source], output_dir=output_dir)
+                os.makedirs(os.path.dirname(made), exist_ok=True)
                 fresh = os.path.exists(made) and os.path.getmtime(made) > newest(
                     [source, "setup.py", *UNITS[source], *HEADERS]
                 )
@@ -132,7 +177,7 @@ BUILDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "ins
 check_python()
 if BUILDS.intersection(sys.argv):
     check_compiler()
-    torch_paths()
+    torches()
 setup(
     ext_modules=[Extension("framelift._core", sources=SOURCES, depends=[*HEADERS, *UNITS], language="c++")],
     cmdclass={"build_ext": Build},

@@ -14,26 +14,21 @@ the rest (export, packages, testing, the drop-in) is loaded, all of it, when a n
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Iterable
 from typing import Any
 
-import torch  # the native core needs its libraries
+import torch
 
-try:
-    from . import _core
-
-    if re.match(r"[\d.]*\d", torch.__version__)[0] != _core.TORCH_VERSION:  # type: ignore[index]  # it begins so
-        raise ImportError(f"it was built for torch {_core.TORCH_VERSION}")
-except ImportError as error:
-    raise ImportError(
-        f"framelift's native core does not fit or was not built for this Python and torch "
-        f"{torch.__version__}: in framelift's source folder, "
-        f"run `pip install --no-build-isolation .` or `make build`.  ({error})"
-    ) from None
-
-from . import config, exc  # noqa: F401
+from . import native_core, without_core
 from .version import __version__  # noqa: F401
+
+_replaced = None  # gives the public names where no core fits
+try:
+    _core = native_core.load(torch.__version__)  # it needs torch's libraries
+except ImportError as error:
+    _replaced = without_core.names(str(error))
+else:
+    from . import config, exc  # noqa: F401
 
 #: public modules
 _MODULES = {
@@ -151,7 +146,9 @@ def _load(homes: Iterable[str]) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if not name.startswith("_"):
+    if _replaced is not None and name in _HOME_OF:
+        return _replaced(name)
+    if not name.startswith("_") and _replaced is None:
         later = _HOME_OF.get(name, "").startswith(_LATER)
         _load(_ALL_HOMES if later else [home for home in _ALL_HOMES if not home.startswith(_LATER)])
         if name in globals():

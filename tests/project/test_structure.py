@@ -16,10 +16,12 @@ from layout_figures import Package, figures  # noqa: E402
 #: The packages and top-level modules, lowest first.  A module may import only from its own package and from those
 #: before it.
 ORDER = [
-    "_core",
     "version",
-    "vocabulary",
     "exc",
+    "native_core",
+    "without_core",
+    "_core",
+    "vocabulary",
     "config",
     "torch_ports",
     "bytecode",

@@ -1,0 +1,50 @@
+"""The native core: one is built for each minor version of torch, since it knows torch's structs.
+
+`native/torch_X_Y/` holds the core for torch X.Y.  The one for the running torch becomes the module `framelift._core`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from types import ModuleType
+
+__all__ = ["core_of", "cores", "load"]
+
+_FOLDER = Path(__file__).parent / "native"
+
+
+def cores() -> list[str]:
+    """Return the torch versions that there is a core for, with this Python."""
+    found = [path.parent.name for path in _FOLDER.glob(f"torch_*/_core{EXTENSION_SUFFIXES[0]}")]
+    return sorted(name.removeprefix("torch_").replace("_", ".") for name in found)
+
+
+def core_of(torch_version: str) -> Path:
+    """Return where the core for a version of torch is, or would be."""
+    number = re.match(r"(\d+)\.(\d+)", torch_version)
+    assert number is not None, torch_version
+    return _FOLDER / f"torch_{number[1]}_{number[2]}" / f"_core{EXTENSION_SUFFIXES[0]}"
+
+
+def load(torch_version: str) -> ModuleType:
+    """Make the core for the running torch `framelift._core`; raise ImportError, in one sentence, where there is none."""
+    path = core_of(torch_version)
+    if not path.exists():
+        there = f"there are cores for torch {', '.join(cores())}" if cores() else "no core was built for this Python"
+        raise ImportError(
+            f"framelift has no native core for torch {torch_version} with Python {sys.version.split()[0]} "
+            f"({there}): install a framelift that supports this torch, or run `pip install --no-build-isolation .` "
+            "in framelift's source folder"
+        )
+    name = f"{__package__}._core"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if core_of(module.TORCH_VERSION) != path:
+        raise ImportError(f"{path} was built for torch {module.TORCH_VERSION}, and torch is {torch_version}")
+    return module
