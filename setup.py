@@ -1,7 +1,7 @@
 """Builds the native core.  All other facts are in pyproject.toml.
 
 One file knows torch's structs (csrc/torch_unit.cpp): it is compiled once for each torch, everything else once for each
-Python.  A core is linked for each torch, and `framelift/native_core.py` chooses the one that fits.
+Python.  A core is linked for each torch, and `framelift/surface/native_core.py` chooses the one that fits.
 
 FRAMELIFT_TORCHES=FOLDER:FOLDER builds for these torches, each a folder with torch's headers and libraries; without it,
 for the torch that is installed.  FRAMELIFT_SANITIZE=1 builds with AddressSanitizer and UndefinedBehaviorSanitizer:

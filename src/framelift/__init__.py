@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
-from . import native_core, without_core
-from .version import __version__  # noqa: F401
+from .surface import native_core, without_core
+from .vocabulary.version import __version__  # noqa: F401
 
 _replaced = None  # gives the public names where no core fits
 try:

@@ -16,12 +16,9 @@ from layout_figures import Package, figures  # noqa: E402
 #: The packages and top-level modules, lowest first.  A module may import only from its own package and from those
 #: before it.
 ORDER = [
-    "version",
-    "exc",
-    "native_core",
-    "without_core",
     "_core",
     "vocabulary",
+    "exc",
     "config",
     "torch_ports",
     "bytecode",

@@ -23,8 +23,8 @@ import torch
 
 from ..report import chrome_trace, report_of_all
 from ..report.reason_page import reason_page
-from ..version import __version__
 from ..vocabulary.reasons import REASONS
+from ..vocabulary.version import __version__
 from . import compiling, drop_in
 
 __all__ = ["COMMANDS", "is_missing", "main", "run_script"]

@@ -24,8 +24,8 @@ import torch
 from .. import _core, config, torch_ports
 from ..cache.store import folder
 from ..torch_ports.port import AREAS, ports
-from ..version import __version__
 from ..vocabulary.environment import unknown_variables
+from ..vocabulary.version import __version__
 from . import cli, drop_in, self_test
 
 __all__ = ["Finding", "examine"]

@@ -67,9 +67,4 @@ __getattr__ = area(
         "torch._higher_order_ops.wrap:tag_activation_checkpoint",
         "compile activation checkpoints",
     ),
-    Port(
-        "invoke_subgraph_module",
-        "torch._higher_order_ops.invoke_subgraph",
-        "capture nested_compile_region and fold equal layers",
-    ),
 )

@@ -57,7 +57,6 @@ __getattr__ = area(
         "torch.nn.modules.lazy:LazyModuleMixin._infer_parameters",
         "capture the first call of lazy modules",
     ),
-    Port("transformer_module", "torch.nn.modules.transformer", "capture torch.nn.Transformer"),
     Port(
         "detect_is_causal_mask",
         "torch.nn.modules.transformer:_detect_is_causal_mask",

@@ -14,7 +14,8 @@ from types import ModuleType
 
 __all__ = ["core_of", "cores", "load"]
 
-_FOLDER = Path(__file__).parent / "native"
+_PACKAGE = Path(__file__).parents[1]
+_FOLDER = _PACKAGE / "native"
 
 
 def cores() -> list[str]:
@@ -31,16 +32,17 @@ def core_of(torch_version: str) -> Path:
 
 
 def load(torch_version: str) -> ModuleType:
-    """Make the core for the running torch `framelift._core`; raise ImportError, in one sentence, where there is none."""
+    """Make the core for the running torch `framelift._core`; raise ImportError, with a sentence, where there is none."""
     path = core_of(torch_version)
     if not path.exists():
-        there = f"there are cores for torch {', '.join(cores())}" if cores() else "no core was built for this Python"
+        known = ", ".join(cores())
+        there = f"there are cores for torch {known}" if known else "no core was built for this Python"
         raise ImportError(
             f"framelift has no native core for torch {torch_version} with Python {sys.version.split()[0]} "
             f"({there}): install a framelift that supports this torch, or run `pip install --no-build-isolation .` "
             "in framelift's source folder"
         )
-    name = f"{__package__}._core"
+    name = f"{_PACKAGE.name}._core"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)

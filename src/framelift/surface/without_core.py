@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .exc import UnsupportedPlatform
+from ..exc import UnsupportedPlatform
 
 __all__ = ["names"]
 
@@ -16,7 +16,8 @@ def names(reason: str) -> Callable[[str], Any]:
     """Say the reason once, and return what gives the public names: those that a program needs to run have no effect,
     others raise.
     """
-    warnings.warn(f"{reason}.  Until then framelift.compile compiles nothing, and torch.compile is as torch has it.")
+    sentence = f"{reason}.  Until then framelift.compile compiles nothing, and torch.compile is as torch has it."
+    warnings.warn(sentence, stacklevel=3)
 
     def compile(model: Any = None, **options: Any) -> Any:
         return (lambda function: function) if model is None else model
