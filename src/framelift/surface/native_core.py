@@ -32,7 +32,7 @@ def core_of(torch_version: str) -> Path:
 
 
 def load(torch_version: str) -> ModuleType:
-    """Make the core for the running torch `framelift._core`; raise ImportError, with a sentence, where there is none."""
+    """Make the core for the running torch `framelift._core`; raise ImportError with a sentence where there is none."""
     path = core_of(torch_version)
     if not path.exists():
         known = ", ".join(cores())

@@ -54,6 +54,7 @@ __getattr__ = area(
         instead=A_CLASS,
     ),
     Port("tracing", "torch._guards:tracing", "hand torch's compilers the facts of a capture"),
+    Port("detect_fake_mode", "torch._guards:detect_fake_mode", "compile equal layers once"),
     Port("TLS", "torch._guards:_TLS", "put back the context of a compiler that failed"),
     Port("CompileContext", "torch._guards:CompileContext", "number captures for torch's logs", instead=A_CLASS),
     Port("CompileId", "torch._guards:CompileId", "number captures for torch's logs", instead=A_CLASS),

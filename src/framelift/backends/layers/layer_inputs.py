@@ -22,11 +22,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._guards import detect_fake_mode
 from torch.fx import Graph, GraphModule
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from ...torch_ports.autograd import torch_c
+from ...torch_ports.fakes import detect_fake_mode
 from ...vocabulary.scopes import scope
 
 __all__ = ["group_calls_by_strides", "inputs_checked_once", "views_to_reshapes"]
