@@ -19,7 +19,13 @@ DIARIES = {DOCS / "lab.md"}
 PAGES = [ROOT / "README.md", *sorted(set(DOCS.rglob("*.md")) - DIARIES)]
 PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 #: files of CPython's own source
-CPYTHON = {"Lib/opcode.py", "Lib/dis.py"}
+CPYTHON = {
+    "Lib/opcode.py",
+    "Lib/_opcode_metadata.py",
+    "Lib/dis.py",
+    "Include/internal/pycore_interpframe_structs.h",
+    "Include/cpython/dictobject.h",
+}
 
 _FILE = re.compile(r"`([\w./-]+\.(?:py|cpp|h))(?:: ([\w.:]+))?`")
 _FOLDER = re.compile(r"`((?:src|tests|csrc|tools|docs|benchmarks)(?:/[\w.]+)*)/?`")

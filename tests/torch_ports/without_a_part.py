@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import pkgutil
 import sys
 import traceback
 import types
@@ -24,10 +23,10 @@ def areas() -> types.ModuleType:
     """Import the ports without the rest of framelift, which looks them up while it is imported."""
     package = sys.modules["framelift"] = types.ModuleType("framelift")
     package.__path__ = [SOURCE]
-    for module in pkgutil.iter_modules([os.path.join(SOURCE, "torch_ports")]):
-        importlib.import_module(f"framelift.torch_ports.{module.name}")
+    port = importlib.import_module("framelift.torch_ports.port")
+    assert list(port.ports())
     del sys.modules["framelift"]
-    return sys.modules["framelift.torch_ports.port"]
+    return port
 
 
 def program() -> None:

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import importlib
 import importlib.util
 import json
 import os
-import pkgutil
 import platform
 import shutil
 import subprocess
@@ -21,7 +19,7 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from .. import _core, config, torch_ports
+from .. import _core, config
 from ..cache.store import folder
 from ..torch_ports.port import AREAS, ports
 from ..vocabulary.environment import unknown_variables
@@ -66,8 +64,6 @@ def _torch() -> Iterator[Finding]:
 
 def _parts() -> Iterator[Finding]:
     """The private parts of torch that framelift uses: found, or what is lost."""
-    for module in pkgutil.iter_modules(torch_ports.__path__):
-        importlib.import_module(f"{torch_ports.__name__}.{module.name}")
     rows = list(ports())
     for area, port, has in rows:
         if not has and not port.versions:

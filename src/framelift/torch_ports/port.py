@@ -8,6 +8,8 @@ that raises `MissingPart`, with one sentence, as soon as it is used.
 from __future__ import annotations
 
 import importlib
+import os
+import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -81,9 +83,7 @@ class Missing:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise MissingPart(self._port.sentence())
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what Python itself looks up
-            raise AttributeError(name)
+    def __getattr__(self, name: str) -> Any:  # also what Python itself looks up: it is an AttributeError
         raise MissingPart(self._port.sentence())
 
     def __instancecheck__(self, instance: Any) -> bool:
@@ -99,8 +99,6 @@ class _NoSuchClass(type):
         raise MissingPart(cls._port.sentence())
 
     def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):  # what Python itself looks up
-            raise AttributeError(name)
         raise MissingPart(cls._port.sentence())
 
 
@@ -173,6 +171,8 @@ def area(module: dict[str, Any], lost: str, *rows: Port) -> Callable[[str], Any]
 
 def ports() -> Iterator[tuple[str, Port, bool]]:
     """Yield each port with its area, and True where the running torch has it."""
+    for module in pkgutil.iter_modules([os.path.dirname(__file__)]):
+        importlib.import_module(f"{__package__}.{module.name}")
     for name, one in AREAS.items():
         for port in one.ports.values():
             yield name, port, one.has(port.name)

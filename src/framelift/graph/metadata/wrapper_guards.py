@@ -11,13 +11,14 @@ from typing import Any
 import torch
 
 from ..._core import is_a
+from ...torch_ports.modes import DisableTorchFunction, dispatch_keys
 from ...vocabulary.class_reads import members_of, mro_of
 from ...vocabulary.plain_types import PYTHON_CONSTANTS
 from .wrappers import described, followed_by, inner_tensors, taken_apart, wrapper_facts
 
 __all__ = ["sizes_hold"]
 
-_keys = torch._C._dispatch_keys
+_keys = dispatch_keys
 #: what an attribute may hold so that the same object is the same value; the tensors among them are guarded where they
 #: matter
 _SETTLED = (torch.Tensor, *PYTHON_CONSTANTS, torch.dtype, torch.device, torch.layout, torch.Size, enum.Enum)
@@ -33,7 +34,7 @@ def sizes_hold(
     were: the inner tensors are guarded on their own.
     """
     facts = wrapper_facts(tensor, context, {})
-    keys = torch._C._dispatch_keys(tensor).raw_repr()
+    keys = dispatch_keys(tensor).raw_repr()
     wanted = described(context)
     kind, dtype, device, flags = facts.kind, facts.dtype, facts.device, facts.key()[4:]
     size, stride = (
@@ -47,9 +48,9 @@ def sizes_hold(
     def holds(now: Any) -> bool:
         if type(now) is not kind:
             return False
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             found, state = taken_apart(now)
-            if found != names or described(state) != wanted or torch._C._dispatch_keys(now).raw_repr() != keys:
+            if found != names or described(state) != wanted or dispatch_keys(now).raw_repr() != keys:
                 return False
             same = wrapper_facts(now, None, {})
             if not all(same.size[i] == getattr(now, name).size(i) for i, name in followed) or not all(
@@ -78,7 +79,7 @@ def _remembering(holds: Callable[[Any], bool], kind: type) -> Callable[[Any], bo
 
     def ask(now: Any) -> bool:
         nonlocal values, seen
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             found = (
                 (
                     type(now),
