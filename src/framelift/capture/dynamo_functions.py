@@ -6,7 +6,6 @@ The package is not imported, so its functions are known by file and name alone.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import types
 from typing import TYPE_CHECKING, Any
@@ -107,7 +106,8 @@ def switches_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kw
 def override_cudagraphs(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """torch._dynamo.override_cudagraphs entered in captured code: its graph says so to the backend."""
     read = session.load_attr if not _core.is_internal(args[0]) else getattr
-    made = getattr(importlib.import_module("torch._inductor"), "_CudagraphAnnotation", None)
+    from ..torch_ports.inductor import CudagraphAnnotation as made
+
     if made is not None:  # before torch 2.12 there is none
         session.notes[override_cudagraphs] = made(read(args[0], "fwd"), read(args[0], "bwd"))
 

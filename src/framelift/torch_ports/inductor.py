@@ -14,12 +14,6 @@ __getattr__ = area(
     Port("list_mode_options", "torch._inductor:list_mode_options", "check the name of a mode"),
     Port("async_compile", "torch._inductor.async_compile", "load kernels in parallel"),
     Port("metrics", "torch._inductor.metrics", "load compiled graphs"),
-    Port(
-        "CppPythonBindingsCodeCache",
-        "torch._inductor.codecache:CppPythonBindingsCodeCache",
-        "load compiled kernels",
-        instead=A_CLASS,
-    ),
     Port("FxGraphCache", "torch._inductor.codecache:FxGraphCache", "load compiled graphs", instead=A_CLASS),
     Port("PyCodeCache", "torch._inductor.codecache:PyCodeCache", "load compiled graphs", instead=A_CLASS),
     Port("cpp_module", "torch._inductor.codegen.cpp", "compile kernels that raise the program's errors"),
