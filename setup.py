@@ -86,10 +86,10 @@ def torches() -> list[Torch]:
     named = [root for root in os.environ.get("FRAMELIFT_TORCHES", "").split(os.pathsep) if root]
     for root in named or [installed_torch()]:
         text = (pathlib.Path(root) / "version.py").read_text()
-        version = re.search(r"__version__ = '(\d+)\.(\d+)", text)
-        if version is None or (int(version[1]), int(version[2])) < MINIMUM_TORCH:
-            fail(f"the torch in {root} is too old; framelift needs torch 2.11 or newer.")
-        found.append(Torch(root, f"torch_{version[1]}_{version[2]}"))
+        version = re.search(r"__version__ = '((\d+)\.(\d+)[^']*)", text)
+        if version is None or (int(version[2]), int(version[3])) < MINIMUM_TORCH:
+            fail(f"torch {version and version[1]} is too old; framelift needs torch 2.11 or newer.")
+        found.append(Torch(root, f"torch_{version[2]}_{version[3]}"))
     return found
 
 

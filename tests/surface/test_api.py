@@ -278,9 +278,10 @@ def build(tmp_path: Path, prepare: str = "", **environment: str) -> subprocess.C
             "framelift: no C++ compiler found (/nonexistent/g++); install g++ or set CXX to one.",
         ),
         (
-            "import types; sys.modules['torch'] = t = types.ModuleType('torch'); t.__version__ = '2.5.1'",
+            "import os, pathlib, tempfile; old = os.environ['FRAMELIFT_TORCHES'] = tempfile.mkdtemp(); "
+            "pathlib.Path(old, 'version.py').write_text(\"__version__ = '2.5.1+cpu'\\n\")",
             {},
-            "framelift: torch 2.5.1 is too old; framelift needs torch 2.11 or newer.",
+            "framelift: torch 2.5.1+cpu is too old; framelift needs torch 2.11 or newer.",
         ),
         ("sys.modules['torch'] = None", {}, "framelift: PyTorch is not installed in this environment;"),
         (

@@ -5,6 +5,7 @@ Nothing is parsed: an expression is a list of the name of its class and its part
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,7 +32,11 @@ _SYMPY = (
     sympy.Not,
 )
 _CLASSES: dict[str, Any] = {
-    **{name: cls for name, cls in vars(sympy_functions).items() if is_a(cls, type) and issubclass(cls, sympy.Basic)},
+    **{
+        name: cls
+        for name, cls in vars(sympy_functions or types).items()
+        if is_a(cls, type) and issubclass(cls, sympy.Basic)
+    },
     **{cls.__name__: cls for cls in _SYMPY},
 }
 

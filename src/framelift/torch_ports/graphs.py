@@ -76,19 +76,23 @@ __getattr__ = area(
     ),
 )
 
+_read, _write, _flag = map(__getattr__, ("get_is_fx_tracing", "set_is_fx_tracing", "is_fx_tracing_flag"))
 #: the functions that return whether torch.fx traces, for programs and for torch's own code
 FX_TRACING_READS: tuple[Any, ...] = tuple(
-    filter(None, map(__getattr__, ("is_fx_tracing", "is_fx_symbolic_tracing", "get_is_fx_tracing")))
+    filter(None, (*map(__getattr__, ("is_fx_tracing", "is_fx_symbolic_tracing")), _read))
 )
 
 
 def fx_tracing_flag() -> bool:
     """Return whether torch.fx traces.  Up to torch 2.13 the flag is one for all threads."""
-    read: Any = __getattr__("get_is_fx_tracing")  # the public `is_fx_tracing` logs a warning
-    return bool(__getattr__("is_fx_tracing_flag").read() if read is None else read())
+    if _read is not None:  # the public `is_fx_tracing` logs a warning
+        return bool(_read())
+    return _flag is not None and bool(_flag.read())
 
 
 def set_fx_tracing_flag(value: bool) -> None:
     """Set the flag that `fx_tracing_flag` returns."""
-    write: Any = __getattr__("set_is_fx_tracing") or __getattr__("is_fx_tracing_flag").write
-    write(value)
+    if _write is not None:
+        _write(value)
+    elif _flag is not None:
+        _flag.write(value)

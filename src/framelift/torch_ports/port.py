@@ -7,11 +7,11 @@ that raises `MissingPart`, with one sentence, as soon as it is used.
 
 from __future__ import annotations
 
-import importlib
 import os
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module  # by its name: a program may replace it
 from typing import Any
 
 from ..exc import FrameliftError
@@ -75,7 +75,7 @@ class Missing:
     __slots__ = ("_port",)
 
     def __init__(self, port: Port) -> None:
-        self._port = port
+        object.__setattr__(self, "_port", port)
 
     def __bool__(self) -> bool:
         return False
@@ -85,6 +85,12 @@ class Missing:
 
     def __getattr__(self, name: str) -> Any:  # also what Python itself looks up: it is an AttributeError
         raise MissingPart(self._port.sentence())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise MissingPart(self._port.sentence())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
 
     def __instancecheck__(self, instance: Any) -> bool:
         return False
@@ -137,7 +143,7 @@ class Area:
 def _at(path: str, variable: bool) -> Any:
     module_name, _, names = path.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
+        found: Any = import_module(module_name)
     except ImportError:
         return _RAISES
     *owners, last = names.split(".")
@@ -151,7 +157,7 @@ def _at(path: str, variable: bool) -> Any:
 
 def function_of_c(name: str) -> Any:
     """Return torch._C's function of a name; None where this torch has none."""
-    return getattr(importlib.import_module("torch._C"), name, None)
+    return getattr(import_module("torch._C"), name, None)
 
 
 AREAS: dict[str, Area] = {}
@@ -172,7 +178,7 @@ def area(module: dict[str, Any], lost: str, *rows: Port) -> Callable[[str], Any]
 def ports() -> Iterator[tuple[str, Port, bool]]:
     """Yield each port with its area, and True where the running torch has it."""
     for module in pkgutil.iter_modules([os.path.dirname(__file__)]):
-        importlib.import_module(f"{__package__}.{module.name}")
+        import_module(f"{__package__}.{module.name}")
     for name, one in AREAS.items():
         for port in one.ports.values():
             yield name, port, one.has(port.name)

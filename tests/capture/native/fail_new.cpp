@@ -10,7 +10,7 @@ static long countdown = 0;  // 0: nothing fails
 static const char *core_begin = nullptr, *core_end = nullptr;
 
 static int find_core(dl_phdr_info* info, size_t, void*) {
-  if (!info->dlpi_name || !strstr(info->dlpi_name, "/framelift/_core.")) return 0;
+  if (!info->dlpi_name || !strstr(info->dlpi_name, "/_core.")) return 0;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     if (info->dlpi_phdr[i].p_type != PT_LOAD || !(info->dlpi_phdr[i].p_flags & PF_X)) continue;
     core_begin = (const char*)info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;

@@ -14,7 +14,7 @@ __all__ = ["ORDINARY", "is_ordinary", "opposite", "raising", "same_float", "same
 
 _FLOAT = torch.finfo(torch.float32)
 #: the text of `is_ordinary`
-ORDINARY = f"{{0}} == 0.0 or {_FLOAT.tiny!r} <= abs({{0}}) <= {_FLOAT.max!r}"
+ORDINARY = f"{_FLOAT.tiny!r} <= abs({{0}}) <= {_FLOAT.max!r} or {{0}} == 0.0"
 
 
 def is_ordinary(value: float) -> bool:
