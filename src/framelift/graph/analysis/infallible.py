@@ -8,6 +8,7 @@ fail.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -59,6 +60,15 @@ _SURE_ON_CUDA = frozenset(
 _OF_NUMBERS = frozenset("iadd isub imul itruediv truediv fill full full_like setitem".split())
 #: these convert a number to the type of the elements, which may be too narrow for any
 _CONVERTING = frozenset(("fill", "full", "full_like", "setitem"))
+_CONVERTING_CONSTANTS = _CONVERTING | {
+    "new_full",
+    "masked_fill",
+    "index_fill",
+    "clamp",
+    "clamp_min",
+    "clamp_max",
+    "clip",
+}
 
 
 @functools.cache
@@ -79,6 +89,19 @@ def _may_overflow(step: Step, name: str) -> bool:
         type(number) is Int and not _is_of_sizes(number) or type(number) is Float and name in _CONVERTING
         for number in numbers
     )
+
+
+def _is_out_of_range(step: Step, name: str) -> bool:
+    """Return True where a constant is converted to the type of the elements, and may be too large for it."""
+    if name not in _CONVERTING_CONSTANTS:
+        return False
+    facts = next((value.facts for value in step.inputs if value.facts is not None), None)
+    dtype = torch.float16 if facts is None else facts.dtype  # what makes a tensor: the narrowest
+    if dtype is torch.bool or dtype.is_complex:
+        return False
+    most = torch.finfo(dtype).max if dtype.is_floating_point else torch.iinfo(dtype).max
+    given = step.args[2:] if name == "setitem" else (*step.args, *step.kwargs.values())
+    return any(type(one) in (int, float) and most < abs(one) < math.inf for one in given)
 
 
 def _is_of_sizes(number: Int) -> bool:
@@ -109,7 +132,7 @@ def _is_of_torch(target: Target) -> bool:
 
 def _is_sure(step: Step) -> bool:
     name = step.target.name
-    if not _is_of_torch(step.target) or _may_overflow(step, name):
+    if not _is_of_torch(step.target) or _may_overflow(step, name) or _is_out_of_range(step, name):
         return False
     if name in ("getitem", "setitem"):  # numbers were looked at, the elements of tensors were not
         return not _indexed_by_tensors(step.args[1], name == "setitem" and is_a(step.args[2], Value))
