@@ -219,6 +219,32 @@ def test_a_number_too_large_for_torch_fails_as_in_plain_python(act: Any, large: 
     assert run(framelift.compile(program, backend="eager")) == run(program)
 
 
+@pytest.mark.parametrize(
+    "act", [lambda x: x.fill_(1e300), lambda x: x.__setitem__(0, 1e300), lambda x: x.clamp_(max=1e300)]
+)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_a_constant_too_large_for_torch_fails_as_in_plain_python(act: Any, dtype: torch.dtype) -> None:
+    """A write came before, and an effect between the two, also in the first call."""
+
+    def program(x: Any, y: Any) -> Any:
+        y.add_(1)
+        LOG.append("between")
+        act(x)
+        return x.sum()
+
+    def run(function: Any) -> list[Any]:
+        LOG.clear()
+        y, found = torch.zeros(2), []
+        try:
+            found.append(function(torch.ones(2, dtype=dtype), y).item())
+        except (OverflowError, RuntimeError, ValueError) as error:
+            found.append((type(error), str(error)))
+        return [*found, y.tolist(), len(LOG)]
+
+    framelift.reset()
+    assert run(framelift.compile(program, backend="eager")) == run(program)
+
+
 def test_writes_of_sure_operations_cost_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_core, "memory_copies", None)
     stats = torch.nn.BatchNorm1d(3)
