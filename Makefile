@@ -99,4 +99,4 @@ build/built: build/python setup.py $(NATIVE)
 	@touch $@
 
 clean:
-	rm -rf build .venv src/framelift/*.so src/*.egg-info
+	rm -rf build .venv src/framelift/native src/*.egg-info
