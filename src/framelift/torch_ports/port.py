@@ -46,7 +46,7 @@ class Port:
     versions: str = ""  # the torch versions that have it, where not all supported ones do
 
     def sentence(self) -> str:
-        """Return what a user is told where this torch does not have it."""
+        """Return the sentence that a user reads where this torch does not have it."""
         import torch
 
         return f"torch {torch.__version__} has no {self.path.replace(':', '.')}, so framelift cannot {self.use}"
