@@ -2,6 +2,7 @@
 torch.compile's own, and steady times.
 
     python benchmarks/board.py --device cuda --out board.json             what is not in board.json yet, in a budget
+    python benchmarks/board.py --check --out board.json                   no times; torch.compile where it is needed
     python benchmarks/board.py --models bert,resnet50 --modes train       some of them
     python benchmarks/board.py --out board.json --show                    the table alone
 
@@ -24,8 +25,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from typing import Any
 
@@ -79,6 +82,7 @@ _TINY = {
 NAMES = (*TIMM, *TRANSFORMERS)
 MODES = ("train", "infer")
 _NO_ANSWER = "no answer in time"  # such models are tried again
+_WRITING = threading.Lock()
 
 
 # ---- one model, in a process of its own ------------------------------------------------------------------------------
@@ -119,11 +123,13 @@ def build(name: str, tiny: bool, batch: int) -> tuple[Any, dict[str, Any]]:
     return model, inputs
 
 
-def _step(model: Any, call: Callable[..., Any], inputs: dict[str, Any], device: str, train: bool) -> list[Any]:
+def _step(
+    model: Any, call: Callable[..., Any], inputs: dict[str, Any], device: str, train: bool, autocast: bool = True
+) -> list[Any]:
     """One step: the result, and in training the gradients."""
     import torch
 
-    with torch.autocast(device, torch.bfloat16), contextlib.nullcontext() if train else torch.no_grad():
+    with torch.autocast(device, torch.bfloat16, enabled=autocast), torch.set_grad_enabled(train):
         result = call(**inputs)
         result = getattr(result, "logits", result)
         loss = result.float().pow(2).mean() if train else None
@@ -163,7 +169,7 @@ def _seconds(run: Callable[[], Any], device: str, patience: float) -> float:
     return statistics.median(times[2:])
 
 
-def child(name: str, mode: str, device: str, tiny: bool, batch: int) -> None:
+def child(name: str, mode: str, device: str, tiny: bool, batch: int, check: bool) -> None:
     """Compile and compare, say so, wait for the word, take times: a line of JSON for each part."""
     import torch
 
@@ -180,7 +186,13 @@ def child(name: str, mode: str, device: str, tiny: bool, batch: int) -> None:
         inputs = {next(iter(_parameters(model))): inputs["x"]}
     wanted = [one.detach().clone() for one in _step(model, model, inputs, device, train)]
     steps: dict[str, Callable[[], list[Any]]] = {}
+    if check:  # how far autocast itself is from float32: a difference below it needs no second witness
+        exact = _step(model, model, inputs, device, train, autocast=False)
+        row["autocast_difference"] = _difference(exact, wanted)
+        del exact
     for who, compile_ in (("ours", framelift.compile), ("torch", torch.compile)):
+        if who == "torch" and check and row.get("ours_difference", math.inf) <= 2 * row["autocast_difference"]:
+            continue
         own = copy.deepcopy(model)
         call = compile_(own)
         start = time.perf_counter()
@@ -218,7 +230,8 @@ class Job:
         self.row: dict[str, Any] = {"model": name, "mode": mode, "device": options.device}
         self.errors = tempfile.TemporaryFile("w+")
         words = [sys.executable, os.path.abspath(__file__), "--child", name, mode, "--device", options.device]
-        words += ["--batch", str(options.batch), *(["--tiny"] if options.tiny else [])]
+        words += ["--batch", str(options.batch)]
+        words += [word for word in ("--tiny", "--check") if getattr(options, word[2:])]
         environment = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1", **os.environ}
         self.process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=environment
@@ -260,6 +273,8 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     todo = [(name, mode) for name in options.models for mode in options.modes]
     todo = [one for one in todo if one not in done] + [one for one in todo if done.get(one) == _NO_ANSWER]
     end = time.monotonic() + options.budget
+    if options.check:
+        return _check(todo, rows, options, end)
     while todo and time.monotonic() + options.limit < end:
         jobs = [Job(name, mode, options) for name, mode in todo[: options.jobs]]
         del todo[: options.jobs]
@@ -268,16 +283,42 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
                 job.read(job.end)
             for job in jobs:
                 job.time()
-                key = itemgetter("model", "mode", "device")
-                rows = [row for row in rows if key(row) != key(job.row)] + [job.row]
-                print(_line(job.row), flush=True)
-                _write(options.out, rows)
+                _add(job.row, rows, options.out)
         finally:
             for job in jobs:
                 job.stop()
     if todo:
         print(f"{len(todo)} to go: the same call again")
     return rows
+
+
+def _check(
+    todo: list[tuple[str, str]], rows: list[dict[str, Any]], options: argparse.Namespace, end: float
+) -> list[dict[str, Any]]:
+    """Run models side by side, without times."""
+
+    def one(name: str, mode: str) -> None:
+        if time.monotonic() > end:
+            return
+        job = Job(name, mode, options)
+        job.read(min(job.end, end))
+        job.stop()
+        if time.monotonic() < end:
+            _add(job.row, rows, options.out)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for done in [pool.submit(one, *pair) for pair in todo]:
+            done.result()
+    return rows
+
+
+def _add(row: dict[str, Any], rows: list[dict[str, Any]], out: str) -> None:
+    """Put a row in the place of an older one, and write all."""
+    key = itemgetter("model", "mode", "device")
+    with _WRITING:
+        rows[:] = [one for one in rows if key(one) != key(row)] + [row]
+        print(_line(row), flush=True)
+        _write(out, rows)
 
 
 def _read(path: str) -> list[dict[str, Any]]:
@@ -300,13 +341,15 @@ def verdict(row: dict[str, Any]) -> str:
     ours, theirs = row.get("crash") or row.get("ours_error"), row.get("torch_error")
     if ours or theirs:
         return "crash" if ours and not theirs else "both" if ours else "torch fails"
-    is_more = row["ours_difference"] > 2 * row["torch_difference"] + 1e-3
+    second = row.get("torch_difference", row.get("autocast_difference"))
+    is_more = row["ours_difference"] > 2 * second + 1e-3
     return "differs" if is_more else "fell back" if row.get("fallbacks") else "ok"
 
 
 def _line(row: dict[str, Any]) -> str:
     shown = [f"{row['model']:30}{row['mode']:7}{verdict(row):12}"]
-    shown += [f"{row.get(key, math.nan):11.2e}" for key in ("ours_difference", "torch_difference")]
+    differences = ("ours_difference", "torch_difference", "autocast_difference")
+    shown += [f"{row.get(key, math.nan):11.2e}" for key in differences]
     shown += [f"{row.get(key, math.nan):9.2f}" for key in ("ours_ms", "torch_ms")]
     ratio = row["ours_ms"] / row["torch_ms"] if "ours_ms" in row and "torch_ms" in row else math.nan
     shown += [f"{ratio:8.3f}{row.get('breaks', '-'):>8}", f"{row.get('ours_first_s', math.nan):9.1f}"]
@@ -315,8 +358,8 @@ def _line(row: dict[str, Any]) -> str:
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Print the table."""
-    titles = ("our diff", "torch diff", "our ms", "torch ms", "ratio", "breaks", "first s", "torch s")
-    widths = (11, 11, 9, 9, 8, 8, 9, 9)
+    titles = ("our diff", "torch diff", "autocast", "our ms", "torch ms", "ratio", "breaks", "first s", "torch s")
+    widths = (11, 11, 11, 9, 9, 8, 8, 9, 9)
     print(f"\n{'model':30}{'mode':7}{'':12}" + "".join(f"{title:>{width}}" for title, width in zip(titles, widths)))
     for row in sorted(rows, key=lambda row: (row["mode"], NAMES.index(row["model"]))):
         print(_line(row))
@@ -347,10 +390,13 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="small sizes, to try the script")
     parser.add_argument("--out", default="", help="the file of results, which is continued")
     parser.add_argument("--show", action="store_true")
+    parser.add_argument(
+        "--check", action="store_true", help="no times; torch.compile only beyond twice autocast's own difference"
+    )
     parser.add_argument("--child", nargs=2, metavar=("MODEL", "MODE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        child(*options.child, options.device, options.tiny, options.batch)
+        child(*options.child, options.device, options.tiny, options.batch, options.check)
         return
     groups = {"timm": TIMM, "transformers": [*TRANSFORMERS]}
     options.models = [one for name in options.models.split(",") for one in groups.get(name, [name])]
