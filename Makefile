@@ -4,6 +4,7 @@
 #   make test PYTHON=python3.12  another interpreter for .venv
 #   make test USE_SYSTEM=1       use PYTHON as it is: nothing is installed, the core is built in place
 #   make test TEST_JOBS=8        over eight processes at a time; without it, as many as there are cores
+#   tools/run_tests.py --part 1/10   a tenth of the tests, spread over all files
 #   make test-mirror             all tests, each guard's plain Python meaning run beside the native one
 #   make sanitize                all tests, the core built with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make law PROGRAMS=20000      the big run of the law test

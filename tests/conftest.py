@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -19,6 +20,22 @@ from hypothesis import HealthCheck, settings  # noqa: E402
 
 settings.register_profile("framelift", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 settings.load_profile("framelift")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", help="run a part of the tests, spread over all files: 1/10, 2/10, ...")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of `--part`: those whose id's hash falls into it, which are the same everywhere."""
+    part = config.getoption("part")
+    if part:
+        number, parts = map(int, part.split("/"))
+        if not 1 <= number <= parts:
+            raise pytest.UsageError(f"--part {part}: the first number is from 1 to the second")
+        dropped = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts != number - 1]
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts == number - 1]
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,8 @@
 """Runs the tests over several processes: `make test`, or `make test TEST_JOBS=8`.
 
+`--part 1/10` runs a tenth of the tests, spread over all files by a hash of each test's id (tests/conftest.py); further
+arguments go to pytest.
+
 A pytest runs a batch of files; there are some batches for each process, so that none waits long for another.  What
 failed is printed at the end.  Only the standard library is used here.
 """
@@ -39,7 +42,10 @@ def run(files: list[Path], arguments: list[str]) -> tuple[list[Path], int, str, 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--part", help="one part of the tests: 1/10, 2/10, ...")
     options, arguments = parser.parse_known_args()
+    if options.part:
+        arguments += ["--part", options.part]
     start = time.monotonic()
     counts: collections.Counter[str] = collections.Counter()
     bad: list[str] = []
