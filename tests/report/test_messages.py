@@ -49,15 +49,11 @@ def test_train_and_eval_are_expected_at_any_depth() -> None:
 def test_counts_agree(caplog) -> None:
     """Torch's own functions, captured one by one around a break, are no recompiles and no lines in the log."""
     framelift.reset()
-    framelift.set_logs(breaks=True, recompiles=True)
-    try:
-        with caplog.at_level(logging.INFO):
-            net = framelift.compile(Broken(), backend="eager")
-            net(X)
-            net(X.double().float())
-            net.double()(X.double())
-    finally:
-        framelift.set_logs()
+    with caplog.at_level(logging.INFO, "framelift"):
+        net = framelift.compile(Broken(), backend="eager")
+        net(X)
+        net(X.double().float())
+        net.double()(X.double())
     report, stats = net.report(), framelift.stats()
     topics = "framelift.breaks", "framelift.recompiles"
     logged = {name: [r.getMessage() for r in caplog.records if r.name == name] for name in topics}

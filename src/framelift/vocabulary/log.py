@@ -4,7 +4,8 @@
     FRAMELIFT_LOGS=all,+guards                          a plus sign asks for more detail
     FRAMELIFT_LOGS=help                                 lists the topics
 
-They are loggers of `logging` ("framelift.breaks", ...), so an application can also send them where it likes.
+They are loggers of `logging` ("framelift.breaks", ...), so an application can also send them where it likes.  What the
+application sets for its root logger is not meant for them: below a warning they are silent until one is named.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ TOPICS = {
     "background": "what is compiled in another process, and what cannot be",
 }
 _handler: logging.Handler | None = None
+#: the parent of all topics
+_all = logging.getLogger("framelift")
+if _all.level == logging.NOTSET:  # else the application has named it
+    _all.setLevel(logging.WARNING)
 
 
 def topic(name: str) -> logging.Logger:
@@ -68,16 +73,16 @@ def set_logs(**levels: bool | int) -> None:
 
 
 def _attach(wanted: bool) -> None:
-    """Our own handler writes to stderr as it is at the moment; an application's handlers are left alone."""
+    """Write to stderr as it is at the moment, or no more; the application's own handlers do not write it again."""
     global _handler
-    root = logging.getLogger("framelift")
     if wanted and _handler is None:
         _handler = _Handler()
         _handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-        root.addHandler(_handler)
+        _all.addHandler(_handler)
     elif not wanted and _handler is not None:
-        root.removeHandler(_handler)
+        _all.removeHandler(_handler)
         _handler = None
+    _all.propagate = not wanted
 
 
 class _Handler(logging.StreamHandler):
