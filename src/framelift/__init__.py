@@ -42,7 +42,8 @@ _MODULES = {
 _HOMES = {
     "surface.compiling": "compile is_supported reset stats wait",
     "backends.builtin": "aot_autograd",
-    "backends.registry": "get_default_backend list_backends lookup_backend register_backend set_default_backend",
+    "backends.registry": "get_default_backend list_backends lookup_backend set_default_backend",
+    "backends.registrations": "register_backend",
     "surface.capturing": "GraphCapture fullgraph_capture",
     "surface.comptime": "comptime",
     "surface.drop_in": "install installed is_installed uninstall",

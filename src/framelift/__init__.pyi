@@ -9,11 +9,11 @@ from .surface.compiling import (
     wait as wait,
 )
 from .backends.builtin import aot_autograd as aot_autograd
+from .backends.registrations import register_backend as register_backend
 from .backends.registry import (
     get_default_backend as get_default_backend,
     list_backends as list_backends,
     lookup_backend as lookup_backend,
-    register_backend as register_backend,
     set_default_backend as set_default_backend,
 )
 from .surface.capturing import GraphCapture as GraphCapture, fullgraph_capture as fullgraph_capture

@@ -22,8 +22,9 @@ import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ._core import insist
 from .vocabulary.options import OPTIONS, Option
-from .vocabulary.scopes import insist, scope
+from .vocabulary.scopes import scope
 
 __all__ = ["OPTIONS", "WATCHERS", "Option", "get_config_copy", "patch"]
 

@@ -18,8 +18,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["captured"]
-
 
 def pytest_configure(config: Any) -> None:
     config.addinivalue_line(

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from ..rehearsal.session import Session
 
-__all__ = ["Context", "backward_state", "bound_apply", "is_function_class"]
-
 _ONCE = once_differentiable(lambda: None).__code__
 _BASE = torch.autograd.Function
 _NUMBERS = (Int, Float)  # that forward and backward take from outside

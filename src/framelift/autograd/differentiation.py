@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from ..rehearsal.session import Session
 
-__all__: list[str] = []
-
 _NAME = "torch.autograd.grad"
 
 

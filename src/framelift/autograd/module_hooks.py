@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from ..rehearsal.session import Session
 
-__all__: list[str] = []
-
 _NAME = "a module's backward hook"
 _WAITING = "waiting for its result"  # the note on a pair of hooks between argument and result
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from ..rehearsal.session import Session
 
-__all__: list[str] = []
-
 _NAME = "torch.autograd.graph.saved_tensors_hooks"
 _HOOK = "a hook on saved tensors"
 

@@ -31,8 +31,6 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["REGISTERING", "Handle", "is_left_to_the_entry", "new_handle"]
-
 
 def new_handle() -> RemovableHandle:
     """A handle that says nothing yet: the entry's results may hold it, and its effects register the hook."""

@@ -30,8 +30,6 @@ from .surroundings import settings_kept
 from .symbolic_floats import following_floats, takes_floats
 from .triton_launchers import launchers_beside_kernels
 
-__all__ = ["aot_autograd", "aot_eager", "boxed", "eager", "inductor"]
-
 
 @register("eager", "debug")
 def eager(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:

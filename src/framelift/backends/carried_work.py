@@ -21,8 +21,6 @@ from ..cache.refusals import NotMine
 from ..torch_ports.compilers import CacheArtifactManager
 from . import warm_start
 
-__all__ = ["Work", "collecting", "settings", "unpacked"]
-
 
 @dataclass
 class Work:

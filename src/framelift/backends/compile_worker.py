@@ -12,8 +12,6 @@ import threading
 import time
 from typing import Any
 
-__all__ = ["main"]
-
 
 def main(channel: int) -> None:
     """Answer jobs until nobody gives any.  `channel`: the descriptor of the socket that they come from."""

@@ -8,11 +8,9 @@ from typing import Any
 import torch
 from torch.fx.graph_module import GraphModule
 
+from .._core import insist
 from ..exc import VerificationFailed
 from ..graph.state.torch_state import SavedState
-from ..vocabulary.scopes import insist
-
-__all__ = ["checked", "difference", "reference"]
 
 
 def reference(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Any:

@@ -14,8 +14,6 @@ from ..vocabulary.log import topic
 from .builtin import aot_autograd, boxed
 from .registrations import register
 
-__all__: list[str] = []
-
 
 class _CudaGraphs:
     """The backend itself; an object, because it has something to reset."""

@@ -12,8 +12,6 @@ from ..exc import FrameliftError
 from .builtin import aot_autograd
 from .registrations import register
 
-__all__: list[str] = []
-
 
 @register("eager_noexcept", "debug")
 def eager_noexcept(

@@ -18,8 +18,6 @@ from ..graph.fx.shared_memory import memory_key
 from ..graph.metadata.facts import Facts, SymbolicFacts
 from ..torch_ports.fakes import FakeTensor, FakeTensorMode, TracingContext
 
-__all__ = ["accepted_by_caches"]
-
 #: part of the key: to be raised when the same graph is lowered in another way
 _LOWERING = "framelift 2"
 #: where the tape leaves the facts of a node's tensor (graph/fx/tape.py)

@@ -37,8 +37,6 @@ from ..graph.state.torch_state import SavedState
 from ..torch_ports.compilers import aot_config as functorch_config
 from ..torch_ports.fakes import FakeTensor, TracingContext
 
-__all__ = ["Job", "NotPacked", "Worker", "compile_state", "fakes_of", "pack", "submit", "write_setting"]
-
 _LARGEST = 1 << 24  # bytes of constants in a graph that are handed over
 
 

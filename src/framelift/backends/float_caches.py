@@ -16,8 +16,6 @@ from ..capture.around.specialized_floats import cache_was_on
 from ..torch_ports.compilers import aot_config as functorch_config
 from ..torch_ports.fakes import TracingContext
 
-__all__ = ["caching_floats", "may_be_kept"]
-
 #: the shape environments of graphs with floats among their inputs
 _environments: weakref.WeakSet[Any] = weakref.WeakSet()
 

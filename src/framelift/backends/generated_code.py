@@ -24,8 +24,6 @@ import torch
 
 from ..torch_ports.autograd import torch_c
 
-__all__ = ["Libraries", "kernels_of", "load_library", "run_generated"]
-
 #: name of a C++ kernel in the generated code -> its library
 Libraries = Callable[[str], types.ModuleType]
 

@@ -26,8 +26,6 @@ from ..torch_ports.operators import OpOverload, OpOverloadPacket
 from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from .elsewhere import compile_state
 
-__all__ = ["disk_key"]
-
 #: how entries are written; to be raised when that changes
 _FORMAT = "framelift 2"
 #: values whose repr says all

@@ -29,8 +29,6 @@ from ..torch_ports.inductor import (
 from ..torch_ports.state import RecordFunctionFast, is_profiler_enabled
 from .generated_code import load_library, run_generated
 
-__all__ = ["LoadedGraph", "load_graph", "recorded", "unguarded"]
-
 #: where torch's compilers count, loaded by them
 _counts: Any = sys.modules["torch._dynamo.utils"]
 

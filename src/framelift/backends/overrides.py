@@ -11,8 +11,6 @@ from typing import Any
 from .. import config
 from ..capture.frame_rules import NoRule, frame_now, options_for, values_for
 
-__all__ = ["backend_for_now", "inductor_options_now"]
-
 
 def backend_for_now() -> str | None:
     """The backend that the capture going on is to use in place of its own; None: its own."""

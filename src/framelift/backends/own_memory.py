@@ -17,8 +17,6 @@ from ..torch_ports.inductor import custom_graph_pass
 from ..torch_ports.operators import OpOverload
 from .layers.layer_calls import separate_results
 
-__all__ = ["OwnMemory"]
-
 _COPY = torch.ops.aten.copy_.default
 _CLONE = torch.ops.aten.clone.default
 # torch 2.11 has the plain one only

@@ -26,8 +26,6 @@ from .layers.layer_inputs import views_to_reshapes
 from .rewrites import Rewritten
 from .subgraph_calls import write_out_calls
 
-__all__ = ["compiled_or_plain", "watching_first_run"]
-
 Compile = Callable[[GraphModule], Any]
 
 

@@ -16,8 +16,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["install"]
-
 _FAILED, _ERROR = "framelift_failed", "framelift_error"
 _DECLARE = f"std::atomic<bool> {_FAILED}{{false}};", f"std::exception_ptr {_ERROR};"
 _SKIP = f"if (!{_FAILED}.load(std::memory_order_relaxed))"

@@ -14,8 +14,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["BACKENDS", "TAGS", "Backend", "register", "register_backend"]
-
 Backend = Callable[..., Callable[..., Any]]
 
 BACKENDS: dict[str, Backend] = {}

@@ -17,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.graph_module import GraphModule
 
 from .. import config
+from .._core import insist
 from ..capture.around.specialized_floats import gave_up_on_floats
 from ..capture.compile_entry import Backend as UsedBackend
 from ..capture.compile_entry import code_now, guards_now
@@ -34,33 +35,16 @@ from ..torch_ports.fakes import FakeTensor, FakeTensorMode, Guard, GuardsContext
 from ..torch_ports.operators import HigherOrderOperator
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
-from ..vocabulary.scopes import insist
 from ..vocabulary.torch_code import is_torch_class, is_torch_function
 from . import builtin, cudagraphs, debugging  # noqa: F401  (they register their own)
 from .correctness import checked, reference
 from .elsewhere import Job, NotPacked, submit
 from .overrides import backend_for_now, inductor_options_now
 from .plain_graphs import watching_first_run
-from .registrations import BACKENDS, TAGS, Backend, register, register_backend
+from .registrations import BACKENDS, TAGS, Backend, register
 from .rewrites import BUCKETS, may_rewrite, noting_rewrites, rewrote, without_rewrites
 from .subgraph_calls import arrange_subgraphs
 from .surroundings import Surroundings
-
-__all__ = [
-    "Backend",
-    "compile_graph",
-    "get_default_backend",
-    "list_backends",
-    "lookup",
-    "lookup_backend",
-    "names",
-    "register",
-    "register_backend",
-    "reset_backends",
-    "set_default_backend",
-    "submit_graph",
-    "used_by_drivers",
-]
 
 _GROUP = "torch_dynamo_backends"
 _default: list[str | Backend] = ["inductor"]

@@ -21,22 +21,6 @@ from ..exc import InternalError
 from ..vocabulary.log import warn
 from ..vocabulary.scopes import scope
 
-__all__ = [
-    "BUCKETS",
-    "EQUAL_RUNS",
-    "FLOATS",
-    "LAYERS",
-    "LOADED",
-    "REWRITES",
-    "Rewrite",
-    "Rewritten",
-    "may_rewrite",
-    "noting_rewrites",
-    "rewritten_now",
-    "rewrote",
-    "without_rewrites",
-]
-
 
 class Rewrite(NamedTuple):
     """One way to change a graph: its name in `stats()`, and what a warning says of it."""

@@ -18,8 +18,6 @@ from ..graph.fx.node_functions import compile_region
 from .layers.repeated_layers import NAME, are_alike, facts_of, fold_repeated_layers
 from .rewrites import EQUAL_RUNS, may_rewrite, rewrote
 
-__all__ = ["arrange_subgraphs", "write_out_calls"]
-
 _SMALLEST = 2  # nodes of a run that is worth a subgraph, where the program asks for that
 _CALLS = (compile_region, torch.ops.higher_order.invoke_subgraph)
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import torch
 
+from .._core import insist
 from ..graph.state.torch_state import SavedState
 from ..torch_ports.fakes import TLS, TracingContext
 from ..torch_ports.graphs import fx_tracing_flag, set_fx_tracing_flag
-from ..vocabulary.scopes import insist, scope
-
-__all__ = ["Surroundings", "settings_kept"]
+from ..vocabulary.scopes import scope
 
 #: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have
 #: read; and the numbers it will draw

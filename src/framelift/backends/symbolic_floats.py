@@ -21,8 +21,6 @@ from ..torch_ports.graphs import tree_leaves
 from ..torch_ports.operators import OpOverload
 from ..torch_ports.tensors import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
-__all__ = ["following_floats", "takes_floats"]
-
 aten = torch.ops.aten
 Row = Callable[..., Any]
 _ROWS: dict[Any, Row] = {}

@@ -12,8 +12,6 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-__all__ = ["launchers_beside_kernels"]
-
 _VARIABLE = "TRITON_CACHE_DIR"
 
 

@@ -13,8 +13,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["try_only_the_best"]
-
 
 @functools.cache
 def try_only_the_best() -> None:

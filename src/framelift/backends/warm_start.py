@@ -32,8 +32,6 @@ from .float_caches import may_be_kept
 from .generated_code import kernels_of
 from .graph_keys import disk_key
 
-__all__ = ["given", "load", "note_compiled", "noting_all", "noting_hits", "where"]
-
 _lock = threading.Lock()
 #: name of a C++ kernel -> the path of its library, and Inductor's key for it
 _Kernels = dict[str, tuple[str, str]]

@@ -23,8 +23,6 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from torch.fx.experimental.dynamic_spec import ShapesSpec
 
-__all__ = ["Declared", "normalized", "resolved"]
-
 #: where a module's own parts are, as attributes of it
 _TABLES = ("_modules", "_parameters", "_buffers")
 #: what is meant by nothing of the specification

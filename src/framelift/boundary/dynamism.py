@@ -25,18 +25,6 @@ from .becomes.leaves import is_leaf
 from .declared_shapes import Declared
 from .named_sources import named_now
 
-__all__ = [
-    "Dynamism",
-    "FunctionSeen",
-    "KeysSeen",
-    "NOTHING",
-    "STATIC",
-    "code_name",
-    "is_argument",
-    "keys_text",
-    "marks_of",
-]
-
 #: attributes that say something about a tensor's dimensions
 _DYNAMIC, _MAYBE, _STATIC = "_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_static_indices"
 _UNBACKED = ("_dynamo_unbacked_indices", "_dynamo_strict_unbacked_indices")

@@ -72,8 +72,6 @@ from .lazy.lazy_dict import LargeDict
 from .records import Shadow
 from .world import World
 
-__all__ = ["entries_of_tuple", "fact_of", "is_handle_class", "is_plain", "let_in", "looked_at"]
-
 _mro, _own, _flags = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__flags__"))
 _HEAP_TYPE = 1 << 9
 _SCANNER: Any = json.scanner.c_make_scanner  # type: ignore[attr-defined]  # private in typeshed

@@ -26,22 +26,6 @@ from .becomes.opaque import Opaque, opaque_for
 from .facts.decimal_state import enter_decimal, let_in_context
 from .world import World
 
-__all__ = [
-    "RULES",
-    "Rule",
-    "constant",
-    "frozen",
-    "leaf",
-    "let_in_opaque",
-    "nan",
-    "number",
-    "numpy_value",
-    "pin_reference",
-    "random_state",
-    "rule",
-    "with_attributes",
-]
-
 Rule = Callable[[World, Any, Origin], Any]
 RULES: dict[type, Rule] = {}
 

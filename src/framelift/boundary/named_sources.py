@@ -15,8 +15,6 @@ from .. import _core
 from ..graph.fx.source_names import source_text
 from ..vocabulary.origins import Origin
 
-__all__ = ["Named", "named_now"]
-
 Rule = tuple[str, int | None]  # a name or pattern, and the dimension, if it is about one
 
 

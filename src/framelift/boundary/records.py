@@ -7,8 +7,6 @@ from typing import Any
 
 from ..vocabulary.origins import Origin
 
-__all__ = ["DELETED", "Effect", "External", "KeptPart", "KeptResult", "Overlay", "Shadow"]
-
 
 @dataclass(slots=True, eq=False)  # not frozen: a capture makes thousands, and those would take three times as long
 class External:

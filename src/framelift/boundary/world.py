@@ -27,8 +27,6 @@ from .becomes.opaque import opaque_for
 from .dynamism import STATIC, Dynamism
 from .records import DELETED, Effect, External, KeptPart, KeptResult, Overlay, Shadow
 
-__all__ = ["ABSENT", "World", "type_lookup"]
-
 ABSENT = object()
 _HEAP_TYPE = 1 << 9  # the others are made by C code and stay as they are, and so do their bases
 _IMMUTABLE_TYPE = 1 << 8  # made by C code, and stays as it is, too

@@ -18,8 +18,6 @@ from .decode import PAIRS, instructions, locals_of
 from .encode import instruction, width
 from .handlers import decode, encode
 
-__all__ = ["Op", "assemble", "disassemble", "from_bytes", "make"]
-
 Position = tuple[int | None, int | None, int | None, int | None]
 _NOWHERE: Position = (None, None, None, None)
 _JUMPS = {op: -1 if "BACKWARD" in opname[op] else 1 for op in hasjrel}

@@ -10,8 +10,6 @@ from types import CodeType
 
 from .decode import Instruction, instructions, jump_target
 
-__all__ = ["unless_it_raises"]
-
 _MOST_STEPS = 400
 _RAISES = frozenset({"RAISE_VARARGS", "RERAISE"})
 _LEAVES = frozenset({"RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "YIELD_VALUE", "SEND"})

@@ -9,19 +9,6 @@ from opcode import EXTENDED_ARG, HAVE_ARGUMENT, hasfree, hasjrel, haslocal, opma
 from types import CodeType
 from typing import Any, NamedTuple
 
-__all__ = [
-    "CELLS",
-    "LOCALS",
-    "PAIRS",
-    "Instruction",
-    "effect",
-    "handlers",
-    "instructions",
-    "jump_target",
-    "local_name",
-    "locals_of",
-]
-
 #: opcodes about a frame's own variables, and those about cells (CPython 3.14 lists LOAD_DEREF among the first)
 LOCALS = frozenset(op for op in haslocal if "_FAST" in opname[op])
 CELLS = frozenset(hasfree) | frozenset(haslocal) - LOCALS

@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 from .rule_writer import Writer
 
-__all__ = ["EX_ARGS", "EX_KWARGS", "PROBES", "Dialect", "Rule", "RuleTable", "UnsupportedPython", "build"]
-
 #: names under which a star call hands its positional and keyword arguments to the `call` probe
 EX_ARGS = "*"
 EX_KWARGS = "**"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from opcode import EXTENDED_ARG, opmap
 
-__all__ = ["instruction", "named", "width"]
-
 
 def width(arg: int) -> int:
     """How many EXTENDED_ARG prefixes an argument needs."""

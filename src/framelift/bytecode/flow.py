@@ -11,8 +11,6 @@ from types import CodeType
 from .assembly import Op, disassemble
 from .decode import LOCALS, local_name
 
-__all__ = ["LOOKS_AT_LOCALS", "Flow", "Shape"]
-
 _NO_NEXT = frozenset(
     (
         "RETURN_VALUE",

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-__all__ = ["Handler", "decode", "encode", "relocate"]
-
 #: start, end, handler (code units), depth << 1 | lasti
 Handler = tuple[int, int, int, int]
 

@@ -13,8 +13,6 @@ from inspect import CO_OPTIMIZED
 from opcode import EXTENDED_ARG, HAVE_ARGUMENT, hasjrel, opmap, opname, stack_effect
 from types import CodeType
 
-__all__ = ["Marks"]
-
 _MAKE_FUNCTION = opmap["MAKE_FUNCTION"]
 _GENERIC = "<generic parameters of "
 

@@ -10,8 +10,6 @@ import re
 from bisect import bisect_right
 from itertools import accumulate
 
-__all__ = ["stretch"]
-
 _ENTRY = re.compile(rb"[\x80-\xff][\x00-\x7f]*")
 _BYTE = [bytes((n,)) for n in range(256)]
 _FULL = 7  # length bits of an entry of eight units, the most one entry can say

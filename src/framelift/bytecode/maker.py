@@ -17,8 +17,6 @@ from .locations import stretch
 from .rewrite import rewrite
 from .rule_writer import Writer
 
-__all__ = ["AnyProbe", "layout", "make_twin", "note_resumed", "note_twin", "original_of", "source_of", "twin_with"]
-
 
 def make_twin(code: CodeType, probes: Mapping[str, Callable[..., Any]], *, positional: bool = True) -> CodeType:
     """The instrumented copy of a code object: same names, lines, cells and handlers, a few opcodes call probes.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .flow import Flow
 
-__all__ = ["producers"]
-
 #: leave the stack's top as it was, or only take from it
 _SILENT = frozenset(
     (

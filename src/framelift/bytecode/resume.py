@@ -23,24 +23,6 @@ from .flow import LOOKS_AT_LOCALS, Flow
 from .maker import make_twin, note_resumed, note_twin
 from .rule_writer import RESUMES
 
-__all__ = [
-    "Made",
-    "Point",
-    "Stop",
-    "let_go",
-    "open_exits",
-    "point_at",
-    "point_of",
-    "resume_code",
-    "stop_at",
-    "stop_twin",
-    "stops_after",
-    "read_by_index",
-    "rebound",
-    "unread",
-    "untouched",
-]
-
 #: a slot of the stack in a Point: NULL, a value, or (an int) the unit an exception came from
 NULL, VALUE = "null", "value"
 

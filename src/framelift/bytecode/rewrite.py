@@ -17,8 +17,6 @@ from .encode import instruction, width
 from .layout import Layout
 from .rule_writer import Writer
 
-__all__ = ["rewrite"]
-
 #: a jump: number of its site, opcode, direction, argument, EXTENDED_ARG prefixes
 _Jump = tuple[int, int, int, int, int]
 

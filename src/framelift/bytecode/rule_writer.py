@@ -14,8 +14,6 @@ from typing import Any
 from .decode import local_name
 from .encode import instruction
 
-__all__ = ["RESUMES", "Writer"]
-
 _LOAD_CONST = opmap["LOAD_CONST"]
 
 

@@ -14,8 +14,6 @@ from ..torch_ports.compilers import CacheArtifact, CacheArtifactFactory, CacheAr
 from ..vocabulary.log import topic
 from . import store
 
-__all__ = ["KeptCapture", "note"]
-
 
 @CacheArtifactFactory.register
 class KeptCapture(CacheArtifact):

@@ -18,8 +18,6 @@ from .code_hash import code_hash, nested
 from .refusals import NotKept
 from .source_files import content_hash
 
-__all__ = ["operator_facts"]
-
 _OWN = ("torch", "math", "builtins", "typing", "__future__")
 _FUNCTIONS = ("_init_fn", "_abstract_fn", "_setup_context_fn", "_backward_fn", "_vmap_fn")
 #: other things that such an operator may have; versions of torch do not have all of these

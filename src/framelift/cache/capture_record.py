@@ -35,8 +35,6 @@ from .symbol_data import Numbers, preamble_data, preamble_from, symbols_data
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["Guards", "Kept", "check_declared", "guards_of", "is_for_other_sizes", "record_of", "rest_of"]
-
 #: fields of Finished that are plain values
 _FINISHED = tuple(
     field.name for field in fields(Finished) if field.name not in ("graph_module", "inputs", "arguments", "left_state")

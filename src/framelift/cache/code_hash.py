@@ -15,8 +15,6 @@ from typing import Any
 from .. import _core
 from ..bytecode.rule_writer import RESUMES
 
-__all__ = ["code_hash", "holds_objects", "nested"]
-
 #: kinds of constants that `marshal` writes alike in each process; of NaNs it loses the bits
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
 _ORDERED = frozenset({bool, int, float})  # sets of these iterate alike in each process

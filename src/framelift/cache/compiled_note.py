@@ -19,8 +19,6 @@ from .files_below import names_below, read_below, remove_below
 from .refusals import NotMine
 from .sealed_files import read_sealed, write_sealed
 
-__all__ = ["CompiledNote", "read_compiled_note", "write_compiled_note"]
-
 _MOST = 1 << 30  # bytes of one file
 _ENTRY = re.compile(r"(?!\.).+")  # other names are of files that somebody is writing
 

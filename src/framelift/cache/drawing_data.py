@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from .record_reader import Reader
     from .record_writer import Writer
 
-__all__ = ["drawing_data", "drawing_of"]
-
 _CALLS = {
     call.__name__: call
     for call in (

@@ -15,8 +15,6 @@ from .._core import is_a
 from ..torch_ports.symbols import sympy_functions
 from .refusals import NotKept, NotMine
 
-__all__ = ["expression_data", "expression_of"]
-
 _SYMPY = (
     sympy.Add,
     sympy.Mul,

@@ -16,17 +16,6 @@ from collections.abc import Callable, Iterator
 
 from .refusals import NotMine
 
-__all__ = [
-    "is_own",
-    "is_place",
-    "names_below",
-    "parent_of",
-    "read_below",
-    "remove_below",
-    "remove_parts",
-    "write_below",
-]
-
 _NAME = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,255}")
 #: temporary files, which nobody else calls so
 _PART = re.compile(r"framelift-[0-9a-f]{16}\.part")

@@ -23,8 +23,6 @@ from .record_writer import Writer
 from .refusals import NotKept, NotMine
 from .symbol_data import Numbers, facts_data, facts_from
 
-__all__ = ["Metadata", "body_metadata", "graph_data", "graph_of"]
-
 Metadata = dict[Node, dict[str, Any]]
 
 _META = frozenset({"stack_trace", "tensor_facts", "effect", "tensor_dict"})

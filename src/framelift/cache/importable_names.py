@@ -21,8 +21,6 @@ from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadP
 from ..torch_ports.tensors import PRINT_OPTS, VariableFunctions
 from ..vocabulary.class_reads import members_of, module_of, qualname_of
 
-__all__ = ["find", "module_name", "name_for", "space_name"]
-
 #: where functions written in C are found that do not know their module
 _HOMES = (
     "torch",

@@ -21,8 +21,6 @@ from .code_hash import code_hash
 from .own_files import own_files
 from .store import FORMAT
 
-__all__ = ["key_of"]
-
 #: options that say where and whether captures are kept, and how much is said of them
 _ASIDE = frozenset({"cache", "cache_dir", "cache_size", "enable_aot_compile", "record_captures", "strict_precompile"})
 _OPTIONS = tuple(

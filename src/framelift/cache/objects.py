@@ -44,8 +44,6 @@ from .code_hash import code_hash
 from .importable_names import module_name, name_for, space_name
 from .refusals import NotKept
 
-__all__ = ["Facts", "facts_of"]
-
 #: what functions of extension modules hold as `__self__`, which says nothing more of them
 _C_RECORDS = (type(datetime.datetime_CAPI), type(get_tracing_state.__self__))
 

@@ -17,8 +17,6 @@ from typing import Any
 from ..vocabulary.own_code import FRAMELIFT
 from .sealed_files import read_note, write_note
 
-__all__ = ["own_files"]
-
 _NOTE = "own_files"
 _PARTS = (".py", ".so", ".pyd")
 #: a file that was written this short ago may be written again without another time

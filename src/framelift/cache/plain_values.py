@@ -14,8 +14,6 @@ import torch
 from ..guards.equality import indistinguishable
 from .refusals import NotKept, NotMine
 
-__all__ = ["holds_set", "is_as_written", "is_singleton", "leaf_data", "leaf_of"]
-
 #: values of these classes are JSON, but for large ints and what is no text in UTF-8
 _AS_THEY_ARE = (type(None), bool, int, str)
 _LARGE = 1 << 63  # Python limits the digits of what it reads and writes in decimal

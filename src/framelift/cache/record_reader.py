@@ -24,8 +24,6 @@ from .plain_values import holds_set, is_as_written, leaf_of
 from .refusals import NotKept, NotMine, Unbound
 from .value_checks import VALUE_CHECKS, value_check
 
-__all__ = ["Reader"]
-
 _NOTHING = object()
 
 

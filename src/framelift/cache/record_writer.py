@@ -22,8 +22,6 @@ from .plain_values import is_singleton, leaf_data
 from .refusals import NotKept
 from .value_checks import value_check_data
 
-__all__ = ["TENSOR_FIELDS", "Writer"]
-
 #: the fields of TensorFacts after the class, in order
 TENSOR_FIELDS = tuple(TensorFacts.__slots__)[1:]
 _SURFACE = own_file("surface", "")

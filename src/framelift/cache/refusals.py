@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["NotKept", "NotMine", "Unbound"]
-
 
 class NotKept(Exception):
     """A capture has something that cannot be written.  `what` is the reason alone, without the thing it is about."""

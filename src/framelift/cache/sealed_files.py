@@ -21,8 +21,6 @@ from ..vocabulary.log import topic
 from .files_below import parent_of, read_below, write_below
 from .refusals import NotMine
 
-__all__ = ["folder_of_key", "mac", "read_note", "read_sealed", "user_key", "write_note", "write_sealed"]
-
 _HEAD = b"framelift sealed 1\n"
 _DIGITS = 64  # of the HMAC
 _SECRET = 32  # bytes of the user's key

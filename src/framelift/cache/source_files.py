@@ -16,8 +16,6 @@ from typing import Any
 from ..vocabulary.torch_code import TORCH
 from .refusals import NotKept, NotMine
 
-__all__ = ["check_sources", "content_hash", "source_rows"]
-
 
 def content_hash(path: str) -> str:
     """The hash of a file; raises OSError."""

@@ -20,20 +20,6 @@ from .files_below import names_below, remove_below, remove_parts
 from .refusals import NotMine
 from .sealed_files import folder_of_key, read_sealed, write_sealed
 
-__all__ = [
-    "FORMAT",
-    "content_of",
-    "folder",
-    "forget",
-    "is_key",
-    "place_of",
-    "records",
-    "text_of",
-    "used",
-    "write",
-    "write_text",
-]
-
 #: how records are written; to be raised when that changes
 FORMAT = "framelift capture 8"
 _MOST_PER_KEY = 16  # captures of one function

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from .record_reader import Reader
     from .record_writer import Writer
 
-__all__ = ["Numbers", "facts_data", "facts_from", "preamble_data", "preamble_from", "symbols_data"]
-
-
 # ---- facts of tensors
 
 

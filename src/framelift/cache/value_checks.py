@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from .record_reader import Reader
     from .record_writer import Writer
 
-__all__ = ["VALUE_CHECKS", "value_check", "value_check_data"]
-
 #: the names of these checks in records
 VALUE_CHECKS = ("values", "result")
 _MOST = 4096  # elements of a tensor

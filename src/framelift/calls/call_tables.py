@@ -13,18 +13,6 @@ from ..torch_ports.port import Missing
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = [
-    "CODE_HANDLERS",
-    "HIGHER_ORDER",
-    "Handler",
-    "PURE",
-    "PURE_ON_INTERNALS",
-    "SUBSTITUTES",
-    "pure",
-    "pure_on_internals",
-    "substitute",
-]
-
 #: handler(session, callable, args, kwargs): what runs in place of a callable
 Handler = Callable[["Session", Any, tuple[Any, ...], dict[str, Any]], Any]
 _Handler = TypeVar("_Handler", bound=Handler)

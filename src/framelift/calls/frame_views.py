@@ -17,17 +17,6 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = [
-    "FRAMELIFT",
-    "WRITES_LOCALS",
-    "EvalLocals",
-    "caller",
-    "frame_locals",
-    "module_globals",
-    "outside",
-    "shows_locals",
-]
-
 #: where framelift's own code lies
 _OPTIMIZED = 0x1
 

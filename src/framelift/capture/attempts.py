@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from ..rehearsal.session import Session
     from .records.captures import Capture
 
-__all__ = ["COMPILED", "MOST_ATTEMPTS", "REHEARSED", "Attempted", "Attempts", "attempt"]
-
 #: the key of a session's notes for the interrupt at which its graph ends
 ENDING = "ending"
 #: rehearsals of one capture, breaks not counted; what is found then is used as it is

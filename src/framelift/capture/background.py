@@ -23,19 +23,6 @@ from . import stance
 from .learned_shapes import Learned
 from .records.captures import Capture
 
-__all__ = [
-    "Interim",
-    "compiling",
-    "in_flight",
-    "interim_entries",
-    "is_wanted",
-    "ready_entry",
-    "submitting",
-    "take_out",
-    "until_ready",
-    "wait_for",
-]
-
 #: what `compile(background=...)` and `config.background` may say
 _ON, _MANUAL = "on", "manual"
 

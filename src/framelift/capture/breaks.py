@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from ..rehearsal.session import Session
     from .foreseen import Foreseen
 
-__all__ = ["Breaks", "Place", "Stopping", "Tried", "handing_over"]
-
 #: how many places are tried before the frame runs eagerly
 _MOST_TRIES = 6
 

@@ -73,8 +73,6 @@ if TYPE_CHECKING:
     from ..recording.finished import Finished
     from ..rehearsal.session import Session
 
-__all__ = ["Backend", "Parts", "capture_now", "code_now", "compile_entry", "compile_kept", "guards_now", "plain_entry"]
-
 CompileGraph = Callable[..., Any]  # as backends.registry.compile_graph, the backend bound
 
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
+from .._core import insist
 from ..vocabulary.reasons import Interrupt
-from ..vocabulary.scopes import insist, scope
-
-__all__ = ["quiet_unraisable", "untraced"]
+from ..vocabulary.scopes import scope
 
 _TOOLS = range(6)  # the tool ids of sys.monitoring (CPython 3.12)
 

@@ -70,8 +70,6 @@ from .sharing import Pool, pool_of
 if TYPE_CHECKING:
     from .._core import Compiled, Entry
 
-__all__ = ["Driver", "capture_lock", "rehearse"]
-
 capture_lock = threading.RLock()
 
 

@@ -24,8 +24,6 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["DYNAMO", "of_dynamo", "override_cudagraphs", "switches_nothing"]
-
 DYNAMO = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "_dynamo") + os.sep
 #: plain Python: helpers that the graphs of compiled autograd call, and the table of backends
 _PLAIN = frozenset(

@@ -36,8 +36,6 @@ from ..vocabulary.torch_code import TORCH
 from .records.captures import Capture, counts
 from .sharing import Settings, options_now
 
-__all__ = ["Unequal", "compile_once", "compile_per_loop", "forget", "key_of"]
-
 #: what a node's meta may hold without a compiler looking at it; the key has what it looks at itself
 _META = frozenset({"stack_trace", "tensor_facts", "effect", "tensor_dict"})
 #: constants that are equal where type and value are

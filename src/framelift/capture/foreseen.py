@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from .breaks import Breaks
 
-__all__ = ["Foreseen", "foresee"]
-
 #: reasons that do not depend on which frame is captured
 _EVERYWHERE = frozenset(("disabled", "disallowed", "graph-break", "unknown-callable"))
 #: reasons that are about what a tensor holds: an input's values may be guarded, those of other tensors are not known

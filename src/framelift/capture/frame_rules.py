@@ -14,8 +14,6 @@ from typing import Any
 from ..exc import IncorrectUsage
 from ..torch_ports.fakes import CompileContext
 
-__all__ = ["NoRule", "frame_now", "options_for", "parse", "values_for"]
-
 _COMPARISONS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 _CONSTANTS = {"true": True, "false": False, "none": None}
 

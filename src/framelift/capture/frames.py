@@ -16,27 +16,14 @@ from ..boundary.world import World
 from ..bytecode import make_twin
 from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES
 from ..graph.metadata.without_dynamo import call_without_dynamo
-from ..recording.recorder import torch_operations
+from ..overriding.modes import torch_call
+from ..recording.rules.operations import torch_operations
 from ..substitutes.marks import disabled, guard_mark, guard_unmarked, handler_of
 from ..substitutes.numpy.functions import numpy_frame
-from ..substitutes.python.basics import torch_call
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.torch_code import TORCH, is_python_file
 from .dynamo_functions import DYNAMO, of_dynamo
-
-__all__ = [
-    "called_by_disabling",
-    "closure_of",
-    "has_tensor",
-    "is_left_out",
-    "muted",
-    "prepare",
-    "resolve_code",
-    "skip_code",
-    "skip_files",
-    "skipped",
-]
 
 #: files whose functions are for programs; in captured code each needs a handler
 _PUBLIC = frozenset(

@@ -25,8 +25,6 @@ from ..vocabulary.plain_types import GIVEN
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["frozen"]
-
 
 def frozen(session: Session, finished: Finished) -> Finished:
     """The finished rehearsal with its parameters and buffers inside the graph module, if they are to be there."""

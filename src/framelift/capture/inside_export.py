@@ -6,8 +6,6 @@ from typing import Any
 
 from ..vocabulary.torch_code import is_torch_function
 
-__all__ = ["EXPORTS", "BodyMet", "refuse_bodies"]
-
 EXPORTS: list[bool] = []  # the exports whose Python runs now: whether a rehearsal would do instead
 
 

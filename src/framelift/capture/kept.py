@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from .attempts import Attempted
     from .records.guard_hooks import Hooks
 
-__all__ = ["Bound", "DoesNotHold", "Keeper", "Loaded", "bound_to", "entry_of", "keeper_for"]
-
-
 _said: set[tuple[str, type]] = set()
 
 

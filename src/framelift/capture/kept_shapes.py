@@ -18,8 +18,6 @@ from ..cache.refusals import NotMine
 from ..cache.store import folder
 from .learned_shapes import Learned
 
-__all__ = ["expected_of", "keep_shapes"]
-
 _read: dict[tuple[str, str], dict[str, Any]] = {}  # what a file held when it was first read
 _MOST = 1 << 26  # bytes of a file
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ..boundary.world import World
     from ..rehearsal.session import Session
 
-__all__ = ["Learned", "dynamism_for", "refuses_floats", "written_numbers"]
-
 _NUMBERS = (int, float)
 _length_text = STEPS["len"].show
 _NO_KEYS = KeysSeen("[]")  # of most dictionaries that are looked at: tables of hooks

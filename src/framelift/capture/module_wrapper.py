@@ -12,8 +12,6 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 from .._core import call_through, is_a
 
-__all__ = ["OptimizedModule"]
-
 _OWN = frozenset(
     {
         "_orig_mod",

@@ -29,24 +29,6 @@ from .frame_rules import NoRule, frame_now, options_for
 from .learned_shapes import Learned
 from .records.user_names import MODULE_CALLS, Names, names_in
 
-__all__ = [
-    "Answer",
-    "Asked",
-    "alone",
-    "options_of_frame",
-    "at_limit",
-    "called",
-    "cause_of",
-    "is_full",
-    "is_at_total_limit",
-    "is_left_with_its_call",
-    "limit_message",
-    "may_capture",
-    "may_exchange",
-    "suppressed",
-]
-
-
 #: to a miss: an entry for this call; True: look again, another thread made one; False: run eagerly; None: with all that
 #: is called
 Answer = _core.Entry | bool | None

@@ -18,8 +18,6 @@ from typing import Any
 from .. import config
 from ..vocabulary.scopes import scope
 
-__all__ = ["counting_instructions", "profiled"]
-
 _numbers = itertools.count(1)
 _ROWS = 15
 _UTILS = "torch._dynamo.utils"  # imported where it is asked for alone

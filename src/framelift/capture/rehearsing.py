@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _core, config
-from .._core import is_a
+from .._core import insist, is_a
 from ..boundary.dynamism import NOTHING, STATIC, Dynamism
 from ..calls.frame_views import shows_locals
 from ..exc import InternalError
@@ -21,13 +21,11 @@ from ..rehearsal.session import Session
 from ..vocabulary.own_code import begins_rehearsal, is_own_code
 from ..vocabulary.quiet_capture import no_collections, watching_warnings
 from ..vocabulary.reasons import Interrupt
-from ..vocabulary.scopes import insist, scope
+from ..vocabulary.scopes import scope
 from .around.failing import place_of
 from .breaks import Breaks, Stopping, Tried
 from .debuggers import quiet_unraisable, untraced
 from .profiling import profiled
-
-__all__ = ["break_off", "closing", "rehearsed", "taking_values"]
 
 
 def break_off(

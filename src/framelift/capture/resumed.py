@@ -16,8 +16,6 @@ from ..guards.misses import Miss
 from ..vocabulary.places import Place, expression, place_of
 from .breaks import Breaks
 
-__all__ = ["Resumed", "resumed_from"]
-
 _PARAMETER = re.compile(r"(?:(?<=\s)|^)\.(?:\d+|handled|receiver)\b")
 
 

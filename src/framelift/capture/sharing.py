@@ -34,8 +34,6 @@ from .learned_shapes import Learned
 from .records.captures import Note
 from .records.guard_hooks import Hooks
 
-__all__ = ["Offer", "Pool", "Settings", "forget", "pool_of", "settings_of"]
-
 _MOST_POOLS = 256  # codes (and classes) whose captures others may take over; those used last are kept
 _MOST_OFFERS = 32  # captures of each
 

@@ -15,8 +15,6 @@ from .. import _core
 if TYPE_CHECKING:
     from .._core import Compiled
 
-__all__ = ["STANCES", "Stance", "current", "follow_torch", "put"]
-
 
 @dataclass(frozen=True)
 class Stance:

@@ -17,8 +17,6 @@ from ..graph.fx.values import Value
 from ..graph.symbols.environment import Symbols
 from ..graph.symbols.numbers import NUMBERS, Float
 
-__all__ = ["is_same_graph"]
-
 _SEQUENCES = (tuple, list, torch.Size)
 
 

@@ -11,8 +11,6 @@ from ..vocabulary.class_reads import module_of, name_of
 from ..vocabulary.reasons import Interrupt
 from .recipe import Node, Recipe, Walk, base, exact, type_name
 
-__all__: list[str] = []
-
 
 @exact(Array)
 def _array(walk: Walk, node: Node) -> Recipe:

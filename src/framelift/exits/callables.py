@@ -20,8 +20,6 @@ from .containers import display
 from .recipe import Node, Recipe, Text, Walk, exact, type_name
 from .typefacts import is_shared, lookup
 
-__all__: list[str] = []
-
 #: what a new function gets from its code and globals, and what may have been set since
 _LATER: tuple[str, ...] = ("__qualname__", "__module__", "__doc__", "__kwdefaults__")
 if hasattr(types.FunctionType, "__type_params__"):

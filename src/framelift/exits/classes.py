@@ -17,8 +17,6 @@ from .containers import display
 from .recipe import Node, Recipe, Text, Walk, exact, type_name
 from .typefacts import MISSING, lookup
 
-__all__: list[str] = []
-
 #: given to the making itself: they decide the layout, or cannot be set later
 _AT_ONCE = ("__module__", "__qualname__", "__doc__", "__slots__")
 

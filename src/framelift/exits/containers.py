@@ -14,8 +14,6 @@ from .hashing import check_keys, insertion_order
 from .leaves import is_plain
 from .recipe import Node, Recipe, Text, Walk, exact, joined
 
-__all__ = ["display", "pairs"]
-
 #: from here on, containers of nothing but plain values are copied from a constant instead of being spelled out
 _MANY = 32
 

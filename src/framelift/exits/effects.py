@@ -14,8 +14,6 @@ from .recipe import Node, Text, Walk, given, type_name
 from .scene import Effect
 from .typefacts import is_attribute_name, lookup
 
-__all__ = ["EFFECTS", "effect", "effect_statement", "merged"]
-
 #: values that an attribute often holds already: writing them again would only cost the guards on its owner their short
 #: cut
 _SETTLING = (type(None), bool, str)

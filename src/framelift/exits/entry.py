@@ -30,8 +30,6 @@ from .recipe import Text, Walk
 from .scene import Scene
 from .write_back import difference
 
-__all__ = ["PLAIN", "EntryPlan", "Lines", "build_entry", "entry_around", "plan_raise", "plan_return"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryPlan:

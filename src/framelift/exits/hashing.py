@@ -22,8 +22,6 @@ from .leaves import is_leaf, is_nan
 from .recipe import Node, Walk, type_name
 from .typefacts import MISSING, lookup, read_raw
 
-__all__ = ["check_keys", "has_fixed_order", "insertion_order"]
-
 #: built-in pairs of __hash__ and __eq__ that look at nothing else, or only at the elements
 _PLAIN = {
     (t.__hash__, t.__eq__)

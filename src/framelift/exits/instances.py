@@ -27,8 +27,6 @@ from .hashing import check_keys, insertion_order
 from .recipe import Node, Recipe, Text, Walk, base, exact, type_name
 from .typefacts import Layout, is_attribute_name, is_shared, layout_of, lookup, sets_plainly
 
-__all__ = ["PLAIN_READS", "instance", "is_of_outside", "set_raw"]
-
 Contents = tuple[tuple[Text, ...], tuple[Node, ...]]
 
 

@@ -16,8 +16,6 @@ from ..vocabulary.quiet_capture import quietly
 from ..vocabulary.reasons import Interrupt
 from .recipe import EXACT, LEAVES, Node, Recipe, Walk, exact, joined, type_name
 
-__all__: list[str] = []
-
 _DICT_VIEWS: dict[type, tuple[type, str]] = {
     type(view): (kind, name)
     for kind in (dict, collections.OrderedDict)

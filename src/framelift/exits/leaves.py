@@ -20,8 +20,6 @@ from ..vocabulary.reasons import Interrupt
 from ..vocabulary.shown_addresses import shown_addresses
 from .recipe import LEAVES, Node, Recipe, Walk, exact, joined, leaf, type_name
 
-__all__ = ["is_leaf", "is_nan", "is_plain"]
-
 _LONG = 80
 
 

@@ -18,8 +18,6 @@ from .. import _core
 from .._core import is_a
 from ..vocabulary.own_code import is_own_code
 
-__all__ = ["native_steps"]
-
 #: CPython keeps so many attributes of an instance without a dictionary
 _MOST_ATTRIBUTES = 30
 #: what displays of values consist of

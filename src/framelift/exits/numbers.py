@@ -9,8 +9,6 @@ from ..graph.symbols.numpy_numbers import NumpyNumber
 from ..graph.symbols.relations import text_of
 from .recipe import Walk, leaf
 
-__all__: list[str] = []
-
 
 @leaf(Int, Float, Bool, NumpyNumber)
 def _number(walk: Walk, number: Any) -> str:

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from ..vocabulary.reasons import Interrupt
 from .recipe import Node, Text, type_name
 
-__all__ = ["statements"]
-
 #: expressions nested deeper than this are given a name
 _DEEP = 8
 

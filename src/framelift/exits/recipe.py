@@ -24,22 +24,6 @@ from ..vocabulary.origins import Origin
 from ..vocabulary.reasons import Interrupt
 from .scene import KeptPart, KeptResult, Scene
 
-__all__ = [
-    "BASE",
-    "EXACT",
-    "LEAVES",
-    "Node",
-    "Recipe",
-    "Text",
-    "Walk",
-    "base",
-    "exact",
-    "given",
-    "joined",
-    "leaf",
-    "type_name",
-]
-
 
 @final
 class Node:

@@ -15,8 +15,6 @@ from typing import Any, Protocol
 from ..boundary.records import Effect, KeptPart, KeptResult, Shadow
 from ..vocabulary.origins import Origin
 
-__all__ = ["Effect", "KeptPart", "KeptResult", "Scene", "Shadow"]
-
 
 class Scene(Protocol):
     """The end of a rehearsal, as seen by recipes."""

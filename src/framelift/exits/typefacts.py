@@ -22,18 +22,6 @@ from ..vocabulary.class_reads import (
     weakrefoffset_of,
 )
 
-__all__ = [
-    "MISSING",
-    "Layout",
-    "is_attribute_name",
-    "is_shared",
-    "layout_of",
-    "lookup",
-    "mro_of",
-    "read_raw",
-    "sets_plainly",
-]
-
 MISSING: Any = type("MISSING", (), {"__slots__": (), "__repr__": lambda self: "MISSING"})()
 
 _MANAGED_DICT = 1 << 4  # the dictionary lies before the object

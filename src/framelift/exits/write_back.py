@@ -39,8 +39,6 @@ from .instances import is_of_outside
 from .recipe import Text, Walk, type_name
 from .scene import Shadow
 
-__all__ = ["difference"]
-
 _MOST_GONE = 16
 
 Method = Callable[..., Text]

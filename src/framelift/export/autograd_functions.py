@@ -14,15 +14,14 @@ from typing import Any
 import torch
 import torch.utils.checkpoint
 
+from .._core import insist
 from ..exc import Unsupported
 from ..graph.fx.node_functions import apply_function, hook_gradient, hooked_argument, hooked_result
 from ..graph.fx.saved_tensor_nodes import enter_hooks
 from ..torch_ports.autograd import autograd_function_module as torchs
 from ..torch_ports.autograd import is_grad_enabled
 from ..torch_ports.graphs import pytree
-from ..vocabulary.scopes import insist, scope
-
-__all__ = ["keep_gradients", "watching_functions"]
+from ..vocabulary.scopes import scope
 
 #: nodes of a captured graph that change gradients and have no form among ATen operators
 _HOOKS = {

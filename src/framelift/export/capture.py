@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ..recording.finished import Finished
     from ..rehearsal.session import Session
 
-__all__ = ["Captured", "called_as", "capture", "put", "put_state", "state_names"]
-
 
 @dataclass(frozen=True, eq=False)
 class Captured:

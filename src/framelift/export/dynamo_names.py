@@ -11,8 +11,6 @@ import torch
 from .capture import state_names
 from .graph_export import ExportResult, export_graph
 
-__all__ = ["legacy"]
-
 
 def legacy(function: Callable[..., Any], **options: Any) -> Callable[..., ExportResult]:
     """`export_graph` with the names of torch._dynamo.export: `layer.weight` is the attribute `L__self___layer_weight`.

@@ -19,8 +19,6 @@ from .inputs import Call, call_of, called, dynamism_of, fakes_of, is_fake, marks
 from .lowering import FunctionMet, Lowered, lower_captured, lower_program
 from .strict_session import check_inputs
 
-__all__ = ["export"]
-
 
 def export(
     mod: torch.nn.Module,

@@ -14,8 +14,6 @@ from .capture import Captured, called_as, capture
 from .inputs import Call, Fakes, call_of, called, dynamism_of, fakes_of, mark_everything, marks_kept
 from .strict_session import check_inputs
 
-__all__ = ["ExportGuard", "ExportResult", "export_graph"]
-
 
 @dataclass(frozen=True)
 class ExportGuard:

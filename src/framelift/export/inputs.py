@@ -26,21 +26,6 @@ from ..vocabulary.own_code import FRAMELIFT
 from ..vocabulary.plain_types import TORCH_CONSTANTS
 from ..vocabulary.scopes import scope
 
-__all__ = [
-    "Call",
-    "ExportDynamism",
-    "Fakes",
-    "as_module",
-    "call_of",
-    "called",
-    "dynamism_of",
-    "fakes_of",
-    "is_fake",
-    "marks_kept",
-    "mark_everything",
-    "separated",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Call:

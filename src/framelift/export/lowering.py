@@ -26,8 +26,6 @@ from .autograd_functions import keep_gradients, refused, watching_functions
 from .capture import Captured, called_as
 from .inputs import Call, Fakes
 
-__all__ = ["AROUND", "FunctionMet", "Lowered", "lower_captured", "lower_program"]
-
 #: a context in which torch.compile is framelift's (set by drop_in.py): operators such as torch.cond compile their
 #: bodies when they are called plainly
 AROUND: list[Callable[[], Any]] = []

@@ -17,8 +17,6 @@ from ..graph.symbols.relations import NAMESPACE, assumptions
 from ..guards.sentences import where
 from .inputs import Call
 
-__all__ = ["Relied", "relied_on"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Size:

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from ..graph.fx.tape import Step
     from ..overriding.modes import Moment
 
-__all__ = ["Exit", "ModuleTape", "check_inputs", "not_flattenable", "refuse", "rehearse_call"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exit:

@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 from .equality import PARTS, indistinguishable
 
-__all__ = ["CHECKS", "Quick", "as_check", "check", "form_of", "gives", "gives_none", "is_made_of", "quickly"]
-
 #: module and name -> function
 CHECKS: dict[str, Callable[..., bool]] = {}
 _NAMES: dict[Any, str] = {}

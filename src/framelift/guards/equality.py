@@ -20,8 +20,6 @@ import torch
 
 from .. import _core
 
-__all__ = ["PARTS", "indistinguishable"]
-
 
 def _row(value: Any) -> tuple[Any, ...]:
     return tuple(tuple.__iter__(value))

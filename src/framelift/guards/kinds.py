@@ -26,23 +26,6 @@ from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from .equality import indistinguishable
 from .special_names import behaviour_of
 
-__all__ = [
-    "KINDS",
-    "Guard",
-    "TensorFacts",
-    "builtin_length",
-    "class_name",
-    "dict_keys",
-    "dunders",
-    "forget_facts",
-    "full_name",
-    "immutable_leaf",
-    "tensor_agrees",
-    "tensor_facts",
-    "with_method",
-    "without_entries",
-]
-
 
 class Guard(_core.Predicate):
     """One predicate: the value at `origin` satisfies `kind` with `value`.  Frozen.

@@ -15,8 +15,6 @@ from .sentences import _show, changed_properties, explain, hidden_methods, path
 if TYPE_CHECKING:
     from .._core import GuardProgram
 
-__all__ = ["Miss", "items", "miss_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Miss:

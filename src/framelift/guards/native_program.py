@@ -12,8 +12,6 @@ from ..vocabulary.origins import Origin
 from .kinds import Guard
 from .reference import verifier
 
-__all__ = ["build_program"]
-
 #: the order of checks within a node: those that are cheap and often fail first
 RANK = {
     kind: rank

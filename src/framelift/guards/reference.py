@@ -10,8 +10,6 @@ from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.origins import Missing, Origin, fetch
 from .kinds import KINDS, Guard
 
-__all__ = ["check_reference", "holds", "verifier"]
-
 
 def holds(guard: Guard, arguments: tuple[Any, ...]) -> bool:
     """Whether one guard holds for these locals of the root."""

@@ -19,18 +19,6 @@ from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.places import place_of
 from .kinds import TensorFacts, builtin_length, class_name, dict_keys, dunders, immutable_leaf, tensor_facts
 
-__all__ = [
-    "WORDS",
-    "changed_properties",
-    "described",
-    "explain",
-    "explain_all",
-    "hidden_methods",
-    "name_of",
-    "path",
-    "where",
-]
-
 Line = str | tuple[types.CodeType, int]
 
 

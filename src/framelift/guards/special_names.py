@@ -14,8 +14,6 @@ from typing import Any
 
 from .. import _core
 
-__all__ = ["CALLED", "behaviour_of"]
-
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(f"__{name}__" for name in text.split())

@@ -19,8 +19,6 @@ from .operators import bound, fresh_results, never_plain, operator, pure_body, r
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__: list[str] = []
-
 _NAME = "flex_attention"
 
 

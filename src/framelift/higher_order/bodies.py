@@ -35,19 +35,6 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from ..rehearsal.session import Session
 
-__all__ = [
-    "Rehearsed",
-    "Surroundings",
-    "contents_of",
-    "fresh",
-    "kept_of",
-    "parts_of",
-    "portrait_of",
-    "rehearse_body",
-    "values_in",
-]
-
-
 # nothing in them can be changed
 _SIMPLE = frozenset({*LEAF_TYPES, *NUMBERS, NumpyNumber, torch.SymInt, torch.SymFloat, torch.SymBool})
 

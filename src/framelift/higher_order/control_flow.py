@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from ..rehearsal.session import Session
 
-__all__: list[str] = []
-
 
 class _Outputs:
     """What a body returned, flat, and checked to be tensors of its own; numbers of some types where they may be."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ..graph.fx.values import Value
     from ..rehearsal.session import Session
 
-__all__ = ["runs_later"]
-
 #: nobody but autograd has a context; functions and methods hold others
 _FUNCTIONS = (types.FunctionType, types.MethodType)
 _LASTING = (*_FUNCTIONS, tuple, frozenset, functools.partial, torch.autograd.function.FunctionCtx)

@@ -29,20 +29,6 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from ..rehearsal.session import Session
 
-__all__ = [
-    "HANDLERS",
-    "OPERATOR",
-    "bound",
-    "call_operator",
-    "family",
-    "fresh_results",
-    "never_plain",
-    "operator",
-    "pure_body",
-    "record_step",
-    "refuse",
-]
-
 OPERATOR = HigherOrderOperator
 Handler = Callable[..., Any]
 #: name of the operator -> its handler

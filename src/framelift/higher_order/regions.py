@@ -31,8 +31,6 @@ from .operators import family, operator, pure_body, record_step
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__: list[str] = []
-
 
 def _record(
     session: Session,

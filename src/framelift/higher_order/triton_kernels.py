@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from ..rehearsal.session import Session
 
-__all__ = ["meet_triton"]
-
 _KERNELS = ("triton.runtime.jit.JITFunction", "triton.runtime.interpreter.InterpretedFunction")
 
 

@@ -12,8 +12,6 @@ from torch.utils.hooks import RemovableHandle
 
 from ..vocabulary.scopes import scope
 
-__all__ = ["uncounted_hooks"]
-
 
 @scope
 def uncounted_hooks() -> Iterator[None]:

@@ -68,24 +68,6 @@ from .subclasses import AllOff, call_override, overriding
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = [
-    "DeviceBlock",
-    "MODES",
-    "Moment",
-    "at_rest",
-    "dispatch",
-    "guard_nesting",
-    "import_modes",
-    "import_transforms",
-    "is_overridden",
-    "modes_back",
-    "modes_off",
-    "note_changes",
-    "shown_by_torch",
-    "torch_call",
-    "without_modes",
-]
-
 _push, _pop, _length, _at = (
     push_on_torch_function_stack,
     pop_torch_function_stack,

@@ -26,8 +26,6 @@ from ..vocabulary.torch_code import is_torch_function
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["opened", "opened_by_attributes", "opened_by_class", "opened_by_patches", "with_own_code"]
-
 
 def opened_by_class(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A torch operation as a function to capture, where an argument's class replaces what it reads; else None."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from ..recording.recorder import Recorder
     from ..rehearsal.session import Session
 
-__all__ = ["call_override", "classes_of", "overriding", "plain_examples", "with_types"]
-
 _plain = torch.Tensor.as_subclass
 _disabled = disabled_torch_function_impl
 

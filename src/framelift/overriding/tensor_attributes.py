@@ -31,8 +31,6 @@ from . import modes
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["by_descriptor", "delete", "generic_delete", "generic_load", "generic_store", "load", "store"]
-
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 _OF_TORCH = vars(tensor_module)
 

@@ -40,8 +40,6 @@ from .modes import is_overridden, shown_by_torch
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__: list[str] = []
-
 _places = [
     functorch,
     torch_c,

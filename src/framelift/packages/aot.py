@@ -28,17 +28,6 @@ from .system import check_system, devices_of, system
 if TYPE_CHECKING:
     from ..capture.compile_entry import Backend
 
-__all__ = [
-    "AOTCompileSaveResult",
-    "AOTCompiledFunction",
-    "aot_compile",
-    "aot_refusal",
-    "check_allowed",
-    "load_compiled_function",
-    "opened",
-    "package_bytes",
-]
-
 
 @dataclass
 class AOTCompileSaveResult:

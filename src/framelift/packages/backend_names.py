@@ -15,8 +15,6 @@ from ..exc import InvalidBackend, PackageError
 from .captured import Captured
 from .functions import named
 
-__all__ = ["backend_data", "backend_of"]
-
 
 def backend_data(backend: Backend, captures: list[Captured]) -> dict[str, Any]:
     """A backend as data; raises `PackageError` where neither it nor what it returned can be found again."""

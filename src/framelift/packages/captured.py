@@ -13,8 +13,6 @@ from ..backends.carried_work import Work
 from ..exc import PackageError
 from .container import Container
 
-__all__ = ["Captured", "Parts", "captures_of"]
-
 
 @dataclass
 class Captured:

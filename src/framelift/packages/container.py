@@ -23,8 +23,6 @@ from typing import Any
 from ..exc import PackageError
 from .signing import key_bytes, key_id, signature
 
-__all__ = ["FORMAT", "Container", "read_container", "read_file", "write_file", "written"]
-
 #: how packages are written; to be raised when that changes
 FORMAT = "framelift package 2"
 _MANIFEST, _SIGNATURE = "manifest.json", "signature.json"

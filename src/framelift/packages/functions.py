@@ -21,8 +21,6 @@ from ..cache.refusals import NotKept, NotMine
 from ..exc import PackageError
 from ..guards.kinds import immutable_leaf
 
-__all__ = ["function_data", "function_of", "name_of_function"]
-
 #: a cell that was not assigned yet
 _EMPTY = ["empty", None]
 

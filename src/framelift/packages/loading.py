@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from ..overriding.modes import Moment
     from .captured import Captured
 
-__all__ = ["Loader", "locals_of"]
-
-
 _MOST_WARNINGS = 16
 
 

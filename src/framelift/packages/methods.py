@@ -9,8 +9,6 @@ from typing import Any
 from .. import _core
 from ..capture.module_wrapper import OptimizedModule
 
-__all__: list[str] = []
-
 
 def _later(home: str, name: str) -> Callable[..., Any]:
     def method(*args: Any, **kwargs: Any) -> Any:

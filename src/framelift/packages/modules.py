@@ -21,8 +21,6 @@ from .functions import function_data, function_of
 from .loading import Loader
 from .recording import capture_calls, captured_of, codes_of
 
-__all__ = ["AOTCompiledModel", "ModelInput"]
-
 
 @dataclass
 class ModelInput:

@@ -26,8 +26,6 @@ from .loading import Loader
 from .recording import capture_calls, captured_of, codes_of
 from .weights import load_weights, weights_data
 
-__all__ = ["load_package", "native_in", "save_package"]
-
 _WEIGHTS = "weights.safetensors"
 
 

@@ -19,8 +19,6 @@ from ..capture.driver import Driver
 from ..exc import FrameliftError, PackageError
 from .captured import Captured
 
-__all__ = ["Call", "capture_calls", "captured_of", "codes_of", "recording_driver"]
-
 #: what backends made of the graphs of recorded captures
 _works: weakref.WeakKeyDictionary[torch.fx.GraphModule, Work] = weakref.WeakKeyDictionary()
 

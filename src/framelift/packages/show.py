@@ -10,8 +10,6 @@ from ..exc import PackageError
 from .container import Container, read_container, read_file
 from .signing import key_bytes
 
-__all__ = ["show_package"]
-
 
 def show_package(path: str | os.PathLike[str], key: Any = None) -> str:
     """What is in a package: of which function, made where, signed by whom, and its captures.

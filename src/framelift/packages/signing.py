@@ -14,8 +14,6 @@ from typing import Any
 from ..cache.sealed_files import user_key
 from ..exc import PackageError
 
-__all__ = ["key_bytes", "key_id", "signature", "signing_key"]
-
 _FEWEST = 16  # bytes of a key
 _ABOUT = b"framelift package\n"
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from ..exc import PackageError
 
-__all__ = ["InlinedSource", "SourceInfo", "check_sources", "source_data", "source_info_of"]
-
 
 @dataclass(frozen=True)
 class InlinedSource:

@@ -11,8 +11,6 @@ import torch
 from ..cache.own_files import own_files
 from ..exc import PackageError
 
-__all__ = ["check_system", "devices_of", "system"]
-
 #: devices whose names and toolkits are compared
 _GPUS = ("cuda", "xpu")
 

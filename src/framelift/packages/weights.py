@@ -11,8 +11,6 @@ import torch
 from .._core import is_a
 from ..exc import PackageError
 
-__all__ = ["load_weights", "weights_data"]
-
 
 def _safetensors() -> Any:
     try:

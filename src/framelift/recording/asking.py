@@ -22,8 +22,6 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["Asked", "ask", "ask_symbolic", "gives_a_size", "over_fakes"]
-
 _MOST_KEY_PARTS = 512  # literal data beyond this (torch.tensor of a long list) is not worth a cache entry
 
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ..graph.symbols.numbers import Bool
     from .recorder import Recorder
 
-__all__ = ["SMALL", "assertion", "assume", "assume_of_numbers", "before_effect", "truth_that_goes_on"]
-
 #: inputs of so many bytes together are copied before every run; larger ones where the program would see the difference
 SMALL = 1 << 16
 

@@ -12,8 +12,6 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["Chosen"]
-
 
 class Chosen:
     """Such results of one rehearsal, with the tensors that each may be.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ..graph.fx.tape import Step
     from ..rehearsal.session import Session
 
-__all__ = ["DescribedTape", "recorder_for"]
-
 _CALL = call_impl.__code__
 
 

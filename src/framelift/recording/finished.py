@@ -14,8 +14,6 @@ from ..graph.fx.targets import getter_target, target_of
 from ..graph.fx.values import Value
 from ..torch_ports.tensors import TensorBase
 
-__all__ = ["Finished", "counted_writes", "counter_of"]
-
 #: they give a tensor without history that is written together with its source
 _DETACHING = tuple(map(target_of, (torch.detach, torch.Tensor.detach, TensorBase.detach)))
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ..rehearsal.session import Session
     from .recorder import Recorder
 
-__all__ = ["switch"]
-
 _WHAT = "Tensor.requires_grad_, which changes a tensor's autograd state"
 
 

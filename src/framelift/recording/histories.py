@@ -25,17 +25,6 @@ from .second_backward import says_second_time
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = [
-    "check_leaf_views",
-    "is_certain",
-    "is_free",
-    "is_leaf_view",
-    "may_make_leaf",
-    "may_switch",
-    "without_histories",
-]
-
-
 _LEAF = "a leaf made inside, as a result beside others that may depend on it,"
 _VIEWED = "a view of a tensor whose requires_grad was switched inside, as a result,"
 _SWITCHED = "a result that depends on a tensor whose requires_grad was switched on inside"

@@ -21,8 +21,6 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["UNDECIDED", "call_known", "with_numbers"]
-
 UNDECIDED = object()
 _MOST_LITERALS = 1 << 16
 _GETITEM = (torch.Tensor.__getitem__, TensorBase.__getitem__)

@@ -32,18 +32,6 @@ from ..torch_ports.tensors import PRINT_OPTS
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.origins import Origin, const
 
-__all__ = [
-    "KnownValues",
-    "SameResult",
-    "SameValues",
-    "guard_result",
-    "guard_text",
-    "guard_together",
-    "guard_values",
-    "is_small",
-    "may_be_guarded",
-]
-
 _MOST_ELEMENTS = 1 << 20
 _MOST_GUARDED = 256
 _MOST_CAPTURES = 2

@@ -25,8 +25,6 @@ from .asking import over_fakes
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["Results", "record_live"]
-
 
 def record_live(
     recorder: Recorder,

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ..graph.fx.tape import Step
     from .recorder import Recorder
 
-__all__ = ["check_overlaps"]
-
 _SETTERS = (target_of(torch.Tensor.__setitem__), target_of(TensorBase.__setitem__))
 _GETTERS = (target_of(torch.Tensor.__getitem__), target_of(TensorBase.__getitem__))
 _SELECTS = tuple(map(target_of, (torch.select, torch.Tensor.select, TensorBase.select)))

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .._core import id, is_a
+from .._core import id, insist, is_a
 from ..graph.analysis.in_place import apply_writes
 from ..graph.analysis.replay import replay, replay_views
 from ..graph.fx.saved_tensor_nodes import leaving_no_hooks
@@ -43,7 +43,7 @@ from ..torch_ports.modes import (
     pop_torch_function_stack,
 )
 from ..vocabulary.reasons import Interrupt
-from ..vocabulary.scopes import insist, scope
+from ..vocabulary.scopes import scope
 from .asking import Asked, ask, ask_symbolic, gives_a_size
 from .assumptions import assume_of_numbers, before_effect
 from .chosen import Chosen
@@ -69,14 +69,12 @@ from .rules import (
     view_bases,
 )
 from .rules.attributes import ATTRIBUTES, OF_MEMORY, assign
-from .rules.operations import is_torch_operation, torch_operations
 from .rules.ranks import RULES
 from .rules.special_cases import GIVES_VALUES, make_leaf
 from .script_objects import ScriptObjects
 from .stand_ins import StandIns
 from .wrapper_results import check_results, kind_of_memory, record_wrapped, unreached
 
-__all__ = ["Finished", "Recorder", "is_torch_operation", "torch_operations"]
 #: imported for the rules that they register; ranks decide which one answers (rules/ranks.py), and not this order
 _RULES = (
     state_calls,

@@ -12,8 +12,6 @@ import torch
 
 from ..graph.fx.values import Value
 
-__all__ = ["Callbacks", "Gradients", "Habits", "Options"]
-
 
 @dataclass(slots=True)
 class Callbacks:

@@ -13,8 +13,6 @@ from ..graph.metadata.facts import is_tensor_like
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["RecordingMode"]
-
 
 class RecordingMode(TorchFunctionMode):
     """Sends every torch call to the recorder.  Torch takes the mode off the stack while this runs."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ..rehearsal.session import Session
     from ..vocabulary.origins import Origin
 
-__all__ = ["Taken", "answer", "as_function", "sources_of", "taken"]
-
 #: for each of some numbers: the places among the values outside that it follows from, and what takes it out of these
 Taken = Sequence[tuple[list[int], Callable[..., Any]]]
 

@@ -23,8 +23,6 @@ from .rules.ranks import rule
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["leave_retaining", "retain", "retained"]
-
 _LEAVES = "Tensor.retain_grad of a tensor that is a result"
 
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ..rehearsal.session import Session
     from .recorder import Recorder
 
-__all__ = ["ScriptObjects"]
-
 
 def _method(obj: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     return getattr(obj.wrapped_obj, name)(*args, **kwargs)

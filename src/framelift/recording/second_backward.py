@@ -4,8 +4,6 @@ its own, known by its text alone.
 
 from __future__ import annotations
 
-__all__ = ["says_second_time"]
-
 _TEXT = "backward through the graph a second time"
 
 

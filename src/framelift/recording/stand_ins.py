@@ -30,8 +30,6 @@ from ..vocabulary.reasons import Interrupt
 from .recorder_parts import Callbacks, Gradients, Options
 from .wrapper_results import new_wrapper
 
-__all__ = ["StandIns"]
-
 
 class StandIns:
     """All tensors that captured code has seen, and the symbols of its numbers."""

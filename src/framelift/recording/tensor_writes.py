@@ -20,8 +20,6 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["WRITES", "delete_attribute", "store_attribute"]
-
 Write = Callable[["Session", torch.Tensor, Any], None]
 
 WRITES: dict[str, Write] = {}

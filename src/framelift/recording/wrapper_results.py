@@ -38,17 +38,6 @@ if TYPE_CHECKING:
     from .recorder import Recorder
     from .stand_ins import StandIns
 
-__all__ = [
-    "attribute_of_result",
-    "check_results",
-    "holds",
-    "kind_of_memory",
-    "make_wrapper",
-    "new_wrapper",
-    "record_wrapped",
-    "unreached",
-]
-
 
 def record_wrapped(
     recorder: Recorder,

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..boundary.world import World
 
-__all__ = ["Blocks", "pop", "push"]
-
 
 class _Thread(threading.local):
     def __init__(self) -> None:

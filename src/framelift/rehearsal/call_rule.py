@@ -36,10 +36,10 @@ from ..graph.symbols.numbers import NUMBERS
 from ..guards.kinds import full_name
 from ..higher_order import operators
 from ..overriding import subclasses
+from ..overriding.modes import torch_call
 from ..recording import wrapper_results
-from ..recording.recorder import is_torch_operation
+from ..recording.rules.operations import is_torch_operation
 from ..substitutes import marks
-from ..substitutes.python import basics
 from ..substitutes.python.caches import call_through, is_own_cache
 from ..substitutes.python.class_building import begins_by_property
 from ..substitutes.python.context_variables import makes_decimals
@@ -59,8 +59,6 @@ from . import registered  # noqa: F401  (fills these tables)
 
 if TYPE_CHECKING:
     from .session import Session
-
-__all__ = ["KNOWN_CONTEXTS", "OPERATIONS", "classify", "describe", "finalised", "is_in_graph", "unwrap"]
 
 PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE, WATCHED = range(1, 10)
 
@@ -143,7 +141,7 @@ def _plain_instance(callable_: Any) -> Any:
 
 def _bound_tensor_method(callable_: Any) -> Any:
     if is_a(callable_, types.BuiltinMethodType) and is_a(callable_.__self__, torch.Tensor):
-        return basics.torch_call, getattr(torch.Tensor, callable_.__name__)
+        return torch_call, getattr(torch.Tensor, callable_.__name__)
     return None
 
 
@@ -161,11 +159,11 @@ def _operation(callable_: Any) -> Any:
     if is_a(callable_, operators.OPERATOR):
         return operators.call_operator
     if is_a(callable_, OPERATIONS) or is_torch_operation(callable_):
-        return basics.torch_call
+        return torch_call
     if is_a(callable_, torch.jit.ScriptFunction):
         return call_scripted
     if is_a(callable_, types.BuiltinMethodType) and type(callable_.__self__) is _VARIABLE_FUNCTIONS:
-        return basics.torch_call  # a new object at each read, so not in any table by identity
+        return torch_call  # a new object at each read, so not in any table by identity
     return None
 
 

@@ -17,8 +17,6 @@ from ..vocabulary.origins import Origin, const
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["note_function", "note_unbound"]
-
 
 def _default(world: World, value: Any, origin: Origin) -> Any:
     """What a parameter's default is seen as.

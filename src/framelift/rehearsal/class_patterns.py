@@ -8,8 +8,6 @@ from .. import _core
 from .._core import is_a
 from ..vocabulary.class_reads import flags_of, module_of, name_of
 
-__all__ = ["match_class"]
-
 
 def match_class(subject: Any, cls: type, names: tuple[str, ...], count: int) -> Any:
     """MATCH_CLASS: isinstance, then attributes by position and by name; None when it does not match."""

@@ -22,8 +22,6 @@ from ..vocabulary.class_reads import flags_of, mro_of, name_of
 from ..vocabulary.reasons import Interrupt
 from .called_functions import note_unbound
 
-__all__ = ["Names"]
-
 _TEXTS = ("__name__", "__qualname__")
 _NAMES = [type.__dict__[name].__get__ for name in _TEXTS]
 _args = BaseException.__dict__["args"].__get__  # past properties of the program's own errors

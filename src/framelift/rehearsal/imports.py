@@ -21,8 +21,6 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["import_from", "import_name"]
-
 #: of `sys`: what the machinery asks where to look
 _WHERE = ("path", "meta_path", "path_hooks", "path_importer_cache")
 

@@ -18,8 +18,6 @@ from ..vocabulary.class_reads import module_of, name_of
 from ..vocabulary.own_code import is_own_code
 from ..vocabulary.reasons import Interrupt
 
-__all__ = ["fault_of"]
-
 _NAMED = __name__.partition(".")[0]
 
 

@@ -20,8 +20,6 @@ from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 from . import call_rule
 
-__all__ = ["SEALED", "reader_of"]
-
 
 def _read_sealed(world: World, obj: Any, name: str) -> Any:
     """An attribute of what is itself inside: one that somebody gave it is guarded."""

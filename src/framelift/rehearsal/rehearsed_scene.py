@@ -25,8 +25,6 @@ from . import call_rule
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
 
-__all__ = ["RehearsedScene"]
-
 
 def _is_outside_cache(obj: Any) -> bool:
     return derives(type(obj), functools._lru_cache_wrapper) and not _core.is_internal(obj)

@@ -64,9 +64,6 @@ from .error_texts import Names
 from .readers import SEALED, reader_of
 from .rehearsed_scene import RehearsedScene
 
-__all__ = ["Session"]
-
-
 _ASYNC = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
 
 #: containers that opcodes fill while they lie on the stack, and these opcodes

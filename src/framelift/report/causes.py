@@ -14,8 +14,6 @@ from .named_events import Event, at, maybe, source
 from .reason_page import example_of
 from .recompile_fixes import kind_words, recompile_fix, result_fix, settled_fix
 
-__all__ = ["Causes"]
-
 _MOST_CALLERS = 8
 
 

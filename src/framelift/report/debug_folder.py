@@ -13,8 +13,6 @@ from .graphs import readable
 if TYPE_CHECKING:
     from ..capture.records.captures import Capture
 
-__all__: list[str] = []
-
 
 @listen("done")
 def _write(capture: Capture) -> None:

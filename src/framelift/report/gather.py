@@ -23,8 +23,6 @@ from .model import SCHEMA_VERSION, Capture, Function, Phase, Refusal, Report, Sp
 from .named_events import Event, maybe, source
 from .recompile_fixes import refusal_fix, specialisation_fix
 
-__all__ = ["native_of", "report", "report_of_all", "summary"]
-
 _MOST_TIMES = 100
 _PASSED_ON = 0.5  # a library's function that spends less of its time itself only passes a call on
 

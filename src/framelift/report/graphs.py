@@ -16,8 +16,6 @@ from ..capture.resumed import Resumed
 from ..torch_ports.graphs import get_qualified_name
 from ..vocabulary.places import Place, brief, expression
 
-__all__ = ["FRAME", "readable", "resume_source", "user_line"]
-
 #: Python's own spelling of operators
 _INFIX = {
     operator.add: "+",

@@ -18,8 +18,6 @@ from .model import Guard
 if TYPE_CHECKING:
     from .._core import GuardProgram
 
-__all__ = ["constants", "guard_tree", "is_free", "relied_on"]
-
 _WORDS = {
     "TYPE": "is a",
     "IS": "is",

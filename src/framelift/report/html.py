@@ -8,8 +8,6 @@ import json
 
 from .model import FORMS, Report
 
-__all__ = ["page"]
-
 
 def page(report: Report, title: str = "") -> str:
     """One self-contained page.  Its views are made in the browser from the report's JSON."""

@@ -20,8 +20,6 @@ from .recompile_fixes import recompile_fix, settled_fix
 if TYPE_CHECKING:
     from ..capture.records.captures import Capture
 
-__all__: list[str] = []
-
 
 @listen("done")
 def _log(capture: Capture) -> None:

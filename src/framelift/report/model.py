@@ -17,26 +17,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from .._core import is_a
 
-__all__ = [
-    "FORMS",
-    "SCHEMA",
-    "SCHEMA_VERSION",
-    "Break",
-    "Capture",
-    "Function",
-    "Guard",
-    "Link",
-    "Phase",
-    "RecompileCause",
-    "Refusal",
-    "Report",
-    "Source",
-    "Span",
-    "Specialisation",
-    "Time",
-    "schema",
-]
-
 SCHEMA_VERSION = 4
 #: text, html and fragment: report -> str.  Filled by the files that make them, which stand above this one.
 FORMS: dict[str, Callable[..., str]] = {}

@@ -11,8 +11,6 @@ from ..vocabulary.places import Place, brief, caret, expression
 from .model import Source
 from .reads import lines_of, reading_place
 
-__all__ = ["Event", "at", "maybe", "source"]
-
 
 class Event:
     """A note, with its function's id and its values' names as reports show them."""

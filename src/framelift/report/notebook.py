@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from .model import FORMS, Break, RecompileCause, Refusal, Report, Source
 from .text import cost
 
-__all__ = ["fragment"]
-
 _MOST = 12  # cards or rows of one kind
 _CLASS = "framelift-report"
 _RULE = re.compile(r"^([^@{}\n][^{}]*)\{", re.M)

@@ -22,8 +22,6 @@ from ..vocabulary.places import Place, brief, places_of, users
 if TYPE_CHECKING:
     from ..capture.records.captures import Capture
 
-__all__ = ["wanted"]
-
 _PATIENCE = 1.0  # seconds before the line appears
 _WORDS = {
     "rehearse": "rehearsing",

@@ -13,8 +13,6 @@ from typing import Any
 from ..vocabulary.places import Place, expression, is_library
 from .graphs import FRAME
 
-__all__ = ["lines_of", "reading_place"]
-
 _LAST = re.compile(r"(?:\['(\w+)'\]|\.([A-Za-z_]\w*))$")
 
 

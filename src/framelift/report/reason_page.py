@@ -11,8 +11,6 @@ from pathlib import Path
 from ..vocabulary.break_fixes import FIXES
 from ..vocabulary.reasons import REASONS
 
-__all__ = ["EXAMPLES", "example_of", "reason_page"]
-
 #: a file for each reason that has an example: `broken` has a graph break for the reason, `fixed` has none
 EXAMPLES = Path(__file__).parent / "examples"
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["kind_words", "recompile_fix", "refusal_fix", "result_fix", "settled_fix", "specialisation_fix"]
-
 
 def refusal_fix(why: str) -> str:
     """For a function that is not captured any more."""

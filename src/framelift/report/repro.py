@@ -27,8 +27,6 @@ from .repro_backend import backend_lines
 if TYPE_CHECKING:
     from ..capture.records.captures import Capture
 
-__all__ = ["module_source", "repro_source", "save_repro"]
-
 _HEAD = '''"""A graph captured by framelift{name}.  Made with {versions}.
 
 {why}

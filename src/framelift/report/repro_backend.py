@@ -13,8 +13,6 @@ from .._core import is_a
 from ..vocabulary.own_code import FRAMELIFT
 from ..vocabulary.places import is_library
 
-__all__ = ["backend_lines", "from_script"]
-
 
 def backend_lines(name: str, compiler: Any) -> str:
     """Lines that define BACKEND as the backend that compiled a graph, in a process that knows nothing of this one."""

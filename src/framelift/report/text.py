@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from .model import FORMS, Break, Report, Source
 
-__all__ = ["cost", "lines", "render"]
-
 Line = tuple[str, str]  # (style, text); styles are the keys of _STYLES
 _STYLES = {
     "title": "bold",

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from ..capture.records.captures import Capture
 
-__all__ = ["ARTIFACTS"]
-
 #: where torch's handlers are
 _HOME = "torch._dynamo.framelift"
 

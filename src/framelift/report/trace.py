@@ -7,8 +7,6 @@ from typing import Any
 
 from .model import Report
 
-__all__ = ["chrome_trace"]
-
 
 def chrome_trace(report: Report) -> str:
     """The phases of all captures as complete events; times are microseconds since the first one."""

@@ -20,8 +20,6 @@ from ..vocabulary.origins import Origin, const
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["Held"]
-
 # Captured code: not of framelift's own file.
 _SPACE: dict[str, Any] = {}
 exec(

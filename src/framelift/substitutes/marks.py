@@ -41,24 +41,6 @@ if TYPE_CHECKING:
     from ..boundary.world import World
     from ..rehearsal.session import Session
 
-__all__ = [
-    "allowed",
-    "constant",
-    "disabled",
-    "disallowed",
-    "follow_options",
-    "forbidden",
-    "guard_mark",
-    "guard_unmarked",
-    "handler_of",
-    "mark",
-    "nonstrict",
-    "on_code",
-    "refusing",
-    "replaced",
-    "unmark",
-]
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: id -> (the callable or a weak reference to it, its handler)

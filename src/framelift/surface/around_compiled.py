@@ -5,8 +5,6 @@ from __future__ import annotations
 import types
 from typing import Any
 
-__all__ = ["AroundCompiled"]
-
 
 class AroundCompiled:
     """A compiled callable whose calls do something besides; subclasses say what in `__call__`."""

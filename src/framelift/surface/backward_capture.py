@@ -11,8 +11,6 @@ from typing import Any
 from .. import _core
 from .around_compiled import AroundCompiled
 
-__all__ = ["WithBackward"]
-
 
 class WithBackward(AroundCompiled):
     """A compiled callable; `again` compiles the graph of a backward as it was compiled itself.

@@ -15,8 +15,6 @@ from ..torch_ports.fakes import TracingContext
 from ..vocabulary.torch_code import TORCH
 from .compiling import compile
 
-__all__ = ["BackendInput", "GraphCapture", "THEIRS", "captured_for_torch", "fullgraph_capture"]
-
 
 @dataclass(frozen=True, slots=True)
 class BackendInput:

@@ -27,8 +27,6 @@ from ..vocabulary.reasons import REASONS
 from ..vocabulary.version import __version__
 from . import compiling, drop_in
 
-__all__ = ["COMMANDS", "is_missing", "main", "run_script"]
-
 Command = tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]
 #: name -> (one line of help, what adds its arguments, what runs it)
 COMMANDS: dict[str, Command] = {}

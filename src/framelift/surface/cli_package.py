@@ -18,8 +18,6 @@ from ..packages.package import save_package
 from ..packages.show import show_package
 from . import cli, compiling, drop_in
 
-__all__: list[str] = []
-
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--show", metavar="FILE", help="say what is in a package, without running anything of it")

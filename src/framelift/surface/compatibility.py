@@ -15,8 +15,6 @@ from ..vocabulary.log import warn
 from ..vocabulary.options import OPTIONS
 from .compatibility_rows import ENVIRONMENT, FUNCTIONS, SHOWN_BY
 
-__all__ = ["Row", "Verdict", "environment_rows", "function_rows", "option_rows", "warn_environment"]
-
 
 class Verdict(enum.Enum):
     """What happens to a program that uses a name."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ENVIRONMENT", "FUNCTIONS", "SHOWN_BY"]
-
 _SWITCHES = "surface/test_torch_switches.py::"
 _RECORDS = "surface/test_torch_records.py::"
 _SURFACE = "surface/test_surface.py::"

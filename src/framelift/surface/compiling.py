@@ -44,8 +44,6 @@ from .verify import Verified
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["compile", "is_supported", "reset", "stats", "wait"]
-
 _compiled: weakref.WeakSet[Any] = weakref.WeakSet()
 
 

@@ -23,8 +23,6 @@ from ..vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
-__all__ = ["ComptimeContext", "ComptimeVar", "comptime"]
-
 
 class ComptimeVar:
     """One value as captured code sees it.

@@ -26,8 +26,6 @@ from ..vocabulary.environment import unknown_variables
 from ..vocabulary.version import __version__
 from . import cli, drop_in, self_test
 
-__all__ = ["Finding", "examine"]
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -18,7 +18,8 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from .. import _core, config, exc, export
-from ..backends import registry
+from ..backends import registrations, registry
+from ..capture import frames
 from ..capture.module_wrapper import OptimizedModule
 from ..export import lowering
 from ..packages.aot import load_compiled_function
@@ -33,8 +34,6 @@ from .guard_collectives import set_enable_guard_collectives, set_guard_complete_
 from .stances import set_stance
 from .torch_names import callbacks, entries, records
 from .torch_names.settings import follow
-
-__all__ = ["export_now", "install", "installed", "is_installed", "optimize", "optimize_assert", "uninstall"]
 
 _DYNAMO = "torch._dynamo"
 _SHARED = {
@@ -207,7 +206,7 @@ REDIRECTS: dict[str, dict[str, Any]] = {
         "reset_code_caches": entries.reset_code_caches,
         "list_backends": registry.list_backends,
         "lookup_backend": registry.lookup_backend,
-        "register_backend": registry.register_backend,
+        "register_backend": registrations.register_backend,
         **{
             name: getattr(dynamic_shapes, name)
             for name in ("mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked", "maybe_mark_dynamic")
@@ -224,7 +223,7 @@ REDIRECTS: dict[str, dict[str, Any]] = {
         "reset_code": entries.reset_code,
         "set_guard_complete_hook": set_guard_complete_hook,
         "set_guard_error_hook": entries.set_guard_error_hook,
-        "skip_code": entries.skip_code,
+        "skip_code": frames.skip_code,
     },
     f"{_DYNAMO}.convert_frame": {
         "compiled_code_has_side_effects": records.has_side_effects,

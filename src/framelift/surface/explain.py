@@ -18,8 +18,6 @@ from ..report.gather import entries_of, native_of
 from ..vocabulary.places import Place
 from .compiling import compile
 
-__all__ = ["BreakReason", "ExplainOutput", "dry_run", "explain"]
-
 
 @dataclass(frozen=True)
 class BreakReason:

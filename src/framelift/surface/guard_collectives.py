@@ -17,8 +17,6 @@ from ..guards.misses import Miss
 from ..overriding.modes import without_modes
 from ..substitutes.marks import forbidden, on_code
 
-__all__ = ["set_enable_guard_collectives", "set_guard_complete_hook"]
-
 _hook: Callable[[bool], bool] | None = None
 
 #: why an entry is not used though it is for the call

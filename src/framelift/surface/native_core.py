@@ -12,8 +12,6 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["core_of", "cores", "load"]
-
 _PACKAGE = Path(__file__).parents[1]
 _FOLDER = _PACKAGE / "native"
 

@@ -33,8 +33,6 @@ try:
 except ImportError:
     numpy = None
 
-__all__ = ["NotRepeatable", "Reached", "compared"]
-
 _ABSENT, _GRADIENT = object(), "a gradient"
 _LEAVES = (str, bytes, int, float, complex, bool, type(None), torch.dtype, torch.device, torch.Size)
 _ITERATORS = tuple(map(type, (iter([]), iter(()), iter(range(0)), iter(""), iter(b""), reversed([]))))

@@ -21,8 +21,6 @@ from ..exc import BackendCompilerFailed, InvalidBackend
 from ..report.repro import repro_source
 from .cli import COMMANDS
 
-__all__ = ["minify", "run"]
-
 Fails = Callable[[torch.fx.GraphModule, list[Any]], bool]
 
 

@@ -10,8 +10,6 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["PROGRAMS", "Result", "results"]
-
 
 class Result(NamedTuple):
     """What became of one program."""

@@ -11,8 +11,6 @@ from ..capture import stance
 from ..capture.stance import STANCES, Stance
 from ..substitutes.marks import forbidden, on_code
 
-__all__ = ["set_stance"]
-
 _CAPTURING = (1, 2)  # RunOnly and Capture of csrc/state.h: below a compiled function that runs eagerly
 
 

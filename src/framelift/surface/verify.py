@@ -27,8 +27,6 @@ from ..vocabulary.scopes import scope
 from .around_compiled import AroundCompiled
 from .repeatable import NotRepeatable, Reached, compared
 
-__all__ = ["Verified"]
-
 
 class Verified(AroundCompiled):
     """A compiled callable whose first `calls` calls (True: all) are compared with eager mode.

@@ -9,8 +9,6 @@ from typing import Any
 
 from ..exc import UnsupportedPlatform
 
-__all__ = ["names"]
-
 
 def names(reason: str) -> Callable[[str], Any]:
     """Say the reason once, and return what gives the public names: those that a program needs to run have no effect,

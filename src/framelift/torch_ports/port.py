@@ -16,8 +16,6 @@ from typing import Any
 
 from ..exc import FrameliftError
 
-__all__ = ["AREAS", "Area", "Missing", "MissingPart", "Place", "Port", "area", "function_of_c", "ports"]
-
 
 class MissingPart(FrameliftError, AttributeError):
     """The torch that is running lacks a private part that framelift uses here.  In a rehearsal it is a graph break."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .reasons import REASONS
 
-__all__ = ["CALLABLES", "FIXES", "break_fix"]
-
 #: reason -> fix; `{e}` is the user's expression.  A reason that is not here is answered with its declared hint.
 FIXES: dict[str, str] = {
     "tensor-bool": (

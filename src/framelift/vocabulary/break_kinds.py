@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .reasons import REASONS
 
-__all__ = ["FOLLOWS", "KINDS", "kind_of", "export_case"]
-
 FUNDAMENTAL = "fundamental: only the values of tensors or the world outside decide it, so no tracer can capture it"
 USER_ERROR = "user error: the program may be wrong here; run it without torch.compile to see"
 ASKED_FOR = "asked for: the program, or a library it uses, says so"

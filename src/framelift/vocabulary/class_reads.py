@@ -7,22 +7,6 @@ from typing import Any
 
 from .. import _core
 
-__all__ = [
-    "bases_of",
-    "basicsize_of",
-    "dictoffset_of",
-    "flags_of",
-    "has_member",
-    "itemsize_of",
-    "members_of",
-    "module_of",
-    "mro_of",
-    "name_of",
-    "names_of",
-    "qualname_of",
-    "weakrefoffset_of",
-]
-
 
 def _reader(name: str) -> Callable[[type], Any]:
     return type.__dict__[name].__get__

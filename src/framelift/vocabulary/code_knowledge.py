@@ -10,8 +10,6 @@ import weakref
 from dataclasses import dataclass, field
 from types import CodeType
 
-__all__ = ["CodeKnowledge", "forget", "knowledge_of"]
-
 
 @dataclass(slots=True)
 class CodeKnowledge:

@@ -7,8 +7,6 @@ import os
 
 from .options import OPTIONS
 
-__all__ = ["VARIABLES", "unknown_variables"]
-
 _PREFIX = "FRAMELIFT_"
 #: those that belong to no option: name -> what it is for
 VARIABLES = {

@@ -18,9 +18,6 @@ import warnings
 
 from .own_code import is_own_code
 
-__all__ = ["TOPICS", "set_logs", "topic", "warn"]
-
-
 #: topic -> what it shows
 TOPICS = {
     "breaks": "what could not be captured, with the line and the reason",

@@ -8,8 +8,6 @@ from typing import Any
 
 from .options_without_effect import WITHOUT_EFFECT
 
-__all__ = ["OPTIONS", "Option"]
-
 
 @dataclass(frozen=True, slots=True)
 class Option:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["WITHOUT_EFFECT"]
-
 #: why options of TorchDynamo have no effect here -> those options, with their defaults
 WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
     "framelift has guard programs of its own, which check all that a capture read": {

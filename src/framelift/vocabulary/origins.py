@@ -21,8 +21,6 @@ from .._core import is_a
 from .class_reads import members_of, module_of, mro_of, name_of, qualname_of
 from .shown_values import shown_value
 
-__all__ = ["STEPS", "Missing", "Origin", "Step", "arg", "const", "fetch", "step_text"]
-
 
 class Missing(Exception):
     """The path leads nowhere: a key, attribute or cell content is not there."""

@@ -22,18 +22,6 @@ from .._core import id
 from .own_code import FRAMELIFT
 from .torch_code import TORCH, is_class_of, is_python_file
 
-__all__ = [
-    "NOT_OUTSIDE",
-    "MAYBE_OUTSIDE",
-    "OUTSIDE",
-    "from_outside",
-    "outside_cause",
-    "raise_outside",
-    "release_frames",
-    "without_own_context",
-    "without_own_frames",
-]
-
 NOT_OUTSIDE, OUTSIDE, MAYBE_OUTSIDE = 0, 1, 2
 _SIGNALS = tuple(int(number) for number in signal.valid_signals())
 #: by id, what stands for no code of Python's; `signal` has enumerations in place of the first two

@@ -7,17 +7,6 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = [
-    "FRAMELIFT",
-    "beginnings",
-    "begins_rehearsal",
-    "captured_functions",
-    "is_beginning",
-    "is_captured_function",
-    "is_own_code",
-    "own_file",
-]
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 #: the folder of framelift's files, with the separator behind it
 FRAMELIFT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

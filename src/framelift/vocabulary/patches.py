@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["PATCHES", "Patch", "as_markdown"]
-
 _ALL = "all"
 
 

@@ -21,23 +21,6 @@ import torch
 from .. import _core
 from .._core import id
 
-__all__ = [
-    "Place",
-    "brief",
-    "caret",
-    "cell_name",
-    "expression",
-    "first_use",
-    "forget",
-    "is_library",
-    "place_of",
-    "places_of",
-    "shown_stack",
-    "stack_text",
-    "summary",
-    "users",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["GIVEN", "PYTHON_CONSTANTS", "TORCH_CONSTANTS"]
-
 PYTHON_CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
 TORCH_CONSTANTS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 #: objects of the program that a graph may be given; all else among its inputs are numbers

@@ -15,18 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
-from .scopes import insist, scope
-
-__all__ = [
-    "Watched",
-    "collections_as_usual",
-    "no_collections",
-    "quietly",
-    "silenced",
-    "thresholds",
-    "watching_warnings",
-]
-
+from .._core import insist
+from .scopes import scope
 
 # ---- warnings ----
 

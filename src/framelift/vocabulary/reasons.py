@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["REASONS", "Interrupt", "Reason", "explained_by"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reason:

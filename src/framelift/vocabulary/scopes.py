@@ -15,9 +15,6 @@ from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar
 
 from .. import _core
-from .._core import insist
-
-__all__ = ["insist", "scope"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

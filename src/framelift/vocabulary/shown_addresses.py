@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["shown_addresses"]
-
 _SHOWN = re.compile(" at 0x([0-9a-fA-F]*)")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["shown_value"]
-
 
 def shown_value(value: Any) -> str:
     """Return the `repr` of a plain value, or its class where there is none.

@@ -13,8 +13,6 @@ import torch
 
 from .class_reads import members_of, module_of, qualname_of
 
-__all__ = ["TORCH", "is_class_of", "is_python_file", "is_replacement", "is_torch_class", "is_torch_function"]
-
 #: the folder of torch's files, with the separator behind it
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 #: where Python's own library is, and what is installed beside it

@@ -27,8 +27,6 @@ from ...torch_ports.inductor import custom_graph_pass
 from ...torch_ports.modes import is_traceable_wrapper_subclass
 from ...torch_ports.operators import OpOverload
 
-__all__ = ["SeparateResults", "functorch_settings", "separate_results"]
-
 _CALL = torch.ops.higher_order.invoke_subgraph
 
 #: of torch._functorch.config, while a graph with folded layers is compiled

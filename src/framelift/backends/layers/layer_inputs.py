@@ -29,8 +29,6 @@ from ...torch_ports.autograd import torch_c
 from ...torch_ports.fakes import detect_fake_mode
 from ...vocabulary.scopes import scope
 
-__all__ = ["group_calls_by_strides", "inputs_checked_once", "views_to_reshapes"]
-
 _CALL = torch.ops.higher_order.invoke_subgraph
 _CHECKS = "codegen_input_size_asserts"
 _lock = threading.Lock()

@@ -28,8 +28,6 @@ from torch.fx.node import Node, map_arg
 
 from ...graph.metadata.facts import Facts, SymbolicFacts
 
-__all__ = ["NAME", "are_alike", "facts_of", "fold_repeated_layers", "one_schema_per_layer"]
-
 NAME = "repeated_layer_"
 _WARNING = "warn_and_trace_duplicate_backward"
 FEWEST_NODES = 8  # of a layer: a smaller one is compiled in no time

@@ -35,20 +35,6 @@ from .instances import (
     is_data_descriptor_type,
 )
 
-__all__ = [
-    "class_attribute",
-    "class_entry",
-    "generic_read_class",
-    "generic_write_class",
-    "read_class",
-    "read_of_type",
-    "read_super",
-    "text_of_class",
-    "write_class",
-    "delete_class",
-    "generic_delete_class",
-]
-
 _HEAP_TYPE = 1 << 9
 _NATIVE_ON_TYPES = frozenset(
     {

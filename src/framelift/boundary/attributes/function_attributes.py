@@ -17,8 +17,6 @@ from ..records import DELETED
 from ..world import ABSENT, World
 from .instances import VALUE, leaf_attribute
 
-__all__ = ["delete_function", "read_function", "read_method", "write_function"]
-
 _NAMES = frozenset({"__name__", "__module__"})
 _TEXTS = frozenset({"__name__", "__qualname__"})
 _READ_ONLY = frozenset({"__globals__", "__closure__", "__builtins__"})

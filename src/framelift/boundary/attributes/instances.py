@@ -33,33 +33,6 @@ from ..records import DELETED
 from ..world import ABSENT, World
 from .owners import own_dict
 
-__all__ = [
-    "GETTER",
-    "INSTANCE",
-    "METHOD",
-    "NATIVE",
-    "VALUE",
-    "ASK",
-    "fallback_read",
-    "generic_read",
-    "generic_write",
-    "generic_delete",
-    "read_alias",
-    "read_instance",
-    "read_reference",
-    "write_global",
-    "write_instance",
-    "delete_instance",
-    "is_data_descriptor",
-    "is_data_descriptor_type",
-    "is_empty_table",
-    "no_attribute",
-    "origin_of_external",
-    "bound_as",
-    "bound_to_class",
-    "call_special",
-]
-
 #: slot wrappers of types whose attribute lookup is the generic one
 _GENERIC = frozenset(
     cls.__getattribute__

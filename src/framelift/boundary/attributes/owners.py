@@ -17,8 +17,6 @@ from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
 
-__all__ = ["Owners", "own_dict"]
-
 
 def own_dict(obj: Any) -> dict[str, Any] | None:
     """The object's instance dictionary, past any `__getattribute__`."""

@@ -13,8 +13,6 @@ from typing import Any
 from ..._core import is_a
 from ...guards.special_names import CALLED
 
-__all__ = ["unwatched_method"]
-
 #: methods of `object` that read or write the attributes of whatever they are called with
 _OPEN = frozenset(f"__{name}__" for name in "getattribute setattr delattr dir reduce reduce_ex getstate".split())
 _DESCRIPTORS = (

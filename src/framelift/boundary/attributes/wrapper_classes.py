@@ -8,8 +8,6 @@ from ...vocabulary.torch_code import is_torch_class
 from ..facts.unwatched_reads import UnwatchedReads
 from ..world import ABSENT, World
 
-__all__ = ["note_wrapper_class"]
-
 _METHODS = (
     "__torch_dispatch__",
     "__torch_function__",

@@ -19,8 +19,6 @@ from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
 from ..world import World
 
-__all__ = ["Array", "Scalar", "array_over", "import_array", "numpy", "owns_memory", "tensor_of", "tnp"]
-
 try:
     import numpy
 except ImportError:

@@ -20,8 +20,6 @@ from ..world import World
 from .iterators import SEQUENCE_ITERATORS, count_of, exhausted, is_exhausted, place_of, source_of, step_of
 from .opaque import opaque_for
 
-__all__ = ["HOLDERS", "STEPPERS", "import_holder", "import_stepper", "rebuilt", "stands_at", "walked"]
-
 LetIn = Callable[[World, Any, Origin], Any]
 
 HOLDERS: tuple[type, ...] = (zip, map, filter)

@@ -33,19 +33,6 @@ from ..world import World
 from .leaves import holds_nan, is_constant, is_leaf
 from .opaque import opaque_for
 
-__all__ = [
-    "FACTORIES",
-    "KINDS",
-    "Kind",
-    "LetIn",
-    "import_attributes",
-    "import_container",
-    "is_container",
-    "is_watched_factory",
-    "note_attribute_changes",
-    "builtin_container",
-]
-
 LetIn = Callable[[World, Any, Origin], Any]
 
 

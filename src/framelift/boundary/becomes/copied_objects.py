@@ -22,8 +22,6 @@ from ...vocabulary.reasons import Interrupt
 from ..world import World
 from .containers import KINDS, Kind, LetIn
 
-__all__ = ["CHAIN", "EXCEPTION_FIELDS", "TRACE", "exception_fields", "is_held", "was_raised_inside"]
-
 # ---- random generators ----------------------------------------------------------------------------------------------
 # The state is copied, and guarded only when a number is drawn that depends on it (substitutes/python/python_random.py).
 

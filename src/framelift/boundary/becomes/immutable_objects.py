@@ -22,8 +22,6 @@ from ...vocabulary.shown_values import shown_value
 from ..world import World
 from .leaves import is_leaf
 
-__all__ = ["carried_values", "import_constant", "import_value", "plain_value", "value_kind"]
-
 
 def import_value(world: World, value: Any, origin: Origin) -> Any:
     """The object itself, guarded by what a program can tell of it; None where that is not known enough."""

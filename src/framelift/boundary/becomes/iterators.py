@@ -16,20 +16,6 @@ from ..records import Shadow
 from ..world import World
 from .opaque import Opaque
 
-__all__ = [
-    "SEQUENCE_ITERATORS",
-    "count_of",
-    "exhausted",
-    "import_counter",
-    "import_iterator",
-    "is_exhausted",
-    "is_within",
-    "place_of",
-    "source_of",
-    "step_of",
-    "steps_between",
-]
-
 _SEQUENCES: tuple[Any, ...] = ([], (), "", "\xe9", b"", bytearray(), range(0), range(1 << 70))
 SEQUENCE_ITERATORS: tuple[type, ...] = (
     *dict.fromkeys(type(iter(sequence)) for sequence in _SEQUENCES),

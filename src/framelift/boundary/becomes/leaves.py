@@ -11,8 +11,6 @@ from ..._core import id, is_a
 from ...torch_ports.tensors import SDPBackend
 from ...vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 
-__all__ = ["CONSTANT_TYPES", "LEAF_TYPES", "holds_nan", "is_constant", "is_leaf"]
-
 LEAF_TYPES = frozenset(
     {
         *PYTHON_CONSTANTS,

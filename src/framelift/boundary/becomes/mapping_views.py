@@ -12,8 +12,6 @@ from ...vocabulary.origins import Origin
 from ..lazy.lazy_dict import LargeDict
 from ..world import World
 
-__all__ = ["MAPPING_VIEWS", "behind", "import_view"]
-
 _MAKERS: dict[type, Callable[[Any], Any]] = {
     **{type(view({})): view for view in (dict.keys, dict.values, dict.items)},
     **{

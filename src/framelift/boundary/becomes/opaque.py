@@ -16,20 +16,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...calls.call_tables import Handler
 
-__all__ = [
-    "Opaque",
-    "answers_reads",
-    "callable_for",
-    "handler_of",
-    "object_that_is_true",
-    "opaque_for",
-    "refuse_opaque",
-    "refused",
-    "unhashed",
-    "unknown_object",
-    "unread_object",
-]
-
 #: class or None, reason, detail, and what is done first before another rehearsal that can do without the placeholder
 _real: dict[int, tuple[type | None, str, str, Callable[[], None] | None]] = {}
 

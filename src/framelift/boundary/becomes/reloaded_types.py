@@ -12,8 +12,6 @@ from ... import _core
 from ..._core import id, is_a
 from ...vocabulary.class_reads import mro_of
 
-__all__ = ["derives", "for_life", "known_kind"]
-
 _T = TypeVar("_T")
 
 _NAMES = tuple(type.__dict__[name].__get__ for name in ("__module__", "__qualname__"))

@@ -24,8 +24,6 @@ from .opaque import Opaque, opaque_for
 if TYPE_CHECKING:
     from ..world import World
 
-__all__ = ["import_script_object"]
-
 
 def _is_known_by(name: str, fake: Any, now: Any) -> bool:
     return class_name(now) == name and fake_class(now) is fake

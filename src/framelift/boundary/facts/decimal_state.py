@@ -16,8 +16,6 @@ from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
 from ..world import World
 
-__all__ = ["change_context", "enter_decimal", "let_in_context", "read_default_context", "set_decimal_context"]
-
 _FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 
 

@@ -22,8 +22,6 @@ from ..becomes.leaves import LEAF_TYPES, is_constant
 from ..becomes.opaque import Opaque
 from ..world import World
 
-__all__ = ["UNSEEN", "end_acts", "end_is_seen", "end_is_seen_inside", "is_referred_to"]
-
 #: types whose objects end unseen, unless by what they hold
 _SEQUENCES = frozenset((list, tuple, set, frozenset, collections.deque))
 _TABLES = frozenset((dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType))

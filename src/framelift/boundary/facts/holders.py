@@ -20,8 +20,6 @@ from ...vocabulary.class_reads import module_of
 from ..records import Effect
 from ..world import World
 
-__all__ = ["is_held", "is_in_a_frame"]
-
 #: a way back through more objects than these is given up
 _MOST = 20_000
 

@@ -18,8 +18,6 @@ from ...vocabulary.shown_values import shown_value
 from ..becomes.leaves import is_leaf
 from ..world import World
 
-__all__ = ["Identities"]
-
 #: a place of an object: where it is, and how it lies there ("value", "key" of the dictionary there, "inside" of the
 #: frozenset there)
 Place = tuple[Origin, str]

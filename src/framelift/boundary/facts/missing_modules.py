@@ -12,8 +12,6 @@ from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ..world import World
 
-__all__ = ["guard_missing"]
-
 _MISSING, _NO_PACKAGE, _THERE = "no finder finds it", "it is in no package", "it is there"
 
 

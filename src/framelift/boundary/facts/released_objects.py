@@ -22,8 +22,6 @@ from ..becomes.leaves import is_constant, is_leaf
 from ..world import World
 from .finalisers import end_acts
 
-__all__ = ["check_endings", "check_referred_to", "may_have_died", "root_of"]
-
 _CALLBACK = vars(weakref.ref)["__callback__"].__get__
 #: a search through more objects than these is given up
 _MOST = 20_000

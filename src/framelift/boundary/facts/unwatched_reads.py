@@ -35,8 +35,6 @@ from ..world import World
 if TYPE_CHECKING:
     from ..records import Shadow
 
-__all__ = ["UnwatchedReads"]
-
 _MOST_ENTRIES = 2000
 _WRAPPERS = (staticmethod, classmethod)
 _FOUNDATIONS = frozenset({"torch", "framelift", "numpy", "sympy", "mpmath"})

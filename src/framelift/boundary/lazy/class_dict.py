@@ -21,8 +21,6 @@ from ..records import DELETED
 from ..world import ABSENT, World
 from .view import LazyLookup
 
-__all__ = ["ClassDict", "class_dict", "class_entry_is_there"]
-
 _HEAP_TYPE = 1 << 9
 
 

@@ -20,8 +20,6 @@ from ..records import DELETED, External
 from ..world import ABSENT, World
 from .view import LazyLookup
 
-__all__ = ["InstanceDict", "instance_entry"]
-
 
 def instance_entry(world: World, obj: Any, name: str) -> Any:
     """The entry of the instance dictionary, pending writes first; ABSENT when there is none.  Guarded."""

@@ -24,8 +24,6 @@ from ..world import World
 from .lazy_dict import add_methods
 from .view import View
 
-__all__ = ["LazyDeque", "LazySet", "length_of"]
-
 
 def length_of(origin: Origin) -> Origin:
     """Where the length of a set or deque is found."""

@@ -18,8 +18,6 @@ from ..becomes.leaves import is_constant, is_leaf
 from ..world import ABSENT, World
 from .view import LazyLookup, View
 
-__all__ = ["LargeDict", "add_methods"]
-
 
 class LargeDict(LazyLookup, dict):
     """A dict by type.  Look-ups import one entry and guard it, or its absence; everything else needs the whole."""

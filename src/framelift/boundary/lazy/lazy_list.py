@@ -16,8 +16,6 @@ from ..world import World
 from .lazy_dict import add_methods
 from .view import View
 
-__all__ = ["LazyList"]
-
 
 class LazyList(View, list):
     """A list by type.  `len`, truth, single elements and `append` need no more than they say."""

@@ -11,8 +11,6 @@ from typing import Any
 
 from ..world import ABSENT
 
-__all__ = ["LazyLookup", "View"]
-
 
 class View:
     """`builtin_type` is what it stands for; `plain()` gives what it holds as such a container, imported whole."""

@@ -10,8 +10,6 @@ from ..instruction_kinds import Marks
 from ..rule_writer import Writer
 from .shared import SHARED, SWAP2, call_decorator, method
 
-__all__ = ["RULES", "dialect"]
-
 RULES: RuleTable = SHARED.only(
     "PUSH_NULL",
     "LOAD_GLOBAL",

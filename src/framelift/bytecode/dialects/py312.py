@@ -9,8 +9,6 @@ from ..encode import named
 from ..instruction_kinds import Marks
 from .shared import SHARED, test_attr
 
-__all__ = ["RULES", "dialect"]
-
 RULES: RuleTable = SHARED.only(
     "PUSH_NULL",
     "LOAD_GLOBAL",

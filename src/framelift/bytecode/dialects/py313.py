@@ -10,8 +10,6 @@ from ..instruction_kinds import Marks
 from ..rule_writer import Writer
 from .shared import SHARED, SWAP2, ex_names, spread, test_attr
 
-__all__ = ["RULES", "call", "dialect"]
-
 RULES: RuleTable = SHARED.only(
     "LOAD_GLOBAL",
     "STORE_GLOBAL",

@@ -13,8 +13,6 @@ from ..rule_writer import Writer
 from . import py313
 from .shared import COPY1, SWAP2, remainder, test_attr
 
-__all__ = ["RULES", "dialect"]
-
 RULES: RuleTable = py313.RULES.without("BEFORE_WITH", "BEFORE_ASYNC_WITH", "CALL_FUNCTION_EX", "BINARY_OP")
 
 

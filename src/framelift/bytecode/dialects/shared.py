@@ -11,21 +11,6 @@ from ..dialect import EX_ARGS, EX_KWARGS, RuleTable
 from ..encode import named
 from ..rule_writer import Writer
 
-__all__ = [
-    "BELOW",
-    "COPY1",
-    "POP",
-    "SHARED",
-    "SWAP2",
-    "call_decorator",
-    "ex_names",
-    "make_function",
-    "method",
-    "remainder",
-    "spread",
-    "test_attr",
-]
-
 SHARED = RuleTable()
 
 SWAP2 = named("SWAP", 2)

@@ -13,8 +13,6 @@ from typing import Any
 from ..._core import is_a
 from .words import Functions, Kind
 
-__all__ = ["CALLERS", "FUNCTIONS", "KINDS"]
-
 FUNCTIONS: tuple[Functions, ...] = (
     Functions(
         "builtins",

@@ -27,8 +27,6 @@ from typing import Any
 
 from ...boundary.becomes.containers import is_watched_factory
 
-__all__ = ["JUDGES", "Judge", "plain_template"]
-
 Judge = Callable[[tuple[Any, ...], dict[str, Any]], str]
 
 #: by the callable's id: the callable and its judge

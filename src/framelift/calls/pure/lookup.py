@@ -21,21 +21,6 @@ from . import built_in_functions, stdlib_functions, stdlib_types, torch_helpers
 from .judges import JUDGES
 from .words import ALLOWED, DENIALS, Functions, Kind, found, is_c_callable
 
-__all__ = [
-    "JUDGES",
-    "STATE_READERS",
-    "WORDS",
-    "entries",
-    "loaded_again",
-    "member",
-    "reason",
-    "resolve",
-    "safe_self_types",
-    "signature_of",
-    "takes",
-    "verdict",
-]
-
 #: by id: every callable that a table mentions, and its word
 WORDS: dict[int, tuple[Any, str]] = {}
 #: by id: callables declared pure that read a setting of the process, and the setting's name

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from .words import Functions
 
-__all__ = ["CALLERS", "DENIED_MODULES", "FUNCTIONS", "STATE"]
-
 #: modules denied as a whole, but for what the tables below allow: module -> word
 DENIED_MODULES: dict[str, str] = {
     **dict.fromkeys(("time",), "clock"),

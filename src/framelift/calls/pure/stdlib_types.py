@@ -13,8 +13,6 @@ from typing import Any
 from ..._core import is_a
 from .words import Kind, found
 
-__all__ = ["KINDS"]
-
 #: plain values: even the hash is one
 _VALUE = {"pure": "__hash__"}
 

@@ -10,8 +10,6 @@ import torch
 
 from .words import Functions, Kind
 
-__all__ = ["FUNCTIONS", "KINDS", "STATE"]
-
 
 def _paths(module: str, names: str) -> tuple[str, ...]:
     return tuple(f"{module}.{name}" for name in names.split())

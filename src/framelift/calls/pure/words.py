@@ -14,8 +14,6 @@ from typing import Any
 
 from ..._core import is_a
 
-__all__ = ["ALLOWED", "COMMON_METHODS", "DENIALS", "Functions", "Kind", "found", "is_c_callable"]
-
 #: the words that allow a native call
 ALLOWED: dict[str, str] = {
     "pure": "safe with any argument: what it does with objects of Python classes goes through Python frames",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ... import _core, config
-from ..._core import is_a
+from ..._core import insist, is_a
 from ...exc import InternalError
 from ...exits import Lines
 from ...graph.analysis.infallible import changes_history, fails_late, in_handler, writes_uncounted
@@ -34,25 +34,9 @@ from ...torch_ports.autograd import unsafe_set_version_counter
 from ...torch_ports.graphs import LazyGraphModule
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
-from ...vocabulary.scopes import insist
 
 if TYPE_CHECKING:
     from ..records.captures import Capture
-
-__all__ = [
-    "Undo",
-    "checked",
-    "keeping_settings",
-    "left_words",
-    "noting_failures",
-    "place_of",
-    "raising",
-    "report_failure",
-    "run_uncompiled",
-    "under",
-    "undo_of",
-    "undoing",
-]
 
 
 class Left(Exception):

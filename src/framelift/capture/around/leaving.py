@@ -11,8 +11,6 @@ from ...exits import Lines
 from ...torch_ports.autograd import top_saved_hooks
 from ...vocabulary.torch_code import is_torch_function
 
-__all__ = ["leaving", "unseen_by_hooks"]
-
 
 def leaving(entry: Any, calls: Any, in_region: bool) -> Any:
     """The program leaves torch's global state changed: so does the entry.

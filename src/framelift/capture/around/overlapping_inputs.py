@@ -20,8 +20,6 @@ from ...torch_ports.graphs import LazyGraphModule
 from ...vocabulary.code_knowledge import knowledge_of
 from ...vocabulary.log import topic
 
-__all__ = ["MOST_LAYOUTS", "compiler_for"]
-
 #: for how many layouts of overlapping inputs the graphs of one code are compiled
 MOST_LAYOUTS = 4
 _CompileGraph = Callable[..., Any]

@@ -13,8 +13,6 @@ from typing import Any
 from ..._core import is_a
 from ...torch_ports.state import RecordFunctionFast
 
-__all__ = ["Parts"]
-
 
 class Parts:
     """Begins the ranges of a run of one entry, whose names are `space`; returns what ends them."""

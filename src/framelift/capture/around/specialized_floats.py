@@ -13,12 +13,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ..._core import is_a
+from ..._core import insist, is_a
 from ...exc import BackendCompilerFailed
 from ...torch_ports.compilers import aot_config as functorch_config
-from ...vocabulary.scopes import insist, scope
-
-__all__ = ["cache_was_on", "floats_shown", "gave_up_on_floats"]
+from ...vocabulary.scopes import scope
 
 _thread = threading.local()
 

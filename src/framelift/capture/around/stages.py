@@ -44,21 +44,6 @@ if TYPE_CHECKING:
     from ...rehearsal.session import Session
     from ..records.captures import Capture
 
-__all__ = [
-    "AROUND_CALL",
-    "AROUND_ENTRY",
-    "AROUND_GRAPH",
-    "AROUND_PLAIN_ENTRY",
-    "AROUND_RUN",
-    "Entry",
-    "Graph",
-    "Plain",
-    "Run",
-    "Stage",
-    "entry_with",
-    "wrapped",
-]
-
 _Context = TypeVar("_Context")
 
 

@@ -10,7 +10,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from ... import _core, config
-from ..._core import is_a
+from ..._core import insist, is_a
 from ...exc import ConstraintViolation
 from ...exits import PLAIN, build_entry
 from ...graph.symbols.environment import Symbols
@@ -21,16 +21,12 @@ from ...guards.sentences import where
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.places import place_of
 from ...vocabulary.reasons import Interrupt
-from ...vocabulary.scopes import insist
 from ..records.captures import Input
 from ..records.user_names import names_in
 
 if TYPE_CHECKING:
     from ...recording.finished import Finished
     from ...rehearsal.session import Session
-
-__all__ = ["Relations", "check_promises", "first_given", "generators_in", "names_for", "preamble_of", "putting_back"]
-
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 

@@ -17,8 +17,6 @@ from ..._core import is_a
 from ...graph.metadata.wrappers import assembled, is_wrapper, taken_apart
 from ...torch_ports.modes import DisableTorchFunction
 
-__all__ = ["giving_tangents", "without_history_of"]
-
 
 def without_history_of(graph: Callable[..., Any], places: Sequence[int]) -> Callable[..., Any]:
     """Return `graph`, which is given the inputs at these places without their histories."""

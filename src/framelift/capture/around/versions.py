@@ -14,8 +14,6 @@ import torch
 from ... import _core
 from ...recording.finished import Finished
 
-__all__ = ["counts_writes", "counting_writes"]
-
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 

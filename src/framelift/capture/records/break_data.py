@@ -10,8 +10,6 @@ from ...vocabulary.places import Place, shown_stack
 from ...vocabulary.reasons import REASONS
 from .captures import Break, Capture
 
-__all__ = ["break_data", "put_break"]
-
 
 def break_data(info: Capture) -> list[Any]:
     """[sentence, id of the reason, detail, places, provenance] of how a capture ended, in JSON's types."""

@@ -22,8 +22,6 @@ from .user_names import Names
 if TYPE_CHECKING:
     from ..._core import GuardProgram
 
-__all__ = ["of_call"]
-
 
 def of_call(
     miss: Miss, program: GuardProgram, function: types.FunctionType, names: Names, locals_: tuple[Any, ...]

@@ -14,18 +14,6 @@ if TYPE_CHECKING:
 
 from ...vocabulary.scopes import scope
 
-__all__ = [
-    "CallbackArgs",
-    "CallbackTrigger",
-    "Handle",
-    "capturing",
-    "clear",
-    "entry_made",
-    "on_compile_end",
-    "on_compile_start",
-    "register_entry_hook",
-]
-
 
 class CallbackTrigger(enum.Enum):
     """Why something is compiled."""

@@ -34,24 +34,6 @@ if TYPE_CHECKING:
     from ..._core import GuardProgram
     from ...rehearsal.session import Session
 
-__all__ = [
-    "Break",
-    "Capture",
-    "Counts",
-    "GraphCompileReason",
-    "Input",
-    "Note",
-    "Phase",
-    "Record",
-    "Refused",
-    "counts",
-    "ending",
-    "innermost_compiled",
-    "is_torchs_own",
-    "record_of",
-    "weakly",
-]
-
 _MOST_NOTES = 1000  # per compiled callable; the oldest go first
 
 

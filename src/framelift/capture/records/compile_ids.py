@@ -7,11 +7,10 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator
 
+from ..._core import insist
 from ...torch_ports.compiling import is_compiling_flag
 from ...torch_ports.fakes import TLS, CompileContext, CompileId
-from ...vocabulary.scopes import insist, scope
-
-__all__ = ["compiling", "forget", "numbered"]
+from ...vocabulary.scopes import scope
 
 #: by file, line and name of the code, and where in it the capture begins, which outlives the code: its number, and the
 #: number of its last capture

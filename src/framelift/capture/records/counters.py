@@ -9,8 +9,6 @@ from typing import Any
 
 from .captures import Capture
 
-__all__ = ["MIRRORS", "cache_hits", "counters", "note"]
-
 #: group -> name -> count.  frames: total, ok.  stats: calls_captured, unique_graphs.  graph_break, unimplemented: by
 #: sentence.  recompiles: by function.  recompile_reasons: by sentence.
 #: dynamo_cache: hits, misses and errors of captures on disk.  dynamo_cache_bypass: why others are not there.

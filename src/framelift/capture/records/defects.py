@@ -19,8 +19,6 @@ from ...exc import FrameliftError, InternalError
 from ...vocabulary.log import warn
 from ...vocabulary.own_code import FRAMELIFT
 
-__all__ = ["is_defect", "report_defect"]
-
 _OWN = (FRAMELIFT, os.path.dirname(os.path.abspath(torch.__file__)) + os.sep)
 _numbers = itertools.count(1)
 _MOST_FILES = 20

@@ -15,8 +15,6 @@ from typing import Any
 
 from ...vocabulary.outside_exceptions import raise_outside
 
-__all__ = ["LISTENERS", "listen", "notify"]
-
 LISTENERS: dict[str, list[Callable[..., Any]]] = {"phase": [], "failed": [], "done": []}
 
 

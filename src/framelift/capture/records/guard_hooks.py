@@ -13,8 +13,6 @@ from ..._core import is_a
 from ...vocabulary.class_reads import module_of
 from ...vocabulary.outside_exceptions import raise_outside
 
-__all__ = ["GUARD_TYPES", "GuardEntry", "GuardFail", "Hooks"]
-
 
 @dataclass(frozen=True, slots=True)
 class GuardEntry:

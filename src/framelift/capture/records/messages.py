@@ -17,8 +17,6 @@ from .user_names import Names
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["break_of", "error_of", "fix_of"]
-
 #: reasons whose error is a class of its own, as with torch.compile
 _CLASSES: dict[str, type[Unsupported]] = {
     "torch-operation-failed": TorchRuntimeError,

@@ -17,8 +17,6 @@ from .call_forms import of_call
 from .captures import Capture
 from .user_names import names_below
 
-__all__ = ["GONE", "cause", "missed", "watching_hooks", "watching_memory"]
-
 #: why an entry is not used though its guards hold, by what it looked at before it ran
 _SHARED = Miss(
     "", "memory", "", "", "inputs share memory in another way than before, and the function writes to its inputs", None

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ..._core import Compiled
     from .captures import Capture
 
-__all__ = ["Recompile", "recompiles", "what_was_done"]
-
 
 @dataclass(frozen=True, slots=True)
 class Recompile:

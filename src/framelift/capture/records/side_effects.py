@@ -12,8 +12,6 @@ from ... import config
 from ...exc import IncorrectUsage
 from .captures import Capture
 
-__all__ = ["CODE_HOOKS", "side_effects_of", "show_entry"]
-
 #: called with a capture and its entry's function, before the entry is used: they may replace its code
 CODE_HOOKS: list[Callable[[Capture, types.FunctionType], Any]] = []
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Spent", "SpentTime"]
-
 _MOST = 200  # rows of one capture; the cheapest are left out
 
 

@@ -14,8 +14,6 @@ from ..._core import is_a
 from ...guards.misses import Miss
 from ...vocabulary.places import Place, first_use, place_of
 
-__all__ = ["MODULE_CALLS", "Names", "names_below", "names_in", "names_of", "plain"]
-
 _TABLE = re.compile(r"\.__dict__\['(?:_modules|_parameters|_buffers)'\]\['(\w+)'\]")
 _ATTRIBUTE = re.compile(r"\.__dict__\['(\w+)'\]")
 _GLOBALS = re.compile(r"^globals(?: of [\w.]+)?\['(\w+)'\]")

@@ -20,8 +20,6 @@ from ..metadata.cache import Outcome
 from ..metadata.facts import Facts, new_stand_in
 from ..state.torch_state import State
 
-__all__ = ["RESHAPES_IN_PLACE", "apply_writes", "is_data"]
-
 #: Tensor methods that give a tensor another shape over the same memory
 RESHAPES_IN_PLACE = frozenset({"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"})
 

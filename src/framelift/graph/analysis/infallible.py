@@ -26,8 +26,6 @@ from ..symbols.meanings import FromSize
 from ..symbols.number_nodes import numbers_in
 from ..symbols.numbers import Float, Int
 
-__all__ = ["changes_history", "fails_late", "goes_by_element", "in_handler", "writes_uncounted"]
-
 #: of integers alone, these fail on a zero or a negative number
 _MAY_FAIL = frozenset(
     ("div", "floor_divide", "floordiv", "ifloordiv", "remainder", "mod", "imod", "fmod", "pow", "ipow")

@@ -10,8 +10,6 @@ from ...vocabulary.places import Place, places_of, users
 from ..fx.values import Value
 from ..metadata.facts import Facts
 
-__all__ = ["Link", "chain"]
-
 
 @dataclass(frozen=True, slots=True)
 class Link:

@@ -19,8 +19,6 @@ from ..metadata.fakes import Fakes
 from ..state.torch_state import AUTOCAST_DEVICES, State
 from ..symbols.environment import Symbols
 
-__all__ = ["replay", "replay_views", "with_histories"]
-
 
 def replay(
     fakes: Fakes,

@@ -6,8 +6,6 @@ import torch
 
 from ... import _core
 
-__all__ = ["AssumptionFailed", "check_assumptions"]
-
 
 class AssumptionFailed(Exception):
     """The data is not what the rehearsal took it to be.  Never leaves framelift: the frame runs eagerly."""

@@ -24,8 +24,6 @@ from ..symbols.environment import Symbols
 from ..symbols.meanings import Calculation
 from ..symbols.numbers import Float
 
-__all__ = ["examples_for", "forget_tensors", "number_example", "without_alpha"]
-
 
 def examples_for(
     symbols: Symbols, graph_module: GraphModule, arguments: list[Any], facts: dict[int, Any]

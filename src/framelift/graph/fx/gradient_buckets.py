@@ -21,8 +21,6 @@ from ...torch_ports.graphs import first_bucket_bytes, tree_leaves
 from ...vocabulary.log import topic, warn
 from ...vocabulary.outside_exceptions import raise_outside
 
-__all__ = ["compile_in_parts"]
-
 Compile = Callable[[GraphModule, list[Any], FakeTensorMode], Callable[..., Any]]
 
 

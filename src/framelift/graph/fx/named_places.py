@@ -11,8 +11,6 @@ from ..._core import is_a
 from ...bytecode.resume import parameter_count
 from ...vocabulary.origins import Origin, step_text
 
-__all__ = ["NamedPlaces", "Parts", "Text"]
-
 _TABLES = ("_modules", "_parameters", "_buffers")
 _NO_LETTERS = re.compile("[^0-9A-Za-z]+")
 

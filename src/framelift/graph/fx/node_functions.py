@@ -18,16 +18,6 @@ from ...torch_ports.modes import FunctionalTensor, len_torch_dispatch_stack
 from ...torch_ports.operators import tag_activation_checkpoint
 from ...torch_ports.state import get_mkldnn_enabled, set_mkldnn_enabled
 
-__all__ = [
-    "apply_function",
-    "checkpoint_region",
-    "compile_region",
-    "hook_gradient",
-    "hooked_argument",
-    "hooked_result",
-    "trained_lstm",
-]
-
 
 class _Call(NamedTuple):
     """What `_Captured.forward` needs beside the tensors; the fields are those of `apply_function`."""

@@ -19,8 +19,6 @@ from ..metadata.facts import Facts
 from .named_places import NamedPlaces
 from .source_names import Source, source_text, state_name
 
-__all__ = ["Meta", "carry_over", "describe", "fill_examples"]
-
 
 def describe(
     module: GraphModule, arguments: Sequence[Any], memo: Mapping[int, Any], places: NamedPlaces, compile_id: Any

@@ -15,8 +15,6 @@ from ...vocabulary.origins import Origin
 from ...vocabulary.plain_types import GIVEN
 from .named_places import NamedPlaces
 
-__all__ = ["identifier", "name_placeholders", "source_name"]
-
 _MARK = "_dynamo_static_input_type"  # left on a tensor by mark_static_address
 
 

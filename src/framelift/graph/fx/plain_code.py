@@ -18,8 +18,6 @@ from torch.fx.node import Node
 
 from ...torch_ports.graphs import get_qualified_name
 
-__all__ = ["PlainCode"]
-
 
 class _Unusual(Exception):
     """Torch's generator is asked."""

@@ -17,8 +17,6 @@ from torch.fx.graph_module import GraphModule
 from ...torch_ports.autograd import pop_saved_hooks, push_saved_hooks, saved_hooks_set_tracing
 from ...vocabulary.scopes import scope
 
-__all__ = ["Pair", "SavedHooks", "compiling_hooks", "enter_hooks", "kind_of", "leave_hooks", "leaving_no_hooks"]
-
 _push = push_saved_hooks
 _pop = pop_saved_hooks
 _set_tracing = saved_hooks_set_tracing

@@ -17,8 +17,6 @@ from torch.fx.graph_module import GraphModule
 from ... import _core
 from ..metadata.wrappers import is_wrapper, leaf_tensors
 
-__all__ = ["Sharing", "groups_as_recorded", "memory_key", "sharing_of"]
-
 #: in a graph's meta: how its inputs share memory, for the keys of what is compiled
 _KEY = "memory_pattern"
 

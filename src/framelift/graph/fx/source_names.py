@@ -10,8 +10,6 @@ from ...vocabulary.origins import Origin
 from ..symbols.symbol_sources import SourceName
 from .named_places import NamedPlaces
 
-__all__ = ["Source", "SourceName", "module_path", "source_text", "state_name"]
-
 
 @dataclass(frozen=True, slots=True)
 class Source:

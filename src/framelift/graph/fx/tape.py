@@ -34,18 +34,6 @@ from .plain_code import PlainCode
 from .targets import Getter, Target, target_of
 from .values import Body, Value
 
-__all__ = [
-    "HANDS_INT",
-    "HANDS_FLOAT",
-    "Generators",
-    "Step",
-    "add_node",
-    "build_body",
-    "build_graph",
-    "draws_from_generators",
-    "made_module",
-]
-
 #: steps that give a symbolic number from outside to a body: it is an argument there, and no operation of the graph
 HANDS_INT, HANDS_FLOAT = target_of(torch.sym_int), target_of(torch.sym_float)
 

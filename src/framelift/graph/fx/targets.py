@@ -22,18 +22,6 @@ from ...torch_ports.tensors import TensorBase, VariableFunctions
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_replacement
 
-__all__ = [
-    "Getter",
-    "OPERATORS",
-    "OneNode",
-    "Target",
-    "WRITTEN_AS_OPERATORS",
-    "getter_target",
-    "method_behind",
-    "tensor_method_name",
-    "target_of",
-]
-
 
 class Target:
     """One callable.

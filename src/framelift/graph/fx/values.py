@@ -14,8 +14,6 @@ from ..metadata.facts import Facts
 if TYPE_CHECKING:
     from .tape import Step
 
-__all__ = ["AFTER_DATA", "Body", "EXCHANGED", "Storage", "Value"]
-
 #: the view of a leaf whose memory the program exchanged (`leaf.data = new`)
 EXCHANGED = "exchanged"
 AFTER_DATA = "use of a tensor after an assignment to its Tensor.data"

@@ -28,8 +28,6 @@ try:
 except ImportError:
     _NUMPY = None
 
-__all__ = ["PLACEHOLDERS", "distinct", "has_long_part", "rebuild", "take"]
-
 #: compared by equality in keys, and never equal to a value of another type
 _PLAIN = frozenset({int, str, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout, torch.memory_format})
 #: equal to values of other types (1 == 1.0 == True), so the key names the type.  That 0.0 == -0.0 does no harm:

@@ -14,8 +14,6 @@ import torch
 
 from ...vocabulary.class_reads import name_of
 
-__all__ = ["arrived", "is_async"]
-
 _MODULE = "torch.distributed._functional_collectives"
 
 

@@ -21,21 +21,6 @@ from .facts import Facts, facts_of
 from .fakes import Observed
 from .trusted_strides import are_believed
 
-__all__ = [
-    "ALL",
-    "Const",
-    "Many",
-    "MetadataCache",
-    "New",
-    "Number",
-    "Outcome",
-    "Same",
-    "VALUES",
-    "outcome_of",
-    "shared_cache",
-]
-
-
 ALL = 1 << 30  # arguments, however many there are
 
 

@@ -15,8 +15,6 @@ from torch.torch_version import TorchVersion
 from ...torch_ports.fakes import FakeTensorMode
 from ...torch_ports.state import ensure_cuda_device_guard_set
 
-__all__ = ["keep_device_guard"]
-
 _lock = threading.Lock()
 _kept = TorchVersion(torch.__version__) >= (2, 13)
 

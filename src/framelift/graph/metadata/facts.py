@@ -23,19 +23,6 @@ from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_class_of, is_torch_class
 from .unheard import unheard
 
-__all__ = [
-    "Facts",
-    "SymbolicFacts",
-    "check_kind",
-    "facts_of",
-    "held_by",
-    "intern_facts",
-    "is_parameter",
-    "new_stand_in",
-    "plain_kind",
-    "symbolic_facts",
-]
-
 _META = torch.device("meta")
 _empty_strided = VariableFunctions.empty_strided
 _detach = TensorBase.detach

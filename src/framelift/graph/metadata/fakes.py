@@ -36,8 +36,6 @@ from .facts import Facts, facts_of, intern_facts
 from .unheard import unheard
 from .wrappers import WrapperFacts
 
-__all__ = ["DRAWS", "UNKNOWN", "Fakes", "Observed", "with_history"]
-
 
 class _Thread(threading.local):
     silent = 0

@@ -31,16 +31,6 @@ from ..fx.values import Storage, Value
 from .facts import Facts, facts_of
 from .fakes import Fakes
 
-__all__ = [
-    "Live",
-    "LiveOutcome",
-    "described_transforms",
-    "is_wrapped",
-    "leaving_none_open",
-    "storage_of",
-    "transforms_off",
-]
-
 _LEAVE = {
     "Vmap": functorch._vmap_decrement_nesting,
     "Grad": functorch._grad_decrement_nesting,

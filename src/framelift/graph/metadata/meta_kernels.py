@@ -19,8 +19,6 @@ from ..state.torch_state import State
 from .cache import ALL
 from .facts import Facts
 
-__all__ = ["runs_on_meta", "laid_out_by"]
-
 _METHODS = """
     add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh
     sigmoid relu square pow erf floor ceil round sign clamp clamp_min clamp_max maximum minimum eq ne lt le gt ge

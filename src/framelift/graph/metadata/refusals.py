@@ -27,8 +27,6 @@ from .arguments import rebuild
 from .cache import Outcome
 from .unheard import unheard
 
-__all__ = ["check_arguments", "check_dtypes", "check_writes"]
-
 
 def _called(names: str, *others: Any) -> dict[int, Any]:
     """The functions and methods of torch with these names, and others, by their ids."""

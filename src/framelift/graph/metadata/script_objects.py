@@ -15,8 +15,6 @@ from ...torch_ports.operators import fake_class_registry as registry
 from ...torch_ports.tensors import is_alias_of
 from ...vocabulary.outside_exceptions import raise_outside
 
-__all__ = ["ScriptFacts", "class_name", "contents", "fake_class", "is_one_object"]
-
 
 class ScriptFacts:
     """What is known of a script object: its class, and the fake, which changes as captured code calls methods."""

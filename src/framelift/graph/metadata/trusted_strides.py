@@ -24,8 +24,6 @@ from typing import Any
 
 from .facts import Facts
 
-__all__ = ["are_believed"]
-
 
 def _has_size(sizes: Iterable[Any], which: int) -> bool:
     return any(type(size) is int and size == which for size in sizes)

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 import torch
 
+from ..._core import insist
 from ...vocabulary.quiet_capture import quietly
-from ...vocabulary.scopes import insist, scope
-
-__all__ = ["unheard"]
+from ...vocabulary.scopes import scope
 
 
 @scope

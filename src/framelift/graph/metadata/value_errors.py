@@ -4,8 +4,6 @@ of its own, known by its text alone.
 
 from __future__ import annotations
 
-__all__ = ["asks_for_value"]
-
 _TEXT = "meta tensor"  # "Tensor.item() cannot be called on meta tensors"
 
 

@@ -18,8 +18,6 @@ from ...torch_ports.compiling import disable_dynamo
 from ...torch_ports.fakes import FakeTensorMode
 from ...torch_ports.operators import global_decomposition_table
 
-__all__ = ["call_without_dynamo"]
-
 _WRAPPER = disable_dynamo(lambda: None).__code__
 #: where a wrapper looks for what to call in place of the function, before it imports TorchDynamo
 _PLACE = "__dynamo_disable"

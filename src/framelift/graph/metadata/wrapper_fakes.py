@@ -38,8 +38,6 @@ from .wrappers import (
     wrapper_facts,
 )
 
-__all__ = ["Wrapped", "holds_wrapper"]
-
 
 def holds_wrapper(value: Value) -> bool:
     """Whether the value is a tensor of a wrapper subclass."""

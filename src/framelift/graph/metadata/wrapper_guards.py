@@ -16,8 +16,6 @@ from ...vocabulary.class_reads import members_of, mro_of
 from ...vocabulary.plain_types import PYTHON_CONSTANTS
 from .wrappers import described, followed_by, inner_tensors, taken_apart, wrapper_facts
 
-__all__ = ["sizes_hold"]
-
 _keys = dispatch_keys
 #: what an attribute may hold so that the same object is the same value; the tensors among them are guarded where they
 #: matter

@@ -23,23 +23,6 @@ from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_class
 from .facts import Facts, held_by
 
-__all__ = [
-    "WrapperFacts",
-    "asks_first",
-    "assembled",
-    "assembled_like",
-    "converts",
-    "context_of",
-    "followed_by",
-    "inner_tensors",
-    "is_wrapper",
-    "described",
-    "leaf_tensors",
-    "taken_apart",
-    "with_parts",
-    "wrapper_facts",
-]
-
 _no_dispatch = torch.Tensor.__torch_dispatch__
 _PLAIN = (*PYTHON_CONSTANTS, *TORCH_CONSTANTS, type, torch.Size)
 

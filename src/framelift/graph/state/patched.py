@@ -20,8 +20,6 @@ from ...torch_ports.tensors import VF, TensorBase, VariableFunctions, nn_functio
 from ...vocabulary.torch_code import is_replacement
 from ..metadata.cache import shared_cache
 
-__all__ = ["notice_patches", "replaced_names"]
-
 #: modules whose functions call each other by name; imported when a backend needs them
 _LATER = [
     "torch._decomp.decompositions",

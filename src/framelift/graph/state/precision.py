@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 from ...torch_ports.state import get_fp32_precision, set_fp32_precision, setting_function, setting_functions
 
-__all__ = ["PRECISION", "PRECISION_SETTERS", "Setting", "is_plain", "read_precision", "setting_of"]
-
 
 class Setting(NamedTuple):
     """One setting: its name for reasons, how it is read and how it is set, and whether it is about CUDA alone."""

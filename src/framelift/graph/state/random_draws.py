@@ -20,13 +20,10 @@ from typing import Any
 import torch
 
 from ... import _core
-from ..._core import note_place
+from ..._core import insist, note_place
 from ...torch_ports.operators import is_custom_class
 from ...vocabulary.reasons import Interrupt
-from ...vocabulary.scopes import insist
 from ..symbols.number_nodes import numbers_in
-
-__all__ = ["DEFAULT", "Drawing", "graphs_may_hold", "put_back", "states"]
 
 #: the source that operations draw from where they are given none
 DEFAULT = -1

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from ..._core import is_a, note_place
+from ..._core import insist, is_a, note_place
 from ...torch_ports.autograd import enter_inference_mode, exit_inference_mode
 from ...torch_ports.state import (
     get_deterministic_algorithms,
@@ -22,10 +22,8 @@ from ...torch_ports.state import (
     setting_functions,
 )
 from ...vocabulary.reasons import Interrupt
-from ...vocabulary.scopes import insist, scope
+from ...vocabulary.scopes import scope
 from .precision import PRECISION, Setting, is_plain, setting_of
-
-__all__ = ["SETTERS", "Settings", "asks_default_dtype", "inside"]
 
 
 def _use_deterministic(value: tuple[bool, bool]) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ..._core import insist
 from ...guards.checks import check, gives
 from ...torch_ports.autograd import (
     enter_inference_mode,
@@ -34,25 +35,7 @@ from ...torch_ports.state import (
     setting_function,
 )
 from ...vocabulary.reasons import Interrupt
-from ...vocabulary.scopes import insist, scope
-
-__all__ = [
-    "choose_kernels",
-    "choosing_kernels",
-    "keeping_kernels",
-    "kernel_at_first",
-    "LeftState",
-    "SavedState",
-    "State",
-    "StateNodes",
-    "asked_of_nesting",
-    "autocast_nesting",
-    "check_state",
-    "kernel_choice",
-    "nest_autocast",
-    "new_autocast_cache",
-    "read_state",
-]
+from ...vocabulary.scopes import scope
 
 #: device types whose autocast may be on during a rehearsal
 AUTOCAST_DEVICES = ("cpu", "cuda")

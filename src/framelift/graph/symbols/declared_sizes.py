@@ -21,8 +21,6 @@ from .meanings import Marks
 if TYPE_CHECKING:
     from .environment import Symbols
 
-__all__ = ["Claim", "check_declared", "constraint", "relies_on_one", "span", "unsettled"]
-
 _off = DisableTorchFunction
 
 

@@ -43,8 +43,6 @@ from .numbers import NUMBERS, Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber, quiet
 from .symbol_sources import source_called
 
-__all__ = ["Symbols", "forget"]
-
 _off = DisableTorchFunction
 
 

@@ -8,20 +8,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-__all__ = [
-    "NO_MARKS",
-    "Calculation",
-    "Created",
-    "Drawn",
-    "FromGraph",
-    "FromNumber",
-    "FromSize",
-    "Marks",
-    "Outside",
-    "Relation",
-    "itself",
-]
-
 
 class Created(NamedTuple):
     """A symbol of torch's shape environment: `how` it was made (size, stride, number), with what name of its source."""

@@ -9,9 +9,6 @@ import torch
 
 from ...guards.equality import indistinguishable
 
-__all__ = ["ORDINARY", "is_ordinary", "opposite", "raising", "same_float", "same_text"]
-
-
 _FLOAT = torch.finfo(torch.float32)
 #: the text of `is_ordinary`
 ORDINARY = f"{_FLOAT.tiny!r} <= abs({{0}}) <= {_FLOAT.max!r} or {{0}} == 0.0"

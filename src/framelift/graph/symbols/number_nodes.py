@@ -28,8 +28,6 @@ from .environment import Symbols
 from .meanings import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside
 from .numbers import NUMBERS, Float
 
-__all__ = ["BodyNumbers", "NumberNodes", "graph_values", "numbers_in"]
-
 
 def numbers_in(kept: Any) -> list[Any]:
     """The symbolic numbers among arguments as `take` keeps them."""

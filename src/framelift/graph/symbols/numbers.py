@@ -25,9 +25,6 @@ from ... import _core
 from ...vocabulary.class_reads import members_of, module_of, mro_of
 from ...vocabulary.own_code import own_file
 
-__all__ = ["Bool", "Float", "Int", "NUMBERS", "concrete"]
-
-
 #: whose code keeps tables of new numbers, or carries such tables over: modules of torch, and files of framelift
 _KEEPING_TABLES = frozenset(
     id(vars(importlib.import_module(name)))

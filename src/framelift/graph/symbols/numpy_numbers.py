@@ -27,8 +27,6 @@ try:
 except ImportError:
     numpy = None
 
-__all__ = ["NumpyNumber", "SCALARS", "given_to_torch", "quiet"]
-
 #: the scalars whose value a plain number holds exactly and that torch takes for one
 SCALARS: frozenset[type] = (
     frozenset()

@@ -33,19 +33,6 @@ from .noted_relations import ORDINARY
 from .numbers import Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber
 
-__all__ = [
-    "NAMESPACE",
-    "Assumptions",
-    "Drawings",
-    "Preamble",
-    "assumptions",
-    "broken_promises",
-    "function_of",
-    "preamble",
-    "relation_text",
-    "text_of",
-]
-
 _INFIX = {
     operator.add: "+",
     operator.sub: "-",

@@ -8,8 +8,6 @@ from typing import Any
 from ..._core import is_a
 from ...torch_ports.fakes import GuardSource, Source
 
-__all__ = ["SourceName", "source_called"]
-
 
 class SourceName(str):
     """The name of a source.  It can be called, too: versions of torch differ in whether `name` is a method."""

@@ -11,8 +11,6 @@ from typing import Any
 
 from torch.fx.experimental import sym_node
 
-__all__: list[str] = []
-
 
 def _is_sum(expr: Any) -> bool:
     return bool(expr.is_Add) and all(term.is_symbol for term in expr._args)

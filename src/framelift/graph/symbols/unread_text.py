@@ -12,8 +12,6 @@ from typing import Any
 from ... import _core
 from ..._core import is_a
 
-__all__ = ["MARK", "UnreadText", "known_letters", "text_or"]
-
 #: the letters of such a text, which no program writes
 MARK = "\U0010fffe\U0010fff6\U0010fffe"
 

@@ -20,8 +20,6 @@ from ..histories import is_certain, is_leaf_view
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__ = ["ATTRIBUTES", "OF_MEMORY", "assign"]
-
 Answer = Callable[["Recorder", Value], Any]
 
 ATTRIBUTES: dict[str, Answer] = {

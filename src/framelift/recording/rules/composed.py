@@ -14,8 +14,6 @@ from .ranks import Handler, rule
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__: list[str] = []
-
 _MOST_ROWS = 4096
 
 

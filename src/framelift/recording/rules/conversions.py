@@ -14,8 +14,6 @@ from .ranks import rule
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__: list[str] = []
-
 
 @rule(parse_to)
 def _parse_to(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

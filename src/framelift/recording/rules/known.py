@@ -19,8 +19,6 @@ from .ranks import Handler, Rank, around
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__: list[str] = []
-
 _TAKES = (
     "__bool__",
     "is_nonzero",

@@ -22,8 +22,6 @@ from .special_cases import strided_arguments
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__: list[str] = []
-
 
 def _check(recorder: Recorder, value: Value, name: str) -> None:
     if (

@@ -32,8 +32,6 @@ from .ranks import Handler, rule
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__: list[str] = []
-
 
 def _record(recorder: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:
     return recorder.record(target_of(func), args, kwargs)

@@ -30,8 +30,6 @@ from ...vocabulary.torch_code import is_replacement
 from .ranks import RULES
 from .special_cases import GIVES_VALUES
 
-__all__ = ["is_torch_operation", "torch_operations"]
-
 #: C modules and classes whose functions are all operations
 _NATIVE_OWNERS = (
     VariableFunctions,

@@ -11,8 +11,6 @@ from ...graph.fx.targets import Target
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__ = ["record_data"]
-
 
 def record_data(recorder: Recorder, target: Target, data: Any) -> Any:
     """A tensor made of data alone.  Its dtype is written out where torch's own implementation of numpy makes it under

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__ = ["RULES", "Handler", "Rank", "around", "rule"]
-
 Handler = Callable[["Recorder", tuple[Any, ...], dict[str, Any]], Any]
 #: a rule, around the one below it if there is one; None: there is nothing for it to do
 Maker = Callable[[Handler | None], Handler | None]

@@ -24,8 +24,6 @@ from .ranks import rule
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__: list[str] = []
-
 _MOST_ROWS = 1 << 14
 #: so many steps of a network may be written out, by a compiler and here
 _MOST_COMPILED, _MOST_STEPS = 16, 128

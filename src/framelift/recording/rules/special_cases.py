@@ -27,8 +27,6 @@ from .ranks import Handler, Rank, rule
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__ = ["GIVES_VALUES", "make_leaf"]
-
 #: callables whose Python results follow from metadata alone: id -> the callable
 GIVES_VALUES: dict[int, Any] = {}
 

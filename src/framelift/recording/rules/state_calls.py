@@ -20,8 +20,6 @@ from .ranks import Handler, rule
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__ = ["touch_settings"]
-
 
 def touch_settings(recorder: Recorder) -> None:
     """A setting is about to be changed that one graph has one choice of."""

@@ -15,8 +15,6 @@ from .ranks import rule
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__: list[str] = []
-
 
 class _Storage:
     """What captured code sees for a storage: it can be asked for its size, and for nothing else."""

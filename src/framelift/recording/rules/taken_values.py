@@ -17,8 +17,6 @@ from .ranks import Handler, Rank, around
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__: list[str] = []
-
 
 def _item(recorder: Recorder, tensor: Any) -> Any:
     recorder.with_symbols()

@@ -18,8 +18,6 @@ from .attributes import answer
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__: list[str] = []
-
 
 def version_of(tensor: torch.Tensor) -> int:
     """How often a tensor was written."""

@@ -18,8 +18,6 @@ from .attributes import answer
 if TYPE_CHECKING:
     from ..recorder import Recorder
 
-__all__: list[str] = []
-
 
 def base_of(tensor: torch.Tensor) -> torch.Tensor | None:
     """The tensor that an input is a view of."""

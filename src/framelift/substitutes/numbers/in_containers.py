@@ -19,8 +19,6 @@ from ..python.lazy_containers import VIEWS, refusal
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 
 def _with_plain_numbers(value: Any, name: str, above: tuple[int, ...] = ()) -> Any:
     """A value with plain numbers in place of symbolic ones, also inside of containers."""

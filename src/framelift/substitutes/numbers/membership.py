@@ -14,8 +14,6 @@ from ... import _core
 from ...boundary.lazy.view import View
 from ...graph.symbols.numbers import Float, Int
 
-__all__ = ["contains"]
-
 #: more keys than this, and the two nearest decide for all
 _MANY = 64
 

@@ -10,8 +10,6 @@ from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...vocabulary.class_reads import has_member
 
-__all__ = ["SYMBOLIC", "read_number"]
-
 SYMBOLIC = (*NUMBERS, NumpyNumber)
 
 

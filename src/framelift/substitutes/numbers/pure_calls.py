@@ -38,8 +38,6 @@ from .tensor_truths import truth_of
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["handle", "taken_by_c_code"]
-
 Handler = Callable[["Session", tuple[Any, ...]], Any]
 
 #: only pass numbers on, or use them by Python's own protocols, which the numbers answer themselves

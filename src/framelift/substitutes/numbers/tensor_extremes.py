@@ -23,8 +23,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["extreme_of", "items_of"]
-
 _COMPARED = {max: torch.Tensor.gt, min: torch.Tensor.lt}
 _LISTED = (list, tuple)
 _WALKED = (types.GeneratorType, map)

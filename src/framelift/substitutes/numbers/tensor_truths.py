@@ -20,8 +20,6 @@ from ...overriding.modes import is_overridden
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["contains_tensor", "truth_of"]
-
 #: what a tensor is compared with element by element; anything else it does not equal
 _COMPARED = (int, float, bool, Int, Float)
 #: two of these are equal or not, whatever else is there

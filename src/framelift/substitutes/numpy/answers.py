@@ -21,8 +21,6 @@ from ...torch_ports.modes import DisableTorchFunction
 from ...vocabulary.class_reads import name_of
 from ...vocabulary.quiet_capture import quietly
 
-__all__ = ["Differs", "ask", "shown"]
-
 _MOST = 1 << 22  # elements of an array that is worth making
 
 

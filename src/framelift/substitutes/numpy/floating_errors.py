@@ -18,8 +18,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...boundary.world import World
 
-__all__ = ["note_errors", "without_errors"]
-
 _geterr: Callable[[], dict[str, str]] | None = getattr(numpy, "geterr", None)
 _MILD = frozenset(("ignore", "warn"))
 

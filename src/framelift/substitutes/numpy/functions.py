@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from ...recording.recorder import Recorder
     from ...rehearsal.session import Session
 
-__all__ = ["constant_array", "numpy_frame"]
-
 #: differs from numpy: copies less, looks at memory, or is another operation
 _REFUSED = frozenset(
     """

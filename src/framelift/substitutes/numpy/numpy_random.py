@@ -24,8 +24,6 @@ from .functions import constant_array
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 #: methods that draw and do nothing else, of plain values; the numbers among their arguments say how many and between
 #: what bounds
 _DRAWS = """

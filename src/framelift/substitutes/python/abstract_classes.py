@@ -37,9 +37,6 @@ from .basics import exactly
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["Answers", "SubclassFact", "registry_fact"]
-
-
 #: what captured code sees in place of objects of other classes
 _PLACEHOLDERS = (Opaque, View, Array, Scalar, NumpyNumber, *NUMBERS)
 

@@ -31,7 +31,6 @@ from ...calls.frame_views import caller, frame_locals
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...overriding import tensor_attributes
-from ...overriding.modes import torch_call
 from ...torch_ports.compiling import utils_is_compiling
 from ...torch_ports.graphs import FX_TRACING_READS
 from ...vocabulary.class_reads import dictoffset_of, name_of
@@ -40,8 +39,6 @@ from .new_classes import made_class
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
-
-__all__ = ["exactly", "torch_call"]
 
 
 def exactly(count: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

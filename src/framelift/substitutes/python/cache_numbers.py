@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from ...rehearsal.session import Session
     from ...vocabulary.origins import Origin
 
-__all__ = ["keep_by_numbers"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Formula:

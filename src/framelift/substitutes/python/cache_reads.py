@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ...rehearsal.session import Session
     from ...vocabulary.origins import Origin
 
-__all__ = ["stays_as_read"]
-
 #: kinds of effects that change the one object they are about
 _OF_OBJECTS = frozenset({"setattr", "delattr", "setdict", "deldict", "append", "add", "setitem", "delitem"})
 

@@ -37,24 +37,6 @@ from .cached_objects import ASKED, Picture, has_changes, keep_objects, looks_as
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = [
-    "NO_ANSWER",
-    "Lookup",
-    "Question",
-    "answer_of",
-    "ask_in_order",
-    "calling_first",
-    "can_be_asked",
-    "check_room",
-    "equals_itself_alone",
-    "has_room",
-    "is_plain",
-    "lookup_of",
-    "may_be_outdated",
-    "question",
-    "take_out_answers",
-]
-
 
 @dataclass(frozen=True)
 class Question:

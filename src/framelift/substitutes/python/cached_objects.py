@@ -26,19 +26,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = [
-    "ASKED",
-    "CannotSee",
-    "Picture",
-    "filled",
-    "has_changes",
-    "keep_objects",
-    "looks_as",
-    "picture_of",
-    "picture_with_numbers",
-]
-
-
 ASKED = "named call"  # the effect by which the entry asks a cache
 
 

@@ -35,8 +35,6 @@ from .cached_objects import picture_of
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["call_through", "check_leaves", "is_own_cache"]
-
 _WRAPPER = functools._lru_cache_wrapper
 
 

@@ -23,8 +23,6 @@ from .lazy_containers import natively
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["CALLBACKS", "calling_back", "watched"]
-
 #: where each of them takes its callback: position, and name where it can be given by name (max and min:
 #: numbers/pure_calls.py)
 CALLBACKS: tuple[tuple[Any, int | None, str | None], ...] = (

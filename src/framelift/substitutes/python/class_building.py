@@ -20,8 +20,6 @@ from .basics import exactly
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["begins_by_property"]
-
 
 @substitute(type.__init__)
 def _type_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

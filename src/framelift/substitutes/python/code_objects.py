@@ -34,8 +34,6 @@ from .syntax_trees import check_tree
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["as_called"]
-
 _FUTURE = 0x1FE0000 | 0x2000  # the bits of code flags that compile() inherits
 _RESULT = ".result"
 _WITH_LOCALS = 0x1 | 0x2 | 0x20 | 0x80 | 0x200  # code of functions, generators, coroutines

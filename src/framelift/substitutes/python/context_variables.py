@@ -20,8 +20,6 @@ from .lazy_containers import natively
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["makes_decimals"]
-
 _UNSET = object()
 
 

@@ -31,8 +31,6 @@ from .basics import exactly
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["copies_to_itself", "is_copying", "is_its_own_copy", "slots_of"]
-
 _MAKERS: Any = copyreg  # its functions that make objects are private in typeshed
 
 

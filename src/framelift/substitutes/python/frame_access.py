@@ -33,8 +33,6 @@ from .code_objects import as_called
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["READERS"]
-
 
 def _back(session: Session, frame: types.FrameType) -> Any:
     found = frame.f_back

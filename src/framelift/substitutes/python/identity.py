@@ -33,8 +33,6 @@ from .copying import copies_to_itself, is_copying, is_its_own_copy
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["hashed_parts", "same_object"]
-
 
 def same_object(session: Session, left: Any, right: Any) -> bool:
     """`left is right`, as a fact of the capture where it may differ for equal values."""

@@ -30,8 +30,6 @@ from .basics import exactly
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 _RE: Any = re  # its cache is private in typeshed
 
 

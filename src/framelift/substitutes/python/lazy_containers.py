@@ -29,8 +29,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["VIEWS", "natively", "own_method", "refusal"]
-
 VIEWS = (InstanceDict, LargeDict, LazyList, LazyDeque, LazySet)
 
 #: what asks by `iter`, `len`, `[]` and their like, or does not look at all

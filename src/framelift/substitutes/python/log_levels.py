@@ -12,8 +12,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 
 @substitute(logging.Logger.isEnabledFor)
 def _is_enabled_for(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -22,8 +22,6 @@ from .lazy_containers import own_method
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["as_dict"]
-
 _TYPE_DIR = type.__dict__["__dir__"]
 
 

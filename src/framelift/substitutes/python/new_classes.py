@@ -25,8 +25,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["Body", "made_class", "marked"]
-
 _MARK = ".internal"
 _DESCRIPTORS = ("__set_name__", "__get__", "__set__", "__delete__")
 

@@ -13,8 +13,6 @@ from ...calls.call_tables import substitute
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 _CALL_ATTRGETTER = vars(operator.attrgetter)["__call__"]
 _CALL_METHODCALLER = vars(operator.methodcaller)["__call__"]
 

@@ -35,8 +35,6 @@ from .copying import slots_of
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 _SAFE = frozenset(
     {*lookup.safe_self_types(), functools.partial, operator.itemgetter, operator.attrgetter, operator.methodcaller}
 )

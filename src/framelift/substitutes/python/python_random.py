@@ -25,8 +25,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["may_follow", "note_decided"]
-
 _read_state = _random.Random.getstate
 _MOST_DECIDED = 4
 _MOST_BITS = 62

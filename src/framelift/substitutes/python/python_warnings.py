@@ -29,8 +29,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["heard", "is_unheard"]
-
 
 def _told_outside(why: str = "") -> Interrupt:
     return Interrupt("unknown-callable", "_warnings.warn" + (f" ({why})" if why else ""))

@@ -19,8 +19,6 @@ from ...vocabulary.origins import const
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 
 def _dispatch(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`generic.dispatch(cls)`."""

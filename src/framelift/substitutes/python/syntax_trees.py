@@ -16,8 +16,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["check_tree", "makes_nodes"]
-
 #: CPython's own classes of nodes; those that are kept for old programs make nodes of others
 _NODES = frozenset(
     cls

@@ -36,8 +36,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["target_of"]
-
 
 def target_of(reference: Any) -> Any:
     """What a weak reference leads to, past a subclass's own way of asking."""

@@ -24,8 +24,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["Changes", "change", "changes_of"]
-
 
 class Changes:
     """What captured code did to the environment, in order."""

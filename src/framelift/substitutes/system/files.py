@@ -32,8 +32,6 @@ from .environment import change, changes_of
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["changes_files", "leave_file", "private_files"]
-
 _DENIED = "opens, reads or writes files and devices"
 
 

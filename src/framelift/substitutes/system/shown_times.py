@@ -26,8 +26,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 _KINDS = (datetime.date, datetime.datetime, datetime.time)
 _FORMATS = [
     members_of(kind)[name] for kind in _KINDS for name in ("strftime", "__format__") if name in members_of(kind)

@@ -10,8 +10,6 @@ from ... import _core
 from ..._core import is_a
 from ...vocabulary.reasons import Interrupt
 
-__all__ = ["cuts_text", "format_watched"]
-
 #: `%.3s` in a template, `{!r:.3}` in one of str.format, `.3` behind the colon of an f-string
 _CUTS = re.compile(r"%(\([^)]*\))?[^%a-zA-Z(]*\.[\d*]*[hlL]?[sra]|![rsa]:[^!]*\.|^[^%{}]*\.[\d]*s?$")
 

@@ -27,8 +27,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 
 def _writes_under_watch(file: Any) -> bool:
     if type(file) is io.StringIO:

@@ -24,8 +24,6 @@ from ...vocabulary.shown_addresses import shown_addresses
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["known_text"]
-
 _CLASS = re.compile("<class '([^']*)'>")
 _METHOD = re.compile("<bound method (.*?) of <")
 #: their text shows the name of the object itself, others show that of their class

@@ -27,8 +27,6 @@ from ...graph.symbols.unread_text import MARK, UnreadText, known_letters
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["as_unread", "handle"]
-
 #: do not look at the letters of their arguments
 _HAND_ON = frozenset(
     {

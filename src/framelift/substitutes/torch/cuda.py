@@ -17,8 +17,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 _current = cuda_get_device  # builds without CUDA have none
 
 

@@ -20,8 +20,6 @@ from ...torch_ports.tensors import multi_tensor_asgd, single_tensor_asgd
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 _STEPS: tuple[Any, ...] = (single_tensor_asgd, multi_tensor_asgd)
 
 

@@ -22,8 +22,6 @@ from ..marks import allowed
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__ = ["call_scripted"]
-
 
 def call_scripted(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Its Python code, where it is known and the arguments fit; otherwise one node of the graph."""

@@ -25,8 +25,6 @@ from ...vocabulary.torch_code import is_torch_function
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 
 @substitute(infer_parameters)
 def _infer_parameters(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -21,8 +21,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 _SEEDS = range(-1 << 63, 1 << 64)
 
 

@@ -24,8 +24,6 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
-__all__: list[str] = []
-
 _LEVELS = ("highest", "high", "medium")  # others make torch warn
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from ...capture.records import callbacks
 
-__all__ = ["on_compile_end", "on_compile_start"]
-
 
 def _theirs() -> Any:
     return sys.modules.get("torch._dynamo.callback")

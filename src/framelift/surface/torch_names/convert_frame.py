@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ...capture.records.captures import Capture
 
-__all__ = ["Frame", "show_code"]
-
 
 @dataclass(frozen=True, slots=True)
 class Frame:

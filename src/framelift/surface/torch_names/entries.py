@@ -10,21 +10,8 @@ from typing import Any, ClassVar
 
 from ... import _core
 from ...capture import sharing
-from ...capture.frames import skip_code, skip_files
+from ...capture.frames import skip_files
 from ..compiling import compiled_callables, reset
-
-__all__ = [
-    "CacheEntry",
-    "GuardManager",
-    "cache_entries",
-    "precompile_entries",
-    "remove_from_cache",
-    "reset_code",
-    "reset_code_caches",
-    "skip_code",
-    "set_guard_error_hook",
-    "skip_module",
-]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,8 +20,6 @@ from .convert_frame import show_code
 if TYPE_CHECKING:
     from ...capture.records.captures import Capture
 
-__all__ = ["follow", "forget", "has_side_effects", "side_effects"]
-
 #: phases of a capture under the names that `compile_times` has for them
 _PHASES = {
     "rehearse": "bytecode_tracing",

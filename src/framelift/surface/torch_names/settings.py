@@ -15,8 +15,6 @@ from ...torch_ports.compiling import config_module
 from ...vocabulary.own_code import is_own_code
 from ...vocabulary.torch_code import TORCH
 
-__all__ = ["follow"]
-
 _NAME = "torch._dynamo.config"
 #: what a program's `patch` goes through
 _BETWEEN = frozenset({config_module.__file__, contextlib.__file__})
