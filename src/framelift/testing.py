@@ -223,7 +223,7 @@ def normalize_gm(text: str) -> str:
 
 
 def same(a: Any, b: Any, tol: float = 1e-4) -> bool:
-    """Whether two results are equal up to a tolerance, containers and objects' attributes included.
+    """Return whether two results are equal up to a tolerance, containers and objects' attributes included.
 
     >>> import torch, framelift
     >>> framelift.testing.same({"a": [torch.ones(2)]}, {"a": [torch.ones(2) + 1e-6]})

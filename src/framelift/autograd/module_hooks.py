@@ -179,7 +179,7 @@ def _body(
 
 
 def _uses_first(hook: Any) -> bool:
-    """Whether a hook may look at the module it is handed."""
+    """Return whether a hook may look at the module it is handed."""
     code = hook.__code__ if is_a(hook, types.FunctionType) else None
     if code is None or not code.co_argcount or code.co_varnames[0] in code.co_cellvars:
         return True

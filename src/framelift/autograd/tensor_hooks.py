@@ -77,7 +77,7 @@ _KEPT: Any = vars(Handle)["_kept"]
 
 
 def is_left_to_the_entry(handle: Handle) -> bool:
-    """Whether an effect of the entry registers the hook; one that was removed again is not registered at all."""
+    """Return whether an effect of the entry registers the hook; one that was removed again is not registered at all."""
     return bool(_KEPT.__get__(handle))
 
 

@@ -375,7 +375,7 @@ def _inductor_config(mode: str | None, options: dict[str, Any] | None) -> dict[s
 
 
 def _may_be(config: Any, entry: str, value: Any) -> bool:
-    """Whether the declared type of an entry allows this value; one that is None at first has no type."""
+    """Return whether the declared type of an entry allows this value; one that is None at first has no type."""
     wanted = config.get_type(entry) if hasattr(config, "get_type") else None
     return (
         wanted is None

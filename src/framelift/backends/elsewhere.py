@@ -176,7 +176,7 @@ class Job:
         self.reply: dict[str, Any] | None = None
 
     def is_ready(self) -> bool:
-        """Whether the other process is done with it, well or not."""
+        """Return whether the other process is done with it, well or not."""
         if self.reply is None:
             self.worker.look()
         return self.reply is not None

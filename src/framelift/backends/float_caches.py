@@ -39,7 +39,9 @@ def caching_floats() -> Iterator[None]:
 
 
 def may_be_kept() -> bool:
-    """Whether the graph that is being compiled may be kept.  A backward is compiled late, in the same context."""
+    """Return whether the graph that is being compiled may be kept.  A backward is compiled late, in the same
+    context.
+    """
     from ..torch_ports.symbols import SymT, symbol_is_type
 
     environment = _environment()

@@ -120,6 +120,6 @@ def _libraries_of_now() -> Any:
 
 
 def _has_its_libraries(graph: CompiledFxGraph) -> bool:
-    """Whether the libraries that Triton linked into the kernels are those of now."""
+    """Return whether the libraries that Triton linked into the kernels are those of now."""
     wanted = getattr(graph, "extern_libs_key", None)
     return wanted is None or wanted == _libraries_of_now()

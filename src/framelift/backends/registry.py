@@ -371,7 +371,9 @@ _REPRO = "torch._dynamo.repro.after_dynamo"
 
 
 def _is_to_be_minified() -> bool:
-    """Whether torch's minifier is asked for: a failure writes a script that makes the graph smaller, by its level."""
+    """Return whether torch's minifier is asked for: a failure writes a script that makes the graph smaller, by its
+    level.
+    """
     options = sys.modules.get("torch._dynamo.config")
     after = os.environ.get("TORCHDYNAMO_REPRO_AFTER") if options is None else options.repro_after
     return after == "dynamo"
@@ -424,7 +426,7 @@ def submit_graph(
 
 
 def _asks_to_skip(error: BaseException) -> bool:
-    """Whether this is TorchDynamo's own `SkipFrame`, from a backend written for it."""
+    """Return whether this is TorchDynamo's own `SkipFrame`, from a backend written for it."""
     theirs = sys.modules.get("torch._dynamo.exc")
     return theirs is not None and isinstance(error, theirs.SkipFrame)
 

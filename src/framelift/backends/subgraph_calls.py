@@ -122,7 +122,7 @@ def _share(calls: list[_Call]) -> bool:
 
 
 def _are_alike(one: _Call, other: _Call) -> bool:
-    """Whether two calls are given tensors of equal metadata; a node with several results has none of its own."""
+    """Return whether two calls are given tensors of equal metadata; a node with several results has none of its own."""
     return len(one.inputs) == len(other.inputs) and all(
         a is b or isinstance(a, Node) and isinstance(b, Node) and are_alike(facts_of(a), facts_of(b))
         for a, b in zip(one.inputs, other.inputs)

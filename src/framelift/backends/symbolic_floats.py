@@ -28,7 +28,7 @@ _NARROW = (torch.float16, torch.bfloat16)  # kernels compute these in float32
 
 
 def takes_floats(graph_module: GraphModule) -> bool:
-    """Whether a symbolic float is among the graph's inputs: as a tensor of which the graph takes the item."""
+    """Return whether a symbolic float is among the graph's inputs: as a tensor of which the graph takes the item."""
     examples = [node.meta.get("example_value") for node in graph_module.graph.find_nodes(op="placeholder")]
     return any(isinstance(one, FakeTensor) and isinstance(one.item_memo, torch.SymFloat) for one in examples)
 
@@ -87,7 +87,9 @@ def _computed(formula: Callable[..., torch.Tensor], *operands: torch.Tensor) -> 
 
 
 def _of_floats(*operands: torch.Tensor) -> bool:
-    """Whether a kernel takes a float beside these tensors: for integers and truth values there are other rules."""
+    """Return whether a kernel takes a float beside these tensors: for integers and truth values there are other
+    rules.
+    """
     return any(one.dtype.is_floating_point or one.dtype.is_complex for one in operands)
 
 

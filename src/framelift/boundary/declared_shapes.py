@@ -86,7 +86,7 @@ class Declared:
         return frozenset(symbolic), self._marks(symbolic)
 
     def number(self, value: int, origin: Origin) -> bool:
-        """Whether the int found at `origin` is symbolic."""
+        """Return whether the int found at `origin` is symbolic."""
         spec = self._at(origin)
         if type(spec) is int and spec != value:
             raise _violation(f"dynamic_shapes declares {origin} as {spec}, and it is {value}")

@@ -133,7 +133,7 @@ class Dynamism:
         self.quiet = not known and not everything and not self.values and self.named is None and declared is None
 
     def number(self, value: Any, origin: Origin) -> bool:
-        """Whether the number found at `origin` becomes symbolic."""
+        """Return whether the number found at `origin` becomes symbolic."""
         if self.quiet:
             return False
         if type(value) is float:
@@ -157,7 +157,7 @@ class Dynamism:
         return type(old) is type(value) and (old != value or str(old) != str(value))
 
     def scalar(self, value: Any, origin: Origin) -> bool:
-        """Whether the scalar of numpy's at `origin` becomes symbolic: many are results, few are constants."""
+        """Return whether the scalar of numpy's at `origin` becomes symbolic: many are results, few are constants."""
         if self.number(value, origin):
             return True
         place = str(origin)
@@ -175,7 +175,7 @@ class Dynamism:
         return True
 
     def by_code(self, function: types.FunctionType, origin: Origin) -> bool:
-        """Whether the function at `origin` is guarded by its code: functions of one factory take turns there."""
+        """Return whether the function at `origin` is guarded by its code: functions of one factory take turns there."""
         if not self.functions:
             return False
         old = self.values.get(str(origin)) if self.values else None
@@ -202,7 +202,9 @@ class Dynamism:
         return self.values.get(place)
 
     def by_key(self, table: dict[Any, Any], origin: Origin) -> bool:
-        """Whether the dictionary at `origin` is read key by key: it is an argument, or its keys changed before."""
+        """Return whether the dictionary at `origin` is read key by key: it is an argument, or its keys changed
+        before.
+        """
         place = str(origin)
         old = self.values.get(place) if self.values else None
         if type(old) is KeysSeen and (old.changes or old.text != keys_text(table)):
@@ -219,11 +221,11 @@ class Dynamism:
         return wanted
 
     def keys_change(self, origin: Origin) -> bool:
-        """Whether the dictionary found at `origin` had other keys before."""
+        """Return whether the dictionary found at `origin` had other keys before."""
         return type(self.values.get(str(origin))) is KeysSeen
 
     def by_length(self, length: int, origin: Origin) -> bool:
-        """Whether the list found at `origin` is read element by element: its length changed before."""
+        """Return whether the list found at `origin` is read element by element: its length changed before."""
         if self.quiet or str(origin).startswith("."):
             return False
         place = origin.to("len")
@@ -233,7 +235,7 @@ class Dynamism:
         return wanted
 
     def inside(self, value: tuple[Any, ...], origin: Origin) -> bool:
-        """Whether a number inside the tuple found at `origin` becomes symbolic."""
+        """Return whether a number inside the tuple found at `origin` becomes symbolic."""
         if self.quiet:
             return False
         for i, item in enumerate(value):
@@ -250,7 +252,7 @@ class Dynamism:
         return False
 
     def inside_slice(self, value: slice, origin: Origin) -> bool:
-        """Whether a number inside the slice found at `origin` becomes symbolic."""
+        """Return whether a number inside the slice found at `origin` becomes symbolic."""
         parts = (
             ()
             if self.quiet
@@ -344,7 +346,7 @@ def _root(origin: Origin) -> Origin:
 
 
 def _may_be_fresh(function: types.FunctionType, origin: Origin) -> bool:
-    """Whether a function may be another at each call: made in a function, or under no name of its module."""
+    """Return whether a function may be another at each call: made in a function, or under no name of its module."""
     if function.__code__.co_flags & CO_NESTED:
         return True
     # a method's function is its class's
@@ -352,7 +354,7 @@ def _may_be_fresh(function: types.FunctionType, origin: Origin) -> bool:
 
 
 def is_argument(origin: Origin) -> bool:
-    """Whether a place is an argument, or in a container that is one."""
+    """Return whether a place is an argument, or in a container that is one."""
     while origin.step == "item" and origin.base is not None:
         origin = origin.base
     return origin.step == "arg"

@@ -97,7 +97,7 @@ def let_in(world: World, value: Any, origin: Origin) -> Any:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether its class, and a class itself, can be looked up in tables without running code of a metaclass."""
+    """Return whether its class, and a class itself, can be looked up in tables without running code of a metaclass."""
     return _core.is_plain_class(type(value)) and (not is_a(value, type) or _core.is_plain_class(value))
 
 
@@ -192,7 +192,9 @@ _EMPTY_BASES = (object, _thread._local, typing.Generic)
 
 @for_life
 def is_handle_class(cls: type) -> bool:
-    """Whether instances of `cls` hold only what Python code put there: all bases but object are Python classes."""
+    """Return whether instances of `cls` hold only what Python code put there: all bases but object are Python
+    classes.
+    """
     return all(base in _EMPTY_BASES or _core.is_python_class(base) for base in _mro(cls))
 
 
@@ -292,7 +294,7 @@ def _handle(world: World, value: Any, origin: Origin) -> Any:
 
 
 def _is_kernel_class(cls: type) -> bool:
-    """Whether a class is one of Triton's for kernels, once the program has Triton."""
+    """Return whether a class is one of Triton's for kernels, once the program has Triton."""
     interface = getattr(sys.modules.get("triton.runtime.jit"), "KernelInterface", None)
     return interface is not None and interface in _mro(cls) and is_class_of(cls, "triton.runtime")
 
@@ -417,7 +419,7 @@ def _method(world: World, value: types.MethodType, origin: Origin) -> Any:
 
 
 def _ignores_receiver(world: World, function: Any) -> bool:
-    """Whether a function that is another at each call, and its class, never looks at what it is bound to."""
+    """Return whether a function that is another at each call, and its class, never looks at what it is bound to."""
     if world.read_receivers is None or id(function) not in world.function_origins:
         return False
     code = function.__code__

@@ -40,7 +40,7 @@ class Named:
         return _meant(self.static, source_text(origin), rank) if self.static else frozenset()
 
     def number(self, value: Any, origin: Origin) -> bool:
-        """Whether the int found at `origin` is dynamic."""
+        """Return whether the int found at `origin` is dynamic."""
         if type(value) is not int:
             return False
         return value in self.values or bool(_meant((*self.dynamic, *self.unbacked), source_text(origin), 1))

@@ -279,7 +279,9 @@ class World:
         self.guard(const(base), "CHECK", (functools.partial(_is_holder, name, has), said), ("holder", name))
 
     def place_of(self, cls: type, name: str) -> tuple[bool, type]:
-        """Whether what a lookup finds was made inside, and otherwise the class at which to look for it outside."""
+        """Return whether what a lookup finds was made inside, and otherwise the class at which to look for it
+        outside.
+        """
         place: type | None = cls
         for base in mro_of(cls):
             pending = self.overlay.get((id(base), name), ABSENT)
@@ -320,7 +322,7 @@ class World:
             self.guard(const(obj), "TYPE", type(obj))
 
     def _is_made(self, obj: Any) -> bool:
-        """Whether it is a module that was made inside, by C code and so unseen: no guard knows it."""
+        """Return whether it is a module that was made inside, by C code and so unseen: no guard knows it."""
         if not _core.is_a(obj, types.ModuleType) or _is_listed(obj):
             return False
         return not any(guard.value is obj for guard in self.guards)
@@ -462,7 +464,7 @@ class World:
 
 
 def _is_listed(module: types.ModuleType) -> bool:
-    """Whether it is among the imported modules, mostly under its own name."""
+    """Return whether it is among the imported modules, mostly under its own name."""
     name = _core.own_dict(module).get("__name__")
     if type(name) is str and sys.modules.get(name) is module:
         return True
@@ -476,6 +478,6 @@ def _is_unchanged(table: dict[Any, Any], before: dict[Any, Any]) -> bool:
 
 
 def _shows_its_class(cls: type) -> bool:
-    """Whether C code makes a text of instances that names their class."""
+    """Return whether C code makes a text of instances that names their class."""
     own = _core.type_lookup(cls, "__repr__", None)
     return type(own) is not types.FunctionType and not any(own is one for one in _WITHOUT_NAME)

@@ -47,7 +47,7 @@ def unless_it_raises(code: CodeType, offset: int) -> bool | None:
 
 
 def _only_raises(found: list[Instruction], at: dict[int, int], start: int) -> bool:
-    """Whether every way on from `start` ends by raising."""
+    """Return whether every way on from `start` ends by raising."""
     ahead, seen = [start], set()
     while ahead:
         unit = ahead.pop()

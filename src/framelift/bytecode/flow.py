@@ -99,7 +99,7 @@ class Flow:
         return None
 
     def is_local(self, op: Op) -> bool:
-        """Whether an instruction about a variable is about the frame's own value of it, not about its cell."""
+        """Return whether an instruction about a variable is about the frame's own value of it, not about its cell."""
         code = self.code
         if op.op in LOCALS:
             is_plain = op.arg < len(code.co_varnames) and local_name(code, op.arg) not in code.co_cellvars
@@ -108,11 +108,13 @@ class Flow:
         return op.unit in self.shapes and local_name(code, op.arg) in self.hidden(op.unit)
 
     def is_of_with(self, handler: Op) -> bool:
-        """Whether a handler is that of a `with` block."""
+        """Return whether a handler is that of a `with` block."""
         return handler.name == "PUSH_EXC_INFO" and self.following(handler)[0].name == "WITH_EXCEPT_START"
 
     def _cleans_up(self, handler: Op) -> bool:
-        """Whether a handler is there for every exception and raises it again: that of a `with` or a `finally`."""
+        """Return whether a handler is there for every exception and raises it again: that of a `with` or a
+        `finally`.
+        """
         if handler.name != "PUSH_EXC_INFO":
             return False
         first = self.following(handler)[0]
@@ -265,7 +267,7 @@ class Flow:
         )
 
     def comes_back(self, unit: int) -> bool:
-        """Whether control may come to an instruction twice: then some jump goes back over it."""
+        """Return whether control may come to an instruction twice: then some jump goes back over it."""
         if self._loops is None:
             edges = [
                 (op.unit, each.unit)

@@ -161,7 +161,7 @@ def _open_exits(flow: Flow, unit: int, below: int) -> set[int]:
 
 
 def _is_taken_off(flow: Flow, start: int, slot: int) -> bool:
-    """Whether what lies in a slot of the stack at `start` may be taken off, other than by a loop that is at its
+    """Return whether what lies in a slot of the stack at `start` may be taken off, other than by a loop that is at its
     iterator's end, and not in leaving.
     """
     seen, pending = {start}, [flow.at[start]]
@@ -397,7 +397,7 @@ _LEAVING = frozenset(
 
 
 def _only_leaves(flow: Flow, op: Op) -> bool:
-    """Whether from here the frame only returns what it has: not worth being captured."""
+    """Return whether from here the frame only returns what it has: not worth being captured."""
     while op.name in _LEAVING:
         if op.name in ("RETURN_VALUE", "RETURN_CONST"):
             return True

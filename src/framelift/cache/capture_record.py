@@ -193,7 +193,9 @@ def _point(point: Point | None) -> Any:
 
 
 def is_for_other_sizes(record: dict[str, Any], locals_: tuple[Any, ...]) -> bool:
-    """Whether an argument has a size that the record is not for: what differs most often, and is seen at once."""
+    """Return whether an argument has a size that the record is not for: what differs most often, and is seen at
+    once.
+    """
     place = TENSOR_FIELDS.index("size")
     for number, kind, data, _ in record["guards"]:
         _, step, key = record["origins"][number]

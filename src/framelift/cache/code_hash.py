@@ -45,7 +45,7 @@ def _forget(key: int, _reference: Any) -> None:
 
 
 def _is_plain(constants: tuple[Any, ...]) -> bool:
-    """Whether all of these are written alike in each process."""
+    """Return whether all of these are written alike in each process."""
     for value in constants:
         kind = type(value)
         if kind not in _PLAIN or value != value:
@@ -100,7 +100,7 @@ def _constant(value: Any) -> str:
 
 
 def holds_objects(code: types.CodeType) -> bool:
-    """Whether code holds constants that no source has."""
+    """Return whether code holds constants that no source has."""
     return any(map(_is_object, code.co_consts))
 
 

@@ -26,7 +26,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def is_place(text: str) -> bool:
-    """Whether a text names something below a folder, by names that framelift or Inductor gives to files."""
+    """Return whether a text names something below a folder, by names that framelift or Inductor gives to files."""
     return all(map(_NAME.fullmatch, text.split("/")))
 
 
@@ -60,8 +60,8 @@ def parent_of(folder: str, place: str, make: bool = False, own: bool = False) ->
 
 
 def is_own(facts: os.stat_result) -> bool:
-    """Whether nobody but the user, groups that the user lets write, and the system's administrator can change a file or
-    the entries of a folder.  In a sticky folder others may only add entries.
+    """Return whether nobody but the user, groups that the user lets write, and the system's administrator can change a
+    file or the entries of a folder.  In a sticky folder others may only add entries.
     """
     closed = not facts.st_mode & stat.S_IWOTH or stat.S_ISDIR(facts.st_mode) and facts.st_mode & stat.S_ISVTX
     return bool(closed) and facts.st_uid in (0, os.geteuid())

@@ -185,13 +185,15 @@ def _frozen_set(obj: frozenset[Any]) -> Facts:
 
 
 def _is_ufunc(obj: Any) -> bool:
-    """Whether it is one of numpy's own functions on arrays."""
+    """Return whether it is one of numpy's own functions on arrays."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and type(obj) is numpy.ufunc and vars(numpy).get(obj.__name__) is obj
 
 
 def _is_numpy_function(obj: Any) -> bool:
-    """Whether it is one of numpy's own functions that ask their arguments first: found in the module it names."""
+    """Return whether it is one of numpy's own functions that ask their arguments first: found in the module it
+    names.
+    """
     numpy = sys.modules.get("numpy")
     if numpy is None or type(obj) is not type(numpy.prod):
         return False

@@ -31,7 +31,7 @@ _SINGLETONS = (type(None), bool, type(...), type(NotImplemented), torch.dtype, t
 
 
 def is_singleton(value: Any) -> bool:
-    """Whether there is but one object of this value in each process: then its identity is its value."""
+    """Return whether there is but one object of this value in each process: then its identity is its value."""
     kind = type(value)
     if kind is int:
         return -5 <= value <= 256
@@ -77,7 +77,7 @@ def leaf_data(value: Any) -> Any:
 
 
 def _is_text(value: str) -> bool:
-    """Whether JSON gives the same text back: of surrogates it makes the characters that they stand for."""
+    """Return whether JSON gives the same text back: of surrogates it makes the characters that they stand for."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -98,14 +98,16 @@ def _set_data(value: frozenset[Any]) -> list[Any]:
 
 
 def holds_set(data: Any) -> bool:
-    """Whether a value is or holds a set: one that is made of the same parts may have another order."""
+    """Return whether a value is or holds a set: one that is made of the same parts may have another order."""
     if type(data) is not list:
         return False
     return data[0] in ("frozenset", "ordered") or data[0] == "tuple" and any(map(holds_set, data[1]))
 
 
 def is_as_written(data: Any, value: Any) -> bool:
-    """Whether a value is what was written: of the same type, and sets in the same order where that was written."""
+    """Return whether a value is what was written: of the same type, and sets in the same order where that was
+    written.
+    """
     kind = data[0] if type(data) is list else None
     if kind in _GROUPS:
         if type(value) is not _GROUPS[kind] or len(value) != len(data[1]):

@@ -166,7 +166,7 @@ class Writer:
         return found
 
     def covers(self, code: types.CodeType) -> bool:
-        """Whether the hash of a code object is part of what was written."""
+        """Return whether the hash of a code object is part of what was written."""
         return id(code) in self.codes
 
 

@@ -69,7 +69,7 @@ def _content(key: str, name: str) -> bytes:
 
 
 def is_key(key: str) -> bool:
-    """Whether this is a key of records, and no path to somewhere else."""
+    """Return whether this is a key of records, and no path to somewhere else."""
     return _KEY.fullmatch(key) is not None
 
 

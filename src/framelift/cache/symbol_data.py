@@ -103,7 +103,7 @@ def symbols_data(
 
 
 def _is_of_float(symbols: Symbols, name: str) -> bool:
-    """Whether a symbol is torch's for one of our floats: it is made again where the graph is compiled."""
+    """Return whether a symbol is torch's for one of our floats: it is made again where the graph is compiled."""
     meaning = symbols.meanings.get(name)
     return type(meaning) is Calculation and meaning.is_alias and type(meaning.args[0]) is Float
 

@@ -89,7 +89,7 @@ class Attempts:
 
     @property
     def is_spent(self) -> bool:
-        """Whether there is to be no other rehearsal."""
+        """True if there is to be no other rehearsal."""
         return self.count >= MOST_ATTEMPTS
 
     def learned(self, **options: bool) -> Dynamism:
@@ -269,7 +269,9 @@ def _done(attempts: Attempts, session: Session, error: Interrupt) -> Dynamism | 
 
 
 def _has_fewer(session: Session) -> bool:
-    """Whether there were symbols that another rehearsal can do without; the rows of jagged tensors always have some."""
+    """Return whether there were symbols that another rehearsal can do without; the rows of jagged tensors always have
+    some.
+    """
     return session.recorder.symbols is not None and session.world.dynamism is not NOTHING
 
 
@@ -384,7 +386,9 @@ _ONLY_DATA_TELLS = (
 
 
 def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
-    """Whether the compiler fails on this graph while eager does not; nodes that the program declared are its affair."""
+    """Return whether the compiler fails on this graph while eager does not; nodes that the program declared are its
+    affair.
+    """
     cause = error.inner_exception
     if not is_a(cause, _ONLY_DATA_TELLS) and not (type(cause) is RuntimeError and _in_backward(cause)):
         return False
@@ -392,7 +396,7 @@ def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
 
 
 def _in_backward(error: BaseException) -> bool:
-    """Whether autograd raised this: some compilers ask for a backward that the program may never ask for."""
+    """Return whether autograd raised this: some compilers ask for a backward that the program may never ask for."""
     innermost = error.__traceback__
     while innermost is not None and innermost.tb_next is not None:
         innermost = innermost.tb_next

@@ -165,8 +165,8 @@ class Breaks:
         return None
 
     def may_come_back(self, code: types.CodeType, twin_unit: int) -> bool:
-        """Whether a frame of the program's own code may be at a twin's instruction more than once, or cannot be stopped
-        there.
+        """Return whether a frame of the program's own code may be at a twin's instruction more than once, or cannot be
+        stopped there.
         """
         found = self.original(code, twin_unit)
         return found is None or self.of(code)[0].flow.comes_back(found[1])
@@ -180,13 +180,13 @@ class Breaks:
         return (frames.code, point) if frames is not None and frames.flow.comes_back(point.unit) else None
 
     def lets_pass(self, code: types.CodeType) -> bool:
-        """Whether a call is left to plain Python for an interrupt that passes: one call of each code is."""
+        """Return whether a call is left to plain Python for an interrupt that passes: one call of each code is."""
         is_first = self.waits and code not in self.passed
         self.passed.add(code)
         return is_first
 
     def is_resumed(self, code: types.CodeType) -> bool:
-        """Whether the code resumes a frame after a break."""
+        """Return whether the code resumes a frame after a break."""
         return id(code) in _made_of
 
     def begins_at(self, code: types.CodeType) -> int:
@@ -197,7 +197,7 @@ class Breaks:
         return next(point.unit for (point, _), each in frames.made.items() if each is made)
 
     def leaves_by_c_code(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
-        """Whether code that goes on is inside of a `with` block whose `__exit__` is not Python code.
+        """Return whether code that goes on is inside of a `with` block whose `__exit__` is not Python code.
 
         The instructions that leave a block call it themselves, and a rehearsal would not see that.
         """
@@ -209,8 +209,8 @@ class Breaks:
         return any(not _is_python_code(locals_[i]) for i in places)
 
     def ends_within(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
-        """Whether code that goes on may end something of the program's before it ends itself, when the frame is the
-        only holder.
+        """Return whether code that goes on may end something of the program's before it ends itself, when the frame is
+        the only holder.
 
         What a captured part was given lives until the part is over; finalisers and generators would act too late.
         """

@@ -386,7 +386,7 @@ def _compiler_apart(session: Session, finished: Finished, info: Capture, backend
 
 
 def _takes_numbers(session: Session, finished: Finished) -> bool:
-    """Whether a graph has symbolic numbers, or tensors of symbolic sizes, as inputs."""
+    """Return whether a graph has symbolic numbers, or tensors of symbolic sizes, as inputs."""
     if type(session) is _Over:
         return True
     facts = session.recorder.input_facts()

@@ -411,7 +411,7 @@ class Driver:
         return seen
 
     def _keeps(self) -> bool:
-        """Whether captures are kept on disk."""
+        """Return whether captures are kept on disk."""
         return bool(self.backend.has_disk_cache if config.cache == "auto" else config.cache)
 
     def _keeper(
@@ -431,7 +431,7 @@ class Driver:
         return keeper_for(function, locals_, moment, self.hooks, self.backend, *asked, recorded=self.recorded)
 
     def _is_fatal(self, session: Session, root: bool) -> bool:
-        """Whether a break here is an error: `fullgraph` is a promise, which no block inside takes back."""
+        """Return whether a break here is an error: `fullgraph` is a promise, which no block inside takes back."""
         return self.fullgraph and root or session.blocks.is_error
 
     def _stopped(self, stop: BaseException, info: Capture, session: Session, fatal: bool) -> None:
@@ -489,7 +489,7 @@ def _for_backend(moment: Moment, backend: Backend) -> Moment:
 
 
 def _other_threads_run() -> bool:
-    """Whether another thread may have changed what was read since."""
+    """Return whether another thread may have changed what was read since."""
     return len(sys._current_frames()) > 1
 
 
@@ -498,7 +498,7 @@ _ALIKE = 3
 
 
 def _fails(entry: Entry | None, locals_: tuple[Any, ...], failed: list[Miss]) -> bool:
-    """Whether guards fail for the very call they came from; which, and how, goes to `failed`."""
+    """Return whether guards fail for the very call they came from; which, and how, goes to `failed`."""
     failure = entry.program.check(locals_) if entry is not None else None
     if entry is not None and failure is not None:
         failed.append(miss_of(entry.program, failure, locals_))
@@ -506,7 +506,9 @@ def _fails(entry: Entry | None, locals_: tuple[Any, ...], failed: list[Miss]) ->
 
 
 def _may_be_others(failed: list[Miss]) -> bool:
-    """Whether another capture may tell if another thread makes captures of one call fail: then each fails otherwise."""
+    """Return whether another capture may tell if another thread makes captures of one call fail: then each fails
+    otherwise.
+    """
     return len(failed) < _ALIKE and all(miss == failed[0] for miss in failed)
 
 
@@ -535,7 +537,7 @@ def _holds(entry: Entry, info: Capture, locals_: tuple[Any, ...], failed: list[M
 
 
 def _is_asked_last(info: Capture) -> bool:
-    """Whether captures for fixed sizes go before this one, where both hold."""
+    """Return whether captures for fixed sizes go before this one, where both hold."""
     return bool(config.automatic_dynamic_exclusion_guard and info.relations is not None)
 
 
@@ -554,7 +556,7 @@ def _capture_frame(compiled: Compiled, function: types.FunctionType, locals_: tu
 
 
 def _keeps_frames() -> bool:
-    """Whether tracebacks of errors are to show framelift's own frames."""
+    """Return whether tracebacks of errors are to show framelift's own frames."""
     return bool(config.verbose or config.verbose_errors or config.strict)
 
 

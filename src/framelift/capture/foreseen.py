@@ -64,7 +64,9 @@ def _flat(given: Any) -> list[Any]:
 
 
 def _is_made_of_much(value: Value, places: tuple[Any, ...], depth: int) -> bool:
-    """Whether a value follows from something that is given to the frame at this depth, and that no guard may hold."""
+    """Return whether a value follows from something that is given to the frame at this depth, and that no guard may
+    hold.
+    """
     callers, code = places[-2 * depth :], places[-2 * depth - 2]
     pending, seen = [value], set()
     while pending:

@@ -119,7 +119,9 @@ World.guard_handling = staticmethod(_guard_handling)
 
 
 def _of_triton(code: types.CodeType) -> bool:
-    """Whether this is what compiles and launches kernels: not Triton's language, in which kernels are written."""
+    """Return whether this is what compiles and launches kernels: not Triton's language, in which kernels are
+    written.
+    """
     triton = sys.modules.get("triton")
     file = getattr(triton, "__file__", None)
     if file is None:
@@ -140,8 +142,8 @@ _CALLS = ("Module._wrapped_call_impl", "Module._call_impl")  # the rest of it lo
 
 
 def muted(code: types.CodeType) -> bool:
-    """Whether nothing is captured below frames of this code: TorchDynamo's wrapper of disabled functions, compilers,
-    and graphs that run already.
+    """Return whether nothing is captured below frames of this code: TorchDynamo's wrapper of disabled functions,
+    compilers, and graphs that run already.
     """
     name = code.co_filename
     return (
@@ -153,7 +155,9 @@ def muted(code: types.CodeType) -> bool:
 
 
 def called_by_disabling() -> bool:
-    """Whether the program's frame is called by TorchDynamo's wrapper of a function disabled without its callees."""
+    """Return whether the program's frame is called by TorchDynamo's wrapper of a function disabled without its
+    callees.
+    """
     decorators = sys.modules.get("torch._dynamo.decorators")
     if decorators is None:
         return False
@@ -173,8 +177,8 @@ def skip_code(code: types.CodeType) -> None:
 
 
 def is_left_out(code: types.CodeType) -> bool:
-    """Whether frames of this code are to run eagerly: by `skip_code`, or because of TORCHDYNAMO_DEBUG_FUNCTION, which
-    names the one function to compile.
+    """Return whether frames of this code are to run eagerly: by `skip_code`, or because of TORCHDYNAMO_DEBUG_FUNCTION,
+    which names the one function to compile.
     """
     return id(code) in _left_out or _ONLY not in ("", code.co_name)
 
@@ -195,7 +199,7 @@ def skip_files(path: str) -> None:
 
 
 def skipped(code: types.CodeType) -> bool:
-    """Whether frames of this code run plainly when their caller could not be captured."""
+    """Return whether frames of this code run plainly when their caller could not be captured."""
     name = code.co_filename
     if _skipped_files and name.startswith(tuple(_skipped_files)):
         return True
@@ -218,7 +222,7 @@ def closure_of(function: types.FunctionType) -> list[Any]:
 
 
 def has_tensor(values: Any, depth: int = 0) -> bool:
-    """Whether a frame is worth a look: a tensor or module among its arguments."""
+    """Return whether a frame is worth a look: a tensor or module among its arguments."""
     for value in values:
         if is_a(value, (torch.Tensor, torch.nn.Module)):
             return True

@@ -61,7 +61,7 @@ def frozen(session: Session, finished: Finished) -> Finished:
 
 
 def _is_free(record: Any) -> bool:
-    """Whether a tensor is reached from no argument."""
+    """Return whether a tensor is reached from no argument."""
     return not is_argument(record.origin)
 
 

@@ -288,6 +288,6 @@ def _check(record: dict[str, Any], session: Session, finished: Finished | None, 
 
 
 def _is_found(found: torch.Tensor, given: torch.Tensor) -> bool:
-    """Whether it is the same tensor; or the same memory, where a tensor is made for each call (of an array)."""
+    """Return whether it is the same tensor; or the same memory, where a tensor is made for each call (of an array)."""
     places = [[one.data_ptr(), one.shape, one.stride(), one.dtype, type(one)] for one in (found, given)]
     return found is given or places[0] == places[1] and given.device.type == "cpu" and not given.requires_grad

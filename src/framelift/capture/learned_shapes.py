@@ -183,7 +183,7 @@ class Learned:
 
 
 def refuses_floats(session: Session, error: BackendCompilerFailed) -> bool:
-    """Whether a compiler failed because of floats among the graph's inputs."""
+    """Return whether a compiler failed because of floats among the graph's inputs."""
     return gave_up_on_floats(error.__cause__) and bool(_floats(session))
 
 

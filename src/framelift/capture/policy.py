@@ -53,12 +53,14 @@ def called(function: types.FunctionType, locals_: tuple[Any, ...]) -> Names:
 
 
 def may_capture(asked: Asked) -> bool:
-    """Whether a miss may lead to a capture; False: run eagerly.  Raises where the program or an option asks for it."""
+    """Return whether a miss may lead to a capture; False: run eagerly.  Raises where the program or an option asks for
+    it.
+    """
     return all(question(asked) for question in _QUESTIONS)
 
 
 def may_exchange(asked: Asked) -> bool:
-    """Whether an uncompiled entry may be captured again for its compiled graph: that is no recompile."""
+    """Return whether an uncompiled entry may be captured again for its compiled graph: that is no recompile."""
     return _surroundings(asked)
 
 
@@ -111,7 +113,9 @@ def is_below_autograd() -> bool:
 
 
 def is_for_trace() -> bool:
-    """Whether FX traces, and what is compiled is to be part of the trace (config.force_compile_during_fx_trace)."""
+    """Return whether FX traces, and what is compiled is to be part of the trace
+    (config.force_compile_during_fx_trace).
+    """
     return config.force_compile_during_fx_trace and _fx_tracing()
 
 
@@ -131,7 +135,7 @@ def _traces_in_this_thread() -> bool:
 
 
 def forbids_recompiles() -> bool:
-    """Whether the stance allows captures that were made before, and no others."""
+    """Return whether the stance allows captures that were made before, and no others."""
     now = stance.current()
     return now.name in ("fail_on_recompile", "eager_on_recompile") and not now.skip_guard_eval_unsafe
 
@@ -216,7 +220,7 @@ def cause_of(miss: Miss | None) -> tuple[str, str] | None:
 def is_full(
     entries: list[Any], locals_: tuple[Any, ...], limit: int, miss: Miss | None, taken: Container[Any] = ()
 ) -> bool:
-    """Whether the limit of captures is reached: by this cause in this instance, or by far too many of either.
+    """Return whether the limit of captures is reached: by this cause in this instance, or by far too many of either.
 
     What an instance took over from others (`taken`) counts as its own: modules of one class have one limit, as far as
     one capture serves them.
@@ -235,8 +239,8 @@ def is_full(
 
 
 def is_left_with_its_call(full: weakref.ref[Any] | None, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
-    """Whether a frame is part of the call of the module `full`, which runs eagerly since there is no room for another
-    capture: to who compiled the module the call and its `forward` are one frame.
+    """Return whether a frame is part of the call of the module `full`, which runs eagerly since there is no room for
+    another capture: to who compiled the module the call and its `forward` are one frame.
     """
     if full is None or owner_of(locals_) is not full:
         return False
@@ -244,8 +248,8 @@ def is_left_with_its_call(full: weakref.ref[Any] | None, code: types.CodeType, l
 
 
 def is_at_total_limit(seen: Learned | None, limit: int) -> bool:
-    """Whether a frame was captured as often as it ever may be: entries that died with the program's objects are no
-    longer among its own.
+    """Return whether a frame was captured as often as it ever may be: entries that died with the program's objects are
+    no longer among its own.
 
     So those of classes that a function makes each time it runs: at one place there are no more of them than of other
     values.

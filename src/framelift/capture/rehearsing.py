@@ -145,7 +145,7 @@ def _of_operation(stop: BaseException) -> BaseException | None:
 
 
 def _raised_in_c(error: Any) -> bool:
-    """Whether no code but framelift's called what raised it: torch found the arguments wrong."""
+    """Return whether no code but framelift's called what raised it: torch found the arguments wrong."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

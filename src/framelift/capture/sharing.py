@@ -88,12 +88,12 @@ class Pool:
 
 
 def _is_over(interim: Any) -> bool:
-    """Whether an entry answers no call any more, since what it waited for is there."""
+    """Return whether an entry answers no call any more, since what it waited for is there."""
     return interim is not None and interim.job.is_ready()
 
 
 def _holds_tensors(graph_module: Any) -> bool:
-    """Whether a graph keeps tensors alive, which somebody may want to be gone."""
+    """Return whether a graph keeps tensors alive, which somebody may want to be gone."""
     return graph_module is not None and any(
         True
         for part in graph_module.modules()

@@ -21,7 +21,7 @@ _SEQUENCES = (tuple, list, torch.Size)
 
 
 def is_same_graph(constant: Any, general: Any) -> bool:
-    """Whether two recorders of one call recorded the same; sizes unknown to `general` are as in this call."""
+    """Return whether two recorders of one call recorded the same; sizes unknown to `general` are as in this call."""
     symbols = general.symbols
     if symbols is None or symbols.env.deferred_runtime_asserts or len(constant.tape) != len(general.tape):
         return False

@@ -71,7 +71,7 @@ def check_keys(walk: Walk, keys: Iterator[Any], container: type, reason: str = "
 
 
 def has_fixed_order(elements: Iterable[Any]) -> bool:
-    """Whether the order in which a set iterates follows from its values and history, not from addresses."""
+    """Return whether the order in which a set iterates follows from its values and history, not from addresses."""
     return all(is_leaf(x) and not is_nan(x) or type(x) in (tuple, frozenset) and has_fixed_order(x) for x in elements)
 
 
@@ -91,7 +91,7 @@ def insertion_order(elements: tuple[Any, ...], container: type) -> tuple[Any, ..
 
 
 def _generated(cls: type, *methods: Any) -> bool:
-    """Whether both methods were written by the dataclass decorator."""
+    """Return whether both methods were written by the dataclass decorator."""
     if lookup(cls, "__dataclass_fields__") is MISSING:
         return False
     return all(type(m) is types.FunctionType and m.__code__.co_filename == "<string>" for m in methods)

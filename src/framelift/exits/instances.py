@@ -139,7 +139,7 @@ def _exception(fields: dict[str, Any]) -> _Base:
 
 
 def is_of_outside(walk: Walk, trace: types.TracebackType | None) -> bool:
-    """Whether a traceback came from outside.  Frames of captured code leave none; both cannot be combined."""
+    """Return whether a traceback came from outside.  Frames of captured code leave none; both cannot be combined."""
     first = trace
     while trace is not None:
         if walk.scene.origin_of(trace) is not None:
@@ -283,7 +283,7 @@ def _written(statement: Text) -> str | Node:
 
 
 def _is_own(cls: type) -> bool:
-    """Whether a class is framelift's: its instances belong to the rehearsal and must not outlive it."""
+    """Return whether a class is framelift's: its instances belong to the rehearsal and must not outlive it."""
     module = sys.modules.get(str(members_of(cls).get("__module__")))
     return str(getattr(module, "__file__", None)).startswith(FRAMELIFT)
 

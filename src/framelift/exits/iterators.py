@@ -81,7 +81,9 @@ def _dict_position(walk: Walk, node: Node) -> Recipe:
 
 
 def _has_keys_as_before(shadow: Shadow) -> bool:
-    """Whether an original may be walked before or after it is changed: other values change nothing for an iterator."""
+    """Return whether an original may be walked before or after it is changed: other values change nothing for an
+    iterator.
+    """
     return len(shadow.before) == len(shadow.copy) and all(map(operator.is_, shadow.before, shadow.copy))
 
 

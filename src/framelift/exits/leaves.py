@@ -24,12 +24,14 @@ _LONG = 80
 
 
 def is_leaf(obj: Any) -> bool:
-    """Whether `obj` is rebuilt as a literal or constant."""
+    """Return whether `obj` is rebuilt as a literal or constant."""
     return type(obj) in LEAVES
 
 
 def is_plain(walk: Walk, obj: Any) -> bool:
-    """Whether `obj` may be kept as it is among many others: a value, and one that says nothing of this call alone."""
+    """Return whether `obj` may be kept as it is among many others: a value, and one that says nothing of this call
+    alone.
+    """
     kind = type(obj)
     if kind is int:
         return obj not in walk.scene.addresses
@@ -37,12 +39,12 @@ def is_plain(walk: Walk, obj: Any) -> bool:
 
 
 def is_number(obj: Any) -> bool:
-    """Whether `obj` is a float or complex number that equals itself."""
+    """Return whether `obj` is a float or complex number that equals itself."""
     return type(obj) in (float, complex) and not is_nan(obj)
 
 
 def is_nan(obj: Any) -> bool:
-    """Whether `obj` is a number that is not equal to itself: containers find it by its identity."""
+    """Return whether `obj` is a number that is not equal to itself: containers find it by its identity."""
     kind = type(obj)
     return bool(obj.is_nan() if kind is decimal.Decimal else kind in (float, complex) and obj != obj)
 

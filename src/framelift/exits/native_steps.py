@@ -249,7 +249,7 @@ def _is_graph(node: ast.expr) -> bool:
 
 
 def _is_display(node: ast.expr, name: str) -> bool:
-    """Whether an expression only shows values, without the one of this name."""
+    """Return whether an expression only shows values, without the one of this name."""
     return all(is_a(part, _SHOWN) and not (is_a(part, ast.Name) and part.id == name) for part in ast.walk(node))
 
 

@@ -31,7 +31,7 @@ class Scene(Protocol):
         """The shadow whose copy `obj` is."""
 
     def is_stand_in(self, obj: Any) -> bool:
-        """Whether `obj` stands for a tensor."""
+        """Return whether `obj` stands for a tensor."""
 
     def input_origin(self, stand_in: Any) -> Origin | None:
         """The origin of the external tensor a stand-in stands for; None: it is a result, and so a graph output."""
@@ -40,7 +40,7 @@ class Scene(Protocol):
         """A tensor made inside is seen by others from now on: interrupts where it must not be."""
 
     def is_alone(self, stand_in: Any) -> bool:
-        """Whether no other stand-in ever looked at the memory of this one."""
+        """Return whether no other stand-in ever looked at the memory of this one."""
 
     def kept_place(self, obj: Any) -> KeptResult | KeptPart | None:
         """Of an object that a cache from outside keeps once the entry has asked it: how to reach it there."""
@@ -49,13 +49,17 @@ class Scene(Protocol):
         """Of a generator made inside, or a state taken: what knows it when the entry runs, and how to ask."""
 
     def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
-        """Whether the class, or the table of globals, was created inside the rehearsal."""
+        """Return whether the class, or the table of globals, was created inside the rehearsal."""
 
     def is_registered(self, cls: type) -> bool:
-        """Whether captured code registered the class with an abstract class."""
+        """Return whether captured code registered the class with an abstract class."""
 
     def is_one_object(self, nan: Any) -> bool:
-        """Whether the very same object comes at each call: a constant of code, or one that is guarded from now on."""
+        """Return whether the very same object comes at each call: a constant of code, or one that is guarded from now
+        on.
+        """
 
     def stores_plainly(self, cls: type, names: Iterable[str]) -> bool:
-        """Whether storing these attributes of a fresh instance puts them into its dictionary; guarded from now on."""
+        """Return whether storing these attributes of a fresh instance puts them into its dictionary; guarded from now
+        on.
+        """

@@ -43,12 +43,12 @@ _GENERIC = {getattr(kind, name) for kind in (object, BaseException) for name in 
 
 
 def sets_plainly(cls: type) -> bool:
-    """Whether `obj.name = value` and `del obj.name` mean object.__setattr__ and object.__delattr__."""
+    """Return whether `obj.name = value` and `del obj.name` mean object.__setattr__ and object.__delattr__."""
     return lookup(cls, "__setattr__") in _GENERIC and lookup(cls, "__delattr__") in _GENERIC
 
 
 def is_attribute_name(name: str) -> bool:
-    """Whether `obj.name` can be written in source for this name, and means this name."""
+    """Return whether `obj.name` can be written in source for this name, and means this name."""
     return name.isidentifier() and name.isascii() and not keyword.iskeyword(name)
 
 
@@ -133,7 +133,7 @@ def read_raw(obj: Any, name: str) -> Any:
 
 
 def is_shared(dictionary: dict[str, Any]) -> bool:
-    """Whether anything but its owner and the caller's one variable refers to an object's dictionary.
+    """Return whether anything but its owner and the caller's one variable refers to an object's dictionary.
 
     A dictionary that is empty and not shared needs no recipe: the rebuilt owner has its own.
     """

@@ -202,8 +202,8 @@ def _with_a_pop(gone: Items, new: Items) -> Iterable[list[tuple[str, Any]]]:
 
 
 def _ends_as(shadow: Shadow | None, steps: Sequence[tuple[str, Any]], wanted: Items) -> bool:
-    """Whether these steps make a set iterate, and pop, as wanted, tried out on one that lies in memory as the original,
-    or on a new one.
+    """Return whether these steps make a set iterate, and pop, as wanted, tried out on one that lies in memory as the
+    original, or on a new one.
     """
     trial: set[Any] = set()
     if shadow is not None:
@@ -338,7 +338,7 @@ def _advanced(walk: Walk, shadow: Shadow, steps: int) -> Text:
 
 
 def _unchanging(walk: Walk) -> Callable[[Any], bool]:
-    """Whether a sequence, and those in it, are what they were."""
+    """Return whether a sequence, and those in it, are what they were."""
 
     def check(sequence: Any) -> bool:
         if type(sequence) is tuple:

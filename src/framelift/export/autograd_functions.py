@@ -126,7 +126,7 @@ def watching_functions(met: Callable[[bool], None]) -> Iterator[None]:
 
 
 def _is_traced(args: Any) -> bool:
-    """Whether the program itself calls: below the tracing of an operator there is no mode that traces."""
+    """Return whether the program itself calls: below the tracing of an operator there is no mode that traces."""
     from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
     tensors = [x for x in args if isinstance(x, torch.Tensor)]

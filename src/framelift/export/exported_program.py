@@ -192,7 +192,7 @@ def _lower(
 
 
 def _holds_traced(call: Call, lowered: Lowered) -> bool:
-    """Whether a fake or a transform's wrapper was taken for a constant in a call whose own tensors are real."""
+    """Return whether a fake or a transform's wrapper was taken for a constant in a call whose own tensors are real."""
     held = [
         value
         for module in lowered.artifact.gm.modules()

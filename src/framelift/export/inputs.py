@@ -103,7 +103,7 @@ def _memory(value: Any) -> int | None:
 
 
 def is_fake(call: Call) -> bool:
-    """Whether the call's own tensors are fakes."""
+    """Return whether the call's own tensors are fakes."""
     from ..torch_ports.fakes import FakeTensor
 
     held = (*call.root.parameters(), *call.root.buffers()) if isinstance(call.root, torch.nn.Module) else ()
@@ -280,7 +280,7 @@ class Fakes:
         self.mode.shape_env.guards = _Watched(self.mode.shape_env, self.asked)
 
     def solve(self, graph_module: Any) -> None:
-        """Whether what was promised of dynamic shapes holds; raises with suggested fixes."""
+        """Return whether what was promised of dynamic shapes holds; raises with suggested fixes."""
         from ..torch_ports.exports import produce_guards_and_solve_constraints
 
         try:

@@ -122,7 +122,7 @@ def _saved_hooks() -> Any:
 
 
 def _keep_values(pack: Any, unpack: Any) -> bool:
-    """Whether these hooks are torch's own, which give back what they were given (checkpoints, other memory)."""
+    """Return whether these hooks are torch's own, which give back what they were given (checkpoints, other memory)."""
     found = [getattr(hook, "__globals__", None) for hook in (pack, unpack)]
     return all(any(one is torchs for torchs in _KEEPING) for one in found)
 

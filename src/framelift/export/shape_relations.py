@@ -44,7 +44,7 @@ class Relied:
         return known
 
     def holds(self, leaves: list[Any]) -> bool:
-        """Whether all of it holds; of symbols, that is guarded from now on."""
+        """Return whether all of it holds; of symbols, that is guarded from now on."""
         known = self.values(leaves)
         return all([bool(eval(text, self._space(), known)) for text, _ in self.checks])
 

@@ -73,7 +73,7 @@ def form_of(asked: Any) -> tuple[str, tuple[Any, ...]] | None:
 
 @check
 def is_made_of(cls: type, parts: Any, now: Any) -> bool:
-    """Whether a value is of this type, and a program can tell just this of it."""
+    """Return whether a value is of this type, and a program can tell just this of it."""
     return type(now) is cls and indistinguishable(PARTS[cls](now), parts)
 
 

@@ -74,7 +74,7 @@ PARTS: dict[type, Callable[[Any], Any]] = {
 
 
 def indistinguishable(a: Any, b: Any) -> bool:
-    """Whether no program can tell two immutable values apart, but by their identity."""
+    """Return whether no program can tell two immutable values apart, but by their identity."""
     cls = type(a)
     if a is b or cls is not type(b):
         return a is b

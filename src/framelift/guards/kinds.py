@@ -74,7 +74,7 @@ _SIMPLE = frozenset((*PYTHON_CONSTANTS, *TORCH_CONSTANTS, type(...), type(NotImp
 
 
 def immutable_leaf(value: Any) -> bool:
-    """Whether nothing about the value can ever change, so that its identity implies its value."""
+    """Return whether nothing about the value can ever change, so that its identity implies its value."""
     cls = type(value)
     if cls in _SIMPLE:
         return True
@@ -174,7 +174,7 @@ def _entries_agree(expected: tuple[int | None, ...], actual: tuple[int | None, .
 
 
 def tensor_agrees(value: Any, facts: TensorFacts) -> bool:
-    """Whether `value` is a tensor of these facts."""
+    """Return whether `value` is a tensor of these facts."""
     if type(value) is not facts.python_type:
         return False
     now = tensor_facts(value, ask_grad=facts.has_grad is not None, ask_marks=facts.marks is not None)

@@ -12,7 +12,7 @@ from .kinds import KINDS, Guard
 
 
 def holds(guard: Guard, arguments: tuple[Any, ...]) -> bool:
-    """Whether one guard holds for these locals of the root."""
+    """Return whether one guard holds for these locals of the root."""
     try:
         value = fetch(guard.origin, arguments)
         constant = fetch(guard.value, arguments) if guard.kind == "SAME" else guard.value

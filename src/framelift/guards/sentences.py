@@ -81,7 +81,7 @@ def _a(name: str) -> str:
 
 
 def _is_scalar(value: Any) -> bool:
-    """Whether it is a scalar of numpy's, whose text runs no code of the program."""
+    """Return whether it is a scalar of numpy's, whose text runs no code of the program."""
     return module_of(type(value)) == "numpy" and hasattr(value, "dtype") and getattr(value, "shape", None) == ()
 
 
@@ -142,7 +142,7 @@ def hidden_methods(old: TensorFacts, now: Any) -> list[str]:
 
 
 def _is_same(old: Any, now: Any) -> bool:
-    """Whether a property is as before; None in sizes and strides stands for any."""
+    """Return whether a property is as before; None in sizes and strides stands for any."""
     if type(old) is not tuple or type(now) is not tuple or len(old) != len(now):
         return old is None or bool(old == now)
     return all([before is None or before == after for before, after in zip(old, now)])

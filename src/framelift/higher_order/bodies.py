@@ -51,7 +51,7 @@ class Rehearsed:
 
     @property
     def has_effect(self) -> bool:
-        """Whether it must run even if nobody needs its results."""
+        """True if it must run even if nobody needs its results."""
         return any(step.effect for step in self.tape)
 
     def close(

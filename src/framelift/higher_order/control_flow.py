@@ -157,7 +157,7 @@ def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 def _takes_int(branch: _Outputs) -> bool:
-    """Whether an int that a branch returns is computed by its own graph."""
+    """Return whether an int that a branch returns is computed by its own graph."""
     inside = {id(step) for step in branch.body.tape}
     numbers = [leaf for leaf in branch.leaves if type(leaf) is Int]
     return any(id(value.step) in inside for one in numbers for value in graph_values(one.home, [one]))

@@ -100,7 +100,7 @@ class _Later:
 
 
 def _may_change(obj: Any) -> bool:
-    """Whether this was made inside, and others can write to it."""
+    """Return whether this was made inside, and others can write to it."""
     if is_a(obj, types.CellType):
         return not _core.is_external_cell(obj)
     return not is_a(obj, _LASTING) and not _core.is_external(obj)
@@ -122,8 +122,8 @@ def _leaving(session: Session) -> set[int]:
 
 
 def _is_exposed(session: Session, obj: Any) -> bool:
-    """Whether this is an external object or container that may be written to, or a variable of an external function
-    that holds more than a function, class or module.
+    """Return whether this is an external object or container that may be written to, or a variable of an external
+    function that holds more than a function, class or module.
     """
     if is_a(obj, types.CellType):
         if not _core.is_external_cell(obj):

@@ -208,7 +208,7 @@ def _selective(session: Session, contexts: Any) -> Any:
 
 
 def _may_stay(value: Any) -> bool:
-    """Whether a value means the same outside of the rehearsal."""
+    """Return whether a value means the same outside of the rehearsal."""
     if type(value) is list:
         return all(map(_may_stay, value))
     if is_a(value, types.FunctionType):

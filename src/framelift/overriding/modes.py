@@ -242,7 +242,7 @@ def note_changes(session: Session) -> None:
 
 
 def is_overridden(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a torch call with these arguments is one for a mode or a subclass of the program."""
+    """Return whether a torch call with these arguments is one for a mode or a subclass of the program."""
     recorder = session.recorder
     return bool(recorder.modes or recorder.overrides and not recorder.subclasses_off and overriding(args, kwargs))
 

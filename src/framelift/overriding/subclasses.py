@@ -187,7 +187,7 @@ def _check_class(cls: Any) -> None:
 
 
 def is_tensor_class(callable_: Any) -> Any:
-    """Whether calling this makes a tensor of a subclass by its own Python `__new__`."""
+    """Return whether calling this makes a tensor of a subclass by its own Python `__new__`."""
     if is_a(callable_, type) and is_overriding(callable_) and name_of(type(callable_.__new__)) == "function":
         return True
     return None

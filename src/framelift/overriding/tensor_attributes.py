@@ -74,7 +74,7 @@ def generic_load(session: Session, tensor: torch.Tensor, name: str) -> Any:
 
 
 def _may_be_hidden(session: Session, tensor: torch.Tensor, name: str) -> bool:
-    """Whether the tensor itself has an attribute of a method's name."""
+    """Return whether the tensor itself has an attribute of a method's name."""
     if (id(tensor), name) in session.world.overlay:
         return True
     record = session.world.by_seen.get(id(tensor))
@@ -102,7 +102,7 @@ def by_descriptor(session: Session, tensor: torch.Tensor, name: str, found: Any)
 
 
 def _is_of_torch(found: property) -> bool:
-    """Whether a property is one that torch's own class of tensors came with."""
+    """Return whether a property is one that torch's own class of tensors came with."""
     return is_a(found.fget, types.FunctionType) and found.fget.__globals__ is _OF_TORCH
 
 

@@ -137,7 +137,7 @@ substitute(
 
 @substitute(*_found("_saved_tensors_hooks_is_enabled _saved_tensors_hooks_get_disabled_error_message"))
 def _asks_for_hooks(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Whether hooks on saved tensors may be set; what was so when the rehearsal began is a guard."""
+    """Return whether hooks on saved tensors may be set; what was so when the rehearsal began is a guard."""
     disabled = session.recorder.live.disabled
     session.world.guard(const(saved_hooks_error), "CHECK", (functools.partial(gives, disabled), f"() == {disabled!r}"))
     return _asks(session, callable_, args, kwargs)

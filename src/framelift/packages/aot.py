@@ -65,7 +65,7 @@ class AOTCompiledFunction:
         return f"<{type(self).__name__} of {self.__qualname__}>"
 
     def guard_check(self, *args: Any, **kwargs: Any) -> bool:
-        """Whether the capture is for a call with these arguments."""
+        """Return whether the capture is for a call with these arguments."""
         return self._native.miss.why_not(self._native, locals_of(self._native, args, kwargs)) is None
 
     def disable_guard_check(self) -> None:

@@ -28,7 +28,7 @@ class Captured:
 
     @property
     def is_root(self) -> bool:
-        """Whether it is of the packaged function itself, and not of a part after a break or of a function below."""
+        """True if it is of the packaged function itself, and not of a part after a break or of a function below."""
         return self.record["rest"]["root"] is True
 
     @property

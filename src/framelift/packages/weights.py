@@ -38,7 +38,7 @@ def weights_data(state: Mapping[str, Any]) -> tuple[bytes, dict[str, str]]:
 
 
 def _shares(tensor: torch.Tensor) -> bool:
-    """Whether its memory has more than it."""
+    """Return whether its memory has more than it."""
     return tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size()
 
 

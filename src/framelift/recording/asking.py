@@ -58,7 +58,7 @@ def ask(recorder: Recorder, asked: Asked) -> Outcome:
 
 
 def gives_a_size(stop: Interrupt) -> bool:
-    """Whether the result's size is one more number that the graph may compute."""
+    """Return whether the result's size is one more number that the graph may compute."""
     return stop.reason.id == "data-dependent-shape" and config.capture_dynamic_output_shape_ops
 
 

@@ -56,8 +56,8 @@ def _may_assume(recorder: Recorder) -> bool:
 
 
 def _may_undo(recorder: Recorder, more: Sequence[Value] = ()) -> bool:
-    """Whether writes to inputs, and to `more` of them, can be taken back where an assumption is found wrong; if so,
-    they will be.
+    """Return whether writes to inputs, and to `more` of them, can be taken back where an assumption is found wrong; if
+    so, they will be.
     """
     written = [one for one in recorder.storages.values() if one.written or any(value.storage is one for value in more)]
     if written and (
@@ -72,7 +72,7 @@ def _may_undo(recorder: Recorder, more: Sequence[Value] = ()) -> bool:
 
 
 def _has_history(storage: Storage) -> bool:
-    """Whether autograd knows how an input came about: a write changes that for good."""
+    """Return whether autograd knows how an input came about: a write changes that for good."""
     return any(value.facts.requires_grad and not value.facts.is_leaf for value in storage.values)
 
 

@@ -52,7 +52,7 @@ def is_leaf_view(value: Value) -> bool:
 
 
 def is_certain(recorder: Recorder, value: Value) -> bool:
-    """Whether such a view is known to require grad: made from a view, that is up to that one's base."""
+    """Return whether such a view is known to require grad: made from a view, that is up to that one's base."""
     if recorder.exchanged:
         return False
     inputs = [one for one in value.storage.values if one.external is not None]
@@ -62,12 +62,12 @@ def is_certain(recorder: Recorder, value: Value) -> bool:
 
 
 def is_captured(recorder: Recorder, value: Value) -> bool:
-    """Whether such a view may be an operand or a result: compilers drop the histories that lead nowhere."""
+    """Return whether such a view may be an operand or a result: compilers drop the histories that lead nowhere."""
     return recorder.options.is_plain and is_certain(recorder, value)
 
 
 def is_view(tensor: torch.Tensor) -> bool:
-    """Whether autograd knows a tensor as a view."""
+    """Return whether autograd knows a tensor as a view."""
     return bool(_core.of_tensor(tensor, "_is_view"))
 
 
@@ -90,7 +90,7 @@ def _views(result: Any, index: int) -> bool:
 
 
 def is_free(value: Value) -> bool:
-    """Whether it requires grad by itself, though it shares memory: plain views follow their base."""
+    """Return whether it requires grad by itself, though it shares memory: plain views follow their base."""
     return value.view == "detached" or value.facts is not None and value.facts.requires_grad and not value.facts.is_leaf
 
 

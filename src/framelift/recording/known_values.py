@@ -62,7 +62,7 @@ class SameValues(_core.Remembered):
         self.expected = expected
 
     def holds(self, tensor: Any) -> bool:
-        """Whether it does; not asked while the tensor holds the bytes for which it did."""
+        """Return whether it does; not asked while the tensor holds the bytes for which it did."""
         with DisableTorchFunction():
             return tensor.shape == self.expected.shape and torch.equal(tensor, self.expected)
 
@@ -90,7 +90,7 @@ class SameResult(_core.Remembered):
         self.expected = expected
 
     def holds(self, *tensors: Any) -> bool:
-        """Whether it does; not asked while the tensors hold the bytes for which it did."""
+        """Return whether it does; not asked while the tensors hold the bytes for which it did."""
         try:
             with DisableTorchFunction():
                 if any((one.shape, one.dtype) != facts for one, facts in zip(tensors, self.facts)):
@@ -193,7 +193,7 @@ def _prints_with(options: tuple[tuple[str, Any], ...], now: Any) -> bool:
 
 
 def is_small(tensor: torch.Tensor) -> bool:
-    """Whether an external tensor holds few integers: such as sizes, counts and flags are."""
+    """Return whether an external tensor holds few integers: such as sizes, counts and flags are."""
     read = _core.of_tensor
     return (
         read(tensor, "dtype") in _WHOLE
@@ -203,7 +203,7 @@ def is_small(tensor: torch.Tensor) -> bool:
 
 
 def may_be_guarded(facts: Facts) -> bool:
-    """Whether a tensor may be small, as `is_small` has it, where it is an input."""
+    """Return whether a tensor may be small, as `is_small` has it, where it is an input."""
     numel = math.prod(facts.size)
     return facts.dtype in _WHOLE and (type(numel) is not int or numel <= _MOST_GUARDED)
 
@@ -306,13 +306,13 @@ class KnownValues:
         return sources, check, _part(made, value.path)
 
     def may_know(self, inputs: list[Value]) -> bool:
-        """Whether what these external tensors hold may be known; guards it then."""
+        """Return whether what these external tensors hold may be known; guards it then."""
         return self.guard_values is not None and self.guard_values(
             [one.external for one in inputs if one.external is not None]
         )
 
     def _is_fact(self, one: Value) -> bool:
-        """Whether what an input holds may be known: few integers, or few numbers that are declared constant."""
+        """Return whether what an input holds may be known: few integers, or few numbers that are declared constant."""
         tensor: Any = one.external
         if tensor is None or one.storage.written or plain_kind(tensor) is not type(tensor):
             return False
@@ -345,7 +345,7 @@ class KnownValues:
 
 
 def _is_one_of_few(one: Value) -> bool:
-    """Whether an input holds few numbers, and no other input has a part in its memory."""
+    """Return whether an input holds few numbers, and no other input has a part in its memory."""
     tensor: Any = one.external
     return (
         tensor is not None

@@ -141,7 +141,7 @@ def _row_of(value: Value) -> Value | None:
 
 
 def _in_other_rows(recorder: Recorder, value: Value, others: list[Value]) -> bool:
-    """Whether a tensor and these are in different rows of one that was computed: whatever its sizes are."""
+    """Return whether a tensor and these are in different rows of one that was computed: whatever its sizes are."""
     row = _within_row(value)
     if row is None or _is_moved(recorder, value.storage):
         return False
@@ -168,14 +168,14 @@ def _is_moved(recorder: Recorder, storage: Storage) -> bool:
 
 
 def _is_basic(index: Any) -> bool:
-    """Whether it is an index that gives a view."""
+    """Return whether it is an index that gives a view."""
     if type(index) is tuple:
         return all(map(_is_basic, index))
     return index is None or index is Ellipsis or type(index) in (int, slice)
 
 
 def _apart(written: torch.Tensor, others: list[torch.Tensor]) -> bool:
-    """Whether each of these is the same tensor as what is written, or has no element in common with it."""
+    """Return whether each of these is the same tensor as what is written, or has no element in common with it."""
     return all(_same(written, other) or not _overlap(written, other) for other in others)
 
 
@@ -188,8 +188,8 @@ def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether they may have an element in common.  Inputs that share memory are fakes with memory of their own: nothing
-    is known of them.
+    """Return whether they may have an element in common.  Inputs that share memory are fakes with memory of their own:
+    nothing is known of them.
     """
     if one.untyped_storage()._cdata != other.untyped_storage()._cdata or one.dtype != other.dtype:
         return True

@@ -324,7 +324,7 @@ class Recorder(StandIns):
         return step
 
     def _may_mix(self) -> bool:
-        """Whether the graph can enter and leave an inference mode between its operations."""
+        """Return whether the graph can enter and leave an inference mode between its operations."""
         return not self.tape_is_a_body() and not self.in_transform() and self.options.is_plain
 
     def append(self, target: Target, values: list[Value]) -> None:
@@ -360,7 +360,7 @@ class Recorder(StandIns):
         self.scripts.meet(*given)
 
     def tape_is_a_body(self) -> bool:
-        """Whether a sub-graph is being recorded, not the graph itself."""
+        """Return whether a sub-graph is being recorded, not the graph itself."""
         return self.tape is not self._main_tape
 
     def known(self, tensor: torch.Tensor, outside: bool = False) -> torch.Tensor | None:

@@ -55,7 +55,7 @@ class Options:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the graph will be run as it is, by torch itself."""
+        """True if the graph will be run as it is, by torch itself."""
         self.relied = self.relied or self.habits.is_supposed
         return self.habits.runs_as_is
 

@@ -32,7 +32,7 @@ Taken = Sequence[tuple[list[int], Callable[..., Any]]]
 
 
 def answer(session: Session, values: dict[int, Value], relation: Any, any_few: bool = False) -> bool | None:
-    """Whether a relation holds in this call, guarded; None where that cannot be known.  `values`: all there are.
+    """Return whether a relation holds in this call, guarded; None where that cannot be known.  `values`: all there are.
 
     `any_few`: one that seldom changes, so it may be made of any few numbers outside.
     """

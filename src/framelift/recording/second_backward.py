@@ -8,5 +8,5 @@ _TEXT = "backward through the graph a second time"
 
 
 def says_second_time(error: RuntimeError) -> bool:
-    """Whether torch raised this because a history was gone through already."""
+    """Return whether torch raised this because a history was gone through already."""
     return _TEXT in str(error)

@@ -153,7 +153,7 @@ class StandIns:
         return self._live
 
     def in_transform(self) -> bool:
-        """Whether captured code is inside a function transform."""
+        """Return whether captured code is inside a function transform."""
         return self._live is not None and self._live.active
 
     def adopt(self, value: Value) -> torch.Tensor:
@@ -176,7 +176,7 @@ class StandIns:
 
     @property
     def has_tensors(self) -> bool:
-        """Whether captured code has seen a tensor."""
+        """True if captured code has seen a tensor."""
         return bool(self._values)
 
     def values(self) -> list[Value]:
@@ -196,7 +196,7 @@ class StandIns:
         return {key: value.facts for key, value in self._inputs.items()}
 
     def is_stand_in(self, obj: Any) -> bool:
-        """Whether this object is one of the recorder's stand-ins."""
+        """Return whether this object is one of the recorder's stand-ins."""
         return id(obj) in self._values
 
     def external(self, stand_in: torch.Tensor) -> torch.Tensor | None:

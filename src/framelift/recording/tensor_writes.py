@@ -106,7 +106,7 @@ def _data(session: Session, tensor: torch.Tensor, new: Any) -> None:
 
 
 def _is_data_of(new: Value, value: Value) -> bool:
-    """Whether it is what `Tensor.data` gave for this very tensor."""
+    """Return whether it is what `Tensor.data` gave for this very tensor."""
     return (
         is_data(new)
         and new.step is not None

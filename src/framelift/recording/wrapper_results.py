@@ -189,7 +189,7 @@ def unreached(recorder: Recorder, given: Sequence[Any], asked: Sequence[Any]) ->
 
 
 def holds(recorder: Recorder, tensor: torch.Tensor, name: str) -> bool:
-    """Whether a wrapper has an attribute of this name, so that what it is depends on it."""
+    """Return whether a wrapper has an attribute of this name, so that what it is depends on it."""
     value = recorder.value_of(tensor)
     assert type(value.facts) is WrapperFacts
     return name in value.facts.parts or name in vars(recorder.with_wrappers().fake(value))

@@ -37,7 +37,7 @@ class Blocks:
 
     @property
     def is_error(self) -> bool:
-        """Whether a break is an error here."""
+        """True if a break is an error here."""
         return bool(self.values) and self.values[-1]
 
     def push(self, value: bool) -> None:

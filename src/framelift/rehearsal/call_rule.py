@@ -123,7 +123,9 @@ def classify(callable_: Any) -> tuple[int, Any]:
 
 @for_life
 def _calls_in_python(cls: type) -> bool:
-    """Whether the `__call__` of a class, and the instance itself, decide alone what a call of an instance does."""
+    """Return whether the `__call__` of a class, and the instance itself, decide alone what a call of an instance
+    does.
+    """
     return is_handle_class(cls) and not issubclass(cls, OPERATIONS) and not issubclass(cls, operators.OPERATOR)
 
 
@@ -168,7 +170,7 @@ def _operation(callable_: Any) -> Any:
 
 
 def is_in_graph(callable_: Any) -> bool:
-    """Whether a call of it is one node of a graph without any mark."""
+    """Return whether a call of it is one node of a graph without any mark."""
     return _operation(callable_) is not None
 
 
@@ -200,7 +202,7 @@ def _wrapper(callable_: Any) -> Any:
 
 
 def _calls_as(callable_: Any, kind: type) -> bool:
-    """Whether this is an instance of a C type or of a subclass, and is called as the type itself defines it."""
+    """Return whether this is an instance of a C type or of a subclass, and is called as the type itself defines it."""
     return derives(type(callable_), kind) and lookup.resolve(callable_)[0] is lookup.member(kind, "__call__")
 
 
@@ -312,7 +314,9 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 def _is_thrown_away(frame: types.FrameType) -> bool:
-    """Whether the frame that asked for a value, by a call of its own, is captured code that takes it off the stack."""
+    """Return whether the frame that asked for a value, by a call of its own, is captured code that takes it off the
+    stack.
+    """
     if original_of(frame.f_code) is frame.f_code:
         return False
     following = frame.f_code.co_code[frame.f_lasti + 2 :: 2].lstrip(bytes((opmap["CACHE"],)))

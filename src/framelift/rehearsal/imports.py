@@ -110,7 +110,7 @@ def _differs(now: Any, before: Any) -> bool:
 
 
 def _warns(package: dict[str, Any]) -> bool:
-    """Whether Python warns of a relative import: what its module says of its package is missing, or differs."""
+    """Return whether Python warns of a relative import: what its module says of its package is missing, or differs."""
     name, spec = package.get("__package__"), package.get("__spec__")
     if name is None or spec is None:
         return name is None and spec is None

@@ -41,7 +41,7 @@ def _read_sealed(world: World, obj: Any, name: str) -> Any:
 
 
 def _is_of_python_class(cls: type, name: str) -> bool:
-    """Whether a class of the program, and not one written in C, has an attribute first."""
+    """Return whether a class of the program, and not one written in C, has an attribute first."""
     return next((_core.is_python_class(base) for base in mro_of(cls) if name in members_of(base)), False)
 
 

@@ -104,7 +104,7 @@ class RehearsedScene:
 
 
 def _is_bound(obj: Any) -> bool:
-    """Whether `obj` is a built-in method of an object, which may have been made inside."""
+    """Return whether `obj` is a built-in method of an object, which may have been made inside."""
     if not is_a(obj, types.BuiltinMethodType) or is_a(obj.__self__, (types.ModuleType, type)):
         return False
     # In any of its classes: the first that has the name may have a method of its own, past which `super()` reads.

@@ -138,7 +138,7 @@ def constants(program: GuardProgram) -> Iterator[tuple[str, str, str, Place | No
 
 
 def is_free(program: GuardProgram, origin: str) -> bool:
-    """Whether a capture holds for other sizes or values at `origin` too: these are symbolic in it."""
+    """Return whether a capture holds for other sizes or values at `origin` too: these are symbolic in it."""
     if program is None:
         return False
     for node in range(program.stats()["nodes"]):
@@ -152,7 +152,9 @@ def is_free(program: GuardProgram, origin: str) -> bool:
 
 
 def _is_torchs(root: Any) -> bool:
-    """Whether a path starts from a module of torch, its globals, or something defined there: not a user's choice."""
+    """Return whether a path starts from a module of torch, its globals, or something defined there: not a user's
+    choice.
+    """
     name = (
         dict.get(root, "__name__")
         if is_a(root, dict)

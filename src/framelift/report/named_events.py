@@ -65,7 +65,7 @@ class Event:
 
     @property
     def follows_from_a_break(self) -> bool:
-        """Whether what ended it is no cause of its own, but follows from the break before it."""
+        """True if what ended it is no cause of its own, but follows from the break before it."""
         return self.note.stop is not None and self.note.stop.follows_from(self.note.resumed)
 
 

@@ -35,7 +35,7 @@ _WORDS = {
 
 
 def wanted() -> bool:
-    """Whether somebody is there to see a line."""
+    """Return whether somebody is there to see a line."""
     if os.environ.get("FRAMELIFT_PROGRESS", "1").lower() in ("0", "false", "no", "") or os.environ.get("CI"):
         return False
     # anything else is the program's own, which counts its calls

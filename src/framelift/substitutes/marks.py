@@ -191,8 +191,8 @@ def _name(callable_: Any) -> str:
 
 
 def _is_limit_of_dynamo(callable_: Any, inner: Any) -> bool:
-    """Whether torch.optim itself has this wrapper in place of its function: TorchDynamo puts it there for what it
-    cannot trace (seen in torch 2.11 to 2.13).  That is no wish of the user's.
+    """Return whether torch.optim itself has this wrapper in place of its function: TorchDynamo puts it there for what
+    it cannot trace (seen in torch 2.11 to 2.13).  That is no wish of the user's.
     """
     if not is_torch_function(inner, "torch.optim"):
         return False

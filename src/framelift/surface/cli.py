@@ -65,7 +65,7 @@ def run_script(script: str, arguments: Sequence[str], module: bool = False) -> i
 
 
 def is_missing(options: argparse.Namespace) -> bool:
-    """Whether there is no such script, which is then said."""
+    """Return whether there is no such script, which is then said."""
     missing = not options.module and not Path(options.script).exists()
     if missing:
         print(f"framelift: there is no script {options.script}", file=sys.stderr)

@@ -354,7 +354,7 @@ def _exporting(model: Any) -> bool:
 
 
 def is_supported() -> bool:
-    """Whether framelift works on this Python.
+    """Return whether framelift works on this Python.
 
     >>> import framelift
     >>> framelift.is_supported()

@@ -144,7 +144,7 @@ def skip(fn: Any = None) -> Any:
 
 
 def is_dynamo_disable_recursive(method: Any) -> bool | None:
-    """Whether a callable is disabled with its callees (True), alone (False), or not at all (None).
+    """Return whether a callable is disabled with its callees (True), alone (False), or not at all (None).
 
     >>> import framelift
     >>> framelift.is_dynamo_disable_recursive(framelift.disable(abs)), framelift.is_dynamo_disable_recursive(abs)

@@ -254,7 +254,7 @@ def _refuse_unsupported() -> None:
 
 
 def is_installed() -> bool:
-    """Whether torch.compile means framelift now.
+    """Return whether torch.compile means framelift now.
 
     >>> import framelift
     >>> framelift.is_installed()

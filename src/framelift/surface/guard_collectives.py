@@ -81,7 +81,7 @@ _groups: list[Any] = [None, None]  # the program's group of all ranks, and ours 
 
 
 def _agreed(served: bool) -> bool:
-    """Whether the call is served on every rank."""
+    """Return whether the call is served on every rank."""
     if not dist.is_available() or not dist.is_initialized():
         return served
     return bool(without_modes(_ask_all)(served))

@@ -28,7 +28,7 @@ _NOTHING = object()
 
 
 def has_member(cls: type, name: str) -> bool:
-    """Whether the class or one of its bases has a member of this name."""
+    """Return whether the class or one of its bases has a member of this name."""
     return _core.type_lookup(cls, name, _NOTHING) is not _NOTHING
 
 

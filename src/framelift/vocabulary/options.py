@@ -22,7 +22,9 @@ class Option:
     torch_variable: str = ""
 
     def accepts(self, value: Any) -> bool:
-        """Whether the value's type fits.  A bool is no number; an int is a float.  What is ignored is not checked."""
+        """Return whether the value's type fits.  A bool is no number; an int is a float.  What is ignored is not
+        checked.
+        """
         return (
             bool(self.ignored)
             or self.by_torch

@@ -77,7 +77,7 @@ class _Named:
 
 
 def _is_object(key: Any) -> bool:
-    """Whether its own text could be long, or run the program's code."""
+    """Return whether its own text could be long, or run the program's code."""
     return module_of(type(key)) != "builtins" and type(type(key)) is not enum.EnumMeta
 
 

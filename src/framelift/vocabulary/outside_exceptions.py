@@ -74,12 +74,12 @@ def _handlers() -> set[types.CodeType]:
 
 
 def _handles_signals(function: Any) -> bool:
-    """Whether a function is a signal handler, and this the thread in which they run."""
+    """Return whether a function is a signal handler, and this the thread in which they run."""
     return threading.get_ident() == threading.main_thread().ident and function.__code__ in _handlers()
 
 
 def _are_signals_handled() -> bool:
-    """Whether a signal may run code other than that which raises KeyboardInterrupt, in this thread."""
+    """Return whether a signal may run code other than that which raises KeyboardInterrupt, in this thread."""
     if threading.get_ident() != threading.main_thread().ident:
         return False
     handlers = set(map(id, map(_signal.getsignal, _SIGNALS)))
@@ -87,7 +87,9 @@ def _are_signals_handled() -> bool:
 
 
 def from_outside(error: BaseException) -> int:
-    """Whether an exception came from outside: OUTSIDE, NOT_OUTSIDE, or MAYBE_OUTSIDE if C code may have raised it."""
+    """Return whether an exception came from outside: OUTSIDE, NOT_OUTSIDE, or MAYBE_OUTSIDE if C code may have raised
+    it.
+    """
     trace = _TRACEBACK(error)
     if trace is None:
         return NOT_OUTSIDE
@@ -182,7 +184,8 @@ def release_frames(error: BaseException) -> None:
 
 
 def _is_own(error: BaseException, around: list[types.FrameType]) -> bool:
-    """Whether the frame that handled an exception is framelift's or torch's, or of Python's library on their behalf.
+    """Return whether the frame that handled an exception is framelift's or torch's, or of Python's library on their
+    behalf.
 
     That frame is the first of its traceback, and one of those `around`, which the exception after it passed.
     """

@@ -18,7 +18,7 @@ def own_file(*parts: str) -> str:
 
 
 def is_own_code(code: types.CodeType) -> bool:
-    """Whether a code object was written in one of framelift's files."""
+    """Return whether a code object was written in one of framelift's files."""
     return code.co_filename.startswith(FRAMELIFT)
 
 
@@ -40,7 +40,7 @@ def captured_functions(source: str, file: str) -> dict[str, Any]:
 
 
 def is_captured_function(code: types.CodeType) -> bool:
-    """Whether this is code of such a function."""
+    """Return whether this is code of such a function."""
     return id(code) in _GIVEN
 
 
@@ -60,5 +60,5 @@ def beginnings() -> tuple[types.CodeType, ...]:
 
 
 def is_beginning(code: types.CodeType) -> bool:
-    """Whether captured code, and what it sees of frames, ends at a frame of this code."""
+    """Return whether captured code, and what it sees of frames, ends at a frame of this code."""
     return id(code) in _BEGINNINGS

@@ -37,7 +37,7 @@ class Place:
         return f"{cell_name(self.file) or self.file}:{self.line} in {self.function}"
 
     def encloses(self, other: Place) -> bool:
-        """Whether the other is a part of this expression, and not all of it."""
+        """Return whether the other is a part of this expression, and not all of it."""
         return (
             self.file == other.file
             and self != other
@@ -241,7 +241,7 @@ def _library_folders() -> tuple[str, ...]:
 
 
 def is_library(file: str) -> bool:
-    """Whether a file belongs to an installed package or to Python itself, rather than to the user."""
+    """Return whether a file belongs to an installed package or to Python itself, rather than to the user."""
     return file.startswith((*_library_folders(), "<frozen"))
 
 

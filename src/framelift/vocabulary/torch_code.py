@@ -21,12 +21,12 @@ _PACKAGES = os.path.join(_LIBRARY, "site-packages") + os.sep
 
 
 def is_python_file(file: str) -> bool:
-    """Whether code of this file is of Python's own library."""
+    """Return whether code of this file is of Python's own library."""
     return file.startswith((_LIBRARY, "<frozen ")) and not file.startswith(_PACKAGES)
 
 
 def is_replacement(function: Any) -> bool:
-    """Whether what is found in a place of torch's is a function of the program's, put there before framelift was
+    """Return whether what is found in a place of torch's is a function of the program's, put there before framelift was
     loaded: it is called as any other function.
     """
     if type(function) is not types.FunctionType:
@@ -40,7 +40,7 @@ def _is_within(module: Any, package: str) -> bool:
 
 
 def is_torch_function(function: Any, package: str = "torch") -> bool:
-    """Whether a Python function is one of torch's, of this package or module.
+    """Return whether a Python function is one of torch's, of this package or module.
 
     A wrapper that torch puts around a function of the program has the name of the program's module, and is not.
     """
@@ -52,7 +52,7 @@ def is_torch_function(function: Any, package: str = "torch") -> bool:
 
 
 def is_torch_class(cls: type, package: str = "torch") -> bool:
-    """Whether a class is one of torch's, of this package or module.
+    """Return whether a class is one of torch's, of this package or module.
 
     >>> is_torch_class(torch.nn.Linear), is_torch_class(torch.nn.Linear, "torch.optim")
     (True, False)
@@ -63,7 +63,7 @@ def is_torch_class(cls: type, package: str = "torch") -> bool:
 
 
 def is_class_of(cls: type, package: str) -> bool:
-    """Whether a module of a package has the class under its name."""
+    """Return whether a module of a package has the class under its name."""
     module = module_of(cls)
     if not _is_within(module, package):
         return False

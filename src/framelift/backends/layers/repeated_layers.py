@@ -150,7 +150,7 @@ def _words(nodes: Sequence[Node]) -> list[int]:
 
 
 def _is_attention_without_dropout(node: Node) -> bool:
-    """Whether a node draws random numbers by its tags alone: kernels of attention on CUDA do."""
+    """Return whether a node draws random numbers by its tags alone: kernels of attention on CUDA do."""
     return (
         node.target is torch.nn.functional.scaled_dot_product_attention
         and node.kwargs.get("dropout_p", (*node.args, *[0.0] * 5)[4]) == 0
@@ -255,7 +255,7 @@ def _is_called(node: Node) -> bool:
 
 
 def _is_fused(node: Node, user: Node, depths: dict[Node, int]) -> bool:
-    """Whether one kernel computes both, or the node and what reads it through views."""
+    """Return whether one kernel computes both, or the node and what reads it through views."""
     if _is_called(user) or depths.get(user) != depths[node]:
         return False
     ours, theirs = node.meta.get("tensor_facts"), user.meta.get("tensor_facts")
@@ -316,12 +316,12 @@ def _can_be_one(first: Layer, other: Layer) -> bool:
 
 
 def are_alike(facts: Any, other: Any) -> bool:
-    """Whether both are of plain tensors with equal metadata; a number that only the graph knows has none."""
+    """Return whether both are of plain tensors with equal metadata; a number that only the graph knows has none."""
     return type(facts) in (Facts, SymbolicFacts) and type(other) is type(facts) and facts.agrees(other)
 
 
 def _may_leave(layer: Layer, outputs: frozenset[int]) -> bool:
-    """Whether all outputs are tensors with memory of their own."""
+    """Return whether all outputs are tensors with memory of their own."""
     taken = {node.meta["tensor_facts"][1] for node in layer.inputs if node.meta.get("tensor_facts") is not None}
     for place in outputs:
         tensor = layer.nodes[place].meta.get("tensor_facts")

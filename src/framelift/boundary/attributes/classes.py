@@ -120,7 +120,7 @@ def read_class(world: World, cls: type, name: str) -> Any:
 
 
 def _is_inherited(world: World, cls: type, name: str) -> bool:
-    """Whether a class made inside has this attribute from a class outside, or by a pending write to one."""
+    """Return whether a class made inside has this attribute from a class outside, or by a pending write to one."""
     for base in mro_of(cls):
         pending = world.overlay.get((id(base), name), ABSENT)
         if pending is not DELETED and (pending is not ABSENT or name in members_of(base)):

@@ -61,7 +61,7 @@ _C_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types
 
 
 def is_data_descriptor_type(cls: type) -> bool:
-    """Whether instances of this class are data descriptors."""
+    """Return whether instances of this class are data descriptors."""
     return has_member(cls, "__set__") or has_member(cls, "__delete__")
 
 
@@ -175,7 +175,7 @@ def _know(world: World, obj: Any, name: str, answer: int, payload: Any) -> None:
 
 
 def _has_generic_reads(world: World, cls: type) -> bool:
-    """Whether instances of a class find attributes as `object` does, as a fact."""
+    """Return whether instances of a class find attributes as `object` does, as a fact."""
     if world.lookup(cls, "__getattribute__") not in _GENERIC:
         return False
     world.generic.add(id(cls))
@@ -200,7 +200,7 @@ def generic_read(world: World, obj: Any, name: str) -> Any:
 
 
 def is_empty_table(world: World, obj: Any, name: str) -> bool:
-    """Whether `obj.name` is an empty OrderedDict in the object's own dictionary, as a fact.
+    """Return whether `obj.name` is an empty OrderedDict in the object's own dictionary, as a fact.
 
     Where captured code asks for its truth alone it meets no shadow, and the attributes that an OrderedDict may have are
     not guarded: the hooks of modules are asked for at every call of a module.
@@ -223,7 +223,7 @@ def is_empty_table(world: World, obj: Any, name: str) -> bool:
 
 
 def _is_read_first(world: World, obj: Any, name: str) -> bool:
-    """Whether what the dictionary of an object has under a name is its attribute, as a fact of its class."""
+    """Return whether what the dictionary of an object has under a name is its attribute, as a fact of its class."""
     if is_a(obj, (types.ModuleType, _thread._local)) or not _has_generic_reads(world, type(obj)):
         return False
     found = world.lookup(type(obj), name)
@@ -239,7 +239,7 @@ def no_attribute(obj: Any, name: str) -> AttributeError:
 
 
 def is_data_descriptor(world: World, found: Any) -> bool:
-    """Whether what a class holds comes before an object's own attribute of that name."""
+    """Return whether what a class holds comes before an object's own attribute of that name."""
     kind = type(found)
     if id(kind) in _IS_DATA:
         return _IS_DATA[id(kind)]
@@ -250,7 +250,7 @@ def is_data_descriptor(world: World, found: Any) -> bool:
 
 @check
 def _is_empty(slot: types.MemberDescriptorType, obj: Any) -> bool:
-    """Whether a slot of an object holds nothing: reading or deleting it raises."""
+    """Return whether a slot of an object holds nothing: reading or deleting it raises."""
     try:
         slot.__get__(obj)
     except AttributeError:

@@ -149,7 +149,7 @@ def tensor_of(array: Any) -> torch.Tensor:
 
 
 def owns_memory(array: Any) -> bool:
-    """Whether numpy's array would have memory of its own."""
+    """Return whether numpy's array would have memory of its own."""
     return _OWNS.__get__(array)
 
 

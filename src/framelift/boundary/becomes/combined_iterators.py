@@ -46,7 +46,7 @@ def parts_of(holder: Any) -> tuple[Any, ...]:
 
 
 def is_strict(holder: Any) -> bool:
-    """Whether a zip was asked to be strict."""
+    """Return whether a zip was asked to be strict."""
     return len(_reduced(holder)) > 2
 
 
@@ -67,7 +67,7 @@ def import_holder(world: World, value: Any, origin: Origin, let_in: LetIn) -> An
 
 
 def _is_watched(kind: type, function: Any) -> bool:
-    """Whether a call of it from C is seen: Python code."""
+    """Return whether a call of it from C is seen: Python code."""
     if type(function) is types.MethodType:
         function = function.__func__
     return type(function) is types.FunctionType or kind is filter and function is None
@@ -165,7 +165,7 @@ def import_stepper(world: World, value: Any, origin: Origin, let_in: LetIn) -> A
 
 
 def _is_known(iterator: Any) -> bool:
-    """Whether steps of it run no code and show in `stands_at`."""
+    """Return whether steps of it run no code and show in `stands_at`."""
     kind = type(iterator)
     if kind is itertools.count:
         return count_of(iterator) is not None

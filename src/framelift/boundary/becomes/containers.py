@@ -111,7 +111,7 @@ FACTORIES: tuple[Any, ...] = (
 
 
 def is_watched_factory(factory: Any) -> bool:
-    """Whether what a call of it from C does is seen: Python code, or making something empty."""
+    """Return whether what a call of it from C does is seen: Python code, or making something empty."""
     kind = type(factory)
     if kind in (functools.partial, types.MethodType):
         return type(factory.func if kind is functools.partial else factory.__func__) is types.FunctionType
@@ -210,7 +210,7 @@ def builtin_container(cls: type) -> type | None:
 
 
 def is_container(cls: type) -> bool:
-    """Whether instances of `cls` are imported as shadows."""
+    """Return whether instances of `cls` are imported as shadows."""
     return builtin_container(cls) is not None
 
 

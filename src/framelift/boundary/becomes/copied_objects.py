@@ -74,7 +74,7 @@ def exception_fields(kind: type) -> dict[str, Any] | None:
 
 
 def was_raised_inside(error: BaseException) -> bool:
-    """Whether an exception went through frames of captured code."""
+    """Return whether an exception went through frames of captured code."""
     trace = TRACE.__get__(error)
     return trace is not None and not _core.is_external(trace)
 
@@ -158,7 +158,7 @@ def _fill_lock(world: World, copy: Any, value: Any, origin: Origin, let_in: LetI
 
 
 def is_held(lock: Any) -> bool:
-    """Whether any thread holds the lock."""
+    """Return whether any thread holds the lock."""
     if is_a(lock, _LOCK):
         return lock.locked()
     return "count=0" not in repr(lock)  # a re-entrant lock shows it in no other way

@@ -50,12 +50,12 @@ def exhausted(kind: type) -> Any:
 
 
 def is_exhausted(iterator: Any) -> bool:
-    """Whether an iterator has let go of its sequence: it gives nothing more, also when that grows."""
+    """Return whether an iterator has let go of its sequence: it gives nothing more, also when that grows."""
     return len(iterator.__reduce__()) == 2
 
 
 def is_within(iterator: Any) -> bool:
-    """Whether another iterator over its sequence can be set to its place: places beyond the end are cut."""
+    """Return whether another iterator over its sequence can be set to its place: places beyond the end are cut."""
     function, arguments, *state = iterator.__reduce__()
     if not state or state[0] is None:
         return True

@@ -48,7 +48,7 @@ CONSTANT_TYPES = (
 
 
 def is_leaf(value: Any) -> bool:
-    """Whether `value` is an immutable leaf, tuples, slices and frozensets of leaves included."""
+    """Return whether `value` is an immutable leaf, tuples, slices and frozensets of leaves included."""
     cls = type(value)
     if id(cls) in _LEAF_IDS:  # a metaclass may have code of its own for hashing the class
         return True
@@ -60,7 +60,7 @@ def is_leaf(value: Any) -> bool:
 
 
 def holds_nan(value: Any) -> bool:
-    """Whether a leaf is or holds a number that is not equal to itself: containers find it by identity alone."""
+    """Return whether a leaf is or holds a number that is not equal to itself: containers find it by identity alone."""
     cls = type(value)
     if cls is float or cls is complex:
         return bool(value != value)
@@ -68,5 +68,5 @@ def holds_nan(value: Any) -> bool:
 
 
 def is_constant(value: Any) -> bool:
-    """Whether `value` is distinguished by identity alone."""
+    """Return whether `value` is distinguished by identity alone."""
     return is_a(value, CONSTANT_TYPES)

@@ -44,5 +44,5 @@ def import_view(world: World, value: Any, origin: Origin, let_in: Callable[[Worl
 
 
 def _is_namespace(table: dict[Any, Any]) -> bool:
-    """Whether it is a class's or module's own: those are read attribute by attribute."""
+    """Return whether it is a class's or module's own: those are read attribute by attribute."""
     return "__doc__" in table

@@ -86,7 +86,9 @@ _READ_CLASS_PLAINLY = frozenset({types.ModuleType, type, _thread._local})
 
 
 def _has_own_reads(cls: type) -> bool:
-    """Whether code of the program sees that `isinstance` reads `__class__`, or C code answers with another class."""
+    """Return whether code of the program sees that `isinstance` reads `__class__`, or C code answers with another
+    class.
+    """
     reads = _core.type_lookup(cls, "__getattribute__", None)
     if (
         type(reads) is not types.WrapperDescriptorType

@@ -48,7 +48,7 @@ def _other_kind(cls: type) -> type | None:
 
 
 def derives(cls: type, kind: type) -> bool:
-    """Whether `cls` is `kind`, loaded a second time perhaps, or a subclass of it."""
+    """Return whether `cls` is `kind`, loaded a second time perhaps, or a subclass of it."""
     for base in mro_of(cls):  # noqa: SIM110  (asked hundreds of times in a capture)
         if base is kind or not _core.is_python_class(base) and known_kind(base) is kind:
             return True

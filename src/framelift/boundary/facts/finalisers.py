@@ -45,7 +45,7 @@ _MOST, _DEEPEST = 64, 4
 
 
 def end_is_seen(value: Any, depth: int = 0) -> bool:
-    """Whether it may matter when an object of the program dies."""
+    """Return whether it may matter when an object of the program dies."""
     cls = type(value)
     if not _core.is_plain_class(cls):
         return True
@@ -65,7 +65,9 @@ def end_is_seen(value: Any, depth: int = 0) -> bool:
 
 
 def end_acts(value: Any, depth: int = 0) -> bool:
-    """Whether code of the program runs when an object dies, as far as is known: a finaliser's, or a generator's."""
+    """Return whether code of the program runs when an object dies, as far as is known: a finaliser's, or a
+    generator's.
+    """
     cls = type(value)
     if depth == _DEEPEST or not _core.is_plain_class(cls) or cls in _UNSEEN:
         return _core.type_lookup(cls, "__del__", None) is not None
@@ -107,7 +109,9 @@ def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
 
 
 def is_referred_to(value: Any, stack: Any) -> bool:
-    """Whether a break's instruction takes an object that may be referred to weakly: a variable keeps it alive."""
+    """Return whether a break's instruction takes an object that may be referred to weakly: a variable keeps it
+    alive.
+    """
     return (
         weakrefoffset_of(type(value)) != 0
         and not is_a(value, torch.Tensor)
@@ -130,8 +134,8 @@ _FRAMES = {types.GeneratorType: "gi_frame", types.CoroutineType: "cr_frame", typ
 
 
 def _waits(generator: Any, seen: Any, depth: int) -> bool:
-    """Whether something happens when a generator that waits somewhere ends: a handler of its own, or the end of what it
-    holds.
+    """Return whether something happens when a generator that waits somewhere ends: a handler of its own, or the end of
+    what it holds.
 
     (A closed one has no frame any more; some releases of CPython 3.12 still hold what it held.)
     """

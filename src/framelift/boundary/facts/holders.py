@@ -25,7 +25,7 @@ _MOST = 20_000
 
 
 def is_in_a_frame(target: Any) -> bool:
-    """Whether a running frame of captured code holds the target."""
+    """Return whether a running frame of captured code holds the target."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         if original_of(frame.f_code) is not frame.f_code and _core.frame_holds(frame, target):
@@ -35,7 +35,7 @@ def is_in_a_frame(target: Any) -> bool:
 
 
 def is_held(world: World, target: Any, result: Any, collected: bool) -> bool:
-    """Whether the program holds an object that was made inside, as far as can be seen.
+    """Return whether the program holds an object that was made inside, as far as can be seen.
 
     `result` is what the root gives, None while it runs; `collected`: the program asked for a collection.
     """
@@ -56,8 +56,8 @@ def is_held(world: World, target: Any, result: Any, collected: bool) -> bool:
 
 
 def _has_cycle(graph: dict[int, Any]) -> bool:
-    """Whether some of these objects, by their ids, hold each other: those that nothing holds are taken away, until
-    none is left.
+    """Return whether some of these objects, by their ids, hold each other: those that nothing holds are taken away,
+    until none is left.
     """
     holds = {key: [id(part) for part in gc.get_referents(one) if id(part) in graph] for key, one in graph.items()}
     counts = dict.fromkeys(graph, 0)

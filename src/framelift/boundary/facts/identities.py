@@ -35,7 +35,7 @@ class Identities:
         self._constants: set[int] = set()  # ids of constants of the code that ran
 
     def same(self, left: Any, right: Any) -> bool:
-        """Whether two values are one object, as a fact."""
+        """Return whether two values are one object, as a fact."""
         if is_leaf(left):
             if indistinguishable(left, right):
                 self._settle(left, right)
@@ -107,7 +107,7 @@ class Identities:
             self._places.setdefault(id(value), []).append((origin, how))
 
     def is_code_constant(self, value: Any) -> bool:
-        """Whether `value` is a constant of code that ran."""
+        """Return whether `value` is a constant of code that ran."""
         for code, *_ in _core.rehearsed_code():
             if id(code) not in self._code:
                 self._code.add(id(code))

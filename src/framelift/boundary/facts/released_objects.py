@@ -28,7 +28,7 @@ _MOST = 20_000
 
 
 def may_have_died(world: World, target: Any) -> bool:
-    """Whether what captured code let go of led to this object of the outside."""
+    """Return whether what captured code let go of led to this object of the outside."""
     reached = _reached(_let_go(world, _all_of))
     return reached is None or id(target) in reached
 

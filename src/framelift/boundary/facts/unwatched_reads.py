@@ -42,15 +42,17 @@ _CALLED = ("__call__", "forward", "backward", "setup_context")
 
 
 def _is_own_function(function: types.FunctionType) -> bool:
-    """Whether a function belongs to the program or a library.  A wrapper does that has the name of another's module, or
-    that comes from there and has the name of the program's.
+    """Return whether a function belongs to the program or a library.  A wrapper does that has the name of another's
+    module, or that comes from there and has the name of the program's.
     """
     file = function.__code__.co_filename
     return _is_own(function.__module__) or not (file.startswith(("<", FRAMELIFT, TORCH)) or is_python_file(file))
 
 
 def _is_own(module: Any) -> bool:
-    """Whether a module belongs to the program or a library, not to Python, torch, what that stands on, or framelift."""
+    """Return whether a module belongs to the program or a library, not to Python, torch, what that stands on, or
+    framelift.
+    """
     first = module.partition(".")[0] if type(module) is str else ""
     return first not in _FOUNDATIONS and first not in sys.stdlib_module_names
 
@@ -291,7 +293,7 @@ def _holds(owner: Any, held: Any) -> bool:
 
 
 def _is_so(place: Origin, kind: str, value: Any) -> bool:
-    """Whether a guard that is to be holds now."""
+    """Return whether a guard that is to be holds now."""
     if kind not in ("EQ", "IS"):
         return True  # of a container that is as it was
     try:

@@ -34,7 +34,7 @@ def class_dict(world: World, cls: type) -> types.MappingProxyType[str, Any]:
 
 
 def class_entry_is_there(world: World, cls: type, name: str) -> bool:
-    """Whether an external class itself defines a name, guarded."""
+    """Return whether an external class itself defines a name, guarded."""
     there = name in members_of(cls)
     if not flags_of(cls) & _HEAP_TYPE:
         return there

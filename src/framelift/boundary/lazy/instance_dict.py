@@ -40,7 +40,7 @@ def instance_entry(world: World, obj: Any, name: str) -> Any:
 
 
 def _in_slot(obj: Any, name: str) -> bool:
-    """Whether a class of the object keeps the attribute of this name elsewhere than in the dictionary."""
+    """Return whether a class of the object keeps the attribute of this name elsewhere than in the dictionary."""
     kept = next((members_of(base)[name] for base in mro_of(type(obj)) if name in members_of(base)), None)
     return is_a(kept, (types.MemberDescriptorType, types.GetSetDescriptorType))
 

@@ -123,7 +123,7 @@ def _template(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 def plain_template(template: str) -> bool:
-    """Whether `str.format` with this template reads no attributes.
+    """Return whether `str.format` with this template reads no attributes.
 
     >>> plain_template("{} of {total:>{width}}"), plain_template("{0[a]}"), plain_template("{0.shape}")
     (True, True, False)
@@ -264,7 +264,7 @@ def _json_scanner(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 def _has_plain_hooks(scanner: Any) -> bool:
-    """Whether a scanner of JSON calls nothing but Python functions and the makers of numbers."""
+    """Return whether a scanner of JSON calls nothing but Python functions and the makers of numbers."""
     hooks = (scanner.object_hook, scanner.object_pairs_hook, scanner.parse_float, scanner.parse_int)
     known = (types.FunctionType, types.NoneType)
     return all(hook is int or hook is float or _is(hook, known) for hook in hooks) and (
@@ -273,5 +273,5 @@ def _has_plain_hooks(scanner: Any) -> bool:
 
 
 def _looks_up(found: Any) -> bool:
-    """Whether this is a method of a dictionary that asks for an entry."""
+    """Return whether this is a method of a dictionary that asks for an entry."""
     return _is(found, types.BuiltinMethodType) and type(found.__self__) is dict and found.__name__ == "__getitem__"

@@ -222,7 +222,7 @@ def signature_of(callable_: Any) -> inspect.Signature | None:
 
 
 def takes(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call may do something, unlike one that raises at once because its arguments do not fit.
+    """Return whether a call may do something, unlike one that raises at once because its arguments do not fit.
 
     >>> takes(input, (1, 2), {}), takes(print, (1,), {"last": ""}), takes(print, (1,), {"end": ""}), takes(repr, (), {})
     (False, False, True, False)

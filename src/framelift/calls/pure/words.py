@@ -140,5 +140,5 @@ def found(path: Any) -> Any:
 
 
 def is_c_callable(value: Any) -> bool:
-    """Whether calling `value` enters C directly, a class aside."""
+    """Return whether calling `value` enters C directly, a class aside."""
     return is_a(value, C_CALLABLES)

@@ -268,7 +268,9 @@ def _memory(tensor: torch.Tensor) -> torch.UntypedStorage:
 
 
 def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: Any, counted: bool) -> bool:
-    """Whether the inputs hold again what they held; `counted`: their versions show whether they were written to."""
+    """Return whether the inputs hold again what they held; `counted`: their versions show whether they were written
+    to.
+    """
     now = _core.versions(tensors)
     changed = [tensor for tensor, old, new in zip(tensors, versions, now) if not counted or old != new or old < 0]
     if not changed:

@@ -22,7 +22,7 @@ _thread = threading.local()
 
 
 def gave_up_on_floats(error: BaseException | None) -> bool:
-    """Whether a compiler raised this to begin again with floats as constants."""
+    """Return whether a compiler raised this to begin again with floats as constants."""
     module: Any = sys.modules.get("torch._dynamo.exc")
     return module is not None and is_a(error, module.TensorifyScalarRestartAnalysis)
 

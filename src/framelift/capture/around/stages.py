@@ -114,7 +114,7 @@ class Run:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether a run that failed has changed nothing."""
+        """True if a run that failed has changed nothing."""
         finished = self.finished
         return not finished.mutated and (not finished.stays or finished.violations > 0)
 
@@ -169,7 +169,7 @@ def _is_overridden(session: Session) -> bool:
 
 
 def _gives_wrappers(context: Graph) -> bool:
-    """Whether a result of a wrapper class is one of several, which may be differentiated without it."""
+    """Return whether a result of a wrapper class is one of several, which may be differentiated without it."""
     outputs = context.plan.outputs
     return context.is_compiled and len(outputs) > 1 and any(is_wrapper(type(one)) for one in outputs)
 
@@ -230,7 +230,7 @@ class Entry:
 
     @property
     def reaches(self) -> bool:
-        """Whether the graph adds to gradients of the program's tensors."""
+        """True if the graph adds to gradients of the program's tensors."""
         return bool(self.session.recorder.gradients.reached)
 
     @property
@@ -270,7 +270,7 @@ _UNSEEN = Lines(block="with stage_unseen():", names={"stage_unseen": DisableTorc
 
 
 def _may_save(c: Entry) -> bool:
-    """Whether the graph saves tensors, for hooks to see."""
+    """Return whether the graph saves tensors, for hooks to see."""
     return c.plan.acts and any(_core.of_tensor(tensor, "requires_grad") for tensor in c.finished.inputs)
 
 

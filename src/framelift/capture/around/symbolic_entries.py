@@ -48,7 +48,7 @@ class Relations:
         return _core.MISS
 
     def hold(self, inputs: tuple[Any, ...]) -> bool:
-        """Whether an entry would run for these inputs.  Nothing is run and nothing drawn."""
+        """Return whether an entry would run for these inputs.  Nothing is run and nothing drawn."""
         if self._asked is None:
             names = {**self.space, "MISS": _core.MISS, "missed": self.missed, "PLAIN": _core.PLAIN}
             asked = build_entry(PLAIN, None, "relations", self._lines, names)

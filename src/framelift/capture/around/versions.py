@@ -18,7 +18,7 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def counts_writes(finished: Finished) -> bool:
-    """Whether the counters can be what they are in eager mode."""
+    """Return whether the counters can be what they are in eager mode."""
     if not finished.writes or finished.arguments is not None:  # numbers among the inputs: others than the tensors
         return False
     inputs = finished.inputs

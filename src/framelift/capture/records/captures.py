@@ -54,7 +54,7 @@ class Break:
         return self.reason, self.places[-1] if self.places else None, self.sentence
 
     def follows_from(self, resumed: Resumed | None) -> bool:
-        """Whether it is no cause of its own, but follows from the break before it.
+        """Return whether it is no cause of its own, but follows from the break before it.
 
         That is so for the next step of a loop that one interrupted, and for an expression that uses what one gave back.
         """
@@ -178,7 +178,7 @@ class GraphCompileReason:
 
 
 def ending(session: Session) -> GraphCompileReason:
-    """Whether a session's graph ends at a break, or where the frame returns."""
+    """Return whether a session's graph ends at a break, or where the frame returns."""
     if getattr(session, "point", None) is None:
         return GraphCompileReason("return_value", graph_break=False)
     stop = getattr(session, "notes", {}).get("ending")
@@ -304,7 +304,7 @@ class Capture:
 
 
 def is_torchs_own(root: bool, file: str) -> bool:
-    """Whether a captured function is torch's own, and not what was compiled."""
+    """Return whether a captured function is torch's own, and not what was compiled."""
     return not root and brief(file).startswith("torch/")
 
 

@@ -25,7 +25,7 @@ _MOST_FILES = 20
 
 
 def is_defect(error: BaseException) -> bool:
-    """Whether an exception out of a capture is framelift's own: not asked for, not raised by the user's code."""
+    """Return whether an exception out of a capture is framelift's own: not asked for, not raised by the user's code."""
     if is_a(error, FrameliftError):
         return is_a(error, InternalError)
     trace = error.__traceback__

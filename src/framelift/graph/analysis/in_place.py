@@ -60,7 +60,7 @@ def apply_writes(target: Target, outcome: Outcome, found: list[Value], state: St
 
 
 def _overlaps_itself(facts: Facts) -> bool:
-    """Whether elements may share a place.  Symbolic strides are those of an ordinary layout, unless one is 0."""
+    """Return whether elements may share a place.  Symbolic strides are those of an ordinary layout, unless one is 0."""
     reach = 0  # of the dimensions with smaller strides
     numbers = [
         pair
@@ -77,7 +77,9 @@ def _overlaps_itself(facts: Facts) -> bool:
 
 
 def _fills(value: Value, out: Any, facts: Facts, found: list[Value]) -> bool:
-    """Whether an empty tensor made inside gets the result's size; contiguous arguments give contiguous results."""
+    """Return whether an empty tensor made inside gets the result's size; contiguous arguments give contiguous
+    results.
+    """
     return (
         any(value is one for one in (out if is_a(out, (tuple, list)) else (out,)))
         and value.external is None
@@ -90,7 +92,7 @@ def _fills(value: Value, out: Any, facts: Facts, found: list[Value]) -> bool:
 
 
 def _loses_history(target: Target, value: Value, facts: Facts) -> bool:
-    """Whether this is `detach_` of a tensor made inside, whose memory no other tensor shares."""
+    """Return whether this is `detach_` of a tensor made inside, whose memory no other tensor shares."""
     return (
         target.fx_target == "detach_"
         and facts is value.facts.but(requires_grad=False, is_leaf=True)
@@ -122,7 +124,7 @@ def _gain_history(target: Target, value: Value, written: bool) -> None:
 
 
 def is_data(value: Value) -> bool:
-    """Whether it is what `Tensor.data` gave."""
+    """Return whether it is what `Tensor.data` gave."""
     return value.view == "detached" and type(value.step) is Step and value.step.target is getter_target("data")
 
 

@@ -71,7 +71,7 @@ _CONVERTING_CONSTANTS = _CONVERTING | {
 
 @functools.cache
 def goes_by_element(name: str) -> bool:
-    """Whether torch says that an operation of this name goes element by element."""
+    """Return whether torch says that an operation of this name goes element by element."""
     packet = getattr(torch.ops.aten, name, None)
     return packet is not None and all(
         torch.Tag.pointwise in getattr(packet, each).tags for each in packet.overloads()[:1]
@@ -79,7 +79,7 @@ def goes_by_element(name: str) -> bool:
 
 
 def _may_overflow(step: Step, name: str) -> bool:
-    """Whether a number that changes becomes an element or a part of one: torch takes ints of 64 bits alone."""
+    """Return whether a number that changes becomes an element or a part of one: torch takes ints of 64 bits alone."""
     if name not in _OF_NUMBERS and not goes_by_element(name):
         return False
     numbers = numbers_in(step.args[2:] if name == "setitem" else [step.args, step.kwargs])
@@ -149,7 +149,7 @@ def _is_sure(step: Step) -> bool:
 
 
 def _indexed_by_tensors(index: Any, elements: bool) -> bool:
-    """Whether an index may be out of bounds; masks are not, but `elements` to be put there may be too few."""
+    """Return whether an index may be out of bounds; masks are not, but `elements` to be put there may be too few."""
     if is_a(index, (tuple, list)):
         return any(_indexed_by_tensors(part, elements) for part in index)
     return is_a(index, Value) and (elements or index.facts.dtype is not torch.bool) or is_a(index, torch.Tensor)
@@ -160,7 +160,9 @@ def _writes_inputs(step: Step) -> bool:
 
 
 def writes_uncounted(tape: Sequence[Step]) -> bool:
-    """Whether an input may be written to by way of `Tensor.data`, whose writes are not counted as the input's."""
+    """Return whether an input may be written to by way of `Tensor.data`, whose writes are not counted as the
+    input's.
+    """
     data = getter_target("data")
     return any(
         step.target is data and step.inputs[0].storage.external and step.inputs[0].storage.written for step in tape
@@ -168,7 +170,7 @@ def writes_uncounted(tape: Sequence[Step]) -> bool:
 
 
 def changes_history(tape: Sequence[Step]) -> bool:
-    """Whether an input that is written to becomes another one for autograd."""
+    """Return whether an input that is written to becomes another one for autograd."""
     return any(
         value.storage.external
         and value.storage.written
@@ -188,7 +190,9 @@ def fails_late(tape: Sequence[Step], in_order: bool) -> list[Step]:
 
 
 def in_handler(stacks: Iterable[tuple[Any, ...]]) -> bool:
-    """Whether the program sees an exception before it leaves: a frame of these stacks is in a `try` or `with`."""
+    """Return whether the program sees an exception before it leaves: a frame of these stacks is in a `try` or
+    `with`.
+    """
     known: set[tuple[int, int]] = set()
     for stack in stacks:
         for code, offset in zip(stack[::2], stack[1::2]):

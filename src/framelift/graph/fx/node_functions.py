@@ -91,7 +91,7 @@ def apply_function(
 
 
 def _is_traced() -> bool:
-    """Whether a compiler is tracing the graph that calls here, rather than running it."""
+    """Return whether a compiler is tracing the graph that calls here, rather than running it."""
     return len_torch_dispatch_stack() > 0
 
 

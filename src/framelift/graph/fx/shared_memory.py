@@ -37,17 +37,17 @@ class Sharing:
 
     @property
     def is_shared(self) -> bool:
-        """Whether any of them do."""
+        """True if any of them do."""
         return self.pattern(exact=False) != tuple(range(len(self.tensors)))
 
     @property
     def overlaps(self) -> bool:
-        """Whether some overlap in memory that is written to."""
+        """True if some overlap in memory that is written to."""
         return _core.memory_overlap(self.tensors, self.written) > 0
 
     @property
     def is_hidden(self) -> bool:
-        """Whether some overlap where no compiler sees it: in several storages, or as other types of numbers."""
+        """True if some overlap where no compiler sees it: in several storages, or as other types of numbers."""
         return _core.memory_overlap(self.tensors, self.written) > 1
 
     def note(self, graph_module: GraphModule) -> None:
@@ -71,7 +71,7 @@ def memory_key(graph_module: GraphModule, example_inputs: Sequence[Any]) -> tupl
 
 
 def groups_as_recorded(sharing: Sharing, groups: Sequence[Sequence[int]]) -> bool:
-    """Whether the inputs share memory that is written to as these groups of places do."""
+    """Return whether the inputs share memory that is written to as these groups of places do."""
     firsts = list(range(len(sharing.tensors)))
     for group in groups:
         if sharing.written is None or not set(group).isdisjoint(sharing.written):

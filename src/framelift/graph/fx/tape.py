@@ -170,7 +170,7 @@ def build_body(
 
 
 def _is_one_number(step: Step) -> bool:
-    """Whether a step is about one plain tensor of a single element, whatever the data."""
+    """Return whether a step is about one plain tensor of a single element, whatever the data."""
     return len(step.inputs) == 1 and type(step.inputs[0].facts) is Facts and step.inputs[0].facts.size.numel() == 1
 
 
@@ -182,7 +182,7 @@ class Generators(torch.nn.Module):
 
 
 def draws_from_generators(module: GraphModule) -> bool:
-    """Whether a graph holds generators that it draws from."""
+    """Return whether a graph holds generators that it draws from."""
     held = [node.target for node in module.graph.find_nodes(op="get_attr")]
     return any(type(operator.attrgetter(name)(module)) is torch.Generator for name in held)
 

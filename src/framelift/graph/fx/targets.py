@@ -165,7 +165,7 @@ def target_of(func: Any) -> Target:
 
 
 def _is_found(target: Target) -> bool:
-    """Whether a graph's code finds the callable by name: a program may have replaced functions of torch's."""
+    """Return whether a graph's code finds the callable by name: a program may have replaced functions of torch's."""
     name = _METHODS.get(id(target.func))
     if name is not None:  # operators tell modes of a tracer the name of a method: `x * y` that of `Tensor.mul`
         return _core.type_lookup(torch.Tensor, name, None) is target.func and not _has_replaced_methods()
@@ -180,7 +180,7 @@ def _is_found(target: Target) -> bool:
 
 
 def _has_replaced_methods() -> bool:
-    """Whether the program replaced a method of all tensors."""
+    """Return whether the program replaced a method of all tensors."""
     now = vars(torch.Tensor)
     return any(name in now for name in _C_METHODS) or any(
         now.get(name) is not member for name, member in _OWN_METHODS.items()

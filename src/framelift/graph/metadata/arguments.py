@@ -86,7 +86,7 @@ def distinct(found: list[Value]) -> tuple[list[Value], tuple[int, ...]]:
 
 
 def has_long_part(key: tuple[Any, ...], most: int) -> bool:
-    """Whether a part of the key is itself of more than so many parts."""
+    """Return whether a part of the key is itself of more than so many parts."""
     return any(type(part) is tuple and len(part) > most for part in key)
 
 

@@ -102,7 +102,7 @@ class Facts:
         return intern_facts(*(changes.get(name, getattr(self, name)) for name in _FIELDS))
 
     def is_contiguous(self) -> bool:
-        """Whether it lies in memory in the order of its dimensions, those of size 0 and 1 included."""
+        """Return whether it lies in memory in the order of its dimensions, those of size 0 and 1 included."""
         expected = 1
         for length, step in zip(reversed(self.size), reversed(self.stride)):
             if step != expected:
@@ -127,7 +127,7 @@ class Facts:
         return made
 
     def agrees(self, other: Facts) -> bool:
-        """Whether both say the same."""
+        """Return whether both say the same."""
         return self is other or type(other) is SymbolicFacts and other.agrees(self)
 
     def __repr__(self) -> str:
@@ -312,8 +312,8 @@ def is_parameter(tensor: torch.Tensor) -> bool:
 
 
 def is_overriding(kind: type) -> bool:
-    """Whether tensors of this class are plain but for a `__torch_function__`: the program's, the inherited one, or
-    the one that says that torch is not to ask.
+    """Return whether tensors of this class are plain but for a `__torch_function__`: the program's, the inherited one,
+    or the one that says that torch is not to ask.
     """
     if kind is torch.Tensor or kind is torch.nn.Parameter or not issubclass(kind, torch.Tensor):
         return False
@@ -325,14 +325,14 @@ def is_overriding(kind: type) -> bool:
 
 
 def has_a_say(kind: type) -> bool:
-    """Whether torch asks such a class's `__torch_function__`."""
+    """Return whether torch asks such a class's `__torch_function__`."""
     return is_overriding(kind) and held_by(kind, "__torch_function__") is not _no_function
 
 
 def is_plain_parameter(kind: type) -> bool:
-    """Whether parameters of this class of the program's are plain ones to torch: neither its functions nor the methods
-    and operators of tensors, which a graph calls by name, are overridden, and no code runs when compilers ask for
-    attributes that plain parameters do not have.
+    """Return whether parameters of this class of the program's are plain ones to torch: neither its functions nor the
+    methods and operators of tensors, which a graph calls by name, are overridden, and no code runs when compilers ask
+    for attributes that plain parameters do not have.
     """
     return (
         issubclass(kind, torch.nn.Parameter)
@@ -355,7 +355,7 @@ def held_by(kind: type, name: str) -> Any:
 
 
 def is_tensor_like(kind: type) -> bool:
-    """Whether torch asks objects of this class, which are no tensors, before it does anything with them."""
+    """Return whether torch asks objects of this class, which are no tensors, before it does anything with them."""
     if kind in _PLAIN or held_by(kind, "__torch_function__") in (None, _no_function):
         return False
     known = _tensor_like.get(kind)

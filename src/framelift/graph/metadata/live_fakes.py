@@ -89,26 +89,26 @@ class Live:
             return made
 
     def outlives(self, value: Value) -> bool:
-        """Whether a value is a tensor of a transform that ended with the captured code."""
+        """Return whether a value is a tensor of a transform that ended with the captured code."""
         return self.wraps(value) and functorch.maybe_get_level(self.fake(value)) > self._outer
 
     @property
     def active(self) -> bool:
-        """Whether captured code is inside a transform now."""
+        """True if captured code is inside a transform now."""
         return bool(self._stack) or self._dual > 0
 
     def only_vmap(self) -> bool:
-        """Whether none of the transforms differentiates."""
+        """Return whether none of the transforms differentiates."""
         return not self._dual and self.ask(
             lambda: all(one.key().name == "Vmap" for one in functorch.get_interpreter_stack() or ())
         )
 
     def concerns(self, found: Sequence[Value]) -> bool:
-        """Whether an operation on these values is to be run here."""
+        """Return whether an operation on these values is to be run here."""
         return bool(self._stack) or self._dual > 0 or any(self.wraps(value) for value in found)
 
     def wraps(self, value: Value) -> bool:
-        """Whether the value is a tensor of a transform, which only lives inside of it."""
+        """Return whether the value is a tensor of a transform, which only lives inside of it."""
         known = self._of.get(id(value))
         return known is not None and is_wrapped(known[2])
 

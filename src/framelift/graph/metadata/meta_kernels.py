@@ -87,7 +87,9 @@ def laid_out_by(func: Any) -> int:
 def runs_on_meta(
     func: Any, facts: Sequence[Facts], args: Sequence[Any], named: Mapping[str, Any], state: State
 ) -> bool:
-    """Whether meta kernels may be asked.  Autocast casts by device, and an index that is a tensor may be a mask."""
+    """Return whether meta kernels may be asked.  Autocast casts by device, and an index that is a tensor may be a
+    mask.
+    """
     if not facts or state.autocast is not None or state.inference:
         return False
     if id(func) in _CASTS:

@@ -50,5 +50,5 @@ def contents(obj: torch.ScriptObject) -> Any:
 
 
 def is_one_object(one: torch.ScriptObject, other: torch.ScriptObject) -> bool:
-    """Whether two objects of Python stand for one of C++."""
+    """Return whether two objects of Python stand for one of C++."""
     return bool(is_alias_of(one, other))

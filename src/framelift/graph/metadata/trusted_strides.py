@@ -30,7 +30,7 @@ def _has_size(sizes: Iterable[Any], which: int) -> bool:
 
 
 def are_believed(results: Sequence[Facts], layouts: Sequence[Facts], regular: bool) -> bool:
-    """Whether strides of new tensors with the facts `results` follow from those of `layouts`, the tensors whose
+    """Return whether strides of new tensors with the facts `results` follow from those of `layouts`, the tensors whose
     layout decides; of none, where the real kernels lay out their results in the order of the dimensions.
 
     `regular`: the operation gives the same strides on every device (meta_kernels.py).

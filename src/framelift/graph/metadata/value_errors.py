@@ -8,5 +8,5 @@ _TEXT = "meta tensor"  # "Tensor.item() cannot be called on meta tensors"
 
 
 def asks_for_value(error: RuntimeError) -> bool:
-    """Whether torch raised this because a stand-in was asked for its value."""
+    """Return whether torch raised this because a stand-in was asked for its value."""
     return _TEXT in str(error)

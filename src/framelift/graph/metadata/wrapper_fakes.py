@@ -40,7 +40,7 @@ from .wrappers import (
 
 
 def holds_wrapper(value: Value) -> bool:
-    """Whether the value is a tensor of a wrapper subclass."""
+    """Return whether the value is a tensor of a wrapper subclass."""
     return type(value.facts) is WrapperFacts
 
 

@@ -28,7 +28,7 @@ _PLAIN = (*PYTHON_CONSTANTS, *TORCH_CONSTANTS, type, torch.Size)
 
 
 def is_wrapper(kind: type) -> bool:
-    """Whether tensors of this class hold others, and say which."""
+    """Return whether tensors of this class hold others, and say which."""
     if (
         kind is torch.Tensor
         or kind is torch.nn.Parameter
@@ -44,7 +44,7 @@ def is_wrapper(kind: type) -> bool:
 
 
 def asks_first(kind: type[Any]) -> bool:
-    """Whether a wrapper class of the program's overrides torch functions too: that is captured code."""
+    """Return whether a wrapper class of the program's overrides torch functions too: that is captured code."""
     return (
         is_wrapper(kind)
         and not converts(kind)
@@ -54,7 +54,7 @@ def asks_first(kind: type[Any]) -> bool:
 
 
 def converts(kind: type[Any]) -> bool:
-    """Whether the class inherits what subclasses do by default: results become tensors of it."""
+    """Return whether the class inherits what subclasses do by default: results become tensors of it."""
     return kind.__torch_function__.__func__ is _default if hasattr(kind.__torch_function__, "__func__") else False
 
 

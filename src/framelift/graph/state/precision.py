@@ -149,6 +149,6 @@ def read_precision() -> list[Any]:
 
 
 def is_plain(values: list[Any]) -> bool:
-    """Whether what was read is what was set: older ones can be read, and no parent has a value."""
+    """Return whether what was read is what was set: older ones can be read, and no parent has a value."""
     older, parents = values[: len(_OLDER)], values[len(_OLDER) : len(_OLDER) + len(_PARENTS)]
     return None not in older and all(value == "none" for value in parents)

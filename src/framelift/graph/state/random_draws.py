@@ -78,7 +78,7 @@ class Drawing:
 
     @property
     def used(self) -> bool:
-        """Whether calls of the graph need more than the graph."""
+        """True if calls of the graph need more than the graph."""
         return bool(self.own or self.before or self.after)
 
     @property
@@ -117,7 +117,7 @@ class Drawing:
         return None
 
     def meets(self, kept: list[Any], kept_named: dict[str, Any]) -> bool:
-        """Whether an operation is given generators, to draw from.  The default one needs no mention."""
+        """Return whether an operation is given generators, to draw from.  The default one needs no mention."""
         if kept_named.get("generator") is torch.default_generator:
             kept_named["generator"] = None
         given = [arg for arg in kept if type(arg) is torch.Generator]
@@ -221,7 +221,7 @@ class Drawing:
 
 @functools.cache
 def graphs_may_hold() -> bool:
-    """Whether compilers of this torch take graphs with generators as attributes; others run them as they are."""
+    """Return whether compilers of this torch take graphs with generators as attributes; others run them as they are."""
     from ...torch_ports.operators import rng_primitives  # noqa: F401  # registers them
 
     return is_custom_class(torch.Generator)

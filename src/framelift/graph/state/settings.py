@@ -113,7 +113,7 @@ class Settings:
 
     @property
     def precise(self) -> bool:
-        """Whether captured code set a precision."""
+        """True if captured code set a precision."""
         return bool(self._precise)
 
     def at_first(self, getter: Callable[..., Any], now: Any) -> Any:
@@ -213,7 +213,7 @@ class Settings:
 
 
 def asks_default_dtype(dtypes: list[torch.dtype], named: dict[str, Any]) -> bool:
-    """Whether a result may depend on the default dtype: not with floating-point arguments or a given dtype."""
+    """Return whether a result may depend on the default dtype: not with floating-point arguments or a given dtype."""
     if not dtypes:
         return not is_a(named.get("dtype"), torch.dtype)
     return not all(dtype.is_floating_point or dtype.is_complex for dtype in dtypes)

@@ -248,7 +248,7 @@ class LeftState:
         return (*([(torch.clear_autocast_cache, ())] if let_go else ()), *self._calls)
 
     def is_one_region(self, states: Iterable[State]) -> bool:
-        """Whether an autocast region stays open, and nothing was cast in another one before it."""
+        """Return whether an autocast region stays open, and nothing was cast in another one before it."""
         return self._opens and (
             self._inside
             or all(state.autocast is None or state.region is None or state.region is self._region for state in states)

@@ -115,8 +115,8 @@ def plain_names(expression: Any) -> str:
 
 
 def relies_on_one(raw: torch.SymInt, length: int, conditions: tuple[Callable[[Any], Any], ...]) -> bool:
-    """Whether one of the conditions that are to have captures of their own holds.  The capture relies on it, or on none
-    holding.
+    """Return whether one of the conditions that are to have captures of their own holds.  The capture relies on it, or
+    on none holding.
     """
     for condition in conditions:
         holds = bool(condition(length))

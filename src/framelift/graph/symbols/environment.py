@@ -325,7 +325,7 @@ class Symbols:
             self.note_line()
 
     def asked_anything(self) -> bool:
-        """Whether something of the numbers was relied on."""
+        """Return whether something of the numbers was relied on."""
         return bool(self.relations or self.env.guards)
 
     def note_line(self) -> None:
@@ -361,7 +361,7 @@ class Symbols:
         return self._truth(answer)
 
     def holds_of_graph(self, func: Callable[..., Any], args: tuple[Any, ...]) -> bool:
-        """Whether something seldom otherwise is known to hold of numbers that only the graph knows."""
+        """Return whether something seldom otherwise is known to hold of numbers that only the graph knows."""
         with _off():
             return self.by_values is not None and bool(self.by_values(Relation(func, args, None, None), True))
 
@@ -406,7 +406,7 @@ class Symbols:
         return self.guarded(lambda: bool(one.raw), "a comparison")
 
     def _is_of_graph(self, expression: Any) -> bool:
-        """Whether all numbers of which nothing is known are the graph's."""
+        """Return whether all numbers of which nothing is known are the graph's."""
         unknown = free_unbacked_symbols(expression)
         return bool(unknown) and all(type(self.meanings.get(str(symbol))) is FromGraph for symbol in unknown)
 

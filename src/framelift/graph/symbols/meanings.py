@@ -49,7 +49,7 @@ class Calculation:
 
     @property
     def is_alias(self) -> bool:
-        """Whether this is another name for its argument."""
+        """True if this is another name for its argument."""
         return self.func is itself
 
 

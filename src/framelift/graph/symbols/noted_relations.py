@@ -15,22 +15,24 @@ ORDINARY = f"{_FLOAT.tiny!r} <= abs({{0}}) <= {_FLOAT.max!r} or {{0}} == 0.0"
 
 
 def is_ordinary(value: float) -> bool:
-    """Whether a float is one of many to torch: finite, and a number of float32.  All others are captured one by one."""
+    """Return whether a float is one of many to torch: finite, and a number of float32.  All others are captured one by
+    one.
+    """
     return value == 0.0 or _FLOAT.tiny <= abs(value) <= _FLOAT.max
 
 
 def same_float(value: float, constant: float) -> bool:
-    """Whether a float is this one, zeros with their sign."""
+    """Return whether a float is this one, zeros with their sign."""
     return indistinguishable(value, constant)
 
 
 def same_text(value: Any, text: str) -> bool:
-    """Whether a scalar of numpy's prints as this one does."""
+    """Return whether a scalar of numpy's prints as this one does."""
     return repr(value) == text
 
 
 def opposite(func: Callable[..., Any]) -> Callable[..., bool]:
-    """Whether a comparison does not hold."""
+    """Return whether a comparison does not hold."""
 
     def negated(*args: Any) -> bool:
         return not func(*args)
@@ -40,7 +42,7 @@ def opposite(func: Callable[..., Any]) -> Callable[..., bool]:
 
 
 def raising(func: Callable[..., Any], error: Exception) -> Callable[..., bool]:
-    """Whether a calculation raises the same."""
+    """Return whether a calculation raises the same."""
     kind, text = type(error), str(error)
 
     def raises(*args: Any) -> bool:

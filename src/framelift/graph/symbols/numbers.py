@@ -399,7 +399,7 @@ def _float_pow(left: Any, right: Any) -> Any:
 
 
 def _is_real(base: Any, exponent: Any) -> bool:
-    """Whether a power is a float: of a negative number it may be a complex one."""
+    """Return whether a power is a float: of a negative number it may be a complex one."""
     return type(base**exponent) is float
 
 
@@ -423,7 +423,7 @@ def _on_hints(func: Callable[..., Any], left: Any, right: Any) -> Any:
 
 
 def _is_numpys(value: Any) -> bool:
-    """Whether numpy decides what comes out: its scalars and arrays."""
+    """Return whether numpy decides what comes out: its scalars and arrays."""
     return module_of(type(value)) == "numpy"
 
 

@@ -116,7 +116,7 @@ def _is_operand(value: Any) -> bool:
 
 
 def _says_itself(kind: type, func: Callable[..., Any]) -> bool:
-    """Whether a class of the operand's says in Python what an operator does: numpy leaves that to it."""
+    """Return whether a class of the operand's says in Python what an operator does: numpy leaves that to it."""
     name = func.__name__.strip("_")
     names = (name, _MIRRORED.get(name, "r" + name))
     return _core.is_python_class(kind) and any(

@@ -197,7 +197,7 @@ def _checks(symbols: Symbols, constants: dict[str, Any]) -> list[tuple[str, set[
 
 
 def _stands_for_rows(symbols: Symbols, symbol: Any) -> bool:
-    """Whether a symbol is the size of a jagged tensor in the direction of its rows."""
+    """Return whether a symbol is the size of a jagged tensor in the direction of its rows."""
     table = getattr(symbols.env, "backed_var_to_val", None)
     return is_a((symbols.env.var_to_val if table is None else table).get(symbol), SingletonInt)
 

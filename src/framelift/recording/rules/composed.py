@@ -18,7 +18,7 @@ _MOST_ROWS = 4096
 
 
 def _plain(recorder: Recorder, tensor: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether sizes are plain numbers; and nothing else is asked for."""
+    """Return whether sizes are plain numbers; and nothing else is asked for."""
     return (
         recorder.is_stand_in(tensor)
         and not kwargs

@@ -80,7 +80,9 @@ def certain(recorder: Recorder, tensor: Any) -> bool | None:
 
 
 def _is_one_element(value: Value) -> bool:
-    """Whether a result made inside has one element and is what its step gave: nothing has written to it since."""
+    """Return whether a result made inside has one element and is what its step gave: nothing has written to it
+    since.
+    """
     return (
         type(value.facts) is Facts
         and value.facts.size.numel() == 1

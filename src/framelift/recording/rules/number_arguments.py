@@ -111,8 +111,8 @@ def _fused(func: Any, combine: Any, add: Any) -> Handler:
 
 
 def _is_narrow(recorder: Recorder, lists: Sequence[Any]) -> bool:
-    """Whether kernels calculate more precisely than these lists of tensors hold: an operation in two steps would round
-    twice.
+    """Return whether kernels calculate more precisely than these lists of tensors hold: an operation in two steps would
+    round twice.
     """
     tensors = [one for each in lists for one in each if recorder.is_stand_in(one)]
     return any(recorder.value_of(one).facts.dtype in _NARROW for one in tensors)

@@ -78,5 +78,5 @@ def _excluded(func: Any) -> bool:
 
 
 def is_torch_operation(func: Any) -> bool:
-    """Whether calling this is one operation for the recorder."""
+    """Return whether calling this is one operation for the recorder."""
     return id(func) in torch_operations() or is_a(func, (OpOverload, OpOverloadPacket))

@@ -132,7 +132,7 @@ def _of_kind(cls: Any) -> Handler:
 
 
 def _are_sizes(args: tuple[Any, ...]) -> bool:
-    """Whether the legacy constructors make uninitialised memory of these sizes."""
+    """Return whether the legacy constructors make uninitialised memory of these sizes."""
     return all(type(arg) is int for arg in args) or len(args) == 1 and type(args[0]) is torch.Size
 
 

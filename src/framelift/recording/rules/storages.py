@@ -93,7 +93,7 @@ def _is_exchanged(recorder: Recorder, value: Value) -> bool:
 
 
 def _is_dense(value: Value) -> bool:
-    """Whether an operation's result, of which these are the strides, has memory for just its elements."""
+    """Return whether an operation's result, of which these are the strides, has memory for just its elements."""
     size, stride = value.facts.size, value.facts.stride
     if not value.exact or any(type(entry) is not int for entry in (*size, *stride)):
         return False

@@ -46,7 +46,7 @@ def _version(recorder: Recorder, value: Value) -> Any:
 
 
 def _begins_at_0(value: Value) -> bool:
-    """Whether it is a new tensor that nobody wrote to once it was one."""
+    """Return whether it is a new tensor that nobody wrote to once it was one."""
     return (
         not value.view
         and not value.storage.external
@@ -69,7 +69,7 @@ def _writes(recorder: Recorder, source: Value) -> int:
 
 
 def _is_counted(value: Value, source: Value) -> bool:
-    """Whether a write to a tensor is counted as one to the source."""
+    """Return whether a write to a tensor is counted as one to the source."""
     try:
         return counter_of(value) is source
     except LookupError:
@@ -77,7 +77,7 @@ def _is_counted(value: Value, source: Value) -> bool:
 
 
 def _may_write(step: Step, source: Value) -> bool:
-    """Whether a step is an operation in place, or one whose name does not say so, on the memory of an input."""
+    """Return whether a step is an operation in place, or one whose name does not say so, on the memory of an input."""
     name = _name(step)
     in_place = name.endswith("_") and not name.endswith("__") or "out" in step.kwargs or step.effect
     return in_place and any(one.storage is source.storage for one in step.inputs)

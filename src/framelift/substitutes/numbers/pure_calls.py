@@ -152,7 +152,9 @@ def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 def _passes_on(callable_: Any) -> bool:
-    """Whether this is a class of Python's whose making looks at no argument, or fills a dictionary with one value."""
+    """Return whether this is a class of Python's whose making looks at no argument, or fills a dictionary with one
+    value.
+    """
     if is_a(callable_, type):
         made = [
             found.__func__ if type(found) is staticmethod else found
@@ -166,7 +168,7 @@ def _passes_on(callable_: Any) -> bool:
 
 
 def _wants_plain(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether C code that passes numbers on asks one with `PyLong_Check`, or only the first for its method."""
+    """Return whether C code that passes numbers on asks one with `PyLong_Check`, or only the first for its method."""
     return (
         callable_ is collections.deque
         or callable_ is pow

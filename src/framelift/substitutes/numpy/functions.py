@@ -432,7 +432,7 @@ def _has_scalar(value: Any) -> bool:
 
 
 def _are_alike(data: Any) -> bool:
-    """Whether this is a list of arrays of one shape and kind."""
+    """Return whether this is a list of arrays of one shape and kind."""
     if type(data) not in (list, tuple) or not data or not all(type(array) is Array for array in data):
         return False
     first, *others = map(tensor_of, data)

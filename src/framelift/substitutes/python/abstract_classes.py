@@ -289,7 +289,7 @@ def _registrations(session: Session, owner: Any) -> Registrations | None:
 
 
 def _with_registrations(session: Session, held: Registrations, owner: Any, cls: Any) -> bool:
-    """Whether `cls` is a subclass, in the order in which CPython asks."""
+    """Return whether `cls` is a subclass, in the order in which CPython asks."""
     key = id(owner), id(cls)
     if key not in held.answers:
         held.held += [owner, cls]

@@ -150,7 +150,7 @@ def _known(obj: Any, name: str) -> None:
 
 
 def is_plain_read(cls: type) -> bool:
-    """Whether a dot does what `object.__getattribute__` does for instances of a class."""
+    """Return whether a dot does what `object.__getattribute__` does for instances of a class."""
     lookup = _core.type_lookup
     return lookup(cls, "__getattribute__", None) is object.__getattribute__ and lookup(cls, "__getattr__", None) is None
 

@@ -121,7 +121,7 @@ class _HoldsNothingElse:
 def keep_by_numbers(
     session: Session, wrapper: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, is_value: bool
 ) -> bool:
-    """Whether the function of a cache may be captured, which gave this result; guarded, for all numbers.
+    """Return whether the function of a cache may be captured, which gave this result; guarded, for all numbers.
 
     The cache is asked for real when the frame ran, and keeps what its function gives then.
     """

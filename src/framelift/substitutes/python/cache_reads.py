@@ -50,7 +50,7 @@ def _check(session: Session, of_arguments: bool, picture: Any, written: int) -> 
 
 
 def _reads_by_arguments(session: Session) -> bool:
-    """Whether an object that an argument of the frame leads to was met by way of constants too, or may be."""
+    """Return whether an object that an argument of the frame leads to was met by way of constants too, or may be."""
     world = session.world
     return bool(world.function_origins) or any(
         guard.kind == "SAME" and _is_of_constants(guard.origin) and not _is_of_constants(guard.value)
@@ -65,7 +65,7 @@ def _is_of_constants(origin: Origin) -> bool:
 
 
 def _changes(session: Session, reads_all: bool, picture: Any) -> bool:
-    """Whether captured code has changed objects, of those that the function may read."""
+    """Return whether captured code has changed objects, of those that the function may read."""
     world = session.world
     for effect in world.effects:
         if effect.kind != ASKED and (reads_all or not _is_elsewhere(session, effect, picture)):
@@ -78,7 +78,7 @@ def _changes(session: Session, reads_all: bool, picture: Any) -> bool:
 
 
 def _is_elsewhere(session: Session, change: Effect, picture: Any) -> bool:
-    """Whether a change is one of an object that only arguments of the frame lead to."""
+    """Return whether a change is one of an object that only arguments of the frame lead to."""
     record = session.world.by_seen.get(id(change.owner))
     return (
         change.kind in _OF_OBJECTS
@@ -89,7 +89,7 @@ def _is_elsewhere(session: Session, change: Effect, picture: Any) -> bool:
 
 
 def _may_be_kept(picture: Any, kind: type, held: Any) -> bool:
-    """Whether an object in a picture may be one of this class, which holds this."""
+    """Return whether an object in a picture may be one of this class, which holds this."""
     if type(picture) is not Picture:
         return False
     if picture.kind is kind and not (type(held) is dict and picture.names != tuple(held)):
@@ -98,7 +98,9 @@ def _may_be_kept(picture: Any, kind: type, held: Any) -> bool:
 
 
 def _writes_tensors(session: Session, reads_all: bool, written: int) -> bool:
-    """Whether tensors from outside were written since, and the function may have read such: they may share memory."""
+    """Return whether tensors from outside were written since, and the function may have read such: they may share
+    memory.
+    """
     if not any(value.storage.external for value in session.recorder.written[written:]):
         return False
     return reads_all or any(guard.kind == "TENSOR" and _is_of_constants(guard.origin) for guard in session.world.guards)

@@ -152,12 +152,12 @@ def question(session: Session, wrapper: Any, args: tuple[Any, ...], kwargs: dict
 
 
 def can_be_asked(wrapper: Any) -> bool:
-    """Whether the table of a cache can be looked into."""
+    """Return whether the table of a cache can be looked into."""
     return _KNOWN and _table(wrapper) is not None and _says_its_limits(wrapper)
 
 
 def _says_its_limits(wrapper: Any) -> bool:
-    """Whether `cache_parameters` is the function that functools puts there."""
+    """Return whether `cache_parameters` is the function that functools puts there."""
     says = vars(wrapper).get("cache_parameters")
     return type(says) is types.FunctionType and says.__code__.co_filename == functools.lru_cache.__code__.co_filename
 
@@ -181,14 +181,14 @@ def lookup_of(world: World, value: Any) -> Lookup | None:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is asked for by what it is."""
+    """Return whether a value is asked for by what it is."""
     if is_leaf(value):
         return not holds_nan(value) and not _holds_symbols(value)
     return is_constant(value) and not _core.is_internal(value)
 
 
 def _holds_symbols(value: Any) -> bool:
-    """Whether a shape among these has sizes that differ from call to call."""
+    """Return whether a shape among these has sizes that differ from call to call."""
     if type(value) in (tuple, torch.Size):
         return any(map(_holds_symbols, value))
     return type(value) in NUMBERS
@@ -207,7 +207,7 @@ def take_out_answers(session: Session, before: int) -> list[Effect]:
 
 
 def may_be_outdated(session: Session, values: Iterable[Any]) -> bool:
-    """Whether a cache that cannot be asked may hold an answer that its function would not give now."""
+    """Return whether a cache that cannot be asked may hold an answer that its function would not give now."""
     values = list(values)
     if any(_is_new(session, value) for value in values):
         return False
@@ -215,7 +215,7 @@ def may_be_outdated(session: Session, values: Iterable[Any]) -> bool:
 
 
 def _is_new(session: Session, value: Any) -> bool:
-    """Whether no cache can have an answer for it: it was made inside, and equals itself alone."""
+    """Return whether no cache can have an answer for it: it was made inside, and equals itself alone."""
     if type(value) is tuple:
         return any(_is_new(session, one) for one in value)
     if session.is_stand_in(value):
@@ -227,7 +227,7 @@ _FIXED = frozenset({"CODE", "DUNDERS", "ABSENT", "TYPE"})  # kinds of guards: ab
 
 
 def _reads_what_may_change(session: Session) -> bool:
-    """Whether what the program has read may change without a change of an argument of the frame's."""
+    """Return whether what the program has read may change without a change of an argument of the frame's."""
     several = _several_arguments(session.recorder.options.code)
     return any(
         guard.kind not in _FIXED
@@ -251,7 +251,7 @@ def _is_one_of_several(base: Any, several: set[int]) -> bool:
 
 
 def _is_of_the_call(origin: Any, kind: str, several: set[int]) -> bool:
-    """Whether a guard is about a number or tensor that is passed or a default, or about a setting of torch's.
+    """Return whether a guard is about a number or tensor that is passed or a default, or about a setting of torch's.
 
     Other objects that are passed may change, and the function may know them too.
     """
@@ -280,7 +280,7 @@ def _table(wrapper: Any) -> tuple[dict[Any, Any], Any] | None:
 
 
 def has_room(wrapper: Any, count: int) -> bool:
-    """Whether so many answers come in without another one going."""
+    """Return whether so many answers come in without another one going."""
     most, found = wrapper.cache_parameters()["maxsize"], _table(wrapper)
     return most is None or most == 0 or found is not None and len(found[0]) + count <= most
 
@@ -308,7 +308,7 @@ def _field_of(link: Any) -> int:
 
 
 def _is_as_known() -> bool:
-    """Whether this CPython's caches are laid out as this module knows them."""
+    """Return whether this CPython's caches are laid out as this module knows them."""
     for limit in (None, 2):
         tried = functools.lru_cache(limit)(lambda *args, **kwargs: (args, kwargs))
         answers = [tried(1), tried("a", 2.0), tried(1, key=2)]

@@ -127,7 +127,7 @@ def _picture(session: Session, value: Any, seen: dict[int, int], number: Callabl
 
 
 def looks_as(picture: Any, found: Any) -> bool:
-    """Whether an object looks as in the picture."""
+    """Return whether an object looks as in the picture."""
     return _looks_as(picture, found, [])
 
 
@@ -151,7 +151,7 @@ def _looks_as(picture: Any, found: Any, seen: list[Any]) -> bool:
 
 
 def has_changes(session: Session) -> bool:
-    """Whether captured code has changed objects of the outside."""
+    """Return whether captured code has changed objects of the outside."""
     world = session.world
     if any(effect.kind != ASKED for effect in world.effects):
         return True

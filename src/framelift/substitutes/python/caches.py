@@ -44,7 +44,9 @@ _GLOBALS: Any = vars(types.FunctionType)["__globals__"]
 
 
 def is_own_cache(wrapper: Any) -> bool:
-    """Whether a cache was made inside, around a Python function: what it calls is watched, what it keeps is private."""
+    """Return whether a cache was made inside, around a Python function: what it calls is watched, what it keeps is
+    private.
+    """
     return _core.is_internal(wrapper) and is_a(wrapper.__wrapped__, (types.FunctionType, types.MethodType))
 
 
@@ -142,7 +144,9 @@ def _is_of(module: types.ModuleType, function: Any) -> bool:
 
 
 def _is_asked_natively(value: Any) -> bool:
-    """Whether a cache of the typing module may be asked: the value is external, and its lookup runs no user code."""
+    """Return whether a cache of the typing module may be asked: the value is external, and its lookup runs no user
+    code.
+    """
     if type(value) is tuple:
         return all(map(_is_asked_natively, value))
     for name in _ASKED:
@@ -153,7 +157,7 @@ def _is_asked_natively(value: Any) -> bool:
 
 
 def _is_made_inside(value: Any) -> bool:
-    """Whether a key has a part that no key of others can equal: it was made inside, and equals itself alone."""
+    """Return whether a key has a part that no key of others can equal: it was made inside, and equals itself alone."""
     if type(value) is tuple:
         return any(map(_is_made_inside, value))
     if is_leaf(value) or _core.is_external(value) or is_constant(value):
@@ -169,7 +173,7 @@ def _globals_of(function: types.FunctionType) -> Any:
 
 
 def _is_value(result: Any) -> bool:
-    """Whether a result's identity does not matter: values, functions, external classes, patterns and tensors."""
+    """Return whether a result's identity does not matter: values, functions, external classes, patterns and tensors."""
     if type(result) in (tuple, torch.Size):
         return all(map(_is_value, result))
     if is_leaf(result) or type(result) in NUMBERS or is_a(result, (torch.Tensor, re.Pattern)):
@@ -245,7 +249,7 @@ def _key_part(value: Any, numbers: list[Any], typed: bool) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is asked for by what it is."""
+    """Return whether a value is asked for by what it is."""
     return (
         type(value) in (Int, Float)
         or is_leaf(value)

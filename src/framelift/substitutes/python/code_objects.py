@@ -44,7 +44,8 @@ _OPTIMIZER = os.path.join(os.path.dirname(torch.__file__), "optim", "optimizer.p
 
 
 def optimizer_break(callable_: Any) -> bool:
-    """Whether this is the break that torch.optim asks for around a step, so that it is compiled without grad mode.
+    """Return whether this is the break that torch.optim asks for around a step, so that it is compiled without grad
+    mode.
 
     The driver sees to that by itself.
     """
@@ -137,7 +138,7 @@ def _run(session: Session, code: types.CodeType, globals_: dict[str, Any], local
 
 
 def _binds(code: types.CodeType) -> bool:
-    """Whether module-level code binds or unbinds names of its own."""
+    """Return whether module-level code binds or unbinds names of its own."""
     return any(
         step.opname in ("STORE_NAME", "DELETE_NAME", "SETUP_ANNOTATIONS") or _imports_all(step)
         for step in dis.get_instructions(code)
@@ -174,14 +175,16 @@ def _namespaces(session: Session, name: str, globals_: Any, locals_: Any, binds:
 
 
 def _reads_as_itself(names: Any, usual: Any) -> bool:
-    """Whether names that stand behind a namespace made inside may be read as those of a module are, by and by."""
+    """Return whether names that stand behind a namespace made inside may be read as those of a module are, by and
+    by.
+    """
     if type(names) is dict:
         return all(type(name) is str and (is_leaf(value) or is_constant(value)) for name, value in names.items())
     return names is usual or names is builtins
 
 
 def _are_namespaces(globals_: Any, locals_: Any) -> bool:
-    """Whether exec() and eval() take these: a dictionary, and a mapping."""
+    """Return whether exec() and eval() take these: a dictionary, and a mapping."""
     if type(globals_) is Opaque or type(locals_) is Opaque:
         raise Interrupt("unsupported-code", "code in a namespace of a C type")
     is_mapping = locals_ is None or _core.type_lookup(type(locals_), "__getitem__", None) is not None
@@ -189,14 +192,16 @@ def _are_namespaces(globals_: Any, locals_: Any) -> bool:
 
 
 def _has_builtins(globals_: Any) -> bool:
-    """Whether a namespace has its built-ins already, which code that runs there puts in otherwise."""
+    """Return whether a namespace has its built-ins already, which code that runs there puts in otherwise."""
     if globals_ is None:
         return True
     return type(globals_) is dict and bool(_core.captured(operator.contains, (globals_, "__builtins__"), None))
 
 
 def _is_refused(source: Any) -> bool:
-    """Whether exec() and eval() refuse to run this: code that needs a closure, or an object that is no source."""
+    """Return whether exec() and eval() refuse to run this: code that needs a closure, or an object that is no
+    source.
+    """
     if type(source) is types.CodeType:
         return bool(source.co_freevars)
     return is_leaf(source) and not is_a(source, (str, bytes))

@@ -81,7 +81,7 @@ def _getstate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 
 def _answers_reads(session: Session, obj: Any) -> bool:
-    """Whether code of the program may run when C code reads an attribute."""
+    """Return whether code of the program may run when C code reads an attribute."""
     fallback = session.world.lookup(type(obj), "__getattr__")
     return _overridden(session, obj, "__getattribute__") or fallback not in (ABSENT, torch.nn.Module.__getattr__)
 
@@ -167,7 +167,7 @@ def _asking() -> types.FrameType | None:
 
 
 def is_copying(session: Session) -> bool:
-    """Whether the copy module asks, for a memo that was made inside."""
+    """Return whether the copy module asks, for a memo that was made inside."""
     frame = _asking()
     if frame is None or frame.f_globals is not _COPY:
         return False
@@ -176,8 +176,8 @@ def is_copying(session: Session) -> bool:
 
 
 def copies_to_itself(session: Session, value: Any) -> bool:
-    """Whether the copiers of a plain value, as captured code sees them, give back what they are given: it is not noted
-    then.
+    """Return whether the copiers of a plain value, as captured code sees them, give back what they are given: it is not
+    noted then.
     """
     table, atomic = _as_seen(session, _DISPATCH), _as_seen(session, _ATOMIC_TYPES)
     if type(atomic) in (set, frozenset) and type(value) in atomic:
@@ -194,7 +194,7 @@ def _as_seen(session: Session, table: Any) -> Any:
 
 
 def is_its_own_copy(session: Session, left: Any, right: Any) -> bool:
-    """Whether the copy module asks if a value is its own copy, and was given back the value itself."""
+    """Return whether the copy module asks if a value is its own copy, and was given back the value itself."""
     if left is not right:
         return False
     frame = _asking()

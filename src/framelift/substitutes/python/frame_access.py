@@ -102,7 +102,7 @@ def _next(traceback: types.TracebackType) -> types.TracebackType | None:
 
 
 def _stands_for_python(frame: types.FrameType) -> bool:
-    """Whether a frame is that of a handler that runs in place of a function of Python's."""
+    """Return whether a frame is that of a handler that runs in place of a function of Python's."""
     code = frame.f_code
     if all(getattr(handler, "__code__", None) is not code for _, handler in SUBSTITUTES.values()):
         return False
@@ -170,7 +170,7 @@ def _locals(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 
 def _is_plain(filename: Any) -> bool:
-    """Whether a file is read by its name alone: none, or one that lies where its name says."""
+    """Return whether a file is read by its name alone: none, or one that lies where its name says."""
     return type(filename) is str and (filename[:1] == "<" and filename[-1:] == ">" or os.path.isfile(filename))
 
 

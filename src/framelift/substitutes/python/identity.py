@@ -56,7 +56,7 @@ def same_object(session: Session, left: Any, right: Any) -> bool:
 
 
 def _may_be_another(session: Session, obj: Any) -> bool:
-    """Whether a tensor may be one that another name leads to (`Storage.shared`)."""
+    """Return whether a tensor may be one that another name leads to (`Storage.shared`)."""
     return session.recorder.is_stand_in(obj) and session.recorder.value_of(obj).storage.shared
 
 
@@ -177,7 +177,7 @@ def _id(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _is_hashed_alike(value: Any) -> bool:
-    """Whether each process has the same hash for it."""
+    """Return whether each process has the same hash for it."""
     if type(value) is tuple:
         return all(map(_is_hashed_alike, value))
     return type(value) in (int, float, complex, bool) and not holds_nan(value)

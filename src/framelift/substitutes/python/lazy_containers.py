@@ -101,7 +101,9 @@ def natively(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _asks_itself(classes: Any) -> bool:
-    """Whether the program's code says which objects are instances of a class; not asked for its direct instances."""
+    """Return whether the program's code says which objects are instances of a class; not asked for its direct
+    instances.
+    """
     if type(classes) is tuple:
         return any(map(_asks_itself, classes))
     check = _core.type_lookup(type(classes), "__instancecheck__", None)

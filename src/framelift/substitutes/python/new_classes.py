@@ -97,7 +97,7 @@ def _is_new_of_type(meta: type) -> bool:
 
 
 def _makes_plainly(meta: type | None) -> bool:
-    """Whether no code of the metaclass sees the namespace it makes a class of."""
+    """Return whether no code of the metaclass sees the namespace it makes a class of."""
     return meta is not None and all(member(meta, name) is member(type, name) for name in ("__new__", "__init__"))
 
 

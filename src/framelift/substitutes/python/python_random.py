@@ -43,7 +43,7 @@ def _known(session: Session) -> dict[int, Any]:
 
 
 def _is_known(session: Session, generator: Any) -> bool:
-    """Whether the generator's state is none of the world outside, or is guarded already."""
+    """Return whether the generator's state is none of the world outside, or is guarded already."""
     return session.world.by_seen.get(id(generator)) is None or id(generator) in _known(session)
 
 
@@ -76,7 +76,7 @@ def _given(session: Session, generator: Any) -> None:
 
 
 def _may_follow(session: Session, generator: Any) -> bool:
-    """Whether what is drawn now may be a symbolic number."""
+    """Return whether what is drawn now may be a symbolic number."""
     return (
         not _is_known(session, generator)
         and session.shadow_of(generator) is not None
@@ -85,8 +85,8 @@ def _may_follow(session: Session, generator: Any) -> bool:
 
 
 def may_follow(session: Session, generator: str) -> bool:
-    """Whether a number may be symbolic that is drawn now from a generator outside, called `generator`; an interrupt
-    where eager mode is to draw it.
+    """Return whether a number may be symbolic that is drawn now from a generator outside, called `generator`; an
+    interrupt where eager mode is to draw it.
     """
     if (
         session.exporting

@@ -58,7 +58,7 @@ def _living(session: Session, target: Any) -> Any:
 
 
 def _holds(session: Session, target: Any) -> bool:
-    """Whether a running frame of captured code, or an object of the program, holds the target."""
+    """Return whether a running frame of captured code, or an object of the program, holds the target."""
     if is_in_a_frame(target):
         return True
     if is_a(target, torch.Tensor):  # the recorder holds them too
@@ -196,7 +196,9 @@ def _keep_alive(session: Session, reference: Any) -> None:
 
 
 def _is_walked(session: Session, callback: types.FunctionType) -> bool:
-    """Whether a container from outside is being iterated there: it would note the end of what a rehearsal leaves."""
+    """Return whether a container from outside is being iterated there: it would note the end of what a rehearsal
+    leaves.
+    """
     container = next((target_of(one) for one in callback.__defaults__ or () if is_a(one, weakref.ref)), None)
     return id(container) in session.world.by_seen and bool((_core.own_dict(container) or {}).get("_iterating"))
 

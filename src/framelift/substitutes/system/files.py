@@ -198,7 +198,9 @@ class PrivateFiles:
             raise _refusal(io.open)
 
     def has(self, path: str, follows: bool) -> bool | None:
-        """Whether a file is there, None where captured code has not touched it.  `follows`: so does the question."""
+        """Return whether a file is there, None where captured code has not touched it.  `follows`: so does the
+        question.
+        """
         name = self.name_of(path)
         return None if name not in self.memory or os.path.islink(path) and not follows else self.now(name) is not None
 
@@ -233,7 +235,9 @@ def private_files(session: Session) -> PrivateFiles:
 
 
 def changes_files(session: Session) -> bool:
-    """Whether captured code has made files, or gone to another folder: code that runs unwatched sees nothing of it."""
+    """Return whether captured code has made files, or gone to another folder: code that runs unwatched sees nothing of
+    it.
+    """
     files: PrivateFiles | None = session.notes.get(PrivateFiles)
     changes = changes_of(session)
     left = {} if files is None else files.memory
@@ -242,7 +246,7 @@ def changes_files(session: Session) -> bool:
 
 
 def _sees_no_files(step: Step) -> bool:
-    """Whether an operation is torch's own: those of others may look at files while the graph runs."""
+    """Return whether an operation is torch's own: those of others may look at files while the graph runs."""
     function = step.target.func
     if is_a(step.target, OneNode):
         return False

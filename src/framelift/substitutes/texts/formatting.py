@@ -15,7 +15,7 @@ _CUTS = re.compile(r"%(\([^)]*\))?[^%a-zA-Z(]*\.[\d*]*[hlL]?[sra]|![rsa]:[^!]*\.
 
 
 def cuts_text(how: str | bytes) -> bool:
-    """Whether a template cuts texts: an object shows then what nobody sees whole."""
+    """Return whether a template cuts texts: an object shows then what nobody sees whole."""
     return _CUTS.search(how if is_a(how, str) else how.decode("latin-1")) is not None
 
 

@@ -64,7 +64,7 @@ _ADDRESS = re.compile("[0-9a-f]+(?=>$)")
 
 
 def _is_plain_text(text: str, of: Any) -> bool:
-    """Whether a text is what `object` gives: the names of the class, and an address."""
+    """Return whether a text is what `object` gives: the names of the class, and an address."""
     plain = _core.type_lookup(type(of), "__repr__", None) is object.__repr__
     return plain and text == object.__repr__(of) and _ADDRESS.search(text) is not None
 
@@ -78,8 +78,8 @@ def _around_addresses(text: str) -> str:
 
 
 def is_known_text(session: Session, text: str) -> bool:
-    """Whether all addresses that a text shows are those of external objects; they and their names are guarded then, and
-    so are names of classes.
+    """Return whether all addresses that a text shows are those of external objects; they and their names are guarded
+    then, and so are names of classes.
     """
     _guard_classes(session, text)
     if not all(_guard_functions(session, name) for name in _METHOD.findall(text)):
@@ -128,7 +128,9 @@ class _Classes:
 
 
 def _guard_functions(session: Session, name: str) -> bool:
-    """Whether functions of this name are known, of which the text of a bound method shows one; guarded from now on."""
+    """Return whether functions of this name are known, of which the text of a bound method shows one; guarded from now
+    on.
+    """
     values = [guard.value for guard in session.world.guards] + [one.original for one in session.world.by_seen.values()]
     functions = {id(one): one for one in values if type(one) is types.FunctionType and one.__qualname__ == name}
     for function in functions.values():
@@ -169,7 +171,7 @@ def _guard_names(session: Session, cls: type) -> None:
 
 
 def _has_say(metaclass: type) -> bool:
-    """Whether a read of the names of its classes may run its code."""
+    """Return whether a read of the names of its classes may run its code."""
     members = members_of(metaclass)
     return "__getattribute__" in members or "__qualname__" in members or type(members.get("__module__", "")) is not str
 

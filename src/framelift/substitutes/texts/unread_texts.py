@@ -115,7 +115,7 @@ def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 def _finds(pattern: Any, text: Any, *places: Any) -> bool:
-    """Whether a pattern without any special letter is in what is known of a text."""
+    """Return whether a pattern without any special letter is in what is known of a text."""
     wanted = pattern.pattern if type(pattern) is re.Pattern else None
     if type(wanted) is not str or type(text) is not UnreadText or places or pattern.flags != re.UNICODE:
         return False
@@ -131,8 +131,8 @@ def _classes(given: Any) -> tuple[Any, ...]:
 
 
 def _makes_instances(callable_: Any) -> bool:
-    """Whether it is a class whose instances are made by object, by an exception's class or in Python; or an instance,
-    or a class of a metaclass, whose call is Python.
+    """Return whether it is a class whose instances are made by object, by an exception's class or in Python; or an
+    instance, or a class of a metaclass, whose call is Python.
     """
     if not is_a(callable_, type):
         return is_a(_core.type_lookup(type(callable_), "__call__", None), types.FunctionType)
@@ -162,7 +162,7 @@ def as_unread(session: Session, text: Any) -> Any:
 
 
 def _shows(text: str) -> bool:
-    """Whether there is a letter of such a text in another, maybe as `ascii` writes it."""
+    """Return whether there is a letter of such a text in another, maybe as `ascii` writes it."""
     letters = str.__str__(text)
     return any(letter in letters for letter in MARK) or ascii(MARK)[1:9] in letters
 

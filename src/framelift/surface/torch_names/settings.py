@@ -67,7 +67,7 @@ def _written(settings: Any) -> list[str]:
 
 
 def _is_the_programs() -> bool:
-    """Whether the program writes, and not torch or framelift on their own account."""
+    """Return whether the program writes, and not torch or framelift on their own account."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename in (__file__, *_BETWEEN):
         frame = frame.f_back
@@ -75,7 +75,7 @@ def _is_the_programs() -> bool:
 
 
 def _ends_a_patch() -> bool:
-    """Whether a block of the program's ends in which a setting was another."""
+    """Return whether a block of the program's ends in which a setting was another."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename in (__file__, *_BETWEEN):
         if frame.f_code.co_name == "__exit__" and frame.f_code.co_filename == config_module.__file__:
