@@ -104,8 +104,14 @@ def installed_torch() -> str:
     return found.submodule_search_locations[0]
 
 
-def newest(paths: list[str]) -> float:
-    return max((os.path.getmtime(p) for p in paths), default=0.0)
+def is_fresh(made: str) -> bool:
+    """Return whether an object file is newer than this file and all that the compiler read for it (its `.d` file)."""
+    try:
+        rule = pathlib.Path(made).with_suffix(".d").read_text().replace("\\\n", " ")
+        read = shlex.split(rule.partition(": ")[2])
+        return os.path.getmtime(made) > max(map(os.path.getmtime, ["setup.py", *read]))
+    except FileNotFoundError:
+        return False
 
 
 class Build(build_ext):
@@ -113,7 +119,7 @@ class Build(build_ext):
 
     def build_extension(self, extension: Extension) -> None:
         self.compiler.compile = self.compile_changed(self.compiler.compile)
-        flags = ["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wno-deprecated-declarations"]
+        flags = ["-std=c++20", "-O2", "-g0", "-MMD", "-fvisibility=hidden", "-Wno-deprecated-declarations"]
         links = []
         if os.environ.get("FRAMELIFT_SANITIZE"):
             flags += SANITIZE
@@ -154,16 +160,15 @@ class Build(build_ext):
         return [self.core_of(torch) for torch in torches()]
 
     def compile_changed(self, compile):
-        """setuptools compiles every file, one after the other; the core is a dozen files of heavy headers."""
+        """Compile several files at once, and only stale ones: setuptools compiles every file, one after the other."""
 
         def run(sources, output_dir=None, **options):
             def one(source):
                 (made,) = self.compiler.object_filenames([source], output_dir=output_dir)
                 os.makedirs(os.path.dirname(made), exist_ok=True)
-                fresh = os.path.exists(made) and os.path.getmtime(made) > newest(
-                    [source, "setup.py", *UNITS[source], *HEADERS]
-                )
-                return made if fresh and not self.force else compile([source], output_dir=output_dir, **options)[0]
+                if is_fresh(made) and not self.force:
+                    return made
+                return compile([source], output_dir=output_dir, **options)[0]
 
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
                 return list(pool.map(one, sources))
