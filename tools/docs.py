@@ -1,4 +1,4 @@
-"""Builds the documentation site: docs/ as it is, plus reference pages made from docstrings and tables.
+"""Builds the documentation site: docs/ as it is, with lists of files and reference pages from docstrings and tables.
 
 python tools/docs.py          write build/docs and run mkdocs on it (build/site); warnings are errors
 python tools/docs.py --only   write build/docs only
@@ -7,6 +7,7 @@ python tools/docs.py --only   write build/docs only
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import doctest
 import importlib.util
@@ -226,16 +227,34 @@ GENERATED = {
 }
 
 
+def files_of(package: str) -> str:
+    """Return the section of a package's page that lists its files, with the first paragraph of each docstring."""
+    rows = ["## Files", "", "| file | what |", "|---|---|"]
+    for path in sorted((ROOT / "src" / "framelift" / package).rglob("*.py")):
+        doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        if path.name != "__init__.py":
+            name, words = (
+                path.relative_to(ROOT / "src" / "framelift").as_posix(),
+                " ".join(doc.split("\n\n")[0].split()),
+            )
+            rows.append(f"| `{name}` | {words.replace('|', 'or')} |")
+    return "\n".join([*rows, "", ""])
+
+
 #: a link from a page to a file of the repository, which the site does not have
 _TO_SOURCES = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:src|csrc|tests|tools)/[^)]*\)")
 
 
 def write_pages() -> None:
-    """Copy docs/, without links to files that are not on the site, and add the reference."""
+    """Copy docs/, without links to files that are not on the site, and add the lists of files and the reference."""
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(SOURCE, PAGES, ignore=shutil.ignore_patterns("examples"))
     for page in PAGES.rglob("*.md"):
         page.write_text(_TO_SOURCES.sub(r"\1", page.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in (PAGES / "internals").glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        if "\n## Files" not in text:
+            page.write_text(text.replace("## Tests\n", files_of(page.stem) + "## Tests\n"), encoding="utf-8")
     (PAGES / "reference").mkdir()
     for name, make in GENERATED.items():
         (PAGES / "reference" / name).write_text(make(), encoding="utf-8")
