@@ -140,7 +140,7 @@ class ForbiddenCallable(FrameliftError, AssertionError):
 
 
 class NotCallable(TypeError, AssertionError):
-    """What was to be compiled cannot be called."""
+    """The object to compile is not callable."""
 
 
 class UnsupportedPlatform(FrameliftError):

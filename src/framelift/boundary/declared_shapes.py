@@ -30,7 +30,7 @@ _UNSAID = None
 
 
 def normalized(spec: Any) -> ShapesSpec:
-    """What `dynamic_shapes` may be (a dictionary, `ParamsSpec` or `ShapesSpec`) as the last of them."""
+    """Convert `dynamic_shapes` (a dictionary, `ParamsSpec` or `ShapesSpec`) to a `ShapesSpec`."""
     try:
         from torch.fx.experimental.dynamic_spec import ShapesSpec
     except ImportError:
@@ -95,7 +95,7 @@ class Declared:
         return is_a(spec, torch.SymInt)
 
     def marks_of_number(self, origin: Origin) -> Marks:
-        """What is declared of a symbolic int, as of the only dimension of a tensor."""
+        """Return the declared marks of a symbolic int, as of the only dimension of a tensor."""
         return self._marks({0: self._at(origin)})
 
     def _marks(self, symbolic: dict[int, Any]) -> Marks:
@@ -112,7 +112,7 @@ class Declared:
         )
 
     def _at(self, origin: Origin) -> Any:
-        """What is declared for the value found there."""
+        """Return the declaration for the value at an origin."""
         steps = _steps(origin)
         if self._params is None or not steps:
             return _UNSAID

@@ -195,7 +195,7 @@ class Dynamism:
         return list(self._once)
 
     def _before(self, place: str) -> Any:
-        """What was found at a place before; in the cells of a function, also when that was a constant."""
+        """Return the value found at a place before; in the cells of a function, also when that was a constant."""
         for prefix, name in self._once.items():
             if place.startswith(f"{prefix}."):
                 return self.values.get(place, self.values.get(name + place[len(prefix) :]))

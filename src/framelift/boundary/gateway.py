@@ -78,7 +78,7 @@ _SCANNER: Any = json.scanner.c_make_scanner  # type: ignore[attr-defined]  # pri
 
 
 def let_in(world: World, value: Any, origin: Origin) -> Any:
-    """What captured code sees for the external `value` found at `origin`."""
+    """Import the external `value` found at `origin`, and return what captured code sees for it."""
     known = world.memo.get(id(value))
     if known is not None:
         if known.origin != origin:
@@ -102,7 +102,7 @@ def is_plain(value: Any) -> bool:
 
 
 def looked_at(world: World, value: Any) -> Any:
-    """What captured code finds in a frame's local variable that it did not read, but looks at by other ways."""
+    """Import the value of a frame's local variable that captured code did not read, but sees in other ways."""
     record = world.handed.get(id(value))
     return value if record is None else let_in(world, record.original, record.origin)
 
@@ -130,14 +130,14 @@ RULES[type] = _class
 
 @rule(*{type(value) for value in vars(sys).values() if is_a(value, tuple) and hasattr(type(value), "n_fields")})
 def _said_by_interpreter(world: World, value: Any, origin: Origin) -> Any:
-    """What the interpreter says of itself (sys.flags, sys.float_info): numbers and texts with names, which stay."""
+    """Import constants of the interpreter (sys.flags, sys.float_info): numbers and texts with names."""
     world.guard(origin, "IS", value)
     return world.register(value, value, origin, mutable=False)
 
 
 @rule(_SCANNER)
 def _json_scanner(world: World, value: Any, origin: Origin) -> Any:
-    """What json.loads reads text with; its settings never change.  Its constants are looked up in a table."""
+    """Import the scanner of json.loads, whose settings never change. Its constants are looked up in a table."""
     made_by = {value.object_hook, value.object_pairs_hook, value.parse_int, value.parse_float}
     if made_by != {None, int, float} or not is_a(value.parse_constant, types.BuiltinMethodType):
         return let_in_opaque(world, value, origin)
@@ -492,14 +492,14 @@ def _partial(world: World, value: functools.partial[Any], origin: Origin) -> Any
 
 
 def fact_of(world: World, seen: Any, function: Callable[[Any], Any]) -> Any:
-    """What a function says of an external object, imported like any value."""
+    """Call a function on an external object, and import its result like any value."""
     record = world.by_seen[id(seen)]
     return let_in(world, function(record.original), record.origin.to("ask", function))
 
 
 @rule(weakref.ref, contextvars.ContextVar)
 def _reference(world: World, value: Any, origin: Origin) -> Any:
-    """What it leads to is read when captured code asks for it."""
+    """Import a weak reference; its target is read when captured code calls it."""
     if type(value) is contextvars.ContextVar:
         return _singleton(world, value, origin)
     world.guard(origin, "TYPE", type(value))

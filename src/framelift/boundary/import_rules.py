@@ -140,7 +140,7 @@ def _is_value_of_numpy(cls: type, parts: tuple[Any, ...], now: Any) -> bool:
 
 
 def _parts_of_numpy(value: Any) -> tuple[Any, ...]:
-    """What a program can tell of a scalar or dtype of numpy; floats are shown without the bits of a NaN."""
+    """Return the observable parts of a scalar or dtype of numpy; floats are shown without the bits of a NaN."""
     if is_a(value, numpy.dtype):
         return repr(value), value.metadata is None
     holds_more = is_a(value, numpy.inexact) and value.itemsize <= 16 and not is_a(value, numpy.longdouble)

@@ -20,7 +20,7 @@ Rule = tuple[str, int | None]  # a name or pattern, and the dimension, if it is 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What is dynamic, what is unbacked, which first values say so, and what is static whatever else says."""
+    """Names of sources: dynamic ones, unbacked ones, those whose first values decide, and always static ones."""
 
     dynamic: tuple[Rule, ...]
     unbacked: tuple[Rule, ...]
@@ -76,7 +76,7 @@ def _rules(text: str) -> tuple[Rule, ...]:
 
 
 def named_now() -> Named | None:
-    """What torch's configuration says now; None: nothing."""
+    """Return the names in torch's configuration now; None: there are none."""
     options: Any = torch.compiler.config
     values, static = (getattr(options, name, "") for name in ("dynamic_values", "static_sources"))  # torch 2.13, 2.15
     return _parsed(options.dynamic_sources, options.unbacked_sources, values, static)

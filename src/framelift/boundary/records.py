@@ -1,4 +1,4 @@
-"""What the world remembers about each external object that was imported."""
+"""Records of the world about each external object that was imported."""
 
 from __future__ import annotations
 

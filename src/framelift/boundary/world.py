@@ -33,7 +33,7 @@ _IMMUTABLE_TYPE = 1 << 8  # made by C code, and stays as it is, too
 
 
 def type_lookup(cls: type, name: str) -> Any:
-    """What the MRO of a class holds under a name outside, unguarded; ABSENT when nothing."""
+    """Look up a name in the MRO of an external class, unguarded; ABSENT when there is none."""
     return _core.type_lookup(cls, name, ABSENT)
 
 
@@ -187,7 +187,7 @@ class World:
                 self.meet_key(part)
 
     def lookup(self, cls: type, name: str) -> Any:
-        """What the MRO of `cls` holds under `name`, pending writes included; guarded.  ABSENT when nothing."""
+        """Look up `name` in the MRO of `cls`, pending writes included, and guard it; ABSENT when there is none."""
         key = (id(cls), name)
         found = self._looked_up.get(key, self)  # the world itself: not looked up yet
         if found is self:

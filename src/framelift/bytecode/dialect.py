@@ -1,4 +1,4 @@
-"""What a dialect is: one CPython version's opcodes, as tables that the rewriter reads.
+"""The form of a dialect: one CPython version's opcodes, as tables that the rewriter reads.
 
 The facts themselves (which opcodes, which replacement) are in `dialects/`; this file only has the form they take.
 """

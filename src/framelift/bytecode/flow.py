@@ -1,4 +1,4 @@
-"""What is on a frame's stack and which locals are needed at each instruction, read off the code."""
+"""The data flow of a code object: values on the stack and locals that are needed, at each instruction."""
 
 from __future__ import annotations
 

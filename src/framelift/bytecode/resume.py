@@ -39,7 +39,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What the native side reads from the frame at a stop, in this order; the slots are those of the code that runs."""
+    """A stop, as the native side reads it from the frame, in this order; slots are those of the code that runs."""
 
     depth: int
     locals: tuple[int, ...]
@@ -87,7 +87,7 @@ def _receiver(code: CodeType) -> str | None:
 
 
 def stop_at(flow: Flow, running: CodeType, unit: int) -> Stop:
-    """What to read at a stop before the original instruction `unit`, in a frame of `running`."""
+    """Return what to read at a stop before the original instruction `unit`, in a frame of `running`."""
     shape = flow.shapes[unit]
     code, there = flow.code, frozenset(running.co_varnames)
     kept = {*flow.live(unit), _receiver(code)}

@@ -25,7 +25,7 @@ _OTHER_WAYS = ("_torch_dispatch_fns", "_autocast_dtype", "_autocast_cuda_dtype",
 
 
 def operator_facts(operator: Any) -> list[Any]:
-    """What is written of an operator, in JSON's types; raises `NotKept`."""
+    """Return the facts of an operator that are written, in JSON's types; raises `NotKept`."""
     text = str(operator)
     if text.startswith("aten."):
         return [text]

@@ -54,9 +54,7 @@ class Guards:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What an entry is made of; `rest` are plain facts of the one who wrote it.  Without a plan, the frame runs
-    eagerly.
-    """
+    """The parts of an entry; `rest` are plain facts of the writer. Without a plan, the frame runs eagerly."""
 
     plan: EntryPlan | None
     finished: Finished | None
@@ -121,7 +119,7 @@ def record_of(
 
 
 def _check_session(session: Session, plan: EntryPlan | None, finished: Finished | None) -> None:
-    """What an entry needs besides its plan and its graph, and is not written."""
+    """Raise `NotKept` where an entry needs something beside its plan and its graph that is not written."""
     inputs = finished.inputs if finished is not None else []
     tensors = [*inputs, *(plan.outputs if plan is not None else ())]
     for there, what in (

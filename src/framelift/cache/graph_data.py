@@ -141,7 +141,7 @@ class _Saving:
 
 
 def body_metadata(module: GraphModule) -> Metadata:
-    """What is written on the nodes of bodies.  Compilers write to these: their copies of a graph have them too."""
+    """Return the metadata of the nodes of bodies. Compilers write to these: their copies of a graph have them too."""
     bodies = [part for part in module.modules() if is_a(part, GraphModule) and part is not module]
     return {node: dict(node.meta) for body in bodies for node in body.graph.nodes}
 

@@ -49,7 +49,7 @@ _C_RECORDS = (type(datetime.datetime_CAPI), type(get_tracing_state.__self__))
 
 
 class Facts(NamedTuple):
-    """What is written of an object: its kind, plain facts in JSON's types, and the objects and values it is made of."""
+    """The written form of an object: its kind, plain facts in JSON's types, and the objects and values in it."""
 
     kind: str
     plain: list[Any]
@@ -63,7 +63,7 @@ _VARIABLE_FUNCTIONS = type(VariableFunctions)
 
 
 def facts_of(obj: Any) -> Facts:
-    """What is to be written of an object; raises `NotKept`."""
+    """Return the written form of an object; raises `NotKept`."""
     form = FORMS.get(type(obj))
     if form is not None:
         return form(obj)
@@ -157,15 +157,16 @@ def _wrapped(obj: Any) -> Facts:
 
 
 def _lru_cache(obj: Any) -> Facts:
-    """What it calls, how many answers it keeps, and whether it asks for the types of arguments."""
+    """Return the function of a cache, how many results it keeps, and whether its keys have the types of arguments."""
     parameters = _core.own_dict(obj).get("cache_parameters")
     typed = None if parameters is None else parameters()["typed"]
     return Facts("cache", [], (obj.__wrapped__, functools._lru_cache_wrapper.cache_info(obj).maxsize, typed))
 
 
 def _reference(obj: weakref.ref[Any]) -> Facts:
-    """What it leads to has guards of its own.  One without a callback is the only such one of its object: two that are
-    different lead to different objects.
+    """Return the facts of a weak reference: its target has guards of its own.
+
+    One without a callback is the only such one of its object: two that are different lead to different objects.
     """
     if obj.__callback__ is not None:
         raise NotKept("a weak reference with a callback")

@@ -103,7 +103,7 @@ class Reader:
         raise Unbound("nothing leads to a code object")
 
     def _is(self, data: Any, present: Any) -> None:
-        """What was written is what is there now."""
+        """Check that the present value is the one that was written; raises `NotMine`."""
         if type(data) is list and data[0] == "object":
             if self._bound[data[1]] is not present:
                 self._bind(data[1], present)
@@ -180,7 +180,7 @@ class Reader:
         return [guard for guard in made if guard is not None]
 
     def _guarded(self, number: int, kind: str, data: Any) -> Any:
-        """What a guard compares with, its objects bound by what is there now."""
+        """Return the value that a guard compares with, its objects bound by those in this process."""
         bind = _BINDING.get(kind)
         if bind is not None:
             return bind(self, number, data)

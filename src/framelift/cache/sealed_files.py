@@ -121,7 +121,7 @@ def write_sealed(folder: str, place: str, name: str, content: bytes, make: bool 
 
 
 def read_note(name: str) -> Any:
-    """What was noted under a name; None where there is nothing, or it is not the user's."""
+    """Return the note of a name; None where there is none, or it is not the user's."""
     try:
         return json.loads(read_sealed(folder_of_key(), f"{name}.note", f"note {name}"))
     except (OSError, ValueError, RecursionError, NotMine) as error:

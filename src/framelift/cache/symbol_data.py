@@ -200,7 +200,7 @@ class Numbers:
         return self._facts
 
     def relied_on(self) -> list[Any]:
-        """What a backend relied on beside that."""
+        """Return the further relations that a backend relied on."""
         return [guard.expr for guard in self.symbols.env.guards[self.asked :]]
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class AOTCompileSaveResult:
-    """What `save_compiled_function` wrote."""
+    """The result of `save_compiled_function`: the files it wrote."""
 
     serialized_data: bytes
 

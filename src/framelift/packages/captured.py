@@ -52,7 +52,7 @@ class Parts:
         return found
 
     def row(self, captured: Captured) -> dict[str, Any]:
-        """What the manifest says of a capture."""
+        """Return the row of a capture in the manifest."""
         work = captured.work
         return {
             "name": captured.name,

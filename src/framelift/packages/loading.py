@@ -45,7 +45,7 @@ def _is_overridden(moment: Moment) -> bool:
 
 
 class Loader(Driver):
-    """What a callable of loaded captures calls on a miss: it binds the captures, and rehearses nothing.
+    """The handler of misses of a callable of loaded captures: it binds the captures, and rehearses nothing.
 
     `refusal(sentence)` is the error for a call that no capture is for; the sentence is about the nearest one.
     """
@@ -121,7 +121,7 @@ class Loader(Driver):
         return None, info
 
     def _warn(self, function: types.FunctionType, sentence: str) -> None:
-        """What comes after a break began already: where no capture is for it, it runs eagerly, and that is said."""
+        """Warn that the code after a break has no capture: the frame has begun, and the rest of it runs eagerly."""
         if sentence not in self._warned and len(self._warned) < _MOST_WARNINGS:
             self._warned.add(sentence)
             warn(f"no capture of the package is for a part of {function.__qualname__}, which runs eagerly: {sentence}")

@@ -1,4 +1,4 @@
-"""What compiled callables and modules have as methods: loaded when one of them is called."""
+"""Methods of compiled callables and modules: loaded when one of them is called."""
 
 from __future__ import annotations
 

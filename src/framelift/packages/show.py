@@ -12,7 +12,7 @@ from .signing import key_bytes
 
 
 def show_package(path: str | os.PathLike[str], key: Any = None) -> str:
-    """What is in a package: of which function, made where, signed by whom, and its captures.
+    """Return a description of a package: of which function, made where, signed by whom, and its captures.
 
     >>> import os, tempfile, torch, framelift
     >>> path = os.path.join(tempfile.mkdtemp(), "relu")

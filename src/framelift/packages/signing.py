@@ -34,7 +34,7 @@ def key_bytes(key: Any) -> bytes:
 
 
 def signing_key(key: Any) -> bytes | None:
-    """What a new package is signed with: a key that the user names, by default the user's own; False: nothing."""
+    """Return the key that signs a new package: one that the user names, by default the user's own; False: none."""
     if key is False:
         return None
     if key is not None:

@@ -16,7 +16,7 @@ _GPUS = ("cuda", "xpu")
 
 
 def system() -> dict[str, Any]:
-    """What is written of this system."""
+    """Return the description of this system that a package has."""
     gpu, toolkit = _gpu()
     numpy = sys.modules.get("numpy")
     return {

@@ -31,7 +31,10 @@ exec(
 
 
 class Held:
-    """What a function and modules among its arguments hold; `tensors`: stand-ins; `inside`: own variables too."""
+    """The tensors that a function, and modules among its arguments, hold.
+
+    `tensors`: stand-ins; `inside`: variables made inside, too.
+    """
 
     def __init__(self, session: Session, function: Any, modules: Sequence[Any], inside: bool) -> None:
         self.tensors: list[Any] = []

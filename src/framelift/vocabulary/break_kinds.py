@@ -1,4 +1,4 @@
-"""What kind of graph break a declared reason is: whether the program is wrong, whether it can ever be captured."""
+"""Kinds of graph breaks, by declared reason: whether the program is wrong, whether it can ever be captured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the captures of a code object have shown, process-wide: one record per code, which `reset()` forgets whole.
+"""Knowledge about code objects that captures gathered, process-wide: one record per code, all of which `reset()` drops.
 
 Rehearsals of the same code go by it.  What one compiled callable knows of a code is its own record
 (capture/learned_shapes.py: `Learned`); no other store of framelift has code objects of the program as keys.
@@ -13,7 +13,7 @@ from types import CodeType
 
 @dataclass(slots=True)
 class CodeKnowledge:
-    """What is known of one code object."""
+    """Knowledge about one code object."""
 
     #: something that cannot be undone came after an assumption: rehearsed without assumptions
     without_assumptions: bool = False

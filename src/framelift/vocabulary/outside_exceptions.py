@@ -115,7 +115,7 @@ def from_outside(error: BaseException) -> int:
 
 
 def outside_cause(error: BaseException) -> BaseException | None:
-    """What came from outside, of an exception and those that led to it: others may have been raised because of it."""
+    """Return the external one of an exception and those that led to it: others may have been raised because of it."""
     seen: set[int] = set()
     found: BaseException | None = error
     while found is not None and id(found) not in seen:

@@ -98,7 +98,7 @@ def _located(code: types.CodeType, offset: int) -> Place:
 
 
 def places_of(flat: tuple[Any, ...]) -> tuple[Place, ...]:
-    """What `_core.places()` gives, as places, outermost first."""
+    """Return the places in a result of `_core.places()`, outermost first."""
     return tuple(place_of(flat[i], flat[i + 1]) for i in range(len(flat) - 2, -1, -2))
 
 
@@ -145,7 +145,7 @@ _texts: dict[int, tuple[tuple[Any, ...], str]] = {}
 
 
 def stack_text(flat: tuple[Any, ...]) -> str:
-    """What `_core.places()` gives, as the stack trace of FX nodes; cached by identity, one tuple for equal places."""
+    """Format a result of `_core.places()` as FX nodes' stack trace; cached by identity, one tuple for equal places."""
     found = _texts.get(id(flat))
     if found is None:
         if len(_texts) >= _MOST_KNOWN:

@@ -205,7 +205,10 @@ def collections_as_usual() -> Iterator[None]:
 
 
 def _let_collect() -> None:
-    """What was made meanwhile makes no collection begin at once.  A part of it counts, so that many captures do."""
+    """Let the garbage collector run again, without a collection at once for the objects made meanwhile.
+
+    A part of them counts, so that a collection comes after many captures.
+    """
     if not _Held.blocks and gc.get_threshold()[0] == 0:
         _core.set_young(min(gc.get_count()[0], _Held.young + _Held.before[0] // _SHARE))
         gc.set_threshold(*_Held.before)

@@ -141,7 +141,7 @@ def _read_internal(world: World, cls: type, name: str) -> Any:
 
 
 def generic_read_class(world: World, cls: type, name: str) -> Any:
-    """What `type.__getattribute__` gives."""
+    """Read an attribute of a class as `type.__getattribute__` does."""
     if _core.is_internal(cls) and not _is_inherited(world, cls, name):
         world.lookup(cls, name)
         return _core.natively(type.__getattribute__, (cls, name), None)
@@ -163,7 +163,7 @@ def _no_class_attribute(world: World, cls: type, name: str) -> AttributeError:
 
 
 def _generic_read(world: World, cls: type, name: str) -> Any:
-    """What `type.__getattribute__` finds, or ABSENT."""
+    """Read an attribute of a class as `type.__getattribute__` does; ABSENT where there is none."""
     meta = type(cls)
     if issubclass(meta, enum.EnumMeta):
         member = members_of(cls).get("_member_map_", {}).get(name, ABSENT)
@@ -193,7 +193,7 @@ def _is_pending(world: World, cls: type, name: str) -> bool:
 
 
 def read_of_type(world: World, cls: type, name: str) -> Any:
-    """What data descriptors of `type` give for a class."""
+    """Read an attribute of a class by a data descriptor of `type`."""
     if _core.is_internal(cls):
         if name in _ORDER:
             world.note_order(cls)
@@ -223,7 +223,7 @@ def text_of_class(world: World, cls: type, name: str) -> Any:
 
 
 def _on_meta(world: World, meta: type, name: str) -> Any:
-    """What the program's own metaclasses hold under a name; what `type` has is CPython's."""
+    """Look up a name in the program's own metaclasses; what `type` has is CPython's."""
     found = ABSENT if meta is type else world.lookup(meta, name)
     if not is_a(found, _OF_TYPES):
         return found
@@ -238,7 +238,7 @@ def _has_no(name: str, now: type) -> bool:
 
 
 def _own_entry(world: World, cls: type, name: str) -> Any:
-    """What `type` itself looks for in the class alone, past the order of its bases."""
+    """Look up a name in the class alone, without its bases, as `type` does."""
     if (id(cls), name) in world.overlay:
         raise Interrupt("opaque-object", f"{qualname_of(cls)}.{name}")
     try:
@@ -330,7 +330,7 @@ def read_super(world: World, obj: Any, name: str) -> Any:
 
 
 def _through_descriptor(world: World, instance: Any, name: str, found: Any) -> Any:
-    """What a C field gives for an object: of a value that of the value, of others as without `super`."""
+    """Read a C field of an object: of a value that of the value, of others as without `super`."""
     if is_a(instance, torch.Tensor):
         return world.of_tensor(instance, name, found)
     if is_leaf(instance) and not _core.is_python_class(type(instance)):
@@ -350,7 +350,7 @@ _OF_CLASS_BODIES = frozenset(
 
 
 def _of_builtin_type(builtin_type: type, name: str) -> Any:
-    """What an instance of a built-in type has of these."""
+    """Read such an attribute of an instance of a built-in type."""
     found = _core.type_lookup(builtin_type, name, ABSENT)
     if found is ABSENT:
         raise AttributeError(f"{_core.type_name(builtin_type)!r} object has no attribute {name!r}", name=name)
@@ -437,7 +437,7 @@ def _check_writable(cls: type, name: str) -> None:
 
 
 def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
-    """What `type.__setattr__` does, as a pending write."""
+    """Write an attribute of a class as `type.__setattr__` does; the write is pending."""
     if _core.is_internal(cls):
         _written_inside(world, name, type.__setattr__, (cls, name, value))
         return
@@ -487,7 +487,7 @@ def delete_class(world: World, cls: type, name: str) -> None:
 
 
 def generic_delete_class(world: World, cls: type, name: str) -> None:
-    """What `type.__delattr__` does, as a pending write."""
+    """Delete an attribute of a class as `type.__delattr__` does; the write is pending."""
     if _core.is_internal(cls):
         _written_inside(world, name, type.__delattr__, (cls, name))
         return

@@ -138,7 +138,7 @@ def read_instance(world: World, obj: Any, name: str) -> Any:
 
 
 def fallback_read(world: World, obj: Any, name: str) -> tuple[Any, ...]:
-    """What `__getattr__` gives for a handle or module; empty where there is none."""
+    """Call `__getattr__` of a handle or module; empty where there is none."""
     fallback = world.lookup(type(obj), "__getattr__")
     if fallback is not ABSENT:
         return (_fall_back(world, obj, name, fallback),)
@@ -183,7 +183,7 @@ def _has_generic_reads(world: World, cls: type) -> bool:
 
 
 def generic_read(world: World, obj: Any, name: str) -> Any:
-    """What the generic read of an object's type finds, or ABSENT."""
+    """Read an attribute with the generic read of an object's type; ABSENT where there is none."""
     if name == "__dict__" and is_a(obj, _thread._local):  # made for each thread; no class has a descriptor of it
         return InstanceDict.of(world, obj)
     found = world.lookup(type(obj), name)
@@ -271,8 +271,9 @@ def bound_as(world: World, kind: type) -> type:
 
 
 def bound_to_class(world: World, method: Any, cls: type) -> tuple[Any, bool]:
-    """What a classmethod object gives for a class, and whether it gives the same again.  Up to CPython 3.12 it asks a
-    descriptor it was made of.
+    """Bind a classmethod object to a class, and return whether the result is the same object each time.
+
+    Up to CPython 3.12 it calls the descriptor that it was made of.
     """
     inner = method.__func__
     kind = bound_as(world, type(inner))
@@ -438,7 +439,7 @@ def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
 
 
 def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
-    """What `object.__setattr__` does, as a pending write."""
+    """Write an attribute as `object.__setattr__` does; the write is pending."""
     found = world.lookup(type(obj), name)
     if found is not ABSENT and is_data_descriptor(world, found):
         cls = type(found)
@@ -490,7 +491,7 @@ def delete_instance(world: World, obj: Any, name: str) -> None:
 
 
 def generic_delete(world: World, obj: Any, name: str) -> None:
-    """What `object.__delattr__` does, as a pending write."""
+    """Delete an attribute as `object.__delattr__` does; the write is pending."""
     found = world.lookup(type(obj), name)
     if found is not ABSENT and is_data_descriptor(world, found):
         if type(found) is property:

@@ -1,4 +1,4 @@
-"""What operations on wrapper subclasses depend on beside the tensors: methods of the class, and what they read."""
+"""Dependencies of operations on wrapper subclasses beside the tensors: methods of the class, and what they read."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What an external object becomes inside: a leaf, a copied container, an iterator, an array, an opaque handle."""
+"""Forms of external objects inside: a leaf, a copied container, an iterator, an array, an opaque handle."""

@@ -55,7 +55,7 @@ class _LeavesOperators:
 
 
 class Array(_Base):
-    """What captured code sees for an array.  What only torch's class has is there for torch's own code alone."""
+    """The array that captured code sees for an external one. Attributes of torch's class alone are for torch's code."""
 
     __slots__ = ("_held", "_owns")
     __dict__ = _Absent("__dict__")
@@ -92,7 +92,7 @@ def _no_attribute(array: Any, name: str) -> AttributeError:
 
 
 class Scalar(Array):
-    """What captured code sees for a scalar of numpy's that torch's implementation makes an array of."""
+    """The scalar that captured code sees for one of numpy's that torch's implementation makes an array of."""
 
     __slots__ = ()
 

@@ -30,7 +30,7 @@ _PLAIN = (list, tuple, str, bytes, range)
 
 
 def _reduced(iterator: Any) -> tuple[Any, ...]:
-    """What an iterator says of itself."""
+    """Return the parts of an iterator, as its `__reduce__` gives them."""
     if module_of(type(iterator)) != "itertools":
         return iterator.__reduce__()
     with quietly():  # CPython 3.12 warns that this way is deprecated

@@ -382,7 +382,7 @@ def _key_inside(world: World, key: Any, let_in: LetIn) -> Any:
 
 
 def _weak_key_inside(world: World, key: Any, let_in: LetIn) -> Any:
-    """What it leads to comes in with it: another reference to the same object is the same key."""
+    """Import a weak key with its target: another reference to the same object is the same key."""
     seen, target = let_in(world, key, const(key)), weakref.ref.__call__(key)
     if target is None or let_in(world, target, const(key).to("target")) is not target:
         raise Interrupt("opaque-object", "a weak reference that is a key, and leads to what is not seen as itself,")

@@ -77,7 +77,7 @@ def _import_exhausted(world: World, value: Any, origin: Origin) -> Any:
 
 
 def import_iterator(world: World, value: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> Any:
-    """What captured code sees for an iterator; None where its sequence is not seen as itself."""
+    """Import an iterator; None where captured code does not see its sequence as itself."""
     if is_exhausted(value):
         return _import_exhausted(world, value, origin)
     place, source = place_of(value), source_of(value)
@@ -115,7 +115,7 @@ def step_of(counter: Any) -> int:
 
 
 def import_counter(world: World, value: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> Any:
-    """What captured code sees for a counter; None where it does not count in ints."""
+    """Import a counter; None where it does not count in ints."""
     start, step = count_of(value), step_of(value)
     if start is None:
         return None

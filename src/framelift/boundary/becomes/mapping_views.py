@@ -30,7 +30,7 @@ def behind(view: Any) -> Any:
 
 
 def import_view(world: World, value: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> Any:
-    """What captured code sees for a view; None where the dictionary is not seen as itself."""
+    """Import a view; None where captured code does not see the dictionary as itself."""
     table = behind(value)
     if type(table) not in (dict, collections.OrderedDict, collections.defaultdict) or _is_namespace(table):
         return None

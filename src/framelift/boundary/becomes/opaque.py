@@ -138,7 +138,7 @@ def callable_for(cls: type, detail: str, handler: Handler) -> Opaque:
 
 
 def handler_of(callable_: Any) -> Handler | None:
-    """What runs when a placeholder is called, where that is known."""
+    """Return the handler of calls of a placeholder, where it has one."""
     return _handlers.get(id(callable_)) if type(callable_) is Opaque else None
 
 

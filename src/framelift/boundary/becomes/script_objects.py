@@ -34,7 +34,7 @@ def _are_two(now: Any, other: Any) -> bool:
 
 
 def import_script_object(world: World, value: torch.ScriptObject, origin: Origin) -> Opaque | None:
-    """What captured code sees for a script object; None where nothing is known of it."""
+    """Import a script object; None where its class is not known."""
     fake = fake_class(value)
     if fake is None or world.script_object is None:
         return None

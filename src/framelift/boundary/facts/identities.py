@@ -24,7 +24,7 @@ Place = tuple[Origin, str]
 
 
 class Identities:
-    """What one rehearsal knows of the places of its leaves; built only when a program asks."""
+    """The places of the leaves of one rehearsal, by identity; built only when a program compares identities."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -16,7 +16,7 @@ _MISSING, _NO_PACKAGE, _THERE = "no finder finds it", "it is in no package", "it
 
 
 def _state(name: str) -> str:
-    """What the machinery would say; finders are asked as an import asks them, once the package is there."""
+    """Return the import machinery's result for a name; finders are called as in an import, if the package is there."""
     package = name.rpartition(".")[0]
     if name in sys.modules or package and package not in sys.modules:
         return _THERE

@@ -1,4 +1,4 @@
-"""What captured code released: external objects that its pending writes removed from their places.
+"""External objects that captured code released: its pending writes removed them from their places.
 
 Outside nothing is changed before the entry runs, so they live on while captured code runs; in eager mode they may be
 dead by then.
@@ -106,7 +106,7 @@ _ADDING = frozenset(("append", "add", "call", "decimal"))
 
 
 def _let_go(world: World, otherwise: Callable[[Any, Any], Iterable[Any]]) -> Iterator[Any]:
-    """What pending writes take from their places; `otherwise(owner, key)` where such a place is not known."""
+    """Yield the objects that pending writes remove from their places; `otherwise(owner, key)` for unknown places."""
     last = {(e.kind, id(e.owner), _name(e.key)): e for e in world.effects if e.kind not in _ADDING}
     for effect in last.values():
         put_back = _outside(world, effect.value)
@@ -126,7 +126,7 @@ def _all_of(owner: Any, _key: Any) -> Iterable[Any]:
 
 
 def _in_slot(owner: Any, key: Any) -> Iterable[Any]:
-    """What is in a slot of that name.  Other attributes that C code keeps have no end that is seen: names, code."""
+    """Return the content of a slot. Other attributes that C code keeps (names, code) have no end that is observable."""
     found = type_lookup(type(owner), key, None) if type(key) is str else None
     try:
         return [found.__get__(owner)] if type(found) is types.MemberDescriptorType else []
@@ -145,7 +145,7 @@ def _name(key: Any) -> Any:
 
 
 def _at(owner: Any, key: Any, otherwise: Callable[[Any, Any], Iterable[Any]]) -> Iterable[Any]:
-    """What is outside at the place of a pending write."""
+    """Return the external content of the place of a pending write."""
     if is_a(owner, type):
         return [members_of(owner).get(key)]
     table = owner if type(owner) is dict else own_dict(owner) if is_a(key, str) else None

@@ -1,4 +1,4 @@
-"""What code that runs unwatched may read: found in its code, by the names it uses, and guarded as it was before it ran.
+"""Reads of code that runs unwatched: found in its code, by the names it uses, and guarded as they were before it ran.
 
 The methods of a wrapper subclass, and functions that are declared to be one node, run at capture over fakes, and
 with some compilers never again.  Constants, containers, helpers and attributes of objects that they name are
@@ -176,7 +176,7 @@ class UnwatchedReads:
             self._value(place.to("item", name), table[name])
 
     def _value(self, place: Origin | None, value: Any) -> None:
-        """What was found at `place`; None: that is guarded."""
+        """Note the value found at `place`; None: it is guarded already."""
         if is_leaf(value):
             self._add(place, "EQ", value)
             return
@@ -264,7 +264,7 @@ class UnwatchedReads:
             raise Interrupt("effect-object", f"what {self._who} may read")
 
     def put_back(self) -> None:
-        """What the code changed while it ran over fakes."""
+        """Undo the changes that the code made while it ran over fakes."""
         for owner, held in self._kept:
             if not _holds(owner, held):
                 _RESTORE[type(owner)](owner, held)

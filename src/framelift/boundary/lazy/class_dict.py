@@ -25,7 +25,7 @@ _HEAP_TYPE = 1 << 9
 
 
 def class_dict(world: World, cls: type) -> types.MappingProxyType[str, Any]:
-    """What `cls.__dict__` gives."""
+    """Return the view that captured code sees for `cls.__dict__`."""
     setter = world.lookup(type(cls), "__setattr__")
     if setter is not type.__setattr__ and not is_a(setter, types.FunctionType):
         # Some metaclasses of C code write there unnoticed: neither lookups nor guards would see it.

@@ -30,7 +30,7 @@ class View:
         raise NotImplementedError
 
     def length(self) -> Any:
-        """What `len` gives; symbolic where that changes."""
+        """Return the length of the container; symbolic where that changes."""
         return len(self.plain())
 
     def __len__(self) -> int:  # asked by C code

@@ -1,4 +1,4 @@
-"""What an in-place operation does to the values it was given: memory written, shapes changed, histories gained.
+"""Effects of in-place operations on their arguments: memory written, shapes changed, histories gained.
 
 Followed only where autograd's rules are plain; everything else interrupts, so that a wrong `requires_grad` or a
 write that autograd would have refused never gets into a graph.

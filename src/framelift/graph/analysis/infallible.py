@@ -107,7 +107,7 @@ def _is_of_sizes(number: Int) -> bool:
 
 
 def _torch_callables() -> dict[int, Any]:
-    """What torch itself offers under the names of the tables: the program may have operators of the same name."""
+    """Return torch's own callables for the names of the tables: the program may have operators of the same name."""
     owners = (torch, VariableFunctions, nn_functions, torch.nn.functional, torch.special, torch.linalg, operator)
     return {id(member): member for owner in owners for name in dir(owner) if callable(member := getattr(owner, name))}
 

@@ -1,4 +1,4 @@
-"""What a graph calls where it looks at its assumptions on the way, before something that cannot be undone."""
+"""Functions with which a graph checks its assumptions on the way, before something that cannot be undone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backend gets beside a graph with symbolic numbers: example inputs, and fakes of them in one fake mode.
+"""Arguments of a backend beside a graph with symbolic numbers: example inputs, and fakes of them in one fake mode.
 
 Compilers make fakes of the examples in the mode of the tracing context; that mode knows these already, so that the
 compiler sees the symbols of the capture.

@@ -36,7 +36,7 @@ class _Part(NamedTuple):
 def compile_in_parts(
     graph_module: GraphModule, examples: Sequence[Any], compile_part: Compile
 ) -> Callable[..., Any] | None:
-    """What runs the graph in parts; None where it is to be compiled whole."""
+    """Compile the graph in parts, and return the function that runs them; None where it is to be compiled whole."""
     module = _active_module()
     if module is None or not torch.is_grad_enabled() or not _is_asked_for():
         return None

@@ -1,4 +1,4 @@
-"""What the places of values are called in graphs: each described once, for all places that begin alike."""
+"""Names of the places of values in graphs: each described once, for all places with the same beginning."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_LETTERS = re.compile("[^0-9A-Za-z]+")
 
 @functools.lru_cache(4096)
 def _letters(text: str) -> str:
-    """What of a text may stand in an identifier."""
+    """Return the characters of a text that an identifier may have."""
     return _NO_LETTERS.sub("_", text).strip("_")
 
 
@@ -72,7 +72,7 @@ class NamedPlaces:
         return found
 
     def _root(self, origin: Origin) -> _Root | None:
-        """What begins at this step; None for a step from another place."""
+        """Return the root that begins at this step; None for a step from another place."""
         key = origin.key
         if origin.base is None:
             if origin.step == "arg":

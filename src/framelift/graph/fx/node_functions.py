@@ -20,7 +20,7 @@ from ...torch_ports.state import get_mkldnn_enabled, set_mkldnn_enabled
 
 
 class _Call(NamedTuple):
-    """What `_Captured.forward` needs beside the tensors; the fields are those of `apply_function`."""
+    """The arguments of `_Captured.forward` beside the tensors; the fields are those of `apply_function`."""
 
     forward: GraphModule
     backwards: tuple[GraphModule, ...]
@@ -125,7 +125,7 @@ Recorded = tuple[tuple[GraphModule, tuple[torch.Tensor, ...]], ...]
 
 
 class _HookedArgument(torch.autograd.Function):
-    """What a module with backward hooks is given: after the result's gradient, hooks say what the argument's is."""
+    """The argument of a module with backward hooks: after the result's gradient, hooks say what the argument's is."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:
@@ -144,7 +144,7 @@ class _HookedArgument(torch.autograd.Function):
 
 
 class _HookedResult(torch.autograd.Function):
-    """What such a module gives: its hooks that come first change the gradient, which then waits for the argument's."""
+    """The result of such a module: hooks that run first change the gradient, which then waits for the argument's."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, argument: Any, before: Recorded, after: Recorded) -> torch.Tensor:

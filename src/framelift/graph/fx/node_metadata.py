@@ -1,5 +1,7 @@
-"""What TorchDynamo's graphs say of themselves and of their nodes, for backends that read it: sources of inputs, example
-values, source functions, names of parameters, and what the nodes of a captured GraphModule said.
+"""Metadata of TorchDynamo's graphs and their nodes, for backends that read it.
+
+Sources of inputs, example values, source functions, names of parameters, and the metadata of the nodes of a captured
+GraphModule.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ def _has_gradients(dtype: torch.dtype) -> bool:
 
 
 class Meta(dict[str, Any]):
-    """What a node says of itself.  Its example value is made when asked for: most backends never do."""
+    """The metadata of a node. Its example value is made when it is read: most backends never do."""
 
     __slots__ = ("_make",)
 
@@ -137,7 +139,7 @@ _OWN = frozenset({"tensor_facts", "tensor_dict", "example_value", "effect", "sta
 
 
 def carry_over(module: GraphModule, original: Any) -> None:
-    """What nodes of a GraphModule that was compiled said goes to the nodes of its graph, where these are the same."""
+    """Copy the metadata of a compiled GraphModule's nodes to the nodes of its graph, where these are the same."""
     if not is_a(original, GraphModule):
         return
     ops = ("call_function", "call_method", "output")

@@ -32,7 +32,7 @@ class Pair(NamedTuple):
 
     @property
     def words(self) -> tuple[Any, ...]:
-        """What they do, to be compared."""
+        """Return a description of what the hooks do, to be compared."""
         return self.pack.code, self.unpack.code, self.for_pack, self.for_unpack
 
 
@@ -98,7 +98,7 @@ class SavedHooks(torch.nn.Module):
 
 
 def kind_of(tensor: torch.Tensor) -> Any:
-    """What hooks are captured for, once for all tensors alike."""
+    """Return the kind of a tensor: hooks are captured once for all tensors of a kind."""
     return tuple(tensor.shape), tensor.dtype, tensor.device, tensor.requires_grad
 
 

@@ -63,8 +63,9 @@ def sharing_of(inputs: Sequence[Any], written: tuple[int, ...]) -> Sharing:
 
 
 def memory_key(graph_module: GraphModule, example_inputs: Sequence[Any]) -> tuple[int, ...]:
-    """What decides about a graph's code in how its inputs share memory; of graphs that were not captured, all inputs
-    may be written to.
+    """Return how a graph's inputs share memory, as far as it decides about the code.
+
+    Of graphs that were not captured, all inputs may be written to.
     """
     noted: tuple[int, ...] | None = graph_module.meta.get(_KEY)
     return _core.memory_pattern(tuple(example_inputs), None, True) if noted is None else noted

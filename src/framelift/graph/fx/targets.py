@@ -138,9 +138,9 @@ _C_KINDS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.Built
 
 
 def method_behind(func: Any) -> Any:
-    """What runs where a C method of tensors reports itself to torch function as `func`.
+    """Return the function that runs where a C method of tensors passes itself to torch function as `func`.
 
-    It reports what `torch.Tensor` has under its name, and that may be something that the program put there.
+    It passes what `torch.Tensor` has under its name, and that may be something that the program put there.
     """
     if type(func) in _C_KINDS:
         return func

@@ -171,7 +171,7 @@ def _stray(tensor: torch.Tensor) -> BaseException:
 
 
 def rebuild(kept: Any, of: Callable[[Any], Any]) -> Any:
-    """What `take` kept, with each `Value`, `Body` and symbolic number replaced by what `of` gives for it."""
+    """Rebuild what `take` kept, with each `Value`, `Body` and symbolic number replaced by the result of `of`."""
     kind = type(kept)
     if kind is Value or kind is Body or kind in NUMBERS:
         return of(kept)

@@ -73,7 +73,7 @@ class Many:
 
 
 class Outcome:
-    """What is known of a call's result.
+    """The metadata of a call's result, and its effects.
 
     `effect`: it must stay in the graph even if nobody uses the result.  `silent`: it needs no node at all;
     what `warned` needs one.  `exact`: the strides of the results follow surely from those of the first `follows`

@@ -1,4 +1,4 @@
-"""What the recorder knows of a tensor without its data: `Facts`, one object per distinct metadata.
+"""The metadata of a tensor without its data: `Facts`, one object per distinct metadata.
 
 Equal metadata is the same object, so facts are compared and hashed by identity; that is what makes the keys of the
 metadata cache cheap.  What belongs to one tensor alone (its storage, its node) is in values.py.
@@ -350,7 +350,7 @@ def is_plain_parameter(kind: type) -> bool:
 
 
 def held_by(kind: type, name: str) -> Any:
-    """What a class holds under a name, itself or by a base, unbound."""
+    """Look up a name in a class and its bases, unbound."""
     return _core.type_lookup(kind, name, None)
 
 

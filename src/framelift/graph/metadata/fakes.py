@@ -152,7 +152,7 @@ def with_history(bare: torch.Tensor, fakes: Fakes, requires_grad: bool, is_leaf:
 
 
 class Observed:
-    """What one call over fakes gave: the raw result, and what became of the arguments."""
+    """The outcome of one call over fakes: the raw result, and what became of the arguments."""
 
     __slots__ = ("changes", "device", "fakes", "result", "stays", "storages", "written")
 
@@ -298,7 +298,7 @@ class Fakes:
             torch.set_autocast_cache_enabled(cache)
 
     def run(self, name: str, call: Callable[[list[Any]], Any], fakes: list[Any]) -> Any:
-        """What `call` gives for these fakes, which are the caller's own."""
+        """Return the result of `call` for these fakes, which are the caller's own."""
         return self._run(name, self.mode, call, fakes)
 
     def make(self, facts: Facts) -> FakeTensor:
@@ -319,7 +319,7 @@ class Fakes:
         return fakes
 
     def _make(self, facts: Facts, bare: Callable[[Facts], torch.Tensor]) -> Any:
-        """What `bare` makes, with the autograd state of the facts."""
+        """Make a tensor with `bare`, and give it the autograd state of the facts."""
         if type(facts) is WrapperFacts:  # it takes its inner tensors' fakes to make one
             raise Interrupt(
                 "tensor-subclass", f"{qualname_of(facts.kind)}, of which another operation needs an example,"

@@ -40,7 +40,7 @@ is_wrapped = functorch.is_functorch_wrapped_tensor
 
 
 class LiveOutcome:
-    """What one operation over live fakes gave: the raw result and what became of the arguments."""
+    """The outcome of one operation over live fakes: the raw result and what became of the arguments."""
 
     __slots__ = ("changes", "result", "stays", "written")
 

@@ -1,4 +1,4 @@
-"""What torch's kernels refuse where fake tensors do not.
+"""Errors that torch's kernels raise where fake tensors raise none.
 
 A graph with such a call would fail when it runs, and the effects that the program had before it would be lost; and
 where nobody uses the result, the error would not come at all.
@@ -129,9 +129,7 @@ def _identities(size: torch.Size, **kind: Any) -> torch.Tensor:
 
 
 def _trial(target: Target, kept: list[Any], named: dict[str, Any], tensors: dict[int, Any]) -> str:
-    """What a kernel says to zeros, and if it refuses them to others: some divide by them, others index with them, and
-    others want regular matrices.
-    """
+    """Return the error of a kernel for zeros, and if it refuses them for others, which it may divide by or invert."""
     said = ""
     for fill in (torch.zeros, torch.ones, _identities):
         made = {key: fill(size, dtype=dtype, device="cpu") for key, (size, dtype) in tensors.items()}

@@ -17,7 +17,7 @@ from ...vocabulary.outside_exceptions import raise_outside
 
 
 class ScriptFacts:
-    """What is known of a script object: its class, and the fake, which changes as captured code calls methods."""
+    """The metadata of a script object: its class, and the fake, which changes as captured code calls methods."""
 
     __slots__ = ("fake", "name")
     dtype = None
@@ -44,7 +44,7 @@ def fake_class(obj: torch.ScriptObject) -> Any:
 
 
 def contents(obj: torch.ScriptObject) -> Any:
-    """What an object holds, as its class tells: pairs of a name and a value."""
+    """Return the contents of an object, as its class declares them: pairs of a name and a value."""
     with DisableTorchFunction():
         return obj.__obj_flatten__()
 

@@ -25,7 +25,7 @@ _CAN = _PLACE in _WRAPPER.co_consts and "fn" in _WRAPPER.co_freevars
 
 
 class _UntilDynamo:
-    """What a wrapper calls until TorchDynamo is imported."""
+    """The function that a wrapper calls until TorchDynamo is imported."""
 
     __slots__ = ("function", "wrapper")
 

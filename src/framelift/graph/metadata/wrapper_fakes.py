@@ -145,7 +145,7 @@ class Wrapped(Live):
         return True
 
     def constant(self, value: Value, name: str) -> Any:
-        """What the wrapper of a result holds under a name that is no inner tensor's; KeyError."""
+        """Return an attribute of a result's wrapper that is no inner tensor; KeyError where there is none."""
         fake = self.fake(value)
         if name in vars(fake):
             return vars(fake)[name]
@@ -175,7 +175,7 @@ def _asking(found: Sequence[Value]) -> Iterator[None]:
 
 
 def _check_conversion(name: str, found: Sequence[Value], result: Any) -> None:
-    """What subclasses do by default to results of other classes makes no wrapper."""
+    """Interrupt where a subclass converts results of other classes, as it does by default: that makes no wrapper."""
     kinds = [value.facts.kind for value in found if type(value.facts) is WrapperFacts and converts(value.facts.kind)]
     results = [one for one in (result if is_a(result, (tuple, list)) else (result,)) if is_a(one, torch.Tensor)]
     if kinds and not all(is_a(one, kinds[0]) for one in results):

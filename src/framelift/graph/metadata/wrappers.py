@@ -125,7 +125,7 @@ def wrapper_facts(tensor: torch.Tensor, context: Any, parts: dict[str, Any]) -> 
 
 
 class Context(NamedTuple):
-    """What a wrapper is besides its inner tensors: what its class calls context, and parts that are no tensors."""
+    """The parts of a wrapper beside its inner tensors: what its class calls context, and parts that are no tensors."""
 
     said: Any
     fixed: dict[str, Any]

@@ -95,7 +95,7 @@ class Drawing:
         return own
 
     def meet(self, generator: torch.Generator, origin: Any) -> torch.Generator:
-        """What captured code sees for an external generator."""
+        """Return the generator that captured code sees for an external one."""
         return self.add(torch.Generator(generator.device), origin)
 
     def source_of(self, generator: torch.Generator) -> int:

@@ -93,7 +93,7 @@ def _unlike(one: list[Any], other: list[Any]) -> list[int]:
 
 
 class Settings:
-    """What one rehearsal does to settings: done for real, and undone at its end."""
+    """The changes of settings in one rehearsal: done for real, and undone at its end."""
 
     def __init__(self) -> None:
         self.refused = ""  # why a graph cannot have settings of its own
@@ -117,7 +117,7 @@ class Settings:
         return bool(self._precise)
 
     def at_first(self, getter: Callable[..., Any], now: Any) -> Any:
-        """What `getter` gave when the rehearsal began; it gives `now`."""
+        """Return the value of `getter` when the rehearsal began; it returns `now`."""
         return next((value for setting, value in zip(_ALL, self.before) if setting.get is getter), now)
 
     def touch(self, recorded: bool, asking: bool) -> None:
@@ -180,8 +180,8 @@ class Settings:
             self._refuse(self.refused)
 
     def chosen(self) -> tuple[bool, tuple[tuple[int, Any], ...]] | None:
-        """What the graph is to be compiled and run under: the inference mode, and the settings that differ from those
-        it is called under.  None: nothing.
+        """Return the inference mode that the graph is compiled and run under, and the settings that differ from those
+        it is called under; None: nothing.
         """
         if not self.before:
             return None

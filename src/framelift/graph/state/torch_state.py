@@ -65,7 +65,9 @@ class Region:
 
 
 class State(NamedTuple):
-    """What operations depend on.  `autocast` is None, or (device type, dtype or None) per device, and the cache flag.
+    """The global state of torch that operations depend on.
+
+    `autocast` is None, or (device type, dtype or None) per device, and the cache flag.
 
     `kernels` is None unless the program chose others for attention: then which may be used, and in which order.
     `region` is there between an outermost `autocast` and its end, also where autocast is off inside of it.
@@ -156,7 +158,7 @@ def choosing_kernels() -> None:
 
 
 def kernel_at_first(getter: Callable[[], Any], now: Any) -> Any:
-    """What this question about attention kernels was answered with at the start; it is answered with `now`."""
+    """Return what this getter of the choice of attention kernels returned at the start; it returns `now`."""
     if _kernels is None:
         return now
     if getter is get_sdp_priority_order:
@@ -243,7 +245,7 @@ class LeftState:
         self._let_go = self._inside and _region is not saved.region
 
     def calls(self, states: Iterable[State]) -> tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]:
-        """What brings the state at the start to that at the end, after a graph with operations in these states."""
+        """Return the calls that bring the state at the start to that at the end, after operations in these states."""
         let_go = self._let_go and not any(state.region is self._region for state in states)  # else the graph does
         return (*([(torch.clear_autocast_cache, ())] if let_go else ()), *self._calls)
 

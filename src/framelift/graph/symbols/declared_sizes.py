@@ -1,4 +1,4 @@
-"""What a program says of sizes beyond "dynamic": ranges, equal sizes, conditions with captures of their own."""
+"""Declarations of sizes beyond "dynamic": ranges, equal sizes, conditions with captures of their own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _off = DisableTorchFunction
 
 
 def constraint(low: int | None, high: int | None) -> StrictMinMaxConstraint | None:
-    """What the program declared of a size, as torch's shape environment wants it."""
+    """Return the declared range of a size as torch's shape environment takes it."""
     if low is None and high is None:
         return None
     bounds = ValueRanges(low if low is not None else 0, high if high is not None else sys.maxsize - 1)
@@ -48,7 +48,7 @@ class Claim:
 
 
 def check_declared(symbols: Symbols, raw: torch.SymInt, length: int, marks: Marks, dim: int, words: str) -> None:
-    """What the program said of an unbacked size, or of an int, is checked at every call."""
+    """Check at every call what the program declared of an unbacked size, or of an int."""
     (low, high), name = marks.bounds.get(dim, (None, None)), marks.shared.get(dim)
     if low is not None and length < low or high is not None and length > high:
         symbols.refused.append(f"{words} is {length}, but was marked unbacked {span(low, high)}")

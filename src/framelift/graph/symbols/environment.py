@@ -244,7 +244,7 @@ class Symbols:
     # ---- what captured code and operations see ----
 
     def shown(self, value: Any) -> Any:
-        """What captured code sees for a number of torch's, or for a tuple of them."""
+        """Convert a number of torch's, or a tuple of them, to what captured code sees."""
         kind = type(value)
         if kind is torch.SymInt:
             known = value.node.maybe_as_int()
@@ -262,7 +262,7 @@ class Symbols:
         return value
 
     def raw(self, number: Any) -> Any:
-        """What operations over fakes get for a number."""
+        """Convert a number to what operations over fakes take."""
         if type(number) is not Float:
             return number.raw
         if number.raw is None:
@@ -447,7 +447,7 @@ class Symbols:
         return self._new_float(hint, Calculation(func, args), func, args)
 
     def _in_this_call(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """What a calculation gives in this call; that it raises is noted as a comparison is."""
+        """Return the result of a calculation in this call; an exception is noted as a comparison is."""
         numbers = tuple(map(_hint, args))
         try:
             return func(*numbers)

@@ -1,4 +1,4 @@
-"""What a name of the symbolic numbers stands for, as records; the relations between names, and the user's marks."""
+"""Meanings of the names of symbolic numbers, as records; the relations between names, and the user's marks."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What the user said of a tensor's dimensions: dynamic ones with their bounds, and unbacked ones."""
+    """The user's marks of a tensor's dimensions: dynamic ones with their bounds, and unbacked ones."""
 
     dynamic: dict[int, tuple[int | None, int | None]]
     unbacked: frozenset[int] = frozenset()

@@ -221,8 +221,8 @@ class BodyNumbers(NumberNodes):
                     self._sizes.setdefault(str(entry.node.expr), (value, dim))
 
     def missing(self, numbers: Iterable[Any], input_of: Any, hand_in: Any) -> list[Value]:
-        """What the body has to be given besides: tensors that these numbers can be read off, and numbers from outside,
-        of which `hand_in` gives the value, or None where the body takes no such number.
+        """Return the further operands of the body: tensors that these numbers can be read off, and external numbers, of
+        which `hand_in` returns the value, or None where the body takes no such number.
         """
         found: list[Value] = []
         for name in _closed(self.symbols, {name for number in numbers for name in _symbols_of(number)}):

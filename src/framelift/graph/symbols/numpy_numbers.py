@@ -160,7 +160,7 @@ def _through(name: str) -> Callable[..., Any]:
 
 
 def _fact(name: str) -> Any:
-    """What a scalar's class alone decides."""
+    """Return an attribute that a scalar's class alone decides."""
     return property(lambda self: getattr(self.hint, name))
 
 
@@ -217,7 +217,7 @@ _OF_DATA = frozenset("tensor as_tensor asarray new_tensor scalar_tensor from_num
 
 
 def given_to_torch(func: Any, value: Any) -> Any:
-    """What an operation gets for an argument: a plain number where torch takes one, else the scalar of this call."""
+    """Convert an argument of an operation: a plain number where torch takes one, else the scalar of this call."""
     kind = type(value)
     if kind is NumpyNumber:
         return value.value() if getattr(func, "__name__", "tensor") in _OF_DATA else value.item()

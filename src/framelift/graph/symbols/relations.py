@@ -162,8 +162,9 @@ def _closure(symbols: Symbols, names: Iterable[str]) -> set[str]:
 
 
 def _operands(symbols: Symbols, name: str) -> list[Any]:
-    """What a number is calculated from.  One that was found later to be equal to a name made after it is taken as it
-    was: its own lines come first.
+    """Return the numbers that a number is calculated from.
+
+    One that was found later to be equal to a name made after it is taken as it was: its own lines come first.
     """
     args = symbols.meanings[name].args
     if not any(type(arg) in (Int, Bool) and arg.node.expr != arg.node._expr for arg in args):
@@ -203,7 +204,7 @@ def _stands_for_rows(symbols: Symbols, symbol: Any) -> bool:
 
 
 def _bounds(symbols: Symbols, needed: set[str]) -> list[str]:
-    """What the shape environment takes for granted of its symbols."""
+    """Return the bounds that the shape environment takes for granted of its symbols."""
     rows = []
     for symbol, bounds in symbols.env.var_to_range.items():
         if (
@@ -333,8 +334,10 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assumptions:
-    """What a rehearsal relied on: `meanings` of the names, in an order in which they can be calculated (text for
-    calculations), and `checks` with their user lines.
+    """The assumptions of a rehearsal about numbers.
+
+    `meanings` of the names, in an order in which they can be calculated (text for calculations), and `checks` with
+    their user lines.
     """
 
     meanings: dict[str, Any]

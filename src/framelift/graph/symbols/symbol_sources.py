@@ -44,5 +44,5 @@ class _Place(Source):
 
 
 def source_called(text: str) -> Source:
-    """What torch's compilers take for the source of an input or attribute: nothing but its name."""
+    """Make a source of an input or attribute for torch's compilers: nothing but its name."""
     return _Place(text)

@@ -79,7 +79,7 @@ class UnreadText(str):
 
 
 def known_letters(text: str) -> str:
-    """What is known of a text that C code may have made of such texts: `%20s` puts blanks around the mark."""
+    """Return the known letters of a text that C code may have made of such texts: `%20s` pads the mark."""
     if type(text) is UnreadText:
         return text.letters
     first, *others = text.split(MARK)

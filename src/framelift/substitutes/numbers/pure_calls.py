@@ -105,7 +105,7 @@ _PARTS = ("numerator", "denominator")
 
 
 def taken_by_c_code(function: types.FunctionType, receiver: Any, result: Any) -> Any:
-    """What a method gives: the plain number where it is a special method that must not give anything else."""
+    """Return a method's result: the plain number where it is a special method that must not return anything else."""
     if type(result) not in (Int, Float, Bool):
         return result
     for base in mro_of(type(receiver)):
@@ -405,10 +405,10 @@ def _sym_ite(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
 
 @substitute(check)
 def _check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the program says of a number that only the graph knows: believed, and checked by the graph.
+    """Assume what the program checks of a number that only the graph knows; the graph checks it.
 
-    The message is asked for where the check fails: the call is left to eager mode then, so it is not asked here.  An
-    exported program has no such mode.
+    The message is computed only where the check fails: the call runs eagerly then. An exported program has no such
+    mode.
     """
     if not args or type(args[0]) is not Bool:
         given = dict(zip(("cond", "message"), args)) | kwargs if len(args) < 3 else {}
@@ -432,7 +432,7 @@ _plain_check = types.FunctionType(
 
 @substitute(check_tensor_all_with)
 def _check_tensor_all(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the program says of a tensor's values: believed as an assertion is, and checked by the graph."""
+    """Assume what the program checks of a tensor's values, as for an assertion; the graph checks it."""
     recorder = session.recorder
     cond: Any = args[1] if len(args) > 1 else kwargs.get("cond")
     if (

@@ -29,7 +29,7 @@ _WALKED = (types.GeneratorType, map)
 
 
 def items_of(session: Session, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What `max` or `min` compares, where that is known before it does; else its arguments."""
+    """Return the items that `max` or `min` compares, where they are known before it does; else its arguments."""
     if len(args) != 1:
         return args
     if type(args[0]) in _LISTED:

@@ -1,4 +1,4 @@
-"""What numpy itself would give for a call: asked of arrays of the same kinds and sizes with arbitrary values.
+"""Numpy's own answer for a call, found by running it on arrays of the same kinds and sizes with arbitrary values.
 
 torch's implementation of numpy has rules of its own for kinds (an int divided by an int is of torch's default
 kind) and for when a result without dimensions is a scalar.  Where numpy's answer is of another kind, the call is

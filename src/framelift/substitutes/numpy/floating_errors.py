@@ -1,4 +1,4 @@
-"""What numpy does about floating-point errors: a graph knows nothing of them, so none may raise or call the program.
+"""Floating-point errors of numpy: a graph knows nothing of them, so none may raise or call the program.
 
 Numpy calculates on, and warns; or does what `numpy.errstate` says, which may be to raise.  Filters of warnings may turn
 the warning into an exception.  Captures of numpy's functions hold where numpy warns at most.
@@ -41,7 +41,7 @@ def note_errors(world: World, name: str) -> None:
 
 
 def without_errors(world: World, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What one of numpy's functions gives for plain values; where it would warn, it does so at each call."""
+    """Call one of numpy's functions on plain values; where it would warn, it does so at each call."""
     note_errors(world, name)
     try:
         with numpy.errstate(divide="raise", over="raise", invalid="raise"):

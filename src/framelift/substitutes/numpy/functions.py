@@ -279,8 +279,9 @@ def _of_this_call(value: Any) -> Any:
 
 
 def constant_array(session: Session, result: Any) -> Any:
-    """What numpy made of plain values, as numbers of the graph; None where these would be many, or of a kind that
-    tensors do not have.
+    """Return numpy's array of plain values as a constant of the graph.
+
+    None where it is large, or of a kind that tensors do not have.
     """
     dtype: Any = (
         getattr(torch, result.dtype.name, None)
@@ -371,7 +372,7 @@ def _value(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 def _plain_number(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a scalar holds."""
+    """Return the value of a scalar."""
     if kwargs or not args or not all(map(_is_value, args)):
         raise _refuse(callable_.__name__, "of other than values")
     return callable_(*args)
@@ -385,7 +386,7 @@ def _scalar_types() -> Any:
 
 
 def _limits(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What numpy knows of a kind of numbers.  Of fractions it is one object for all, which numpy keeps."""
+    """Return numpy's limits of a dtype. For floating-point dtypes it is one object for all calls, which numpy keeps."""
     made = _value(session, callable_, args, kwargs)
     return let_in(session.world, made, const(made)) if callable_ is numpy.finfo else made
 

@@ -74,7 +74,7 @@ def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 def _known(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a generator made inside draws."""
+    """Draw from a generator made inside."""
     found = callable_(*args, **kwargs) if all(map(_is_plain, (*args[1:], *kwargs.values()))) else None
     shown = found if type(found) in (int, float) or type(found) in SCALARS else constant_array(session, found)
     if shown is None:

@@ -171,7 +171,7 @@ def children_of(asked: type) -> list[type]:
 
 
 class Registrations:
-    """What captured code registered with abstract classes, in order, and the answers since the last registration."""
+    """Registrations with abstract classes by captured code, in order, and the answers since the last one."""
 
     def __init__(self) -> None:
         self.made: list[tuple[type, type]] = []
@@ -189,7 +189,7 @@ def count_registration() -> None:
 
 
 class Answers:
-    """What abstract classes answered in one rehearsal, as one guard."""
+    """The answers of abstract classes in one rehearsal, as one guard."""
 
     #: the native program need not call it while the process's number stays, and what `held` lists is in its sets
     holds_until_registration = True
@@ -281,7 +281,7 @@ def _note(session: Session, owner: Any, classes: set[type], answer: bool | None)
 
 
 def _registrations(session: Session, owner: Any) -> Registrations | None:
-    """What is held back, where it may be about this class.  The subclasses made inside, too, are unknown outside."""
+    """Return the pending registrations that may concern this class; subclasses made inside are unknown outside, too."""
     held: Registrations | None = session.notes.get(Registrations)
     if held is None and _core.new_subclasses(owner):
         held = session.notes.setdefault(Registrations, Registrations())

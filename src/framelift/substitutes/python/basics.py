@@ -168,7 +168,7 @@ def _generic_read_inside(session: Session, obj: Any, name: str) -> Any:
 @substitute(types.ModuleType.__getattribute__)
 @exactly(2)
 def _module_getattribute(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What reading an attribute of a plain module does, its own `__getattr__` included."""
+    """Read an attribute of a plain module, its own `__getattr__` included."""
     module, name = args
     if type(module) is not types.ModuleType or not is_a(name, str):
         raise Interrupt("callable-on-handle", "module.__getattribute__")

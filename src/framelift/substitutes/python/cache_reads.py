@@ -1,5 +1,6 @@
-"""What the function of a `functools.lru_cache` from outside may have read while it was captured: the entry asks the
-cache when the frame ran, and what the function reads must be then as it was.
+"""Reads of a function under an external `functools.lru_cache`, while it was captured.
+
+The entry calls the cache when the frame ran, and what the function reads must be then as it was.
 
 Where such a function is given plain values, what it reads of the outside begins at constants: at its globals, its
 closure or its defaults.  Changes of what only the frame's arguments lead to are none of its business.

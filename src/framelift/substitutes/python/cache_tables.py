@@ -1,5 +1,5 @@
-"""What a `functools.lru_cache` from outside holds: an answer that is there is given again, whatever the function would
-give now.
+"""Results that an external `functools.lru_cache` holds: they are returned again, whatever the function would return
+now.
 
 CPython shows the table to the collector alone.  Looking into it, and asking for an answer that is there, runs no code
 of the program's where the arguments are plain values and objects that equal themselves alone.
@@ -57,7 +57,7 @@ class Question:
         return answer_of(self.wrapper, self.args, self.names) is not NO_ANSWER
 
     def answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the cache holds, from now on a fact.  It is asked for real when the frame ran, and counts that."""
+        """Return the result that the cache holds, and guard it. The entry calls the cache, which counts the hit."""
         real = answer_of(self.wrapper, self.args, self.names)
         self._guard(_keeps, real, "holds the same answer for these arguments")
         self.world.write(ASKED, self.wrapper, len(self.world.effects), (args, kwargs))
@@ -289,7 +289,7 @@ NO_ANSWER: Any = object()
 
 
 def answer_of(wrapper: Any, args: tuple[Any, ...], names: tuple[str, ...]) -> Any:
-    """What a cache holds for arguments, without asking it: it would count that."""
+    """Look up the result that a cache holds for arguments, without calling it: that would count a hit."""
     args = tuple([answer_of(one.wrapper, one.args, one.names) if type(one) is Lookup else one for one in args])
     found = _table(wrapper)
     if found is None or any(one is NO_ANSWER for one in args):  # nobody has asked by what the other cache does not hold

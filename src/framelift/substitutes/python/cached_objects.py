@@ -159,7 +159,7 @@ def has_changes(session: Session) -> bool:
 
 
 def keep_objects(session: Session, kept: KeptResult, result: Any) -> None:
-    """What such a result consists of is the cache's from now on, and must stay as it is."""
+    """Hand the objects that such a result consists of over to the cache: they must not change any more."""
     world = session.world
     keep: list[Any] = []
     rows = portrait_of([result], keep)

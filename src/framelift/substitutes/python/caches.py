@@ -228,7 +228,7 @@ def _zeros_as_they_are(value: Any) -> Any:
 
 
 def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: list[Any]) -> Any:
-    """What the cache asks by, objects by their identity: two calls of one key and of equal numbers give one object."""
+    """Return a call's key, objects by their identity: calls of equal keys and numbers return one object."""
     parameters = getattr(callable_, "cache_parameters", None)
     typed = parameters is None or bool(parameters()["typed"])
     alone = len(args) == 1 and not kwargs  # an int alone is a key of its own kind

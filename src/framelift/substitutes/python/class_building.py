@@ -156,7 +156,7 @@ def _call_alias(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
 @substitute(_abc._abc_init)
 @exactly(1)
 def _abc_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What is abstract in the bases of a new class is a fact of those bases."""
+    """Compute the abstract methods of a new class; those of its bases are guarded."""
     (cls,) = args
     if not _core.is_internal(cls):
         raise Interrupt("effect-object", f"the abstract methods of {qualname_of(cls)}")

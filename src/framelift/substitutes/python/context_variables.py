@@ -29,7 +29,7 @@ def value_of(variable: Any) -> Any:
 
 
 class Token:
-    """What `ContextVar.set` gives inside: enough for `reset`."""
+    """The result of `ContextVar.set` inside: enough for `reset`."""
 
     __slots__ = ("old_value", "var")
 

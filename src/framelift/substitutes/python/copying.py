@@ -55,7 +55,7 @@ def slots_of(cls: type) -> list[str]:
 
 
 def _default_state(obj: Any) -> Any:
-    """What `object.__getstate__` gives: the instance's attributes, with those in slots beside them."""
+    """Return the result of `object.__getstate__`: the attributes of the instance, with those in slots beside them."""
     state: Any = None
     if dictoffset_of(type(obj)):  # C code does not ask the object for it
         state = dict(_core.captured(object.__getattribute__, (obj, "__dict__"), None).copy()) or None

@@ -46,7 +46,7 @@ _DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
 def own_method(callable_: Any, args: tuple[Any, ...]) -> Any:
-    """What `dict.name(view, ...)` and a bound `view.name` mean: the view's own method, as a call; or None."""
+    """Return the view's own method for `dict.name(view, ...)` and a bound `view.name`, as a call; None for others."""
     receiver = getattr(callable_, "__self__", None)
     if is_a(receiver, VIEWS):
         args = (receiver, *args)

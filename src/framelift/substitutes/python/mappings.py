@@ -26,7 +26,7 @@ _TYPE_DIR = type.__dict__["__dir__"]
 
 
 def as_dict(mapping: Any) -> Any:
-    """What C code would make of a mapping that is a handle: `keys()`, and `mapping[key]` for each."""
+    """Convert a mapping that is a handle as C code would: by `keys()`, and `mapping[key]` for each."""
     if not _core.is_external(mapping):
         return mapping
     try:

@@ -101,7 +101,7 @@ def _check_pending(session: Session, holder: Any, name: str) -> None:
 
 
 def _guard_entry(session: Session, module: types.ModuleType, name: str) -> Any:
-    """What a name leads to, from class to class, where captured code finds the same on its way."""
+    """Resolve a name from class to class, where captured code finds the same on its way, and guard it."""
     found: Any = module
     for part in name.split("."):
         if found is not module and not (is_a(found, type) and type(found).__getattribute__ is type.__getattribute__):

@@ -48,7 +48,7 @@ def _is_known(session: Session, generator: Any) -> bool:
 
 
 def _depend(session: Session, generator: Any) -> None:
-    """What is read now depends on the state at the start, unless captured code gave the generator one of its own."""
+    """Make what is read now depend on the state at the start, unless captured code seeded the generator."""
     if _is_known(session, generator):
         return
     known = knowledge_of(session.function.__code__)

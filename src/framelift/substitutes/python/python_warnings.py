@@ -64,7 +64,7 @@ def heard(message: Any, kind: type, filename: str, line: int, source: Any = None
 
 
 def is_unheard(session: Session, text: str, kind: type) -> bool:
-    """What becomes of a warning of C code's: True: nobody hears it, False: captured code does; some raise."""
+    """Return True for a warning of C code that nobody hears, False for one that captured code hears; some raise."""
     action = _decided(session, text, kind)
     if action == "error":
         raise _core.captured(kind, (text,), None)
@@ -72,7 +72,7 @@ def is_unheard(session: Session, text: str, kind: type) -> bool:
 
 
 def _decided(session: Session, text: str, kind: type) -> str:
-    """What the filters that captured code sees say: ignore, error or always; others interrupt."""
+    """Return the action of the filters that captured code sees: ignore, error or always; others interrupt."""
     filters = _core.read(warnings, "filters")
     action = _action(filters, text, kind)
     # A warning that was shown before, at the same line and under the same filters, is not looked at again: filters set
@@ -92,7 +92,7 @@ def _text_of(message: Any) -> str | None:
 
 
 def _action(filters: Any, text: str, kind: type) -> str:
-    """What the first filter that is about a warning says."""
+    """Return the action of the first filter that matches a warning."""
     if type(filters) is not list:
         raise _told_outside()
     for row in filters:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def target_of(reference: Any) -> Any:
-    """What a weak reference leads to, past a subclass's own way of asking."""
+    """Return the target of a weak reference, without calling a method of a subclass."""
     return weakref.ref.__call__(reference)
 
 
@@ -253,7 +253,7 @@ def _check_alive(session: Session, held: list[Any]) -> None:
 
 @substitute(gc.collect)
 def _collect(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What is garbage already may go at any time; how much that was is nobody's business."""
+    """Collect nothing: garbage may go at any time, and how much there was is not observable."""
     gc.collect(*args, **kwargs)
     session.notes["collected"] = True
     session.world.write("call", callable_, None, ())

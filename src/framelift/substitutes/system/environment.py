@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Changes:
-    """What captured code did to the environment, in order."""
+    """The changes of the environment by captured code, in order."""
 
     def __init__(self) -> None:
         self.made: list[tuple[Callable[..., None], tuple[bytes, ...]]] = []
@@ -40,7 +40,7 @@ class Changes:
         raise LookupError
 
     def carried_out(self) -> Callable[[], None]:
-        """What does the same to the environment of the process."""
+        """Return a function that makes the same changes to the environment of the process."""
         made = tuple(self.made)
 
         def carry_out() -> None:
@@ -51,7 +51,7 @@ class Changes:
 
 
 def changes_of(session: Session) -> Changes | None:
-    """What captured code did, if anything."""
+    """Return the changes of the environment by captured code, if any."""
     return session.notes.get(Changes)
 
 
@@ -88,7 +88,7 @@ def _breakpoint(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
 
 
 def _named_hook(session: Session) -> Any:
-    """What the environment says to call, as CPython finds it."""
+    """Return the hook that the environment names, as CPython finds it."""
     path = _named(session) or b"pdb.set_trace"
     if path == b"0":
         return _nothing

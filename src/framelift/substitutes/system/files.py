@@ -110,9 +110,7 @@ def leave_file(path: str, *contents: bytes | None) -> None:
 
 
 class PrivateFiles:
-    """What captured code did to files: by path, the memory that stands for each one that was there; the last is None
-    where it was removed.
-    """
+    """The files of captured code: by path, the memory of each version; the last is None where the file was removed."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -130,7 +128,7 @@ class PrivateFiles:
         self.opened, self.memory = [], {}
 
     def finish(self) -> None:
-        """What became of the files, as effects."""
+        """Record the changes of the files as effects."""
         if not all(file.closed for file in self.opened):
             raise Interrupt("unknown-callable", "a file that is not closed")
         if self.memory and not all(map(_sees_no_files, self.session.recorder.tape[self.first :])):

@@ -62,7 +62,7 @@ _STRFTIME = time.strftime
 
 
 def _asked_terminal() -> tuple[int, int] | None:
-    """What the terminal says of its size; None where there is none."""
+    """Return the size of the terminal; None where there is none."""
     file: Any = sys.__stdout__
     try:
         columns, lines = os.get_terminal_size(file.fileno())

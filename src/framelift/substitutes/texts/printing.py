@@ -155,7 +155,7 @@ def _raising() -> None:
 
 
 def _like(name: str, names: list[str]) -> str | None:
-    """What CPython suggests for a name, where these are the local variables and there is nothing else."""
+    """Return the name that CPython suggests for a misspelled one, where the names are local variables alone."""
     unique = list(dict.fromkeys(names))
     made = _raising.__code__.replace(co_varnames=tuple(unique), co_nlocals=len(unique))
     error = NameError("", name=name)

@@ -70,7 +70,7 @@ def _is_plain_text(text: str, of: Any) -> bool:
 
 
 def _around_addresses(text: str) -> str:
-    """What is known of a text: all but what stands in angle brackets, from the first to the last."""
+    """Return the known parts of a text: all but what stands in angle brackets, from the first to the last."""
     before, begins, rest = text.partition("<")
     inside, ends, after = rest.rpartition(">")
     whole = begins and ends and not shown_addresses(before) and not shown_addresses(after)

@@ -85,9 +85,7 @@ _ASK_NOTHING = frozenset({isinstance, issubclass, type, id, super})
 
 
 def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What becomes of the call, which may find such a text among its arguments; NotImplemented: what the call rule
-    says.
-    """
+    """Handle a call that may have such a text among its arguments; NotImplemented leaves it to the call rule."""
     known, held = lookup.resolve(callable_)
     directly = any(type(value) is UnreadText for value in (*held, *args, *kwargs.values()))
     if callable_ is type and len(args) == 1 and directly:

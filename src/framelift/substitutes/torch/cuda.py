@@ -44,7 +44,7 @@ def _of_device(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 @substitute(torch.cuda.device_count)
 def _device_count(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the process runs on, as far as the driver knows."""
+    """Return the number of devices, as far as the driver knows."""
     return callable_(*args, **kwargs)
 
 

@@ -55,7 +55,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 def _given(session: Session, value: Any, kind: Any) -> Any:
-    """What TorchScript makes of an argument; `_UNFIT`: not known."""
+    """Return the value that TorchScript makes of an argument; `_UNFIT`: not known."""
     if session.is_stand_in(value):
         return value if kind.kind() in ("TensorType", "OptionalType") else _UNFIT
     if kind.kind() == "FloatType" and type(value) is int:

@@ -25,7 +25,7 @@ _SEEDS = range(-1 << 63, 1 << 64)
 
 
 def _drawing(session: Session, callable_: Any) -> Drawing:
-    """What this rehearsal does to generators; not inside a body, which may run at any time."""
+    """Return this rehearsal's record of generators; it interrupts inside a body, which may run at any time."""
     recorder = session.recorder
     if recorder.tape_is_a_body() or recorder.in_transform():
         raise Interrupt("torch-state", f"{callable_.__name__} inside the body of an operator")
