@@ -50,7 +50,7 @@ _MOST_OPTIONAL = 3  # outputs whose gradients may be None: each pattern is rehea
 
 
 class Context(FunctionCtx):
-    """What a rehearsed forward and backward get as `ctx`."""
+    """The `ctx` of a rehearsed forward and backward."""
 
     needs_input_grad: tuple[bool, ...] = ()
 
@@ -222,7 +222,7 @@ def _marked(recorder: Recorder, ctx: Context, name: str) -> list[Value]:
 
 
 def _plain_result(recorder: Recorder, result: Any, tensors: list[Any], ctx: Context) -> Any:
-    """What autograd makes of the outputs where nothing is tracked: an input that comes out is another tensor object."""
+    """Return the outputs as autograd does where nothing is tracked: an input among them is another tensor object."""
     dirty = _marked(recorder, ctx, "dirty_tensors")
 
     def one(out: Any) -> Any:
@@ -386,7 +386,7 @@ class _Tracked:
 
 @scope
 def backward_state() -> Iterator[None]:
-    """What autograd's engine sets for a backward: no grad mode; and it is mostly called outside of autocast."""
+    """Set the state of autograd's engine for a backward: no grad mode, and no autocast, as it mostly is."""
     autocast = [(device, torch.is_autocast_enabled(device)) for device in AUTOCAST_DEVICES]
     for device, _ in autocast:
         torch.set_autocast_enabled(device, False)

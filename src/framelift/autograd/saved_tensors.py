@@ -121,8 +121,9 @@ def _close(session: Session, region: Region) -> None:
 
 
 def _saved(recorder: Recorder, region: Region, inputs: list[Value]) -> tuple[list[Value], dict[Any, Facts]]:
-    """What is saved in a region: which inputs of the graph, and what other kinds of tensors; none of these may be one
-    that hooks know by identity.
+    """Return what a region saves: which inputs of the graph, and what other kinds of tensors.
+
+    None of these may be one that hooks know by identity.
     """
     seen, known = region.hooks.seen, _held(recorder, [region.pack, region.unpack])
 
@@ -164,7 +165,7 @@ def _held(recorder: Recorder, roots: list[Any]) -> list[Value]:
 
 
 def _operand(recorder: Recorder, facts: Any) -> Value:
-    """What stands for a tensor that is saved and is no input."""
+    """Return the value that stands for a saved tensor that is no input."""
     if type(facts) is not Facts or facts.requires_grad and facts.is_leaf or facts.is_conj or facts.is_neg:
         raise Interrupt("torch-state", _NAME)
     value: Value = recorder.value_of(fresh(recorder, facts, "saved", exact=False))

@@ -52,8 +52,9 @@ REGISTERING = (register_hook, register_after_accumulation)
 
 
 class Handle:
-    """What registering gives: it can be dropped, the hook can be removed again, and where the entry registers it, it
-    can be kept.
+    """The handle of a registered hook.
+
+    It can be dropped, the hook can be removed again, and where the entry registers it, the handle can be kept.
     """
 
     __slots__ = ("_kept", "_undo")

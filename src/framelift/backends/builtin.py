@@ -288,7 +288,7 @@ def _packed(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
 ) -> bytes:
-    """What another process needs to compile the graph with Inductor."""
+    """Pack what another process needs to compile the graph with Inductor."""
     if takes_floats(graph_module):
         raise NotPacked("a float among the inputs, about which the compiler may assume something")
     if draws_from_generators(graph_module):

@@ -1,4 +1,4 @@
-"""What a backend compiled, as bytes that a package carries to another machine.
+"""The work of a backend, as bytes that a package carries to another machine.
 
 Of Inductor these are the entries of torch's caches (pickles of torch's own, so they are unpacked from trusted packages
 alone), the note that leads to them (cache/compiled_note.py) and the libraries of its C++ kernels.  Of a backend that
@@ -24,7 +24,7 @@ from . import warm_start
 
 @dataclass
 class Work:
-    """What a backend made of one graph."""
+    """The work of a backend for one graph."""
 
     artifacts: bytes = b""
     note: Any = None  # JSON

@@ -14,7 +14,7 @@ from ..graph.state.torch_state import SavedState
 
 
 def reference(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Any:
-    """What the graph gives on copies of the inputs.  Asked for before the backend runs, which may change the graph."""
+    """Run the graph on copies of the inputs, before the backend runs, which may change the graph."""
     return _run(GraphModule(graph_module, graph_module.graph), example_inputs)
 
 

@@ -1,4 +1,4 @@
-"""What the disk caches of AOTAutograd and Inductor need to accept a graph, and to distinguish two graphs.
+"""Requirements of the disk caches of AOTAutograd and Inductor to accept a graph, and to distinguish two graphs.
 
 AOTAutograd caches a graph only if it can see that the receiver of each method call is a tensor: it looks for
 `example_value` on the node.  Its key holds the graph's code and the metadata of the example inputs.  What else

@@ -45,7 +45,7 @@ class NotPacked(Exception):
 
 
 def _is_kept(key: str) -> bool:
-    """What torch's compilers read of a node."""
+    """Return whether torch's compilers read this metadata of a node."""
     return key in ("example_value", "stack_trace", "tensor_dict")
 
 

@@ -1,4 +1,4 @@
-"""What Inductor made of a forward or a backward, loaded from its cache (warm_start.py).
+"""Inductor's result for a forward or a backward, loaded from its cache (warm_start.py).
 
 `load_graph` does what `FxGraphCacheLoadable.load` of torch/_functorch/_aot_autograd does, and `LoadedGraph` what
 `CompiledFxGraph` does.  Both are written so that Inductor's compiler is not loaded.

@@ -94,7 +94,7 @@ def get_default_backend() -> str | Backend:
 
 
 def _entry_points() -> dict[str, Any]:
-    """What installed packages offer under torch.compile's group of entry points."""
+    """Return the backends of installed packages, from torch.compile's group of entry points."""
     points = importlib.metadata.entry_points(group=_GROUP)
     return {name: points[name] for name in points.names}
 
@@ -186,7 +186,7 @@ def compiler_config_of(backend: Backend) -> Callable[[], Any] | None:
 
 
 def name_of(backend: Backend) -> str:
-    """What a backend is called in messages."""
+    """Return the name of a backend in messages."""
     inner = _inner(backend)
     for name, registered in BACKENDS.items():
         if registered is inner:
@@ -213,7 +213,7 @@ def _has_a_fake(tensor: torch.Tensor) -> bool:
 
 @functools.cache
 def _creating(kind: str) -> Callable[..., Any]:
-    """What torch's guards name their kind by."""
+    """Return a function with the name of a kind of guards, as torch's guards have it."""
 
     def create(*_args: Any) -> None:
         pass
@@ -223,7 +223,7 @@ def _creating(kind: str) -> Callable[..., Any]:
 
 
 class _Context(TracingContext):
-    """What torch's compilers ask for while they work; the fake mode is made when one does.  Shapes are static there.
+    """The tracing context of torch's compilers; its fake mode is made when one reads it. Shapes are static there.
 
     It has a shape environment all the same: torch's disk caches take no graph without one.  Only where the graph
     has operators with bodies, loops among them, may it make symbols for values that only the data decides.

@@ -85,7 +85,7 @@ def _calls(graph_module: GraphModule) -> list[_Call]:
 
 
 def _text(body: GraphModule) -> tuple[Any, ...]:
-    """What two equal subgraphs have in common: nodes, targets, constants, and the same tensors and modules inside."""
+    """Return a key that equal subgraphs share: nodes, targets, constants, and the same tensors and modules inside."""
     places = {node: number for number, node in enumerate(body.graph.nodes)}
 
     def shown(argument: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a compiler may change beside its work: torch's state, the interpreter's settings, classes of torch.fx."""
+"""State that a compiler may change beside its work: torch's state, the interpreter's settings, classes of torch.fx."""
 
 from __future__ import annotations
 

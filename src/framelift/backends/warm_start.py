@@ -243,7 +243,7 @@ def _load(note: CompiledNote, example_inputs: Sequence[Any], options: dict[str, 
 
 
 def _settings_of_graphs() -> Any:
-    """What AOTAutograd hands to Inductor with a graph that it has found."""
+    """Return the settings that AOTAutograd passes to Inductor with a graph that it has found."""
     from ..torch_ports.compilers import autograd_cache_module as autograd_cache
     from ..torch_ports.inductor import BoxedBool, inductor_config
 

@@ -55,8 +55,10 @@ class Found(NamedTuple):
 
 
 class Attempted(NamedTuple):
-    """What a capture is made of: the session that met the interrupt, the one whose plan is used, that plan, the
-    interrupt, the entry's function, its inputs, and what it was made of.
+    """The parts of a capture.
+
+    The session that met the interrupt, the one whose plan is used, that plan, the interrupt, the entry's function, its
+    inputs, and what it was made of.
     """
 
     first: Session
@@ -93,7 +95,7 @@ class Attempts:
         return self.count >= MOST_ATTEMPTS
 
     def learned(self, **options: bool) -> Dynamism:
-        """What is symbolic by what is known now."""
+        """Return which values are symbolic by what is known now."""
         return dynamism_for(self.seen, self.dynamic, declared=self.declared, **options)
 
     def rehearse(self, dynamism: Dynamism) -> Found:
@@ -333,7 +335,7 @@ def attempt(
 def _broken(
     attempts: Attempts, session: Session, plan: Any, stop: Interrupt, is_fatal: Callable[[Session], bool]
 ) -> tuple[Session, Any]:
-    """What a frame that is interrupted is captured by, up to a break; no plan: nothing is."""
+    """Plan the capture of an interrupted frame up to a break; no plan: nothing is captured."""
     if not _may_break(stop) or not session.may_break or is_fatal(session):
         return session, None
     if plan is None:

@@ -49,7 +49,7 @@ class Manual:
 
 
 class Interim:
-    """What makes an entry an interim one: its job, and what was known of sizes and numbers at its capture."""
+    """The mark of an interim entry: its job, and what was known of sizes and numbers at its capture."""
 
     def __init__(self, job: Job) -> None:
         self.job = job

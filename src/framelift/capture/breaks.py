@@ -123,7 +123,7 @@ _originals: weakref.WeakValueDictionary[int, _Frames] = weakref.WeakValueDiction
 
 
 class Breaks:
-    """What one compiled callable made for its breaks; it dies with the callable."""
+    """Objects that one compiled callable made for its breaks; they die with the callable."""
 
     def __init__(self) -> None:
         self.frames: dict[int, _Frames] = {}
@@ -134,7 +134,7 @@ class Breaks:
         self.foreseen: list[Foreseen] = []  # of the frames that are called next, outermost first
 
     def of(self, code: types.CodeType) -> tuple[_Frames, Made | None]:
-        """What was made from a code object's original, and if the code was itself made here, how."""
+        """Return what was made from a code object's original, and if the code was itself made here, how."""
         made_of = _made_of.get(id(code))
         if made_of is not None:
             return self.keep(made_of), made_of.by_code[id(code)]
@@ -152,11 +152,11 @@ class Breaks:
         return frames
 
     def kept_for(self, code: types.CodeType) -> _Frames | None:
-        """What was made from a code object's original, if anything was."""
+        """Return what was made from a code object's original, if anything."""
         return _made_of.get(id(code)) or self.frames.get(id(code))
 
     def take_foreseen(self, code: types.CodeType) -> Interrupt | None:
-        """What the rehearsal of this code, which comes next, would end with, if that is known."""
+        """Return the interrupt with which the next rehearsal, of this code, will end, if that is known."""
         for number, (each, stop) in enumerate(self.foreseen):
             if each is code:
                 del self.foreseen[: number + 1]
@@ -313,14 +313,14 @@ def _step(made: Made, point: Point, code: types.CodeType) -> Step:
 
 
 def plain_step(compiled: Compiled, function: types.FunctionType, handover: Any, _kept: tuple[bool, ...]) -> Step:
-    """What runs the broken instruction in eager mode."""
+    """Return the step that runs the broken instruction eagerly."""
     frames, _ = compiled.miss.breaks.of(function.__code__)
     point = handover.place.point
     return _step(frames.resumed(point, True), point, frames.code)
 
 
 def resume_step(compiled: Compiled, function: types.FunctionType, handed: Any, kept: tuple[bool, ...]) -> Step:
-    """What resumes after it, to be captured.  `kept`: which of the frame's locals go on."""
+    """Return the step that resumes after it, to be captured. `kept`: which of the frame's locals are needed."""
     frames, _ = compiled.miss.breaks.of(function.__code__)
     point = point_at(handed, kept)
     return _step(frames.resumed(point, False), point, frames.code)

@@ -78,7 +78,7 @@ CompileGraph = Callable[..., Any]  # as backends.registry.compile_graph, the bac
 
 @dataclass
 class Backend:
-    """What compiles the graphs of one callable, and how it is used."""
+    """The compiler of one callable's graphs, and how it is used."""
 
     compile_graph: CompileGraph
     name: str = ""
@@ -95,7 +95,7 @@ class Backend:
 
 
 class Parts(NamedTuple):
-    """What an entry was made of, for who keeps it."""
+    """The parts that an entry was made of, for those that keep it."""
 
     finished: Finished
     undo: Undo | None
@@ -142,7 +142,7 @@ def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Bac
 
 
 def _entry_with_stages(build: Callable[..., Any], context: Entry) -> Any:
-    """What runs an entry, which `build` makes."""
+    """Build an entry and its stages with `build`, and return the function that runs it."""
     info = context.info
     with info.phase("entry"):
         entry, run = entry_with(AROUND_ENTRY, build, info.name, context)
@@ -184,7 +184,7 @@ def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None)
 
 
 def _check_relations(numbers: Numbers | None, lines: Preamble) -> None:
-    """What the backend relies on is checked by the lines before the graph; raises `NotMine`."""
+    """Check that the lines before the graph have the relations of the backend; raises `NotMine`."""
     checked = {text for text, _ in lines.checks}
     for relation in numbers.relied_on() if numbers is not None else ():
         if relation_text(relation) not in checked:
@@ -192,8 +192,9 @@ def _check_relations(numbers: Numbers | None, lines: Preamble) -> None:
 
 
 class _Over:
-    """What the stages ask a session, for a rehearsal that was over long ago.  Rehearsals with any of this are not
-    kept, but for symbolic numbers, generators and overriding subclasses.
+    """The session of a kept capture, as the stages see it.
+
+    Rehearsals with any of this are not kept, but for symbolic numbers, generators and overriding subclasses.
     """
 
     def __init__(self, kept: Kept) -> None:
@@ -312,7 +313,7 @@ def capture_now() -> Capture | None:
 
 
 def guards_now() -> list[tuple[str, str]]:
-    """What the capture whose graph is being compiled relies on so far: the source and the kind of each guard."""
+    """Return the guards so far of the capture whose graph is being compiled: the source and the kind of each."""
     guards = _now.session.world.guards if _now.session is not None else ()
     return [(source_text(guard.origin), guard.kind) for guard in guards]
 
@@ -336,8 +337,9 @@ def _say_more(session: Session, finished: Finished, info: Capture, backend: Back
 
 
 def _compiler_of(session: Session, finished: Finished, info: Capture, backend: Backend) -> Any:
-    """What compiles this graph: the backend, in another process or not, with examples of symbolic inputs; or what runs
-    it as it was recorded.
+    """Return the function that compiles this graph, or one that runs it as it was recorded.
+
+    It is the backend, in another process or not, with examples of symbolic inputs.
     """
     sharing = sharing_of(finished.inputs, finished.mutated) if finished.mutated and not backend.is_eager else None
     if sharing is None or not sharing.is_shared:
@@ -349,7 +351,7 @@ def _compiler_of(session: Session, finished: Finished, info: Capture, backend: B
 
 
 def _compiler_apart(session: Session, finished: Finished, info: Capture, backend: Backend) -> Any:
-    """What compiles a graph, whose inputs may share memory as any others do."""
+    """Return the function that compiles a graph whose inputs may share memory as any others do."""
     symbols, compiler = session.recorder.symbols, backend.compile_graph
     way = background.is_wanted(backend.background)
     if way and backend.submit is not None and not backend.is_eager:
@@ -397,8 +399,9 @@ def _takes_numbers(session: Session, finished: Finished) -> bool:
 
 
 def plain_entry(session: Session, info: Capture, raises: str | None) -> tuple[Any, list[Any], Preamble | None]:
-    """What the entry of a frame that runs eagerly runs, if anything: it does so where the relations hold that led
-    there.  `raises` says what leaves the frame.
+    """Return what the entry of a frame that runs eagerly runs, if anything.
+
+    It runs eagerly where the relations hold that led there. `raises`: what leaves the frame, in words.
     """
     symbols = session.recorder.symbols
     lines: Preamble | None = None

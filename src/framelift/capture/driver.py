@@ -110,7 +110,7 @@ class Driver:
         self.seen.pop(code, None)
 
     def _learned(self, code: types.CodeType) -> Learned:
-        """What this callable knows of a code."""
+        """Return what this callable knows of a code."""
         return self.seen.setdefault(code, Learned())
 
     def __call__(self, compiled: Compiled, locals_: tuple[Any, ...]) -> Answer:
@@ -401,7 +401,7 @@ class Driver:
         return replace(self.backend, submit=None) if self._learned(code).blocks else self.backend
 
     def _begun(self, code: types.CodeType, info: Capture, pool: Pool | None) -> Learned:
-        """What is known of a code before its first capture."""
+        """Return what is known of a code before its first capture."""
         expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}") or expected_of(code)
         elsewhere = pool.seen_elsewhere(code, info.owner is not None) if pool is not None else None
         seen = self.seen[code] = expected.copy() if expected is not None else elsewhere or Learned()
@@ -561,7 +561,7 @@ def _keeps_frames() -> bool:
 
 
 def _tidy(error: BaseException) -> None:
-    """What leaves a capture and came from outside shows nothing of it."""
+    """Remove framelift's frames from an exception that leaves a capture and is external."""
     if not is_a(error, Exception) or from_outside(error):
         without_own_context(error)
     elif is_a(error, FrameliftError) and not is_a(error, InternalError) and not _keeps_frames():

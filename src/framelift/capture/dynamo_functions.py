@@ -123,7 +123,7 @@ def _as_array(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 
 
 def _as_tensor(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What wrap_numpy makes of a resulting array."""
+    """Convert a resulting array as wrap_numpy does."""
     if is_a(args[0], Array):
         tensor = tensor_of(args[0])
         facts = session.recorder.value_of(tensor).facts
@@ -143,7 +143,7 @@ _ARRAYS = {"numpy": _as_array, "as_tensor": _as_tensor}
 
 
 def of_dynamo(code: types.CodeType) -> Any:
-    """What the hook does with frames of a function in torch._dynamo's files."""
+    """Return what the hook does with frames of a function in torch._dynamo's files."""
     if code.co_qualname == "graph_break":
         return _graph_break
     if code.co_qualname in ("DynamoConfigPatchProxy.__enter__", "DynamoConfigPatchProxy.__exit__"):

@@ -176,7 +176,7 @@ class _Symbolic:
 def key_of(
     graph_module: GraphModule, example_inputs: Sequence[Any], known: frozenset[str] = _META, sizes: bool = True
 ) -> tuple[Any, ...]:
-    """What decides what is compiled; raises `Unequal`.  `known`: what nodes may say beside it."""
+    """Return what decides about the compiled code; raises `Unequal`. `known`: what nodes may say beside it."""
     return (
         _graph(graph_module, known),
         tuple([_input(one, sizes) for one in example_inputs]),

@@ -33,7 +33,7 @@ class Foreseen(NamedTuple):
 
 
 def foresee(breaks: Breaks, stop: Interrupt, recorder: Recorder) -> list[Foreseen]:
-    """What a break says of the frames between the one that is broken and the one where it struck, outermost first.
+    """Return the breaks of the frames between the broken one and the one where it struck, outermost first.
 
     Not of a frame that may be at this instruction for another time, nor of those that it calls.
     """

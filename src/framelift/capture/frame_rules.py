@@ -67,7 +67,7 @@ def frame_now() -> int:
 
 
 def values_for(text: str, option: str, frame: int) -> list[str]:
-    """What the rules for a frame say, in their order."""
+    """Return the values that the rules for a frame give an option, in their order."""
     return [value for fits, value in parse(text, option) if fits(frame)]
 
 

@@ -1,4 +1,4 @@
-"""What the hook does with a code object: twin, handler or refusal; and which frames deserve a capture."""
+"""The hook's decision about a code object: twin, handler or refusal; and which frames deserve a capture."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def _handlers() -> dict[types.CodeType, dict[Any, Any]]:
 
 @functools.cache
 def prepare() -> None:
-    """What a process does once: done before its first capture, which then takes as long as any other."""
+    """Prepare the process, once: before its first capture, which then takes as long as any other."""
     torch_operations()
     call_without_dynamo()
     make_twin(prepare.__wrapped__.__code__, _core.PROBES)  # loads what is different in each version of Python
 
 
 def resolve_code(code: types.CodeType) -> Any:
-    """What the hook does with frames of `code` while rehearsing.
+    """Return what the hook does with frames of `code` while rehearsing.
 
     A twin (code object); None for framelift's own code; a handler; (handlers by function, twin) where several functions
     share the code, as closures do; or a text that says why its frames cannot be watched.
@@ -211,7 +211,7 @@ def skipped(code: types.CodeType) -> bool:
 
 
 def closure_of(function: types.FunctionType) -> list[Any]:
-    """What a function closes over and has a value."""
+    """Return the values of a function's closure that are bound."""
     found = []
     for cell in function.__closure__ or ():
         try:

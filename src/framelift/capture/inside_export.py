@@ -1,4 +1,4 @@
-"""What compiling knows of an export whose Python runs now."""
+"""Knowledge about an export whose Python runs now, for compiling."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _name(code: types.CodeType) -> str:
 
 
 def expected_of(code: types.CodeType) -> Learned | None:
-    """What earlier processes of this job saw of a code; None: nothing."""
+    """Return what earlier processes of this job saw of a code; None: nothing."""
     place = _place()
     row = _rows(place).get(_name(code)) if place is not None else None
     with contextlib.suppress(ValueError, AttributeError):  # not as it was written

@@ -1,4 +1,4 @@
-"""What earlier calls showed of sizes and numbers, per code; and from it, what is symbolic in the next capture.
+"""Sizes and numbers of earlier calls, per code; and from them, what is symbolic in the next capture.
 
 Static first.  A size or number that differs between two captures of a frame is symbolic from then on, wherever it
 lives.  A number that captured code itself writes is taken for one that changes, before it was seen to.
@@ -138,8 +138,9 @@ class Learned:
             self.changing[place] = True
 
     def as_data(self) -> dict[str, Any]:
-        """What changes, in JSON's types: the dimensions of a tensor, true for a number, false for one to be kept
-        constant, "keys" for a dictionary.
+        """Return what changes, in JSON's types.
+
+        The dimensions of a tensor, true for a number, false for one to be kept constant, "keys" for a dictionary.
         """
         keyed = {place: "keys" for place, what in self.values.items() if type(what) is KeysSeen and what.changes}
         return {place: sorted(what) if is_a(what, frozenset) else what for place, what in self.changing.items()} | keyed
@@ -210,8 +211,9 @@ def _sources(value: Any) -> list[Any]:
 def dynamism_for(
     seen: Learned, dynamic: bool | None, scalars: bool = False, general: bool = False, declared: Declared | None = None
 ) -> Dynamism:
-    """What is symbolic in the next rehearsal.  `scalars`: also those of numpy's that were not met before; `general`:
-    also sizes 0 and 1.
+    """Return which values are symbolic in the next rehearsal.
+
+    `scalars`: also those of numpy's that were not met before; `general`: also sizes 0 and 1.
     """
     everything = dynamic is True or (dynamic is None and not config.assume_static_by_default)
     automatic = dynamic is not False and config.automatic_dynamic_shapes

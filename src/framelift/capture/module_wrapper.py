@@ -88,7 +88,7 @@ class OptimizedModule(torch.nn.Module):
         return f"{self!r}\n{str(self._compiled).partition(chr(10))[0]}"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the report."""
+        """Return the report, which a notebook shows."""
         shown: str = self._compiled._repr_html_()
         return shown
 

@@ -47,7 +47,7 @@ class Asked:
 
 
 def called(function: types.FunctionType, locals_: tuple[Any, ...]) -> Names:
-    """What the user calls a root and its parameters: of a module, its `forward`."""
+    """Return the user's names of a root and its parameters: of a module, its `forward`."""
     module = locals_[0] if locals_ and function.__code__ in MODULE_CALLS else None
     return names_in(module) if is_a(module, torch.nn.Module) else Names()
 
@@ -261,7 +261,7 @@ def is_at_total_limit(seen: Learned | None, limit: int) -> bool:
 
 
 def limit_message(function: types.FunctionType, names: Names, times: int, miss: Miss | None, then: str) -> str:
-    """What is said when the limit is reached: the cause by name."""
+    """Return the message for a limit that is reached: the cause by name."""
     cause = f" because of {names.origin(miss.origin, True)}" if miss is not None and miss.origin else ""
     return (
         f"{names.title or function.__qualname__} was compiled {times} times (config.recompile_limit); "

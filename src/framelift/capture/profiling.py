@@ -54,7 +54,7 @@ def counting_instructions() -> Iterator[None]:
 
 
 def _asked() -> str:
-    """What the options of TorchDynamo's name ask for."""
+    """Return the format that the options with TorchDynamo's names choose."""
     asked = config.dynamo_profiler or config.cprofile
     return asked if type(asked) is str else "1" if asked else ""
 

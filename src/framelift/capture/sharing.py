@@ -83,7 +83,7 @@ class Pool:
         self.offers = [Offer(entry, note, options_now(), by, keeps), *self.offers][:_MOST_OFFERS]
 
     def seen_elsewhere(self, code: types.CodeType, of_module: bool) -> Learned | None:
-        """What other callables saw of sizes and numbers, without what belongs to the module itself."""
+        """Return what other callables saw of sizes and numbers, without what belongs to the module itself."""
         return None if self.seen is None else self.seen.copy(without=code.co_varnames[0] if of_module else "")
 
 
@@ -104,7 +104,7 @@ def _holds_tensors(graph_module: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What one `compile` was asked for: equal keys share captures.  `named`: what the key names by address."""
+    """The settings of one `compile`: equal keys share captures. `named`: what the key names by address."""
 
     key: tuple[Any, ...]
     named: tuple[weakref.ref[Any], ...]

@@ -73,7 +73,7 @@ def _is_laid_out_alike(one: Value, other: Value, same: Any) -> bool:
 
 
 class _Numbers:
-    """What symbolic numbers are in this call, those included that a rehearsal does not know."""
+    """The values of symbolic numbers in this call, those included that a rehearsal does not know."""
 
     def __init__(self, symbols: Symbols | None) -> None:
         self.symbols = symbols

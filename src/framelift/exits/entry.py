@@ -33,7 +33,7 @@ from .write_back import difference
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryPlan:
-    """What an entry needs: its source, the constants the source names, the graph's outputs in order, the externals.
+    """The parts of an entry: its source, the constants the source names, the graph's outputs in order, the externals.
 
     `acts`: it changes objects of the program, beside what the graph does; `changed`: where these are.  `classes`: the
     outputs that are of classes that override torch functions.
@@ -172,7 +172,7 @@ def build_entry(
 
 
 def entry_around(run: Any, name: str, around: Sequence[Lines]) -> Any:
-    """What runs an entry, with lines around it."""
+    """Return the function that runs an entry, with lines around it."""
     return _function(["return stage_run(inputs, externals)"], {"stage_run": run}, name, around) if around else run
 
 

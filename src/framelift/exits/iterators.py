@@ -145,7 +145,7 @@ if hasattr(_TEE, "__reduce__") and hasattr(itertools, "_tee_dataobject"):
 
     @exact(itertools._tee_dataobject)
     def _seen(walk: Walk, node: Node) -> Recipe:
-        """What iterators of one tee share: the source, and values that not all of them have come by."""
+        """Return the common part of the iterators of one tee: the source, and values that some have yet to yield."""
         kind, (source, values, *following) = _reduced(node)
         if type(source) not in EXACT:
             raise Interrupt("result-object", type_name(_TEE))

@@ -34,7 +34,7 @@ class _NoWord(Exception):
 
 
 def native_steps(entry: types.FunctionType) -> _core.Steps | None:
-    """What an entry's function does; None where there are no words for it.  Asked once it has run a few times."""
+    """Translate an entry's function into native steps, after it ran a few times; None where there are none for it."""
     own = vars(entry)
     if own.get("written") is not entry.__code__:
         return None

@@ -129,7 +129,7 @@ class _Writer:
 
 
 def _first(node: Node) -> Text:
-    """What has to be written before the node can be referred to."""
+    """Return the text that has to be written before the node can be referred to."""
     text = node.recipe.shell if node.recipe.shell is not None else node.recipe.make
     assert text is not None
     return text

@@ -1,5 +1,4 @@
-"""What exits need to know of a finished rehearsal: the `Scene` protocol.  The session that ran the rehearsal implements
-it.
+"""A finished rehearsal as exits see it: the `Scene` protocol. The session that ran the rehearsal implements it.
 
 Of a shadow, `before` is a shallow snapshot of `copy` taken right after the import: a list (also for a deque),
 dict, set or bytes of the very same elements.  Of an effect, `owner` is the object as captured code saw it (handle,

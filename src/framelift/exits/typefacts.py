@@ -30,7 +30,7 @@ _WORD = object.__basicsize__ // 2
 
 
 def lookup(cls: type, name: str) -> Any:
-    """What the MRO holds under a name, unbound; MISSING when nothing."""
+    """Look up a name in the MRO, unbound; MISSING where there is none."""
     for parent in mro_of(cls):
         found = members_of(parent)
         if name in found:
@@ -54,7 +54,7 @@ def is_attribute_name(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """What an instance consists of: its known `base`, its dictionary's descriptor, its slots as (name, descriptor)."""
+    """The parts of an instance: its known `base`, its dictionary's descriptor, its slots as (name, descriptor)."""
 
     base: type
     dictionary: Any  # getset descriptor of __dict__, or None

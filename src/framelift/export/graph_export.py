@@ -17,7 +17,7 @@ from .strict_session import check_inputs
 
 @dataclass(frozen=True)
 class ExportGuard:
-    """What an exported graph relies on: relations between sizes (`source` is SHAPE_ENV), or one fact."""
+    """An assumption of an exported graph: relations between sizes (`source` is SHAPE_ENV), or one fact."""
 
     source: Any
     code_list: Any

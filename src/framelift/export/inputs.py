@@ -91,7 +91,7 @@ def separated(root: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
 
 
 def _memory(value: Any) -> int | None:
-    """What memory a plain tensor has; None of anything else."""
+    """Return the address of a plain tensor's memory; None for anything else."""
     if (
         type(value) not in (torch.Tensor, torch.nn.Parameter)
         or value.layout is not torch.strided
@@ -111,7 +111,7 @@ def is_fake(call: Call) -> bool:
 
 
 def called(call: Call) -> list[str]:
-    """What the program calls its leaves."""
+    """Return the names that the program gives its leaves."""
     names = {f"args[{i}]": name for i, name in enumerate(call.names[: len(call.args)])} | {
         f"kwargs[{name!r}]": name for name in call.kwargs
     }
@@ -204,7 +204,7 @@ def as_module(root: Any) -> torch.nn.Module:
 
 
 def dynamism_of(call: Call, dynamic_shapes: Any) -> ExportDynamism:
-    """What is symbolic in the rehearsal: all that the user declared dynamic, or marked so."""
+    """Return which values are symbolic in the rehearsal: all that the user declared dynamic, or marked so."""
     from torch.export import dynamic_shapes as torch_shapes
 
     wrapped, wrapped_named = pytree.tree_map_only(int, torch_shapes._IntWrapper, (call.args, call.kwargs))

@@ -1,7 +1,7 @@
-"""What a rehearsal relied on of sizes and numbers, said again of other arguments of the same call.
+"""Relations of sizes and numbers that a rehearsal assumed, repeated for other arguments of the same call.
 
-Said of fakes with symbols, each relation becomes a guard of their shape environment: so torch.export's solver sees what
-the program's own Python asked.
+Repeated for fakes with symbols, each relation becomes a guard of their shape environment: so torch.export's solver sees
+what the program's own Python compared.
 """
 
 from __future__ import annotations

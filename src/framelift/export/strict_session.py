@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exit:
-    """What the call gave: its leaves (stand-ins, symbolic numbers, constants) and structure; `assigned`: buffers that
-    were assigned to.
+    """The results of the call: its leaves (stand-ins, symbolic numbers, constants) and structure.
+
+    `assigned`: buffers that were assigned to.
 
     `lost` names the effects on objects outside that a graph cannot have.
     """

@@ -51,7 +51,7 @@ def quickly(kind: type[Quick]) -> Callable[[_Check], _Check]:
 
 
 def as_check(function: Callable[..., bool], *given: Any) -> Callable[[Any], bool]:
-    """What asks a check that is given this before the value."""
+    """Return a predicate that calls a check with these arguments before the value."""
     if not given:
         return function
     whole = functools.partial(function, *given)

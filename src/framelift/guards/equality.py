@@ -44,7 +44,7 @@ def _match(value: Any) -> Any:
 
 
 def _given(value: Any) -> Any:
-    """What a getter of `operator` was made of."""
+    """Return the arguments that a getter of `operator` was made of."""
     made, arguments = value.__reduce__()
     return arguments if made is type(value) else None
 

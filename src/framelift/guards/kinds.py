@@ -44,7 +44,8 @@ class Guard(_core.Predicate):
 
 @dataclass(slots=True, unsafe_hash=True)  # not frozen: that would take five times as long to make
 class TensorFacts:
-    """What a tensor guard compares.  Never changed.  `python_type` is compared by identity, all else by equality.
+    """The fields that a tensor guard compares. Never changed. `python_type` is compared by identity, others by
+    equality.
 
     An entry None in `size` or `stride` is not compared; `stride` None as a whole neither.
     """

@@ -32,7 +32,7 @@ class Miss:
 
 
 def miss_of(program: GuardProgram, failure: tuple[int, int], arguments: tuple[Any, ...]) -> Miss:
-    """What `GuardProgram.check` returned, in words and as data."""
+    """Convert a result of `GuardProgram.check` to words and data."""
     node, check = failure
     sentence = explain(program, failure, arguments)
     if node < 0:

@@ -48,7 +48,10 @@ def check_reference(
 
 
 def verifier(guards: Sequence[Guard], distinct: Sequence[Origin], state: Any) -> Callable[[tuple[Any, ...], Any], None]:
-    """What a program calls after each use when `config.verify_guards` is set.  It keeps what the guards name alive."""
+    """Return the function that a program calls after each use when `config.verify_guards` is set.
+
+    It keeps what the guards name alive.
+    """
 
     def verify(arguments: tuple[Any, ...], failure: tuple[int, int] | None) -> None:
         expected = check_reference(guards, distinct, state, arguments)

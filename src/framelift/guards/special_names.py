@@ -35,7 +35,7 @@ _NEVER = _names("dict weakref doc module annotations")
 
 
 def behaviour_of(cls: type) -> tuple[tuple[str, Any], ...]:
-    """What the Python-made classes of the MRO define: by name, what the first that has the name holds."""
+    """Return the definitions in the Python-made classes of the MRO: by name, that of the first class that has it."""
     return tuple(sorted(_core.behaviour_of(cls).items(), key=operator.itemgetter(0)))
 
 

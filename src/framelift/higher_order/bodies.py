@@ -206,7 +206,7 @@ class Surroundings:
         )
 
     def changed(self) -> str:
-        """What was changed since, in words; empty if nothing."""
+        """Return what was changed since, in words; empty if nothing."""
         world = self._world
         if len(world.effects) > self._effects:
             effect = world.effects[self._effects]
@@ -248,7 +248,7 @@ _LISTED: tuple[type[Any], ...] = (list, tuple, set, frozenset)
 
 
 def parts_of(obj: Any) -> list[Any] | None:
-    """What an object holds, read without running any code of the user's; None if it holds nothing that can change."""
+    """Return the contents of an object, without running any code of the user's; None if it has none that can change."""
     if is_a(obj, dict):
         return [*dict.keys(obj), *dict.values(obj), *_attributes(obj)]
     for kind in _LISTED:

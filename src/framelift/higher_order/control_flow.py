@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class _Outputs:
-    """What a body returned, flat, and checked to be tensors of its own; numbers of some types where they may be."""
+    """The results of a body, flat, and checked to be tensors of its own; numbers of some types where they may be."""
 
     def __init__(self, recorder: Recorder, name: str, body: Rehearsed, numbers: tuple[type, ...] = ()) -> None:
         self.body = body
@@ -254,7 +254,7 @@ def _loop(
 
 
 def _carried(recorder: Recorder, one: Any, name: str) -> tuple[Any, Value]:
-    """What a body sees of one that is carried, and its operand.  Of an int it sees a number that changes."""
+    """Return what a body sees of one that is carried, and its operand. Of an int it sees a number that changes."""
     if type(one) is Value:
         shown = _operand(recorder, one, name)
         return shown, recorder.value_of(shown)
@@ -264,7 +264,7 @@ def _carried(recorder: Recorder, one: Any, name: str) -> tuple[Any, Value]:
 
 
 def _check_not_relied_on(recorder: Recorder, name: str, numbers: list[Int]) -> None:
-    """What a body checks of a number (`torch._check`) holds for one step; a graph has such checks outside of bodies."""
+    """Interrupt where a body checks a number (`torch._check`): it holds for one step, graphs check outside bodies."""
     env = recorder.with_symbols().env
     own = {symbol for number in numbers for symbol in number.raw.node.expr.free_symbols}
     checked = {
@@ -277,7 +277,7 @@ def _check_not_relied_on(recorder: Recorder, name: str, numbers: list[Int]) -> N
 def _results(
     recorder: Recorder, step: Step, leaves: Sequence[Any], facts: Sequence[Facts], exact: Sequence[bool]
 ) -> list[Any]:
-    """What an operator leaves where a body returned these: tensors, and ints that only the graph knows."""
+    """Return the results of an operator for those of a body: tensors, and ints that only the graph knows."""
     rest, is_exact, results = iter(facts), iter(exact), []
     for i, leaf in enumerate(leaves):
         if recorder.is_stand_in(leaf):

@@ -61,7 +61,7 @@ def runs_later(
 
 
 class _Later:
-    """What one piece of such code looks at."""
+    """The objects that one piece of such code looks at."""
 
     def __init__(self, session: Session, name: str, code: Any, using: tuple[Any, ...], is_torchs: bool) -> None:
         self._session, self._is_torchs = session, is_torchs
@@ -138,8 +138,10 @@ def _is_exposed(session: Session, obj: Any) -> bool:
 
 
 def _by_name(objects: list[Any]) -> tuple[dict[int, Any], bool, bool]:
-    """What the functions among `objects` find by names: classes and modules, with their tables; whether they find other
-    objects; and whether they find plain values or tensors, as variables or as attributes of those classes and modules.
+    """Return what the functions among `objects` find by names.
+
+    Classes and modules, with their tables; whether they find other objects; and whether they find plain values or
+    tensors, as variables or as attributes of those classes and modules.
     """
     found: dict[int, Any] = {}
     exposed = reads = False
@@ -168,7 +170,7 @@ def _by_name(objects: list[Any]) -> tuple[dict[int, Any], bool, bool]:
 
 
 def _attributes_read(owner: Any, code: types.CodeType) -> list[Any]:
-    """What a class or module of the program has under the names that the code reads."""
+    """Return the attributes of a class or module of the program that the code names."""
     kept = is_class_of(owner, "torch") if is_a(owner, type) else _is_library(owner)
     if kept or is_a(owner, type) and not _core.is_python_class(owner):
         return []

@@ -183,7 +183,7 @@ def _checkpoint(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
 
 
 def _selective(session: Session, contexts: Any) -> Any:
-    """What makes the contexts of a selective checkpoint, to be called when the graph runs.
+    """Return a function that makes the contexts of a selective checkpoint, to be called when the graph runs.
 
     It decides what is kept and what is computed again, never what comes out; of others than torch's own nobody knows
     that.

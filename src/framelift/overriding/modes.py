@@ -94,7 +94,7 @@ MODES = _Modes()
 
 
 class Moment(NamedTuple):
-    """What torch was like when a compiled function was called: its state and its modes, outermost first."""
+    """Torch at the call of a compiled function: its state and its modes, outermost first."""
 
     state: Any
     modes: list[Any]
@@ -231,7 +231,7 @@ def guard_nesting(session: Session) -> None:
 
 
 def note_changes(session: Session) -> None:
-    """What the program did to the stack, as effects: modes taken off, then modes put on."""
+    """Note the program's changes of the mode stack as effects: modes taken off, then modes put on."""
     before, now = session.modes_before, session.recorder.modes
     same = next((i for i, (a, b) in enumerate(zip(before, now)) if a is not b), min(len(before), len(now)))
     for i in range(len(before) - same):
@@ -296,7 +296,7 @@ _MAY_OPEN = frozenset({"tensor-item", "tensor-bool", "data-dependent-shape", "to
 
 
 def _opened(function: Any) -> Any:
-    """What an operation that cannot be one node is made of, as captured code."""
+    """Return the function of torch to capture for an operation that cannot be one node."""
     if (
         type(function) is not types.FunctionType
         or not (is_torch_function(function, "torch.nn.functional") or is_torch_function(function, "torch.functional"))
@@ -448,7 +448,7 @@ def _get(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 def keep_default_device(context: Any) -> None:
-    """What `torch.set_default_device` remembers, in this thread."""
+    """Set the context that `torch.set_default_device` keeps, in this thread."""
     GLOBAL_DEVICE_CONTEXT.device_context = context
 
 

@@ -113,7 +113,7 @@ def _off(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 
 @substitute(torch.Tensor.__torch_function__.__func__)
 def _default(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What subclasses inherit: the operation itself, its results made tensors of the subclass."""
+    """Run the `__torch_function__` that subclasses inherit: the operation, its results made tensors of the subclass."""
 
     def bound(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not all(issubclass(cls, one) for one in types):

@@ -51,7 +51,7 @@ def load(session: Session, tensor: torch.Tensor, name: str) -> Any:
 
 
 def generic_load(session: Session, tensor: torch.Tensor, name: str) -> Any:
-    """What `object.__getattribute__` finds."""
+    """Read an attribute of a tensor as `object.__getattribute__` does."""
     world, cls = session.world, type(tensor)
     found = world.lookup(cls, name)
     kind = bound_as(world, type(found))
@@ -82,7 +82,7 @@ def _may_be_hidden(session: Session, tensor: torch.Tensor, name: str) -> bool:
 
 
 def by_descriptor(session: Session, tensor: torch.Tensor, name: str, found: Any) -> Any:
-    """What an attribute that torch or the program defines by a descriptor gives."""
+    """Read an attribute that torch or the program defines by a descriptor."""
     recorder = session.recorder
     if is_a(found, property) and not _is_of_torch(found):
         if found.fget is None:
@@ -123,7 +123,7 @@ def _slot(session: Session, tensor: torch.Tensor, name: str, found: Any) -> Any:
 
 
 def _own_entry(session: Session, tensor: torch.Tensor, name: str) -> Any:
-    """What the dictionary of the tensor holds under a name, pending writes included; ABSENT when nothing."""
+    """Look up a name in the dictionary of the tensor, pending writes included; ABSENT where there is none."""
     world = session.world
     pending = world.overlay.get((id(tensor), name), ABSENT)
     if pending is not ABSENT:
@@ -140,7 +140,7 @@ def _own_entry(session: Session, tensor: torch.Tensor, name: str) -> Any:
 
 
 def _of_result(session: Session, tensor: torch.Tensor, name: str) -> Any:
-    """What the result of an operation holds beside its data: wrapper subclasses alone do."""
+    """Look up what the result of an operation holds beside its data: wrapper subclasses alone do."""
     if not is_wrapper(type(tensor)):
         return ABSENT
     try:
@@ -150,7 +150,7 @@ def _of_result(session: Session, tensor: torch.Tensor, name: str) -> Any:
 
 
 def _bound(session: Session, tensor: torch.Tensor, name: str, found: Any, kind: type) -> Any:
-    """What the class holds, as it is read by way of an instance."""
+    """Bind an attribute of the class to an instance."""
     world, cls = session.world, type(tensor)
     if kind is types.FunctionType or kind is _core.Compiled:
         return types.MethodType(found, tensor)
@@ -182,7 +182,7 @@ def store(session: Session, tensor: torch.Tensor, name: str, value: Any) -> None
 
 
 def generic_store(session: Session, tensor: torch.Tensor, name: str, value: Any) -> None:
-    """What `object.__setattr__` does, as a pending write."""
+    """Write an attribute as `object.__setattr__` does; the write is pending."""
     world, cls = session.world, type(tensor)
     found = world.lookup(cls, name)
     if is_wrapper(cls) and holds(session.recorder, tensor, name):
@@ -210,7 +210,7 @@ def delete(session: Session, tensor: torch.Tensor, name: str) -> None:
 
 
 def generic_delete(session: Session, tensor: torch.Tensor, name: str) -> None:
-    """What `object.__delattr__` does, as a pending write."""
+    """Delete an attribute as `object.__delattr__` does; the write is pending."""
     found = session.world.lookup(type(tensor), name)
     if is_a(found, property) and not _is_of_torch(found):
         if found.fdel is None:

@@ -1,4 +1,4 @@
-"""What an operation gives that no cache knows: it is run over fakes, and what was observed becomes an outcome."""
+"""The result of an operation that no cache knows: it runs over fakes, and what was observed becomes an outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the program asserts of values that only the graph knows: assumed while capturing, and checked when the graph
+"""Assertions of the program about values that only the graph knows: assumed while capturing, checked when the graph
 runs.
 
 Where an assumption proves wrong, the call runs eagerly, which raises what it raises there.  What the graph wrote to
@@ -47,8 +47,9 @@ def truth_that_goes_on() -> bool | None:
 
 
 def _may_assume(recorder: Recorder) -> bool:
-    """What cannot be undone must not have happened when an assumption is found wrong; a body's results are not the
-    graph's.
+    """Return whether a wrong assumption may be found later.
+
+    Nothing may have happened by then that cannot be undone; a body's results are not the graph's.
     """
     return (
         not recorder.tape_is_a_body() and recorder.options.assumes and recorder.stays != UNKNOWN and _may_undo(recorder)

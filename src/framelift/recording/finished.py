@@ -1,4 +1,4 @@
-"""What a rehearsal recorded, once it is over: the record that backends and entries are made from."""
+"""The recording of a finished rehearsal: backends and entries are made from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DETACHING = tuple(map(target_of, (torch.detach, torch.Tensor.detach, TensorBase
 
 @dataclass(frozen=True)
 class Finished:
-    """What a rehearsal recorded.
+    """The recording of a finished rehearsal.
 
     `inputs` are the real tensors in placeholder order; with symbolic numbers, `arguments` are all inputs of the
     graph: tensors, names of ints, floats.  `mutated` are the indices of those whose memory the graph writes,

@@ -100,7 +100,7 @@ class SameResult(_core.Remembered):
             return False
 
     def made(self, *tensors: Any) -> Any:
-        """What follows from tensors."""
+        """Compute the result from tensors."""
         made: list[Any] = []
         with torch.no_grad():
             if self.written:
@@ -122,7 +122,7 @@ def _given(arg: Any, made: list[Any], tensors: Sequence[Any]) -> Any:
 
 
 class Place:
-    """What an earlier function of a program gave, or a part of that."""
+    """The result of an earlier function of a program, or a part of it."""
 
     __slots__ = ("index", "path")
 
@@ -209,7 +209,7 @@ def may_be_guarded(facts: Facts) -> bool:
 
 
 class KnownValues:
-    """What is known of one tape.
+    """The values that are known of one tape.
 
     `guard_values` allows external tensors to be known, all of them or none, and guards what they hold;
     `guard_result` does so where all that matters of one is what follows from it.  Both are set by the session.

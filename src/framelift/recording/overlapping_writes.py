@@ -71,8 +71,9 @@ def check_overlaps(recorder: Recorder, target: Target, kept: list[Any], outcome:
 
 
 def _replayed(recorder: Recorder, target: Target, asked: list[Value], then: Callable[[list[Any]], bool]) -> bool:
-    """What `then` makes of fakes of these values, which share memory.  Where all are views of one value, there is no
-    need to run more than what made the views.
+    """Return the result of `then` for fakes of these values, which share memory.
+
+    Where all are views of one value, only what made the views is run.
     """
     chain = _views_of_one(recorder, asked)
     if chain is not None:

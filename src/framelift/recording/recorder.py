@@ -145,7 +145,7 @@ class Recorder(StandIns):
             return self._call(func, args, kwargs)
 
     def attribute(self, stand_in: torch.Tensor, name: str) -> Any:
-        """What reading an attribute of a stand-in gives."""
+        """Read an attribute of a stand-in."""
         value = self.value_of(stand_in)
         answer = ATTRIBUTES.get(name)
         if answer is not None:
@@ -457,7 +457,7 @@ class Recorder(StandIns):
         )
 
     def replay(self, name: str, asked: Sequence[Value], then: Callable[[list[Any]], Any]) -> Any:
-        """What `then` makes of these values, over a replay with histories.  Torch function must be off."""
+        """Return the result of `then` for these values, over a replay with histories. Torch function must be off."""
         if self.settings.chosen() is not None:
             raise Interrupt("torch-state", "a setting for the length of a differentiation")
         if self.scripts is not None and self.scripts.calls:

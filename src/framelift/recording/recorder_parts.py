@@ -15,7 +15,7 @@ from ..graph.fx.values import Value
 
 @dataclass(slots=True)
 class Callbacks:
-    """What the recorder asks of the session, which sets them; None where there is no session, or it does not answer."""
+    """Functions of the session that the recorder calls; None where there is no session, or it has none."""
 
     grad_of: Callable[[torch.Tensor], Any] | None = None  # imports an input's .grad
     ask: Callable[[torch.Tensor, Callable[[torch.Tensor], Any]], Any] | None = None  # imports a fact of an input
@@ -31,7 +31,7 @@ class Callbacks:
 
 @dataclass(slots=True)
 class Habits:
-    """What a backend does to graphs, as far as that is known."""
+    """Known habits of a backend with graphs."""
 
     runs_as_is: bool = False  # they are run as they are, operation by operation, by torch itself
     is_supposed: bool = False  # nobody said so: what it gives back will tell
@@ -62,7 +62,7 @@ class Options:
 
 @dataclass(slots=True)
 class Gradients:
-    """What the program has done so far that concerns gradients."""
+    """The program's operations so far that concern gradients."""
 
     differentiated: bool = False  # it went through histories, and did not keep them
     differentiable: bool = False  # or kept them, to go through the way back too

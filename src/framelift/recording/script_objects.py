@@ -113,7 +113,7 @@ class ScriptObjects:
             raise Interrupt("torch-operation", f"{target.name} of a script object with a tensor that was written to")
 
     def _run(self, target: Target, kept: list[Any], named: dict[str, Any], found: list[Value]) -> Any:
-        """What the fakes give.  Once: they change."""
+        """Run a method over the fakes, once: they change."""
         call, mode = over_fakes(self._recorder, target, kept, named, found), self._recorder.fakes.mode
         runs: list[None] = []
 

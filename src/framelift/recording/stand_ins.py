@@ -50,7 +50,7 @@ class StandIns:
     def stand_in(
         self, tensor: torch.Tensor, name: str = "", dims: frozenset[int] = frozenset(), marks: Marks = NO_MARKS
     ) -> torch.Tensor:
-        """What captured code sees for an external tensor; always the same object for the same tensor.
+        """Return the stand-in of an external tensor; always the same object for the same tensor.
 
         The sizes of its dimensions `dims` are symbolic.
         """
@@ -61,7 +61,7 @@ class StandIns:
         return value.stand_in
 
     def number(self, value: Any, place: Any) -> Any:
-        """What captured code sees for an external number that is to be symbolic."""
+        """Return what captured code sees for an external number that is to be symbolic."""
         with DisableTorchFunction():
             return self.with_symbols().number(value, place, str(place))
 

@@ -117,12 +117,12 @@ class _Results(Results):
 
 
 def kind_of_memory(recorder: Recorder, value: Value, name: str) -> Any:
-    """What a wrapper says of its layout: attributes that plain tensors answer alike."""
+    """Return the layout of a wrapper: attributes that are equal for all plain tensors."""
     return getattr(recorder.with_wrappers().fake(value), name)
 
 
 def check_results(recorder: Recorder, asked: Sequence[Any]) -> None:
-    """What graphs cannot do with wrappers.
+    """Interrupt for results of wrappers that graphs cannot have.
 
     The size of a jagged tensor along its rows means something as an argument only: compilers do not give it.  A
     wrapper that is written to is one input, and compilers do not see that its inner tensors are others.
@@ -196,7 +196,7 @@ def holds(recorder: Recorder, tensor: torch.Tensor, name: str) -> bool:
 
 
 def attribute_of_result(recorder: Recorder, tensor: torch.Tensor, name: str) -> Any:
-    """What a wrapper that an operation gave holds under `name`; KeyError."""
+    """Return an attribute of a wrapper that an operation returned; KeyError where there is none."""
     value = recorder.value_of(tensor)
     assert type(value.facts) is WrapperFacts
     if name in value.facts.parts:

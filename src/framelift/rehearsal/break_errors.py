@@ -1,4 +1,4 @@
-"""Whether a graph break is an error: a switch of the thread.  Captured code changes a copy, by an effect."""
+"""The switch of a thread that makes a graph break an error. Captured code changes a copy, by an effect."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _calls_in_python(cls: type) -> bool:
 
 
 def _plain_instance(callable_: Any) -> Any:
-    """What the rows below come to for most instances of Python classes."""
+    """Answer for most instances of Python classes at once, as the rows below would."""
     cls = type(callable_)
     if not _calls_in_python(cls):
         return None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _default(world: World, value: Any, origin: Origin) -> Any:
-    """What a parameter's default is seen as.
+    """Import a parameter's default.
 
     A frame does not show whether a parameter was given, so it is taken for the default where it is the same
     object.  A number that was given may be that: so numbers are themselves, and guarded by their value.

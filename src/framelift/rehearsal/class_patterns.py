@@ -32,7 +32,7 @@ def match_class(subject: Any, cls: type, names: tuple[str, ...], count: int) -> 
 
 
 def _match_args(cls: type, count: int) -> tuple[bool, tuple[str, ...]]:
-    """What so many patterns by position stand for: the subject itself, or attributes."""
+    """Return what a number of patterns by position matches: whether the subject itself, and the names of attributes."""
     try:
         names = _core.read(cls, "__match_args__")
     except AttributeError:
@@ -52,7 +52,7 @@ _MATCHES_ITSELF = 1 << 22  # flag of classes whose instances are what one patter
 
 
 def _text_of_no_class() -> str:
-    """What Python says of a pattern that calls something else than a class: releases differ."""
+    """Return Python's error message for a pattern that calls something else than a class: releases differ."""
     number: Any = 0
     try:
         match number:

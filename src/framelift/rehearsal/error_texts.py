@@ -107,7 +107,7 @@ class Names:
                     self.classes.append((one, [read(one) for read in _NAMES]))
 
     def _meet_object(self, obj: Any) -> None:
-        """What an attribute was looked for in."""
+        """Note the object in which an attribute was looked up."""
         if is_a(obj, types.ModuleType):
             if not _core.is_internal(obj):
                 instance_entry(self.world, obj, "__name__")

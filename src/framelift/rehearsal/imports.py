@@ -146,7 +146,7 @@ def _read_or(module: types.ModuleType, name: str, default: Any) -> Any:
 
 
 def _opened(world: World) -> dict[str, Any] | None:
-    """What captured code sees of sys.modules where it looked at all of it, or changed it."""
+    """Return the dictionary that captured code sees for sys.modules, where it looked at all of it, or changed it."""
     record = world.memo.get(id(sys.modules))
     seen = None if record is None else record.seen
     return seen._whole if type(seen) is LargeDict else seen

@@ -1,4 +1,4 @@
-"""What exits ask of a finished rehearsal (exits.scene.Scene): origins, shadows, effects and facts of its objects."""
+"""A finished rehearsal as exits see it (exits.scene.Scene): origins, shadows, effects and facts of its objects."""
 
 from __future__ import annotations
 

@@ -383,7 +383,7 @@ class Session(RehearsedScene):
         return False if usual and instances.is_empty_table(self.world, obj, name) else self.load_attr(obj, name)
 
     def fall_back(self, obj: Any, name: str) -> tuple[Any, ...]:
-        """What `__getattr__` gives where a property raised AttributeError; empty where there is none."""
+        """Call `__getattr__` where a property raised AttributeError; empty where there is none."""
         return instances.fallback_read(self.world, obj, name)
 
     def store_attr(self, obj: Any, name: str, value: Any) -> None:
@@ -500,7 +500,7 @@ class Session(RehearsedScene):
             raise Interrupt("unknown-callable", "the text of an object that is cut")
 
     def formatted(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What a text is formatted with, as plain values: they are in the text for good."""
+        """Return the values that a text is formatted with as plain values: they are in the text for good."""
         return tuple(one.value() if type(one) in NUMBERS else one for one in tuple.__iter__(values))
 
     def contains(self, number: Any, table: Any) -> bool:

@@ -107,7 +107,10 @@ class Causes:
         )
 
     def _made_necessary(self, event: Event, cause: tuple[Any, ...]) -> bool:
-        """What resumes after a break, and callees that are captured on their own because it strikes inside them."""
+        """Return whether a break made this capture necessary.
+
+        It resumes after the break, or is of a callee that is captured on its own because the break strikes inside it.
+        """
         after = self.after.get(event.note.number)
         if after is not None:
             return after == cause

@@ -57,7 +57,7 @@ def _refusal(row: Refused) -> Refusal:
 
 
 def _events(natives: Iterable[Any]) -> list[Event]:
-    """What happened to these, in order."""
+    """Return the events of these callables, in order."""
     found = [Event(note, names) for one in natives for names in (names_of(one),) for note in _notes(one)]
     every = tuple(dict.fromkeys(line for event in found for line in event.lines))
     for event in found:  # its own come first; a value that one capture hands on may be used in another
@@ -74,7 +74,7 @@ def native_of(compiled: Any) -> Any:
 
 
 def name_of(compiled: Any) -> str:
-    """What a compiled callable is called in reports."""
+    """Return the name of a compiled callable in reports."""
     native = native_of(compiled)
     return getattr(native.miss, "name", None) or native.function.__qualname__
 
@@ -309,7 +309,7 @@ def _inputs(full: Any, event: Event) -> tuple[str, ...]:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """What a report was made with."""
+    """Return the versions that a report was made with."""
     from importlib import metadata
 
     try:

@@ -59,7 +59,7 @@ def _guards(capture: Capture, lines: bool) -> str:
 
 @listen("done")
 def _trace(capture: Capture) -> None:
-    """What torch's own structured trace has a place for: the graph, and a record of the compile."""
+    """Write a capture to torch's structured trace: the graph, and a record of the compile."""
     internal = logging_internal
     if not internal.trace_log.isEnabledFor(logging.DEBUG) or not internal.trace_log.handlers:
         return

@@ -1,4 +1,5 @@
-"""What a report says, as frozen records of plain values.  Text, HTML and JSON are made of these and of nothing else.
+"""The contents of a report, as frozen records of plain values. Text, HTML and JSON are made of these and of nothing
+else.
 
 Ids are made of names, files and lines, never of numbers that differ from run to run, so that two reports can be
 compared.  The meaning of every field is said where it stands; `SCHEMA` is the same as data.

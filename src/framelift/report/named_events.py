@@ -52,12 +52,14 @@ class Event:
 
     @property
     def cause(self) -> tuple[Any, ...]:
-        """What breaks are grouped by."""
+        """The key by which breaks are grouped."""
         return cause(self.note)
 
     @property
     def change(self) -> tuple[Any, ...]:
-        """What recompiles are grouped by: the value, and the line that uses it, or else the function that has it."""
+        """The key by which recompiles are grouped: the value, and the line that uses it, or the function that has
+        it.
+        """
         miss = self.note.miss
         assert miss is not None
         used = self.reading(miss.origin, miss.place) if miss.kind != "RELATION" else None
@@ -70,7 +72,7 @@ class Event:
 
 
 def cause(note: Note) -> tuple[Any, ...]:
-    """What breaks are grouped by."""
+    """Return the key by which breaks are grouped."""
     stop = note.stop
     assert stop is not None
     return stop.cause

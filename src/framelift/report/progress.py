@@ -43,7 +43,7 @@ def wanted() -> bool:
 
 
 def sentence(capture: Capture, phase: str, waited: float) -> str:
-    """What is being done now: the function, the line it has come to, the backend."""
+    """Describe the work in progress: the function, its current line, the backend."""
     rows = [f"framelift: {_WORDS.get(phase, phase)} {capture.name}"]
     if phase == "rehearse":
         place = _reached(capture)

@@ -20,7 +20,7 @@ _REFUSALS = {
 
 
 def specialisation_fix(kind: str, expression: str) -> str:
-    """What a change of a constant does, and how to avoid that."""
+    """Return the consequence of a change of a constant, and how to avoid it."""
     return _CONSTANTS.get(kind, "Another value recompiles.").format(e=expression)
 
 
@@ -140,7 +140,7 @@ _KINDS = {
 
 
 def kind_words(kind: str) -> str:
-    """What a guard of a kind is about, in words."""
+    """Describe in words what a guard of a kind checks."""
     return _KINDS.get(kind, kind.lower())
 
 

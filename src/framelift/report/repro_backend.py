@@ -43,7 +43,7 @@ def _found(name: str, inner: Any) -> tuple[list[str], str]:
 
 
 def from_script(file: str, name: str) -> Any:
-    """What a script defines under a name.  Only its imports, functions, classes and constants are run, not its work."""
+    """Return the definition of a name in a script, of which only imports, functions, classes and constants are run."""
     tree = ast.parse(Path(file).read_text("utf-8"), file)
     tree.body = [statement for statement in tree.body if _defines(statement)]
     space: dict[str, Any] = {"__name__": "script", "__file__": file}

@@ -103,7 +103,7 @@ def _breaks(report: Report) -> Iterator[Line]:
 
 
 def cost(one: Break) -> str:
-    """What a break costs, in words."""
+    """Return the cost of a break, in words."""
     text = f"splits {_count(one.graphs, 'graph')} in {_count(len(one.functions), 'function')}"
     if one.extra:
         return f"{text}; {_count(one.extra, 'further capture')} because of it, {one.seconds * 1e3:.1f} ms"

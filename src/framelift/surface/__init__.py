@@ -1,3 +1,1 @@
-"""What users call: compile, decorators, stances, dynamic shapes, explain, the drop-in for torch.compile, the command
-line.
-"""
+"""The public interface: compile, decorators, stances, dynamic shapes, explain, torch.compile's drop-in, commands."""

@@ -1,4 +1,4 @@
-"""What wraps a compiled callable is one itself: it prints, reports and binds as the callable inside does."""
+"""Wrappers of compiled callables are such callables themselves: they print, report and bind as the one inside does."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from .compiling import compile
 
 @dataclass(frozen=True, slots=True)
 class BackendInput:
-    """What a capture has for a backend, under torch's names."""
+    """The arguments of a capture for a backend, under torch's names."""
 
     backend_id: str
     graph_module: torch.fx.GraphModule

@@ -17,7 +17,7 @@ from .compatibility_rows import ENVIRONMENT, FUNCTIONS, SHOWN_BY
 
 
 class Verdict(enum.Enum):
-    """What happens to a program that uses a name."""
+    """The outcome for a program that uses a name."""
 
     WORKS = "works"  # as with TorchDynamo; `test` shows it
     TORCH = "torch"  # torch's own code does it, which framelift uses

@@ -216,8 +216,10 @@ def _make(model: Any, driver: Driver, name: str | None, dynamic_shapes: Any) -> 
 
 
 def _successor(compiled: Any) -> Any:
-    """What a compiled object calls while its class has another `__call__`: any call of the object, whatever that
-    does."""
+    """Return what a compiled object calls while its class has another `__call__`.
+
+    That is any call of the object, whatever it does.
+    """
     made = _core.Compiled(_caller(compiled.receiver), compiled.miss)
     _compiled.add(made)
     return made

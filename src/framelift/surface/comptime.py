@@ -74,7 +74,7 @@ class ComptimeVar:
 
 
 class ComptimeContext:
-    """What a function run by `comptime` is given: the frame that called it.
+    """The argument of a function run by `comptime`: the frame that called it.
 
     >>> import torch, framelift
     >>> @framelift.compile(backend="eager")

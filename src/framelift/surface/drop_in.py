@@ -132,7 +132,7 @@ def export_now(function: Any, *args: Any, **options: Any) -> Any:
 
 
 class _Optimize:
-    """What torch._dynamo.optimize returns: for decorating, and for `with` only where the user has said so."""
+    """The result of torch._dynamo.optimize: for decorating, and for `with` only where the user has said so."""
 
     def __init__(self, options: dict[str, Any], error_on_graph_break: bool | None) -> None:
         self.options, self.error_on_graph_break = options, error_on_graph_break
@@ -166,7 +166,7 @@ class _Optimize:
 
 
 def _nothing() -> None:
-    """What a block is compiled for: frames that begin within it are captured."""
+    """Do nothing: a block is compiled for this, so that frames which begin within it are captured."""
 
 
 def _refused(name: str, note: str) -> Callable[..., Any]:

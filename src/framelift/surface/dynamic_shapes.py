@@ -1,4 +1,4 @@
-"""What you know of sizes: marks on tensors, and what earlier runs showed, kept in a file.
+"""Knowledge about sizes: marks on tensors, and what earlier runs showed, kept in a file.
 
 The marks are the attributes that `torch._dynamo.mark_dynamic` and similar functions set, so either spelling is
 understood by either side.

@@ -33,7 +33,7 @@ class BreakReason:
 
 @dataclass
 class ExplainOutput:
-    """What `explain` found.  The fields are those of TorchDynamo's; `report` has all the rest."""
+    """The result of `explain`. The fields are those of TorchDynamo's; `report` has all the rest."""
 
     graphs: list[torch.fx.GraphModule]
     graph_count: int
@@ -84,7 +84,7 @@ def explain(function: Any, **options: Any) -> Callable[..., ExplainOutput]:
 
 
 def explanation(compiled: Any, result: Any = None) -> ExplainOutput:
-    """What a compiled callable captured so far, in the form of `explain`."""
+    """Return the captures of a compiled callable so far, in the form of `explain`."""
     found = report(compiled)
     captures = [entry.info for entry in entries_of(native_of(compiled))]
     graphs = [info.graph_module for info in captures if info.graph_module is not None]
@@ -113,7 +113,7 @@ class _Rehearsed(BaseException):
 
 
 def dry_run(function: Any, *args: Any, **kwargs: Any) -> Report:
-    """What would be captured, and why not, without running `function`: no effect, no result.
+    """Report what would be captured, and why not, without running `function`: no effect, no result.
 
     The report ends at the first break: what follows depends on what the broken expression gives.
 

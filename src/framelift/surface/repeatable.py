@@ -1,4 +1,4 @@
-"""What a call may change, so that it can be run twice: all that its function reaches, as it is now.
+"""State that a call may change, saved so that it can run twice: all that its function reaches, as it is now.
 
 Followed are arguments, closures, the globals and the modules' attributes that the code names, containers, instances and
 classes of the program.  A history of operations can be gone through once, so the first run has copies of tensors that

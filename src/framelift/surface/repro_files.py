@@ -177,7 +177,7 @@ def _copied(module: torch.fx.GraphModule) -> tuple[torch.fx.Graph, dict[Any, Any
 
 
 def _values(module: torch.fx.GraphModule, inputs: list[Any]) -> dict[torch.fx.Node, Any]:
-    """What every operation gives, in eager."""
+    """Return the result of every operation, run eagerly."""
     found: dict[torch.fx.Node, Any] = {}
 
     class Keep(torch.fx.Interpreter):

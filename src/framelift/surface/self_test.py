@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Result(NamedTuple):
-    """What became of one program."""
+    """The outcome of one program."""
 
     name: str
     passed: bool

@@ -1,4 +1,4 @@
-"""What `import framelift` gives where no native core fits the running torch: programs run, nothing is compiled."""
+"""Fallback of `import framelift` where no native core fits the running torch: programs run, nothing is compiled."""
 
 from __future__ import annotations
 

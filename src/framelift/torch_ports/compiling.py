@@ -1,4 +1,4 @@
-"""What libraries read and set to live with a compiler: flags, logs, settings."""
+"""Parts of torch that libraries read and set to live with a compiler: flags, logs, settings."""
 
 from .port import Port, area
 

@@ -1,4 +1,4 @@
-"""What a port is: a private part of torch that framelift uses, declared once, found at its first use.
+"""Ports: private parts of torch that framelift uses, each declared once and found at its first use.
 
 An area (a module of this package) lists its ports.  Importing a name from the area finds it in the torch that is
 running.  Where this torch has no such part, the port gives what is declared in its place, or a `Missing`: an object

@@ -95,7 +95,7 @@ def _containers() -> tuple[Kind, ...]:
 
 
 def _iterators() -> tuple[Kind, ...]:
-    """What they walk was handed to them by captured code, and what they call was judged as an argument."""
+    """Return the iterator types: captured code made what they walk, and what they call was judged as an argument."""
     samples: tuple[Any, ...] = (
         iter([]),
         reversed([]),
@@ -124,7 +124,7 @@ def _iterators() -> tuple[Kind, ...]:
 
 
 def _awaitables() -> tuple[type, ...]:
-    """What coroutines and asynchronous generators give to be awaited: it runs their frames."""
+    """Return the types of awaitables of coroutines and asynchronous generators: awaiting one runs their frames."""
     coroutine, generator = _coroutine(), _generator()
     steps: list[Any] = [coroutine.__await__(), generator.asend(None), generator.aclose(), anext(generator, None)]
     for step in steps:

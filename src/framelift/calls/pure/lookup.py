@@ -179,7 +179,7 @@ _TYPE_CALL = type.__dict__["__call__"]
 
 
 def member(cls: type, name: str) -> Any:
-    """What the order of bases holds under a name, unbound; None when nothing."""
+    """Look up a name in the order of bases, unbound; None where there is none."""
     for base in mro_of(cls):
         if name in members_of(base):
             return members_of(base)[name]
@@ -238,7 +238,7 @@ def takes(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
 
 
 def reason(word: str) -> str:
-    """What a word means, for messages; for the empty word, that the callable is not known."""
+    """Return the meaning of a word, for messages; for the empty word, that the callable is not known."""
     return ALLOWED.get(word) or DENIALS.get(word) or "not known"
 
 

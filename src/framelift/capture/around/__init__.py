@@ -1,1 +1,1 @@
-"""What is put around an entry: failing graphs, exits by exception, symbolic numbers, value ranges."""
+"""Layers around an entry: failing graphs, exits by exception, symbolic numbers, value ranges."""

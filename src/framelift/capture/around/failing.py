@@ -1,4 +1,5 @@
-"""What a graph that fails leaves behind: torch's settings, random generators and inputs as they were before it ran.
+"""State after a graph that fails: torch's settings, random generators and inputs are put back as they were before it
+ran.
 
 The call is then left to eager mode, with its own lines, effects and handlers.  So it is where data is not what the
 rehearsal assumed of it.  A compiled graph that fails where the same graph, uncompiled, does not is the compiler's
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
 
 
 class Left(Exception):
-    """What left the frame in the rehearsal, in words.  Never leaves framelift: the eager frame raises it."""
+    """The exception that left the frame in the rehearsal, in words. It stays in framelift: the eager frame raises
+    it.
+    """
 
 
 def place_of(error: BaseException) -> str:
@@ -52,7 +55,7 @@ def place_of(error: BaseException) -> str:
 
 
 def left_words(error: BaseException, place: str) -> str:
-    """What left the frame in the rehearsal, in words."""
+    """Describe the exception that left the frame in the rehearsal."""
     # not str(error), which may be code of the program
     shown = [str(one) for one in error.args if type(one) in (str, int)]
     return f"{': '.join([type(error).__name__, *shown])} ({place})"

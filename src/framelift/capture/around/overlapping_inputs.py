@@ -28,9 +28,10 @@ _CompileGraph = Callable[..., Any]
 def compiler_for(
     compiler: Callable[[], _CompileGraph], sharing: Sharing, name: str, code: CodeType | None, is_torchs: bool
 ) -> _CompileGraph:
-    """What compiles a graph whose inputs share memory that it writes to: `compiler()`, or what runs it as it was
-    recorded.  `code`: what was captured, if that is known; `is_torchs`: the backend is one that hands the graph to
-    AOTAutograd.
+    """Return the function that compiles a graph whose inputs share memory that it writes to.
+
+    It is `compiler()`, or one that runs the graph as it was recorded. `code`: what was captured, if that is known;
+    `is_torchs`: the backend is one that hands the graph to AOTAutograd.
     """
     if sharing.is_hidden:
         _tell(name, "where compilers do not see it")

@@ -1,4 +1,4 @@
-"""What wraps a graph and the run of an entry: one table for each of them, in the order of application.
+"""Wrappers of a graph and of the run of an entry: one table for each of them, in the order of application.
 
 The first stage of a table is the innermost.  A stage says when it applies, and what it puts around: lines of the
 entry's own source, which cost no call, or a function that calls what it wraps.  The code of the stages is in the files

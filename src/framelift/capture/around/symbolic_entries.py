@@ -109,7 +109,7 @@ def preamble_of(symbols: Symbols, arguments: list[Any] | None) -> Preamble:
 
 
 def names_for(before: Preamble, relations: Relations) -> dict[str, Any]:
-    """What those lines may name."""
+    """Return the globals of those lines."""
     return {**NAMESPACE, **before.constants, "MISS": _core.MISS, "missed": relations.missed, "PLAIN": _core.PLAIN}
 
 
@@ -163,7 +163,7 @@ def put_state(generator: Any, state: Any) -> None:
 
 
 def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
-    """What the graph is given in the call it is captured for: tensors as `Input`, symbols as their numbers."""
+    """Return the graph's arguments in the call it is captured for: tensors as `Input`, symbols as their numbers."""
     symbols = session.recorder.with_symbols()
     # renamed between versions of torch
     name = "backed_var_to_val" if hasattr(symbols.env, "backed_var_to_val") else "var_to_val"

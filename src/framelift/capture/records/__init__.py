@@ -1,1 +1,1 @@
-"""What is remembered and reported of captures: entries, recompiles, counters, events, misses."""
+"""Records and reports of captures: entries, recompiles, counters, events, misses."""

@@ -26,7 +26,7 @@ class CallbackTrigger(enum.Enum):
 
 @dataclass(frozen=True)
 class CallbackArgs:
-    """What a callback gets."""
+    """The arguments of a callback."""
 
     callback_trigger: CallbackTrigger
     compile_id: str

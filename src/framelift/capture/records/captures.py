@@ -1,4 +1,4 @@
-"""What was captured: one record per entry, one per compiled callable, and the process's counts.  Data only.
+"""Captures, as data: one record per entry, one per compiled callable, and the process's counts.
 
 `Capture` is heavy (graph, guard program) and lives as long as its entry; `Note` is what stays of it in the callable's
 `Record`.
@@ -50,7 +50,7 @@ class Break:
 
     @property
     def cause(self) -> tuple[Any, ...]:
-        """What is one cause, whichever frames were captured when it was met."""
+        """The key of a cause, whichever frames were captured when it was met."""
         return self.reason, self.places[-1] if self.places else None, self.sentence
 
     def follows_from(self, resumed: Resumed | None) -> bool:
@@ -120,7 +120,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is remembered of a capture for good: plain values, no object of the user's, no graph."""
+    """The permanent record of a capture: plain values, no object of the user's, no graph."""
 
     number: int
     name: str
@@ -245,7 +245,7 @@ class Capture:
 
     @property
     def code(self) -> types.CodeType | None:
-        """What was captured, while it lives."""
+        """The code that was captured, while it lives."""
         return self.code_ref() if self.code_ref is not None else None
 
     @property
@@ -268,7 +268,7 @@ class Capture:
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """What the graph is given: an `Input` per tensor, and plain numbers.  Made when somebody asks."""
+        """The inputs of the graph: an `Input` per tensor, and plain numbers. Made when it is read."""
         if self.given or self.graph_module is None:
             return self.given
         if self.explain is None:
@@ -289,7 +289,7 @@ class Capture:
             self.phases.append(Phase(name, start, time.perf_counter() - start))
 
     def row(self) -> dict[str, Any]:
-        """What the process's counts keep: plain values only."""
+        """Return the row of the process's counts: plain values only."""
         code = self.names.code
         return {
             "name": self.shown_name,
@@ -398,7 +398,7 @@ class Record:
 
 
 def weakly(obj: Any) -> Callable[[], Any]:
-    """What gives an object as long as someone else keeps it."""
+    """Return a function that returns an object as long as someone else keeps it."""
     if type(obj) is types.MethodType:
         return weakref.WeakMethod(obj)
     try:

@@ -1,4 +1,4 @@
-"""What an interrupt says to the user: the sentence, the expression with a caret, the origin, a hint, the page."""
+"""Messages of interrupts: the sentence, the expression with a caret, the origin, a hint, the page."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _join_user_errors() -> None:
 
 
 def full_graph_message(name: str, stop: Break, asked: str, names: Names | None = None) -> str:
-    """What `framelift.exc.Unsupported` says."""
+    """Return the message of `framelift.exc.Unsupported`."""
     rows = [f"{asked}there is a graph break in {name}: {stop.sentence}", shown_stack(stop.places)]
     rows += provenance_rows(stop, names)
     rows += [f"  fix: {fix_of(stop)}", f"  kind: {kind_of(stop.reason)}"]
@@ -76,7 +76,7 @@ def full_graph_message(name: str, stop: Break, asked: str, names: Names | None =
 
 
 def uncaptured_message(operator: str, name: str, stop: Break, names: Names | None = None) -> str:
-    """What `framelift.exc.UncapturedHigherOrderOpError` says."""
+    """Return the message of `framelift.exc.UncapturedHigherOrderOpError`."""
     rows = [
         (
             f"{operator}: This higher order operator doesn't work unless it is captured completely with "
@@ -91,7 +91,7 @@ def uncaptured_message(operator: str, name: str, stop: Break, names: Names | Non
 
 
 def fix_of(stop: Break) -> str:
-    """What to do about it, as reports say it."""
+    """Return the fix of a break, as reports show it."""
     place = users(stop.places)
     return break_fix(stop.reason, expression(place) if place is not None else "", stop.detail)
 

@@ -80,7 +80,7 @@ def _of(names: Names, root: bool, name: str, miss: Miss, done: str) -> Recompile
 
 
 def what_was_done(miss: Miss | None, info: Capture) -> str:
-    """What a recompile does about the value that caused it, noted while it is being made."""
+    """Describe what a recompile does about the value that caused it, while it is being made."""
     if miss is None:
         return ""
     if miss.kind == "CALL" and not info.reason_id:

@@ -1,4 +1,4 @@
-"""What an entry changes beside its graph: `config.side_effect_replay_policy`, and what hooks on its code may ask."""
+"""Changes that an entry makes beside its graph: `config.side_effect_replay_policy`, and hooks on its code."""
 
 from __future__ import annotations
 

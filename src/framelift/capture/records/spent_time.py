@@ -31,7 +31,7 @@ class _Node:
 
 
 class SpentTime:
-    """What the sessions of one capture measured.  Plain values, made into rows for those who read them."""
+    """Measurements of the sessions of one capture. Plain values, made into rows for those who read them."""
 
     __slots__ = ("_trees",)
 

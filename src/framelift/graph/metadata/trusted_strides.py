@@ -1,4 +1,4 @@
-"""Whether the strides that fake and meta kernels give for a result are those that the real kernels give.
+"""Operations whose strides by fake and meta kernels can be trusted: they are those that the real kernels give.
 
 What torch's fake and meta kernels get wrong was found by comparing them with the CPU's kernels over random layouts, and
 was seen in torch 2.13:

@@ -1,4 +1,4 @@
-"""What `Module.to` and its like ask before they convert a tensor: answered by the facts of stand-ins."""
+"""Questions of `Module.to` and its like before they convert a tensor, answered by the facts of stand-ins."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _with_bounds(recorder: Recorder, index: Any) -> Any:
 
 
 def _number(recorder: Recorder, bound: Any) -> Any:
-    """What `operator.index` takes of a tensor; whatever it refuses is left to torch."""
+    """Return the result of `operator.index` for a tensor; whatever it refuses is left to torch."""
     if not recorder.is_stand_in(bound):
         return bound
     facts = recorder.value_of(bound).facts

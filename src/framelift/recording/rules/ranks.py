@@ -19,7 +19,7 @@ Maker = Callable[[Handler | None], Handler | None]
 
 
 class Rank(enum.IntEnum):
-    """What a rule is about: of two, the one with the higher number is asked first."""
+    """The subject of a rule: of two rules, the one with the higher number is tried first."""
 
     REFUSED = 1  # what is never captured
     OPERATION = 2  # what one operation does

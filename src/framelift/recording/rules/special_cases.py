@@ -401,7 +401,7 @@ def _as_strided(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def strided_arguments(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """What `as_strided` is given: tensor, size, stride, and an offset if there is one.
+    """Return the arguments of `as_strided`: tensor, size, stride, and an offset if there is one.
 
     Within the memory the tensor itself covers; a graph that is run as it is may go as far as its storage does.  An
     offset counts from the beginning of the storage: otherwise it is captured where the tensor begins there.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Storage:
-    """What captured code sees for a storage: it can be asked for its size, and for nothing else."""
+    """The storage that captured code sees: it has a size, and nothing else."""
 
     __slots__ = ("_bytes", "_itemsize")
 

@@ -1,6 +1,4 @@
-"""What autograd remembers of how a tensor came about: the tensor it is a view of, its place among an operation's
-results.
-"""
+"""Autograd's records of a tensor's origin: the tensor it is a view of, its place among an operation's results."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ def place_of(tensor: torch.Tensor) -> int:
 
 
 def _asking(recorder: Recorder, name: str) -> Callable[[torch.Tensor, Callable[[torch.Tensor], Any]], Any]:
-    """What asks for facts of inputs; interrupts where there may be others than of plain tensors."""
+    """Return a function that reads a fact of inputs; interrupts where there may be others than plain tensors."""
     ask = recorder.callbacks.ask
     if (
         ask is None

@@ -339,7 +339,7 @@ def _with(args: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
 
 
 class _SameLink(Quick):
-    """Whether a cache holds what it held.  Limited ones use a link again, for other arguments and answers."""
+    """A check that a cache still holds a result. Limited caches use a link again, for other arguments and results."""
 
     __slots__ = ("_address", "_answer", "_field", "_held", "_key", "_table")
 

@@ -1,4 +1,4 @@
-"""What a program finds under torch._dynamo's names while the drop-in is installed: records, logs, caches, settings.
+"""Contents of torch._dynamo's names while the drop-in is installed: records, logs, caches, settings.
 
 Nothing here imports TorchDynamo: each module is used when the program has done so.
 """

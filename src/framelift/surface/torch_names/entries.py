@@ -1,4 +1,4 @@
-"""What TorchDynamo keeps on code objects, for framelift's captures: list, drop and skip them by code."""
+"""Cache entries on code objects, as TorchDynamo keeps them: list, drop and skip framelift's captures by code."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a program writes to torch's configuration: options that framelift has are set here too, for others a warning
-says why they have no effect.
-"""
+"""Writes of a program to torch's configuration: options that framelift has are set here, too; others warn."""
 
 from __future__ import annotations
 
