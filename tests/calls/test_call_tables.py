@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import inspect
 import mmap
 import os
 import sys
@@ -16,8 +17,9 @@ import pytest
 import torch
 
 import framelift
-from framelift.calls.call_tables import SUBSTITUTES, substitute
+from framelift.calls.call_tables import SUBSTITUTES, handler_form, substitute
 from framelift.rehearsal import registered
+from framelift.vocabulary.reasons import Interrupt
 from support import check
 
 
@@ -26,6 +28,91 @@ def test_a_callable_has_one_handler() -> None:
     with pytest.raises(AssertionError, match="have a handler already"):
         substitute(max)(lambda session, callable_, args, kwargs: None)
     assert SUBSTITUTES == before
+
+
+# ---- the parameters of handlers: what a call may be, is Python's own answer ----
+
+FORMS = [
+    lambda session: locals(),
+    lambda session, a, b=2: locals(),
+    lambda session, a, b=2, /: locals(),
+    lambda session, a, /, b, *, c: locals(),
+    lambda session, a=1, *rest: locals(),
+    lambda session, *rest, c=3: locals(),
+    lambda session, /, a, **named: locals(),
+    lambda session, a, /, b=2, *rest, c, **named: locals(),
+    lambda session, callable_: locals(),
+    lambda session, callable_, a, b=2: locals(),
+    lambda session, callable_, /, *rest, **named: locals(),
+]
+
+
+@pytest.mark.parametrize("names", [(), ("a",), ("b",), ("a", "b"), ("c",), ("b", "c"), ("d",), ("session",)])
+@pytest.mark.parametrize("count", range(4))
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: str(inspect.signature(form)))
+def test_a_call_fits_a_handler_as_it_fits_a_function(form: Any, count: int, names: tuple[str, ...]) -> None:
+    args, kwargs = tuple(range(count)), {name: name for name in names}
+
+    class Replaced:
+        """Takes what the form says, after the session."""
+
+        __signature__ = inspect.Signature(
+            [one for one in inspect.signature(form).parameters.values() if one.name not in ("session", "callable_")]
+        )
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            raise ValueError("as the callable says it")
+
+    replaced = Replaced()
+    first = (None, replaced) if "callable_" in form.__code__.co_varnames else (None,)
+    try:
+        expected = form(*first, *args, **kwargs)
+    except TypeError:
+        with pytest.raises(ValueError, match="as the callable says it"):
+            handler_form(form)(None, replaced, args, kwargs)
+    else:
+        assert handler_form(form)(None, replaced, args, kwargs) == expected
+
+
+def test_a_handler_that_takes_any_call_is_taken_as_it_is() -> None:
+    def handler(session: Any, callable_: Any, args: Any, kwargs: Any) -> Any: ...
+
+    assert handler_form(handler) is handler
+
+
+@pytest.mark.parametrize("replaced", [len, lambda x: None])
+def test_arguments_that_the_callable_takes_and_its_handler_does_not(replaced: Any) -> None:
+    handler = handler_form(lambda session, a, b: (a, b))
+    assert handler(None, replaced, (1, 2), {}) == (1, 2)
+    with pytest.raises(Interrupt, match="with other arguments than framelift knows"):
+        handler(None, replaced, ([],), {})
+
+
+def _parameters(function: Any) -> list[tuple[Any, ...]]:
+    """What decides which calls fit: of a parameter by place alone its name does not matter."""
+    found = [one for one in inspect.signature(function).parameters.values() if one.name not in ("session", "callable_")]
+    return [(one.kind.name, one.name if one.kind else "", one.default is one.empty) for one in found]
+
+
+_MADE = handler_form(lambda session: None).__code__  # type: ignore[attr-defined]
+
+
+def test_handlers_take_whatever_the_callable_takes() -> None:
+    narrower = []
+    for replaced, handler in SUBSTITUTES.values():
+        if getattr(handler, "__code__", None) is not _MADE:
+            continue
+        function = handler.__wrapped__  # type: ignore[attr-defined]
+        written, code = _parameters(function), function.__code__
+        if code.co_flags & inspect.CO_VARKEYWORDS:  # any name may be the program's
+            assert code.co_posonlyargcount >= 1 + ("callable_" in code.co_varnames), function
+        try:
+            wanted = _parameters(replaced)
+        except ValueError:  # a C function without a signature
+            continue
+        if written != wanted and {"VAR_POSITIONAL", "VAR_KEYWORD"} - {kind for kind, *_ in written}:
+            narrower.append((replaced, written, wanted))
+    assert not narrower
 
 
 def test_every_module_that_registers_is_declared() -> None:

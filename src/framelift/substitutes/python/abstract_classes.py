@@ -32,7 +32,6 @@ from ...guards.checks import gives
 from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-from .basics import exactly
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -229,12 +228,10 @@ def registry_fact(session: Session, fact: Callable[[], bool]) -> None:
 
 
 @substitute(_abc._abc_register)
-@exactly(2)
-def _abc_register(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _abc_register(session: Session, callable_: Any, owner: Any, cls: Any, /) -> Any:
     """Each registration counts for the whole process, whatever the classes."""
-    owner, cls = args
     if not is_a(cls, type):
-        return _core.natively(callable_, args, kwargs)  # an error
+        return _core.natively(callable_, (owner, cls), None)  # an error
     if _core.captured(issubclass, (cls, owner), None):
         return cls
     if _core.captured(issubclass, (owner, cls), None):

@@ -1,17 +1,15 @@
 """Callables that read external objects past the probes, and what runs instead of them.
 
-A handler is `handler(session, callable, args, kwargs)` and runs paused.  `_core.captured` and `_core.read` lead
-back into captured code.  One small function per callable.
+A handler has the parameters of the callable, after the session, and runs paused.  `_core.captured` and `_core.read`
+lead back into captured code.  One small function per callable.
 """
 
 from __future__ import annotations
 
 import _thread
 import builtins
-import functools
 import sys
 import types
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -41,43 +39,28 @@ if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
 
-def exactly(count: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """For a callable of a fixed number of arguments: with another number, or with names, it raises by itself."""
-
-    def wrap(handler: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(handler)
-        def checked(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if len(args) != count or kwargs:
-                return callable_(*args, **kwargs)
-            return handler(session, callable_, args, kwargs)
-
-        return checked
-
-    return wrap
-
-
 # super() looks at the calling frame, and that is the twin's: same cells, same first local.
 pure(super)
 
 
 @substitute(getattr)
-def _getattr(session: Session, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if kwargs or not 2 <= len(args) <= 3 or not is_a(args[1], str):
-        return getattr(*args, **kwargs)
+def _getattr(session: Session, obj: Any, name: Any, default: Any = ABSENT, /) -> Any:
+    if not is_a(name, str):
+        return getattr(obj, name)  # raises
     try:
-        return _core.read(args[0], _interned(args[1]))
+        return _core.read(obj, _interned(name))
     except AttributeError:
-        if len(args) == 3:
-            return args[2]
-        raise
+        if default is ABSENT:
+            raise
+        return default
 
 
 @substitute(hasattr)
-def _hasattr(session: Session, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if kwargs or len(args) != 2 or not is_a(args[1], str):
-        return hasattr(*args, **kwargs)
+def _hasattr(session: Session, obj: Any, name: Any, /) -> bool:
+    if not is_a(name, str):
+        return hasattr(obj, name)  # raises
     try:
-        _core.read(args[0], _interned(args[1]))
+        _core.read(obj, _interned(name))
     except AttributeError:
         return False
     return True
@@ -87,16 +70,12 @@ _STORE, _DELETE = _core.PROBES["store_attr"], _core.PROBES["delete_attr"]
 
 
 @substitute(setattr)
-@exactly(3)
-def _setattr(session: Session, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    obj, name, value = args
+def _setattr(session: Session, obj: Any, name: Any, value: Any, /) -> Any:
     return _core.natively(_STORE, (value, obj, _interned(name)), None)
 
 
 @substitute(delattr)
-@exactly(2)
-def _delattr(session: Session, _callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    obj, name = args
+def _delattr(session: Session, obj: Any, name: Any, /) -> Any:
     return _core.natively(_DELETE, (obj, _interned(name)), None)
 
 
@@ -112,13 +91,11 @@ def _interned(name: Any) -> str:
 
 
 @substitute(object.__getattribute__)
-@exactly(2)
-def _object_getattribute(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _object_getattribute(session: Session, obj: Any, name: Any, /) -> Any:
     """The generic read, past code of the object's class.  What it finds is guarded, whatever the object."""
-    obj, name = args
     cls = type(obj)
     if not is_a(name, str):
-        return _core.natively(callable_, args, None)
+        return _core.natively(object.__getattribute__, (obj, name), None)
     _known(obj, "object.__getattribute__")
     if issubclass(cls, torch.Tensor):
         return tensor_attributes.generic_load(session, obj, _interned(name))
@@ -130,7 +107,7 @@ def _object_getattribute(session: Session, callable_: Any, args: tuple[Any, ...]
     if is_plain_read(cls):
         return _core.read(obj, name)
     if is_leaf(obj) and not _core.is_python_class(cls):
-        return _core.natively(callable_, args, None)
+        return _core.natively(object.__getattribute__, (obj, name), None)
     if _core.is_python_class(cls) and not is_a(obj, (type, torch.Tensor)):
         return _generic_read_inside(session, obj, name)
     raise Interrupt("callable-on-handle", "object.__getattribute__")
@@ -166,19 +143,15 @@ def _generic_read_inside(session: Session, obj: Any, name: str) -> Any:
 
 
 @substitute(types.ModuleType.__getattribute__)
-@exactly(2)
-def _module_getattribute(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _module_getattribute(session: Session, module: Any, name: Any, /) -> Any:
     """Read an attribute of a plain module, its own `__getattr__` included."""
-    module, name = args
     if type(module) is not types.ModuleType or not is_a(name, str):
         raise Interrupt("callable-on-handle", "module.__getattribute__")
     return _core.read(module, name)
 
 
 @substitute(object.__setattr__, types.ModuleType.__setattr__)
-@exactly(3)
-def _object_setattr(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    obj, name, value = args
+def _object_setattr(session: Session, callable_: Any, obj: Any, name: Any, value: Any, /) -> Any:
     _known(obj, "object.__setattr__")
     if issubclass(type(obj), torch.Tensor):
         return tensor_attributes.generic_store(session, obj, _interned(name), value)
@@ -190,13 +163,11 @@ def _object_setattr(session: Session, callable_: Any, args: tuple[Any, ...], kwa
         and _core.type_lookup(type(obj), "__setattr__", None) is object.__setattr__
     ):
         return _core.natively(_STORE, (value, obj, _interned(name)), None)
-    return _core.natively(callable_, args, None)
+    return _core.natively(callable_, (obj, name, value), None)
 
 
 @substitute(object.__delattr__, types.ModuleType.__delattr__)
-@exactly(2)
-def _object_delattr(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    obj, name = args
+def _object_delattr(session: Session, callable_: Any, obj: Any, name: Any, /) -> Any:
     _known(obj, "object.__delattr__")
     if issubclass(type(obj), torch.Tensor):
         return tensor_attributes.generic_delete(session, obj, _interned(name))
@@ -208,25 +179,21 @@ def _object_delattr(session: Session, callable_: Any, args: tuple[Any, ...], kwa
         and _core.type_lookup(type(obj), "__delattr__", None) is object.__delattr__
     ):
         return _core.natively(_DELETE, (obj, _interned(name)), None)
-    return _core.natively(callable_, args, None)
+    return _core.natively(callable_, (obj, name), None)
 
 
 @substitute(type.__setattr__)
-@exactly(3)
-def _type_setattr(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    cls, name, value = args
+def _type_setattr(session: Session, cls: Any, name: Any, value: Any, /) -> Any:
     if not is_a(cls, type):
-        return callable_(*args)  # raises
+        return type.__setattr__(cls, name, value)  # raises
     return generic_write_class(session.world, cls, _interned(name), value)
 
 
 @substitute(type.__getattribute__)
-@exactly(2)
-def _type_getattribute(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_getattribute(session: Session, cls: Any, name: Any, /) -> Any:
     """`super().__getattribute__(name)` of a metaclass."""
-    cls, name = args
     if not is_a(cls, type) or not is_a(name, str):
-        return _core.natively(callable_, args, None)
+        return _core.natively(type.__getattribute__, (cls, name), None)
     return generic_read_class(session.world, cls, _interned(name))
 
 
@@ -247,32 +214,29 @@ def _type(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 @substitute(vars)
-def _vars(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if not args and not kwargs:
+def _vars(session: Session, obj: Any = ABSENT, /) -> Any:
+    if obj is ABSENT:
         return frame_locals(session, caller())
-    if len(args) != 1 or kwargs:
-        return callable_(*args, **kwargs)  # raises
     try:
-        return _core.read(args[0], "__dict__")
+        return _core.read(obj, "__dict__")
     except AttributeError:
         raise TypeError("vars() argument must have __dict__ attribute") from None
 
 
 @substitute(builtins.__import__)
-def _import(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def bound(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        return session.import_name(globals or {}, level, fromlist, name)
-
-    return bound(*args, **kwargs)
+def _import(
+    session: Session, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+) -> Any:
+    return session.import_name(globals or {}, level, fromlist, name)
 
 
 @substitute(types.FunctionType)
-def _function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _function(session: Session, /, *_args: Any, **_kwargs: Any) -> Any:
     raise Interrupt("unsupported-code", "types.FunctionType(...)")
 
 
 @substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, utils_is_compiling)
-def _compiling(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _compiling(session: Session) -> bool:
     return session.fullgraph or source_of(caller().f_code) is not _OTHER_RESULT
 
 
@@ -282,10 +246,10 @@ _OTHER_RESULT = torch.nn.TransformerEncoder.forward.__code__
 
 
 @substitute(torch.compiler.is_exporting)
-def _exporting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _exporting(session: Session) -> bool:
     return session.exporting
 
 
 @substitute(torch.jit.is_tracing, *FX_TRACING_READS)
-def _not_here(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _not_here(session: Session) -> bool:
     return False

@@ -15,34 +15,32 @@ from ...calls.call_tables import substitute
 from ...vocabulary.class_reads import members_of, mro_of, name_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-from .basics import exactly
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
 
 
 @substitute(type.__init__)
-def _type_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_init(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`type.__init__` looks at the number of its arguments only."""
     return _core.natively(callable_, args, kwargs)
 
 
 @substitute(type.__call__)
-def _type_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_call(session: Session, callable_: Any, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`super().__call__(...)` of a metaclass: the class is made an instance of as `type` does it."""
-    cls = args[0] if args else None
     if not is_a(cls, type) or cls is type:
-        return _core.natively(callable_, args, kwargs)
+        return _core.natively(callable_, (cls, *args), kwargs)
     if not _core.is_plain_class(cls):  # an instance could be looked for in no table
         raise Interrupt("unknown-callable", qualname_of(cls))
     found = session.world.lookup(cls, "__new__")  # read off the class, it could be the metaclass's own
-    made = _core.captured(found.__func__ if type(found) is staticmethod else found, args, kwargs)
+    made = _core.captured(found.__func__ if type(found) is staticmethod else found, (cls, *args), kwargs)
     if is_a(made, cls):
         start = session.world.lookup(type(made), "__init__")
         if type(start) is property and start.fget is not None:
-            result = _core.captured(_core.captured(start.fget, (made,), None), args[1:], kwargs)
+            result = _core.captured(_core.captured(start.fget, (made,), None), args, kwargs)
         else:
-            result = _core.captured(start, (made, *args[1:]), kwargs)
+            result = _core.captured(start, (made, *args), kwargs)
         if result is not None:
             raise TypeError(f"__init__() should return None, not {name_of(type(result))!r}")
     return made
@@ -55,33 +53,30 @@ def begins_by_property(cls: Any) -> Any:
     start = _core.type_lookup(cls, "__init__", None)
     if type(start) is not property or _core.type_lookup(cls, "__del__", None) is not None:
         return None
-    return lambda session, made, args, kwargs: _type_call(session, type.__call__, (made, *args), kwargs)
+    return lambda session, made, args, kwargs: _type_call(session, type.__call__, made, *args, **kwargs)
 
 
 @substitute(issubclass)
-def _issubclass(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if args and is_a(args[0], type):
-        session.world.note_order(args[0])
-    return _core.natively(callable_, args, kwargs)
+def _issubclass(session: Session, cls: Any, class_or_tuple: Any, /) -> Any:
+    if is_a(cls, type):
+        session.world.note_order(cls)
+    return _core.natively(issubclass, (cls, class_or_tuple), None)
 
 
 @substitute(type.mro)
-@exactly(1)
-def _type_mro(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_mro(session: Session, cls: Any, /) -> Any:
     """A new list of what the class and its bases say; nothing is changed."""
-    if is_a(args[0], type):
-        session.world.note_order(args[0])
-    return _core.natively(callable_, args, None)
+    if is_a(cls, type):
+        session.world.note_order(cls)
+    return _core.natively(type.mro, (cls,), None)
 
 
 @substitute(type.__subclasses__)
-@exactly(1)
-def _type_subclasses(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_subclasses(session: Session, cls: Any, /) -> Any:
     """A new list of classes.  Which ones there are is a fact, and none of them may have been made inside: others would
     be there at another call.  Of a class made inside all were; they stay until they are collected.
     """
-    cls = args[0]
-    found = _core.natively(callable_, args, None)
+    found = _core.natively(type.__subclasses__, (cls,), None)
     if is_a(cls, type) and _core.is_internal(cls) and "collected" not in session.notes:
         return found
     if not is_a(cls, type) or _core.is_internal(cls) or _core.new_subclasses(cls):
@@ -99,15 +94,14 @@ def _type_subclasses(session: Session, callable_: Any, args: tuple[Any, ...], kw
 
 
 @substitute(type.__delattr__)
-@exactly(2)
-def _type_delattr(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if not is_a(args[0], type):
-        return callable_(*args)  # raises
-    return generic_delete_class(session.world, *args)
+def _type_delattr(session: Session, cls: Any, name: Any, /) -> Any:
+    if not is_a(cls, type):
+        return type.__delattr__(cls, name)  # raises
+    return generic_delete_class(session.world, cls, name)
 
 
 @substitute(property, staticmethod, classmethod)
-def _descriptor(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _descriptor(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """They copy the text and names of the function they are given, so those of an external one are facts."""
     for part in (*args, *kwargs.values()):
         if _core.is_external(part):
@@ -122,30 +116,28 @@ def _descriptor(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
 
 
 @substitute(property.getter, property.setter, property.deleter)
-def _changed_property(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if any(_core.is_external(part) for part in args):
+def _changed_property(session: Session, callable_: Any, descriptor: Any, function: Any, /) -> Any:
+    if any(_core.is_external(part) for part in (descriptor, function)):
         raise Interrupt("callable-on-handle", callable_.__name__)
-    made = _core.natively(callable_, args, kwargs)
+    made = _core.natively(callable_, (descriptor, function), None)
     _core.mark_internal(made)
     return made
 
 
 @substitute(vars(classmethod)["__get__"])
-def _bound_to_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _bound_to_class(session: Session, callable_: Any, method: Any, instance: Any, owner: Any = None, /) -> Any:
     """`method.__get__(instance, cls)` of a classmethod object."""
-    if kwargs or not 2 <= len(args) <= 3 or not is_a(args[0], classmethod):
-        return callable_(*args, **kwargs)  # raises
-    method, instance, owner = (*args, None)[:3]
+    if not is_a(method, classmethod):
+        return callable_(method, instance, owner)  # raises
     if _core.is_external(method) or instance is owner is None:
         raise Interrupt("callable-on-handle", "classmethod.__get__")
     return bound_to_class(session.world, method, type(instance) if owner is None else owner)[0]
 
 
 @substitute(vars(types.GenericAlias)["__call__"])
-def _call_alias(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_alias(session: Session, alias: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`list[int](...)`: what the class itself makes, which gets the alias where it can hold it."""
-    alias, *rest = args
-    made = _core.captured(alias.__origin__, tuple(rest), kwargs)
+    made = _core.captured(alias.__origin__, args, kwargs)
     try:
         _core.captured(setattr, (made, "__orig_class__", alias), None)
     except (AttributeError, TypeError):
@@ -154,10 +146,8 @@ def _call_alias(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
 
 
 @substitute(_abc._abc_init)
-@exactly(1)
-def _abc_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _abc_init(session: Session, cls: Any, /) -> Any:
     """Compute the abstract methods of a new class; those of its bases are guarded."""
-    (cls,) = args
     if not _core.is_internal(cls):
         raise Interrupt("effect-object", f"the abstract methods of {qualname_of(cls)}")
     for base in mro_of(cls)[1:]:
@@ -165,4 +155,4 @@ def _abc_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
             session.world.guard(
                 const(base).to("attr", "__abstractmethods__"), "EQ", members_of(base)["__abstractmethods__"]
             )
-    return _core.natively(callable_, args, None)
+    return _core.natively(_abc._abc_init, (cls,), None)

@@ -67,40 +67,38 @@ def as_called(bound: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 @substitute(compile)
-def _compile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _compile(
+    session: Session,
+    source: Any,
+    filename: Any,
+    mode: Any,
+    flags: Any = 0,
+    dont_inherit: Any = False,
+    optimize: Any = -1,
+    *,
+    _feature_version: Any = -1,
+) -> Any:
     """Code made of constant text is a value."""
-
-    def bound(
-        source: Any,
-        filename: Any,
-        mode: Any,
-        flags: Any = 0,
-        dont_inherit: Any = False,
-        optimize: Any = -1,
-        **more: Any,
-    ) -> Any:
-        if is_a(source, ast.AST):
-            check_tree(session, source)
-        elif type(source) not in (str, bytes):
-            raise Interrupt("unsupported-code", "compile() of other than text")
-        if not is_a(filename, (str, bytes)) or more.keys() - {"_feature_version"}:
-            raise Interrupt("unsupported-code", "compile() for a file that is no text")
-        if type(flags) is not int or type(optimize) is not int:
-            raise Interrupt("unsupported-code", "compile() with flags that are no plain numbers")
-        inherited = 0 if dont_inherit else caller().f_code.co_flags & _FUTURE
-        return _made(session, source, filename, mode, flags | inherited, optimize, **more)
-
-    return as_called(bound, callable_, args, kwargs)
+    if is_a(source, ast.AST):
+        check_tree(session, source)
+    elif type(source) not in (str, bytes):
+        raise Interrupt("unsupported-code", "compile() of other than text")
+    if not is_a(filename, (str, bytes)):
+        raise Interrupt("unsupported-code", "compile() for a file that is no text")
+    if type(flags) is not int or type(optimize) is not int:
+        raise Interrupt("unsupported-code", "compile() with flags that are no plain numbers")
+    inherited = 0 if dont_inherit else caller().f_code.co_flags & _FUTURE
+    return _made(session, source, filename, mode, flags | inherited, optimize, _feature_version)
 
 
-def _made(session: Session, source: Any, filename: Any, mode: str, flags: int, optimize: int, **more: Any) -> Any:
+def _made(session: Session, source: Any, filename: Any, mode: str, flags: int, optimize: int, version: int = -1) -> Any:
     """Compiled source.  What the compiler warns of is heard, or not, as captured code's filters want it; an error is
     the compiler's to put in words.
     """
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            code, failed = compile(source, filename, mode, flags, True, optimize, **more), None
+            code, failed = compile(source, filename, mode, flags, True, optimize, _feature_version=version), None
         except Exception as error:
             code, failed = None, error
     for row in said:
@@ -111,7 +109,7 @@ def _made(session: Session, source: Any, filename: Any, mode: str, flags: int, o
                 cast(list[Any], warnings.filters)[:] = [
                     ("error", re.compile(re.escape(str(row.message)) + r"\Z"), row.category, None, 0)
                 ]
-                compile(source, filename, mode, flags, True, optimize, **more)
+                compile(source, filename, mode, flags, True, optimize, _feature_version=version)
             raise
         if not unheard:
             heard(row.message, row.category, row.filename, row.lineno)
@@ -208,54 +206,48 @@ def _is_refused(source: Any) -> bool:
 
 
 @substitute(exec)
-def _exec(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    def bound(source: Any, globals_: Any = None, locals_: Any = None, /, *, closure: Any = None) -> None:
-        if closure is not None:
-            raise Interrupt("unsupported-code", "exec() with a closure")
-        if not _are_namespaces(globals_, locals_):
-            return callable_("", globals_, locals_)  # raises
-        code = source
-        if type(source) in (str, bytes):
-            code = _made(session, source, "<string>", "exec", caller().f_code.co_flags & _FUTURE, -1)
-        if _is_refused(code):
-            return callable_(code, {}, {})  # raises
-        if type(code) is not types.CodeType:
-            raise Interrupt("unsupported-code", "exec() of other than text or plain code")
-        where, names = _namespaces(session, "exec", globals_, locals_, _binds(code))
-        _run(session, code, where, names)
-
-    as_called(bound, callable_, args, kwargs)
+def _exec(session: Session, source: Any, globals: Any = None, locals: Any = None, /, *, closure: Any = None) -> None:
+    if closure is not None:
+        raise Interrupt("unsupported-code", "exec() with a closure")
+    if not _are_namespaces(globals, locals):
+        return exec("", globals, locals)  # raises
+    code = source
+    if type(source) in (str, bytes):
+        code = _made(session, source, "<string>", "exec", caller().f_code.co_flags & _FUTURE, -1)
+    if _is_refused(code):
+        return exec(code, {}, {})  # raises
+    if type(code) is not types.CodeType:
+        raise Interrupt("unsupported-code", "exec() of other than text or plain code")
+    where, names = _namespaces(session, "exec", globals, locals, _binds(code))
+    _run(session, code, where, names)
 
 
 @substitute(eval)
-def _eval(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def bound(source: Any, globals_: Any = None, locals_: Any = None, /) -> Any:
-        if not _are_namespaces(globals_, locals_):
-            return callable_("", globals_, locals_)  # raises
-        if _is_refused(source):
-            return callable_(source, {}, {})  # raises
-        if type(source) is types.CodeType:
-            return _value_of(session, source, globals_, locals_)
-        if type(source) is not str:
-            raise Interrupt("unsupported-code", "eval() of other than text")
-        flags = caller().f_code.co_flags & _FUTURE
-        tree = _made(session, source.lstrip(" \t"), "<string>", "eval", flags | ast.PyCF_ONLY_AST, -1)
-        if _has_builtins(globals_) and not any(is_a(node, _REACHING) for node in ast.walk(tree)):
-            return eval(_made(session, tree, "<string>", "eval", flags, -1), {"__builtins__": {}}, {})
-        named = any(is_a(node, ast.NamedExpr) for node in ast.walk(tree))
-        where, names = _namespaces(session, "eval", globals_, locals_, named)
-        target = ast.copy_location(ast.Name(_RESULT, ast.Store()), tree.body)
-        module = ast.Module([ast.copy_location(ast.Assign([target], tree.body), tree.body)], [])
-        shown = None if names is where or locals_ is None and globals_ is not None else names
-        if names is where:
-            names = {}  # an expression binds no name but by `:=`, which is then a global
-            if named:
-                raise Interrupt("unsupported-code", "eval() of an assignment")
-        own = EvalLocals(names, shown, _RESULT)
-        _run(session, _made(session, module, "<string>", "exec", flags, -1), where, own)
-        return own.result
-
-    return as_called(bound, callable_, args, kwargs)
+def _eval(session: Session, source: Any, globals: Any = None, locals: Any = None, /) -> Any:
+    if not _are_namespaces(globals, locals):
+        return eval("", globals, locals)  # raises
+    if _is_refused(source):
+        return eval(source, {}, {})  # raises
+    if type(source) is types.CodeType:
+        return _value_of(session, source, globals, locals)
+    if type(source) is not str:
+        raise Interrupt("unsupported-code", "eval() of other than text")
+    flags = caller().f_code.co_flags & _FUTURE
+    tree = _made(session, source.lstrip(" \t"), "<string>", "eval", flags | ast.PyCF_ONLY_AST, -1)
+    if _has_builtins(globals) and not any(is_a(node, _REACHING) for node in ast.walk(tree)):
+        return eval(_made(session, tree, "<string>", "eval", flags, -1), {"__builtins__": {}}, {})
+    named = any(is_a(node, ast.NamedExpr) for node in ast.walk(tree))
+    where, names = _namespaces(session, "eval", globals, locals, named)
+    target = ast.copy_location(ast.Name(_RESULT, ast.Store()), tree.body)
+    module = ast.Module([ast.copy_location(ast.Assign([target], tree.body), tree.body)], [])
+    shown = None if names is where or locals is None and globals is not None else names
+    if names is where:
+        names = {}  # an expression binds no name but by `:=`, which is then a global
+        if named:
+            raise Interrupt("unsupported-code", "eval() of an assignment")
+    own = EvalLocals(names, shown, _RESULT)
+    _run(session, _made(session, module, "<string>", "exec", flags, -1), where, own)
+    return own.result
 
 
 def _value_of(session: Session, code: types.CodeType, globals_: Any, locals_: Any) -> Any:

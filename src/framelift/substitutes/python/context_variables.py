@@ -39,28 +39,22 @@ class Token:
 
 
 @substitute(contextvars.ContextVar.get)
-def _get(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    variable, *default = args
-    if kwargs or len(default) > 1:
-        return callable_(*args, **kwargs)  # raises
+def _get(session: Session, variable: Any, default: Any = _UNSET, /) -> Any:
     world = session.world
     pending = world.overlay.get((id(variable), ""), ABSENT)
     if pending is not ABSENT:
         return pending
     if variable.get(_UNSET) is _UNSET:  # not set, and with a default of its own `get()` gives that
         world.guard(const(variable), "CHECK", (lambda now: now.get(_UNSET) is _UNSET, "is not set"), "unset")
-        if default:
-            return default[0]
+        if default is not _UNSET:
+            return default
     else:
         world.guard(const(variable), "CHECK", (lambda now: now.get(_UNSET) is not _UNSET, "is set"), "set")
     return let_in(world, value_of(variable), const(variable).to("ask", value_of))
 
 
 @substitute(contextvars.ContextVar.set)
-def _set(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if kwargs or len(args) != 2:
-        return callable_(*args, **kwargs)  # raises
-    variable, value = args
+def _set(session: Session, variable: Any, value: Any, /) -> Any:
     world = session.world
     token = Token(variable, world.overlay.get((id(variable), ""), ABSENT))
     world.overlay[(id(variable), "")] = value
@@ -69,10 +63,9 @@ def _set(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 @substitute(contextvars.ContextVar.reset)
-def _reset(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if kwargs or len(args) != 2 or type(args[1]) is not Token or args[1].var is not args[0]:
+def _reset(session: Session, variable: Any, token: Any, /) -> None:
+    if type(token) is not Token or token.var is not variable:
         raise Interrupt("effect-object", "a context variable reset with an external token")
-    variable, token = args
     world = session.world
     if token.old_value is ABSENT:  # as it was at the start: nothing is left to be written
         world.overlay.pop((id(variable), ""), None)

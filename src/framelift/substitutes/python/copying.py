@@ -26,7 +26,6 @@ from ...calls.call_tables import substitute
 from ...vocabulary.class_reads import dictoffset_of, members_of, module_of, mro_of, name_of
 from ...vocabulary.own_code import is_own_code
 from ...vocabulary.reasons import Interrupt
-from .basics import exactly
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -73,11 +72,11 @@ def _overridden(session: Session, obj: Any, name: str) -> bool:
 
 
 @substitute(*([object.__getstate__] if hasattr(object, "__getstate__") else ()))
-def _getstate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if len(args) != 1 or kwargs or not _is_handle(args[0]):
-        return _core.natively(callable_, args, kwargs)
-    _check_class(session, args[0])
-    return _default_state(args[0])
+def _getstate(session: Session, obj: Any, /) -> Any:
+    if not _is_handle(obj):
+        return _core.natively(object.__getstate__, (obj,), None)
+    _check_class(session, obj)
+    return _default_state(obj)
 
 
 def _answers_reads(session: Session, obj: Any) -> bool:
@@ -93,9 +92,7 @@ def _check_class(session: Session, obj: Any) -> None:
 
 
 @substitute(object.__reduce_ex__)
-@exactly(2)
-def _reduce_ex(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    obj, protocol = args
+def _reduce_ex(session: Session, obj: Any, protocol: Any, /) -> Any:
     if not _is_handle(obj):
         if _core.is_external(obj):
             raise Interrupt("callable-on-handle", "object.__reduce_ex__")
@@ -105,7 +102,7 @@ def _reduce_ex(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
             raise Interrupt(
                 "callable-on-handle", f"a copy of {name_of(type(obj))}, which goes on with the same iterator"
             )
-        return _core.natively(callable_, args, None)
+        return _core.natively(object.__reduce_ex__, (obj, protocol), None)
     answers, overridden = _answers_reads(session, obj), _overridden(session, obj, "__reduce__")
     if answers or overridden:
         try:

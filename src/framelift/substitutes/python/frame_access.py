@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import linecache
+import operator
 import os
 import sys
 import traceback as traceback_module
@@ -27,8 +28,6 @@ from ...guards.checks import check
 from ...vocabulary.origins import const
 from ...vocabulary.own_code import is_beginning, is_own_code
 from ...vocabulary.reasons import Interrupt
-from .basics import exactly
-from .code_objects import as_called
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -135,34 +134,24 @@ READERS: dict[type, Callable[[Session, Any, str], Any]] = {
 
 
 @substitute(sys._getframe)
-def _getframe(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    depth = args[0] if args else 0
-    if type(depth) is not int or len(args) > 1 or kwargs:
-        return callable_(*args, **kwargs)
-    return caller(max(depth, 0))
+def _getframe(session: Session, depth: Any = 0, /) -> types.FrameType:
+    return caller(max(operator.index(depth), 0))
 
 
 if hasattr(sys, "_getframemodulename"):
 
     @substitute(sys._getframemodulename)
-    def _getframemodulename(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        def bound(depth: int = 0) -> Any:
-            return module_globals(session, caller(depth))["__name__"]
-
-        return as_called(bound, callable_, args, kwargs)
+    def _getframemodulename(session: Session, depth: int = 0) -> Any:
+        return module_globals(session, caller(depth))["__name__"]
 
 
 @substitute(globals)
-def _globals(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if args or kwargs:
-        return callable_(*args, **kwargs)
+def _globals(session: Session) -> Any:
     return module_globals(session, caller())
 
 
 @substitute(locals)
-def _locals(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if args or kwargs:
-        return callable_(*args, **kwargs)
+def _locals(session: Session) -> Any:
     return frame_locals(session, caller())
 
 
@@ -182,31 +171,28 @@ def _gives_line(filename: str, number: int, line: str, getline: Callable[[str, i
 
 
 @substitute(linecache.getline)
-def _getline(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    filename, number, *_globals = args
-    if not _is_plain(filename) or type(number) is not int:
+def _getline(session: Session, callable_: Any, filename: Any, lineno: Any, module_globals: Any = None) -> Any:
+    if not _is_plain(filename) or type(lineno) is not int:
         raise Interrupt("unknown-callable", "linecache.getline of other than a file")
     linecache.checkcache(filename)
-    line = callable_(filename, number)
-    name = f"({filename!r}, {number}) == {line!r}"
+    line = callable_(filename, lineno)
+    name = f"({filename!r}, {lineno}) == {line!r}"
     session.world.guard(
-        const(linecache.getline), "CHECK", (functools.partial(_gives_line, filename, number, line), name), name
+        const(linecache.getline), "CHECK", (functools.partial(_gives_line, filename, lineno, line), name), name
     )
     return line
 
 
 @substitute(linecache.checkcache)
-@exactly(1)
-def _checkcache(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _checkcache(session: Session, filename: Any = None) -> None:
     """Each line is looked at anew whenever captured code reads it."""
-    if args[0] is not None and not _is_plain(args[0]):
+    if filename is not None and not _is_plain(filename):
         raise Interrupt("unknown-callable", "linecache.checkcache of other than a file")
 
 
 @substitute(linecache.lazycache)
-@exactly(2)
-def _lazycache(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _lazycache(session: Session, filename: Any, module_globals: Any) -> Any:
     """For modules without files: their loader is asked for the source when it is read."""
-    if not _is_plain(args[0]):
+    if not _is_plain(filename):
         raise Interrupt("unknown-callable", "linecache.lazycache of other than a file")
     return opaque_for(False, "unknown-callable", "linecache.lazycache, whose result was used,")

@@ -27,7 +27,6 @@ from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int, concrete
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...vocabulary.class_reads import mro_of
 from ...vocabulary.reasons import Interrupt
-from .basics import exactly
 from .copying import copies_to_itself, is_copying, is_its_own_copy
 
 if TYPE_CHECKING:
@@ -82,9 +81,8 @@ def _same_number(left: Any, right: Any) -> bool:
 
 
 @substitute(operator.is_, operator.is_not)
-@exactly(2)
-def _is(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    same = _core.PROBES["same_object"](*args)
+def _is(session: Session, callable_: Any, left: Any, right: Any, /) -> Any:
+    same = _core.PROBES["same_object"](left, right)
     return same if callable_ is operator.is_ else not same
 
 
@@ -161,9 +159,7 @@ def _inside(session: Session, number: int) -> int:
 
 
 @substitute(id)
-@exactly(1)
-def _id(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    (obj,) = args
+def _id(session: Session, obj: Any, /) -> Any:
     if is_copying(session):
         if is_leaf(obj) and not copies_to_itself(session, obj):
             _identities(session).pin(obj)
@@ -184,10 +180,8 @@ def _is_hashed_alike(value: Any) -> bool:
 
 
 @substitute(hash)
-@exactly(1)
-def _hash(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _hash(session: Session, obj: Any, /) -> Any:
     """Hashes of values are values; hashes by address are as addresses."""
-    (obj,) = args
     if not _is_hashed_alike(obj):
         session.own_answers.append("hash")
     if is_leaf(obj):
@@ -196,7 +190,7 @@ def _hash(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         raise unhashed(obj)
     if _core.type_lookup(type(obj), "__hash__", None) not in _BY_ADDRESS:
         inside = _check_elements(session, obj)
-        number = _core.natively(hash, args, None)
+        number = _core.natively(hash, (obj,), None)
         return _inside(session, number) if inside else number
     real = _original(session, obj)
     if real is not None:
@@ -205,9 +199,7 @@ def _hash(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 @substitute(object.__hash__)
-@exactly(1)
-def _object_hash(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    (obj,) = args
+def _object_hash(session: Session, obj: Any, /) -> Any:
     session.own_answers.append("hash")
     real = _original(session, obj)
     return object.__hash__(real) if real is not None else _inside(session, object.__hash__(obj))
@@ -228,11 +220,10 @@ _SEEDED = (
 
 
 @substitute(*[vars(kind)["__hash__"] for kind in _SEEDED])
-@exactly(1)
-def _seeded_hash(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _seeded_hash(session: Session, callable_: Any, value: Any, /) -> Any:
     """A value's own `__hash__`, by whatever way it was found."""
     session.own_answers.append("hash")
-    return _core.natively(callable_, args, None)
+    return _core.natively(callable_, (value,), None)
 
 
 _core.set_number_types(Int, Float, Bool)

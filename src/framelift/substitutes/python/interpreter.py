@@ -25,7 +25,6 @@ from ...vocabulary.origins import const
 from ...vocabulary.own_code import is_beginning
 from ...vocabulary.quiet_capture import quietly, thresholds
 from ...vocabulary.reasons import Interrupt
-from .basics import exactly
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -34,9 +33,8 @@ _RE: Any = re  # its cache is private in typeshed
 
 
 @substitute(_RE._compile)
-def _re_compile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _re_compile(session: Session, pattern: Any, flags: Any) -> Any:
     """A pattern is a value of its text and flags; the cache around it is not part of the program."""
-    pattern, flags = args
     flags = flags.value if is_a(flags, re.RegexFlag) else flags
     if type(pattern) not in (str, bytes, re.Pattern) or type(flags) is not int or flags & re.DEBUG:
         raise Interrupt("unknown-callable", "re.compile of other than text")
@@ -48,28 +46,25 @@ def _re_compile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
 
 
 @substitute(sys.gettrace, sys.getprofile)
-def _tools(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _tools(session: Session, callable_: Any) -> Any:
     """Tools are paused in a rehearsal; that none is at work outside is a guard."""
-    found = callable_(*args, **kwargs)
+    found = callable_()
     session.world.guard(const(callable_), "CHECK", (gives_none, "() is None"))
     return found
 
 
 @substitute(sys.settrace, sys.setprofile)
-@exactly(1)
-def _no_tool(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _no_tool(session: Session, callable_: Any, tool: Any, /) -> None:
     """To take away a tool where there is none changes nothing."""
     ask = sys.gettrace if callable_ is sys.settrace else sys.getprofile
-    if args[0] is not None or ask() is not None:
+    if tool is not None or ask() is not None:
         raise Interrupt("unknown-callable", f"sys.{callable_.__name__} of a tool")
     session.world.guard(const(ask), "CHECK", (gives_none, "() is None"))
 
 
 @substitute(gc.get_threshold)
-def _thresholds(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _thresholds(session: Session) -> Any:
     """They are others in a rehearsal."""
-    if args or kwargs:
-        return callable_(*args, **kwargs)  # raises
     value = thresholds()
     session.world.guard(const(thresholds), "CHECK", (functools.partial(gives, value), f"() == {value!r}"))
     return value
@@ -89,20 +84,17 @@ def _thresholds(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
     os.getegid,
     os.cpu_count,
 )
-def _setting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _setting(session: Session, callable_: Any) -> Any:
     """A number that belongs to the process or the thread: what it was is a guard."""
-    value = callable_(*args, **kwargs)  # any argument makes it raise
+    value = callable_()
     session.world.guard(const(callable_), "CHECK", (functools.partial(gives, value), f"() == {value!r}"))
     return value
 
 
 @substitute(inspect.unwrap)
-def _unwrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _unwrap(session: Session, func: Any, *, stop: Any = None) -> Any:
     """The chain of `__wrapped__`; its length matters only where it reaches the recursion limit."""
-    if len(args) != 1 or kwargs.keys() - {"stop"}:
-        return callable_(*args, **kwargs)  # raises
-    stop = kwargs.get("stop")
-    function, seen = args[0], [args[0]]
+    function, seen = func, [func]
     while (wrapped := _wrapped(function)) is not _END and (stop is None or not _core.captured(stop, (function,), {})):
         function = wrapped
         if any(function is one for one in seen) or len(seen) >= sys.getrecursionlimit():
@@ -117,14 +109,13 @@ def _unwrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
 
 
 @substitute(importlib.import_module)
-def _import_module(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _import_module(session: Session, name: Any, package: Any = None) -> Any:
     """As an import statement."""
-    name, package = args
     if type(name) is not str:
         raise Interrupt("unsupported-code", "importlib.import_module of other than a name")
     if name.startswith("."):
         if not package:
-            return callable_(name, package)  # raises
+            return importlib.import_module(name, package)  # raises
         name = importlib.util.resolve_name(name, package)
     module = session.import_name({}, 0, ("__name__",), name)
     if not is_a(module, types.ModuleType):
@@ -145,8 +136,8 @@ def _wrapped(function: Any) -> Any:
 
 
 @substitute(sys.exc_info)
-def _exc_info(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    found = callable_(*args, **kwargs)
+def _exc_info(session: Session) -> Any:
+    found = sys.exc_info()
     _check_handled_inside(session, found[1])
     return found
 
@@ -154,7 +145,7 @@ def _exc_info(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 if hasattr(sys, "exception"):
 
     @substitute(sys.exception)
-    def _exception(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _exception(session: Session) -> Any:
         found = sys.exception()
         _check_handled_inside(session, found)
         return found
@@ -187,14 +178,12 @@ _LOCKS = [vars(_warnings)[name] for name in ("_acquire_lock", "_release_lock") i
 
 
 @substitute(vars(_warnings)["_filters_mutated_lock_held" if _LOCKS else "_filters_mutated"])
-@exactly(0)
-def _filters_mutated(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _filters_mutated(session: Session) -> None:
     """The filters were changed: those that remember what they showed must look again, outside too."""
     session.world.write("call", vars(warnings)["_filters_mutated"], None, ())
 
 
-@exactly(0)
-def _no_lock(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _no_lock(session: Session) -> None:
     """Nothing that other threads see changes before the entry runs."""
 
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
-from ...boundary.world import World
+from ...boundary.world import ABSENT, World
 from ...calls.call_tables import substitute
 from ...calls.frame_views import caller, frame_locals
 from ...calls.pure import lookup
 from ...vocabulary.class_reads import bases_of
 from ...vocabulary.reasons import Interrupt
 from ..numbers.number_attributes import SYMBOLIC
-from .basics import exactly
 from .lazy_containers import own_method
 
 if TYPE_CHECKING:
@@ -73,16 +72,13 @@ substitute(collections.defaultdict)(_handler(1))
 
 
 @substitute(dir)
-def _dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _dir(session: Session, obj: Any = ABSENT, /) -> Any:
     """The names of an object: its own, and those of its classes in order."""
-    if len(args) > 1 or kwargs:
-        return callable_(*args, **kwargs)  # raises
-    if not args:
+    if obj is ABSENT:
         names = frame_locals(session, caller())
         if type(names) is not dict:
             names = _core.captured(_core.read(names, "keys"), (), None)
         return _core.captured(sorted, (names,), None)
-    (obj,) = args
     world = session.world
     if type(obj) in SYMBOLIC:
         return dir(obj.__class__())
@@ -96,7 +92,7 @@ def _dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     if is_a(obj, types.ModuleType):
         table = _core.read(obj, "__dict__")
         if not is_a(table, dict):
-            return _core.natively(callable_, args, None)  # raises
+            return _core.natively(dir, (obj,), None)  # raises
         if "__dir__" in table:
             return sorted(_core.captured(table["__dir__"], (), None))
         return sorted(_core.captured(list, (table,), None))
@@ -116,19 +112,15 @@ def _names_of(world: World, obj: Any) -> dict[str, None]:
 
 
 @substitute(object.__dir__)
-@exactly(1)
-def _object_dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    (obj,) = args
+def _object_dir(session: Session, obj: Any, /) -> Any:
     if is_a(obj, (type, types.ModuleType)) or type(obj) in SYMBOLIC:
         raise Interrupt("callable-on-handle", "object.__dir__")
     return list(_names_of(session.world, obj))
 
 
 @substitute(_TYPE_DIR)
-@exactly(1)
-def _type_dir(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    (cls,) = args
-    return list(_names_of_class(session.world, cls)) if is_a(cls, type) else callable_(cls)  # which raises
+def _type_dir(session: Session, cls: Any, /) -> Any:
+    return list(_names_of_class(session.world, cls)) if is_a(cls, type) else _TYPE_DIR(cls)  # which raises
 
 
 def _read_or_none(obj: Any, name: str) -> Any:
