@@ -14,7 +14,8 @@ import framelift
 from framelift.exc import InternalError
 from framelift.graph.metadata.cache import shared_cache
 from framelift.vocabulary.reasons import Interrupt
-from framelift.recording.recorder import Finished, Recorder, is_torch_operation
+from framelift.recording.recorder import Finished, Recorder
+from framelift.recording.rules.operations import is_torch_operation
 
 from recorder_programs import PROGRAMS
 
