@@ -56,6 +56,11 @@ def tables_from_outside(x: torch.Tensor) -> Any:
     )
 
 
+def code_with_locals(x: torch.Tensor) -> Any:
+    constant, either = compile("'text'", "", "eval"), compile("q if q > 4 else -q", "", "eval")
+    return x + 1, eval(constant, {"w": 1}, TABLE), eval(either, {"w": 1}, TABLE), eval(either, {}, OWN)
+
+
 def asked_in_order(x: torch.Tensor) -> Any:
     return x + 1, eval("a + b", {"b": 2}, NAMES)
 
@@ -78,7 +83,7 @@ def its_own_names(x: torch.Tensor) -> Any:
     )
 
 
-PROGRAMS = (hints, tables_from_outside, asked_in_order, not_found, its_own_names)
+PROGRAMS = (hints, tables_from_outside, code_with_locals, asked_in_order, not_found, its_own_names)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -24,6 +24,7 @@ from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import is_constant, is_leaf
 from ...boundary.becomes.opaque import Opaque
+from ...bytecode.assembly import assemble, disassemble, make
 from ...calls.call_tables import substitute
 from ...calls.frame_views import EvalLocals, caller, frame_locals, module_globals
 from ...vocabulary.reasons import Interrupt
@@ -268,18 +269,16 @@ def _value_of(session: Session, code: types.CodeType, globals_: Any, locals_: An
 
 def _leaving_its_value(code: types.CodeType) -> types.CodeType:
     """The code of an expression that stores its value under a name instead of returning it."""
-    ends = [step.offset for step in dis.get_instructions(code) if step.opname.startswith("RETURN")]
-    last = len(code.co_code) - 2
-    if (
-        ends != [last]
-        or code.co_code[last] != opmap["RETURN_VALUE"]
-        or len(code.co_names) > 255
-        or len(code.co_consts) > 255
-    ):
-        raise Interrupt("unsupported-code", "eval() of code with locals of its own")
-    tail = bytes(
-        (opmap["STORE_NAME"], len(code.co_names), opmap["LOAD_CONST"], len(code.co_consts), opmap["RETURN_VALUE"], 0)
-    )
-    return code.replace(
-        co_code=code.co_code[:last] + tail, co_names=(*code.co_names, _RESULT), co_consts=(*code.co_consts, None)
-    )
+    ops, result, nothing = [], len(code.co_names), len(code.co_consts)
+    for op in disassemble(code):
+        ops.append(op)
+        if op.name == "RETURN_CONST":
+            op.op = opmap["LOAD_CONST"]
+            ops.append(make("STORE_NAME", result))
+        elif op.name == "RETURN_VALUE":
+            op.op, op.arg = opmap["STORE_NAME"], result
+        else:
+            continue
+        ops += (make("LOAD_CONST", nothing), make("RETURN_VALUE"))
+    names, constants = (*code.co_names, _RESULT), (*code.co_consts, None)
+    return assemble(code, ops, co_names=names, co_consts=constants)[0]
