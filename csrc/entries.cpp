@@ -240,7 +240,7 @@ static int run_held_entry(EntryObject* entry, Slots& slots, PyObject** result) {
     made = run_entry(entry, slots);
   }
   if (!made) {
-    // An exception from outside may have struck while a region of torch's was being left; guards held in this state.
+    // An external exception may have struck while a region of torch's was being left; guards held in this state.
     if (entry->program && entry->program->program->has_state) {
       KeepError keep;
       entry->program->program->state.put_back();

@@ -546,7 +546,7 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
       result.reset();
       SavedError error;
       error.normalize();
-      // An exception from outside is known by where it struck.
+      // An external exception is known by where it struck.
       if (error.value() == rehearsal.interrupt && error.traceback())
         PyException_SetTraceback(error.value(), error.traceback());
       PyErr_SetObject((PyObject*)Py_TYPE(rehearsal.interrupt), rehearsal.interrupt);

@@ -1,6 +1,6 @@
-// What strikes a rehearsal from outside.  The interpreter calls signal handlers, and raises the exceptions that other
+// Exceptions that strike a rehearsal.  The interpreter calls signal handlers, and raises the exceptions that other
 // threads asked for, between two instructions of any frame: captured code or our own.  A handler is no part of the
-// program that is captured: it runs for real.  An exception from outside ends the rehearsal, whatever the program or
+// program that is captured: it runs for real.  An external exception ends the rehearsal, whatever the program or
 // our own code makes of it, and leaves the compiled call.
 #include "outside.h"
 

@@ -129,7 +129,7 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
     return PyObject_GetAttr(obj, name);
   }
   if (is_tensor(obj)) {
-    // A tensor from outside may get an attribute that hides the method: the session guards that for each of them.
+    // An external tensor may get an attribute that hides the method: the session guards that for each of them.
     bool outside = r->tensors.count(obj);
     const auto& known = outside ? r->attributes : r->class_attributes;
     auto found = known.find({outside ? obj : (PyObject*)type, name});

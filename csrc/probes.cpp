@@ -124,7 +124,7 @@ static bool is_number_type(PyTypeObject* t) {
   return (PyObject*)t == number_types[0] || (PyObject*)t == number_types[1] || is_truth_type(t);
 }
 
-// Whether two objects from outside that are alike are one object may differ from call to call: mutable ones are guarded
+// Whether two external objects that are alike are one object may differ from call to call: mutable ones are guarded
 // to be different, of the others the session has to hear.
 static bool is_identity_a_question(Rehearsal* r, PyObject* x, PyObject* y) {
   PyTypeObject* type = Py_TYPE(x);

@@ -81,7 +81,7 @@ struct Rehearsal {
   PyObject* interrupt = nullptr;  // owned: the first interrupt raised; once set every probe raises it again
   KeptSet kept;                   // keys of the tables below
   KeptSet external;               // handles
-  KeptSet tensors;                // stand-ins of tensors from outside
+  KeptSet tensors;                // stand-ins of external tensors
   KeptSet internal;               // functions and classes made in this rehearsal
   KeptSet classes;                // classes already noted
   std::unique_ptr<WorldTables> world;                             // from the start of the session on

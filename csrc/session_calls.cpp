@@ -29,7 +29,7 @@ static PyObject* tensors_meet(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 // A class is in the list of subclasses of each of its bases, which anybody may ask for.  One made inside leaves the
-// lists of those from outside: other threads must not see it, nor the program when the rehearsal is thrown away and the
+// lists of external ones: other threads must not see it, nor the program when the rehearsal is thrown away and the
 // class waits for the garbage collector. Lists of classes made inside stay as they are: CPython passes changes of a
 // class on to its subclasses by them.
 static bool leave_lists(Rehearsal* r, PyTypeObject* cls) {
@@ -242,7 +242,7 @@ static PyObject* environment(PyObject*, PyObject* name) {
 static MethodTable methods({
     method<environment, METH_O>("environment", "environment(name): a variable as C code sees it, or None"),
     method<mark_external, METH_O>("mark_external", "this object is a handle"),
-    method<mark_tensor, METH_O>("mark_tensor", "this stands for a tensor from outside"),
+    method<mark_tensor, METH_O>("mark_tensor", "this stands for an external tensor"),
     method<tensors_meet, METH_NOARGS>("tensors_meet", "whether two tensors are one is the session's to say"),
     method<mark_internal, METH_O>("mark_internal", "this function or class was made inside"),
     method<is_external, METH_O>("is_external"),

@@ -4,7 +4,7 @@
 
 namespace framelift {
 
-// The order of a set about to be walked is a fact where it depends on addresses from outside.
+// The order of a set about to be walked is a fact where it depends on external addresses.
 int note_order(Rehearsal* r, PyObject* obj);
 // The same for a call of C code, which may walk what it is given.
 int note_orders(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs);

@@ -1,6 +1,6 @@
 """Torch programs for the tests of the recorder and the backends: name -> (function, makers of its inputs).
 
-Each function touches no tensor from outside, so it can run under a recorder without any twin.
+Each function touches no external tensor, so it can run under a recorder without any twin.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attributes and parameters of callables from outside.
+"""Attributes and parameters of external callables.
 
 Read with a guard, written when the call ends, never lost and never before.
 """

@@ -1,4 +1,4 @@
-"""Attributes of functions from outside, and of methods.
+"""Attributes of external functions, and of methods.
 
 Written, deleted, read again; and names that decorators give.
 """

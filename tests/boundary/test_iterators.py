@@ -1,4 +1,4 @@
-"""Iterators from outside, under way: captured code goes on where they stand, and they stand where it left them."""
+"""External iterators, under way: captured code goes on where they stand, and they stand where it left them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets from outside behave as they lie in memory.
+"""External sets behave as they lie in memory.
 
 The place of a new element and what `pop` gives follow from their history.
 """

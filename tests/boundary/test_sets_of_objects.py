@@ -1,4 +1,4 @@
-"""Sets from outside whose elements are objects compared by identity.
+"""External sets whose elements are objects compared by identity.
 
 Asked, gone through, written, changed between calls.
 """

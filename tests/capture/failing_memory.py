@@ -27,7 +27,7 @@ SCALE = 3
 
 
 class Counter:
-    """An object from outside that captured code reads and writes."""
+    """An external object that captured code reads and writes."""
 
     def __init__(self) -> None:
         self.calls, self.names = 0, ["a", "b"]

@@ -1,4 +1,4 @@
-"""Numbers from outside in bodies of higher-order operators: a recompile at the first change, and no more."""
+"""External numbers in bodies of higher-order operators: a recompile at the first change, and no more."""
 
 from __future__ import annotations
 

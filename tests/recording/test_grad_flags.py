@@ -1,4 +1,4 @@
-"""`requires_grad` of tensors from outside, switched by captured code.
+"""`requires_grad` of external tensors, switched by captured code.
 
 In one graph, and the real tensors are switched too.
 """

@@ -149,7 +149,7 @@ def test_files(name: str, fullgraph: bool, before: bytes | None, tmp_path: pathl
     try:
         assert outcomes(compiled(program, fullgraph=fullgraph), tmp_path, before) == expected
     except framelift.exc.Unsupported:
-        # what is in a file from outside, and a file that stays open, is not captured
+        # what is in an external file, and a file that stays open, is not captured
         assert fullgraph and (before is not None or name == "not_closed")
     framelift.reset()
 

@@ -87,7 +87,7 @@ def _required(recorder: Recorder) -> list[Value]:
 def _asked(
     recorder: Recorder, outputs: list[Value], wanted: list[Value], grads: list[Any], options: dict[str, Any]
 ) -> list[Facts | None]:
-    """The facts of the gradients, None where there is none; interrupts where a history goes on outside."""
+    """The facts of the gradients, None where there is none; interrupts where a history continues outside."""
     outside = [
         value for value in _required(recorder) if not value.facts.is_leaf and (len(wanted) > 1 or value not in wanted)
     ]
@@ -125,7 +125,7 @@ def _gradients(
     inputs = list(dict.fromkeys([*outputs, *wanted, *(one for one in grads if one is not None)]))
     args: list[Any] = [list(outputs), list(wanted)] + ([list(grads)] if any(one is not None for one in grads) else [])
     step = record_step(recorder, torch.autograd.grad, args, options, inputs)
-    step.stays = 0
+    step.effect_level = 0
     recorder.gradients.differentiated = recorder.gradients.differentiated or not (
         options.get("retain_graph") or options.get("create_graph")
     )

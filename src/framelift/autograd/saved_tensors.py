@@ -178,7 +178,7 @@ def _pair(session: Session, region: Region, operand: Value, around: list[Value])
     packing = pure_body(session, _HOOK, region.pack, (operand.stand_in,))
     unpacking = pure_body(session, _HOOK, region.unpack, (packing.result,))
     if not recorder.is_stand_in(unpacking.result) or any(
-        step.effect or step.stays or step.state.grad for step in (*packing.tape, *unpacking.tape)
+        step.effect or step.effect_level or step.state.grad for step in (*packing.tape, *unpacking.tape)
     ):
         raise Interrupt("torch-state", _NAME)
     kept = packing.escaping(recorder)

@@ -113,14 +113,14 @@ class World:
         self.finishing: list[
             Callable[[], Any]
         ] = []  # what looks at the end of the program once more, before recipes are made
-        self.references: list[Any] = []  # weak references from outside
+        self.references: list[Any] = []  # external weak references
         self.unread_references: list[Any] = []  # those in dictionaries that are read key by key
         # the arguments of the root that its variables may let go of before it ends
         self.rebound: Callable[[], list[Any]] = list
-        self.errors: list[BaseException] = []  # copies of exceptions from outside
+        self.errors: list[BaseException] = []  # copies of external exceptions
         self.registered: list[type] = []  # classes that captured code registered with abstract ones
         self.proxied: dict[int, Callable[[], Any]] = {}  # what a weak proxy made inside stands for, seen to be alive
-        self.sealed: dict[int, Any] = {}  # properties and their like from outside, which may have attributes
+        self.sealed: dict[int, Any] = {}  # external properties and their like, which may have attributes
         self.attributes_before: dict[int, dict[str, Any]] = {}  # instance attributes of shadows, right after import
         self._noted: set[int] = set()
         self._kinds: set[int] = set()  # ids of modules and classes whose class is guarded

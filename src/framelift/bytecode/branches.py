@@ -42,7 +42,7 @@ def unless_it_raises(code: CodeType, offset: int) -> bool | None:
     falling = _only_raises(found, at, test.end)
     if jumping == falling:
         return None
-    # The truth that jumps is `wanted`; the frame goes on where it does not only raise.
+    # The truth that jumps is `wanted`; the frame resumes where it does not only raise.
     return ((wanted == "TRUE") == falling) != turned
 
 

@@ -183,7 +183,7 @@ class Flow:
         return list(at.values())
 
     def _target(self, op: Op) -> Op:
-        """Where a jump really goes on."""
+        """Where a jump really leads."""
         target = op.target
         assert target is not None
         if op.name == "FOR_ITER":
@@ -240,7 +240,7 @@ class Flow:
             return frozenset(code.co_varnames)
         back: dict[int, list[int]] = {}
         pending, reached = [start], {start}
-        once = end is not None and end != start and not self.comes_back(end)  # then no way goes on behind it
+        once = end is not None and end != start and not self.comes_back(end)  # then no path continues behind it
         while pending:
             op = self.at[pending.pop()]
             if once and op.unit == end:

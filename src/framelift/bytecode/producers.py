@@ -54,7 +54,7 @@ def producers(flow: Flow, unit: int) -> dict[int, int]:
 
 
 def _depth_after(flow: Flow, unit: int) -> int | None:
-    """The depth where control goes on after an instruction without a jump; None where it does not."""
+    """The depth where control continues after an instruction without a jump; None where it does not."""
     number = flow.number[unit] + 1
     if (
         unit not in flow.shapes

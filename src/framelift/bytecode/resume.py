@@ -60,7 +60,7 @@ class Made:
     order: tuple[int, ...]
     units: dict[int, int]  # original unit -> unit here
     originals: dict[int, int]  # and back
-    start: int  # the original unit where it goes on
+    start: int  # the original unit where it resumes
     point: Point
 
 
@@ -313,7 +313,7 @@ def point_of(handed: Any, end_is_seen: Callable[[Any], bool]) -> tuple[Point, tu
 
 
 def point_at(handed: Any, kept: tuple[bool, ...]) -> Point:
-    """Where a frame was handed over.  `kept`: which of its locals go on."""
+    """Where a frame was handed over.  `kept`: which of its locals are handed on."""
     null, stop = _core.NULL, handed.stop
     stack = tuple(
         NULL if value is null else value if i in stop.offsets and type(value) is int else VALUE
@@ -406,7 +406,7 @@ def _only_leaves(flow: Flow, op: Op) -> bool:
 
 
 def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: bool = False) -> Made:
-    """Code that takes what was handed over at `point`, goes on there, and hands over at `stops`.
+    """Code that takes what was handed over at `point`, resumes there, and hands over at `stops`.
 
     Its free variables are the original's cells, then the original's free variables.  The cells are put where the
     original has them too: an unbound one is then missed as a variable of the function's own.

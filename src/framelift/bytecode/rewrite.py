@@ -67,7 +67,7 @@ def rewrite(code: CodeType, dialect: Dialect, writer: Writer) -> tuple[bytes, La
                 continue
             growth.append((len(new) >> 1) - end + start)
         chunks.append(raw[2 * done : 2 * start])
-        chunks.append(new)  # type: ignore[arg-type]  # None goes on above
+        chunks.append(new)  # type: ignore[arg-type]  # None: handled above
         starts.append(start)
         ends.append(end)
         done = end

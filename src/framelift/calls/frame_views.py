@@ -77,7 +77,7 @@ WRITES_LOCALS = sys.version_info >= (3, 13)
 
 
 def frame_locals(session: Session, frame: types.FrameType) -> Any:
-    """A frame's local variables by name; those of closures from outside are imported."""
+    """A frame's local variables by name; those of external closures are imported."""
     code = frame.f_code
     if code.co_filename.startswith(FRAMELIFT):
         raise outside()

@@ -197,19 +197,19 @@ class Breaks:
         return next(point.unit for (point, _), each in frames.made.items() if each is made)
 
     def leaves_by_c_code(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
-        """Return whether code that goes on is inside of a `with` block whose `__exit__` is not Python code.
+        """Return whether code that resumes is inside of a `with` block whose `__exit__` is not Python code.
 
         The instructions that leave a block call it themselves, and a rehearsal would not see that.
         """
         frames, made = self.of(code)
         places = self.exits.get(id(code))
         if places is None:
-            assert made is not None  # it is code that goes on
+            assert made is not None  # it is code that resumes
             places = self.exits[id(code)] = open_exits(frames.flow, made)
         return any(not _is_python_code(locals_[i]) for i in places)
 
     def ends_within(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
-        """Return whether code that goes on may end something of the program's before it ends itself, when the frame is
+        """Return whether code that resumes may end something of the program's before it ends itself, when the frame is
         the only holder.
 
         What a captured part was given lives until the part is over; finalisers and generators would act too late.
@@ -217,7 +217,7 @@ class Breaks:
         frames, made = self.of(code)
         places = self.let_go.get(id(code))
         if places is None:
-            assert made is not None  # it is code that goes on
+            assert made is not None  # it is code that resumes
             places = self.let_go[id(code)] = let_go(frames.flow, made)
         return any(end_acts(locals_[i]) for i in places)
 

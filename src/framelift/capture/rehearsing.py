@@ -71,7 +71,7 @@ def rehearsed(
 
     `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin`
     makes the session; `unread` are parameters that nothing looks at; `guesses`: what small tensors hold may be
-    guarded; `guards_values`: and is, rather than computed by the graph.  An exception from outside of the program is
+    guarded; `guards_values`: and is, rather than computed by the graph.  An external exception is
     raised.
     """
     for _ in range(_MOST_REHEARSALS):

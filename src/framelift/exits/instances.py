@@ -139,7 +139,7 @@ def _exception(fields: dict[str, Any]) -> _Base:
 
 
 def is_of_outside(walk: Walk, trace: types.TracebackType | None) -> bool:
-    """Return whether a traceback came from outside.  Frames of captured code leave none; both cannot be combined."""
+    """Return whether a traceback is external.  Frames of captured code leave none; both cannot be combined."""
     first = trace
     while trace is not None:
         if walk.scene.origin_of(trace) is not None:

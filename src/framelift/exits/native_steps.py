@@ -188,7 +188,7 @@ class _Writer:
         raise _NoWord
 
     def _callee(self, node: ast.expr) -> int:
-        """A callable from outside, or a method.  Functions of the program may look at the frame that calls them."""
+        """An external callable, or a method.  Functions of the program may look at the frame that calls them."""
         found = self.operand(node)
         if type(node) is ast.Attribute:
             return found

@@ -140,7 +140,7 @@ class Walk:
         self.late: list[Text] = []  # statements that come after the changes of external objects
         self.layouts: dict[type, Any] = {}  # instances.py
         self.spelled: dict[Any, Any] = {}  # tuples of plain values that are in the text, by what they hold
-        self.kept: list[Any] = []  # ids stay valid while the walk goes on
+        self.kept: list[Any] = []  # ids stay valid during the walk
         self._names: dict[int, str] = {}
         self._memo: dict[int, str | Node] = {}
         self._values: dict[Any, str] = {}
@@ -274,7 +274,7 @@ class Walk:
 
 
 def asked_again(walk: Walk, kept: KeptResult) -> Text:
-    """The text of a call of a cache from outside."""
+    """The text of a call of an external cache."""
     return (walk.constant(kept.cache, _hint(kept.cache)), *given(walk, kept.args, kept.kwargs))
 
 

@@ -42,7 +42,7 @@ class Scene(Protocol):
         """Return whether no other stand-in ever looked at the memory of this one."""
 
     def kept_place(self, obj: Any) -> KeptResult | KeptPart | None:
-        """Of an object that a cache from outside keeps once the entry has asked it: how to reach it there."""
+        """Of an object that an external cache keeps once the entry has asked it: how to reach it there."""
 
     def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
         """Of a generator made inside, or a state taken: what knows it when the entry runs, and how to ask."""

@@ -300,7 +300,7 @@ def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
 
 
 def _counter(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    """A counter from outside gave some numbers."""
+    """An external counter gave some numbers."""
     start, step = shadow.before
     # its class is among them, since 3.12
     held = () if type(start) is int else [part for part in gc.get_referents(shadow.copy) if not is_a(part, type)]

@@ -65,7 +65,7 @@ class Rehearsed:
     ) -> tuple[GraphModule, list[Value]]:
         """Its graph: takes the operands, `also`, and the values returned here too; gives `outputs` (of stand-ins).
 
-        `takes`: which numbers from outside may be among those values (Int, Float); of others there is a graph for each.
+        `takes`: which external numbers may be among those values (Int, Float); of others there is a graph for each.
         `gives`: values that it gives beside the outputs, in a list of their own.
         """
         kept, values = kept_of(recorder, outputs)

@@ -45,7 +45,7 @@ def _record(
 ) -> Any:
     """The node of a region; what it returns holds the node's results, wherever in it they are.
 
-    `takes`: the numbers from outside that the operator can be given.
+    `takes`: the external numbers that the operator can be given.
     """
     recorder = session.recorder
     escaping = body.escaping(recorder)

@@ -133,4 +133,4 @@ def _add_step(recorder: Recorder, kernel: Any, grid: tuple[Any, ...], named: dic
             target_of(triton_kernel_wrapper_mutation), [], arguments, [*dict.fromkeys(found), *read], read_state(), True
         )
     )
-    recorder.stays = UNKNOWN
+    recorder.effect_level = UNKNOWN

@@ -224,7 +224,7 @@ def import_transforms(session: Session, moment: Moment) -> None:
 
 
 def guard_nesting(session: Session) -> None:
-    """Where the program opens or leaves autocast regions inside of one from outside."""
+    """Where the program opens or leaves autocast regions inside of an external one."""
     found = asked_of_nesting(session.recorder.saved) if session.recorder.saved is not None else None
     if found is not None:
         session.world.guard(const(autocast_nesting), "CHECK", found)

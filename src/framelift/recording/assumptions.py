@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SMALL = 1 << 16
 
 
-def truth_that_goes_on() -> bool | None:
+def truth_that_continues() -> bool | None:
     """The truth that the program tests now, where the other side of the branch only raises; None where it does not."""
     frame: Any = sys._getframe()
     while frame is not None and is_own_code(frame.f_code):
@@ -52,7 +52,10 @@ def _may_assume(recorder: Recorder) -> bool:
     Nothing may have happened by then that cannot be undone; a body's results are not the graph's.
     """
     return (
-        not recorder.tape_is_a_body() and recorder.options.assumes and recorder.stays != UNKNOWN and _may_undo(recorder)
+        not recorder.tape_is_a_body()
+        and recorder.options.assumes
+        and recorder.effect_level != UNKNOWN
+        and _may_undo(recorder)
     )
 
 
@@ -104,9 +107,9 @@ def before_effect(recorder: Recorder, target: Target, outcome: Outcome | LiveOut
     gets there, or the effect is taken back; where neither is possible, nothing may be assumed.
     """
     written = [found[i] for i in outcome.written if found[i].storage.external]
-    if outcome.stays != UNKNOWN and not written or _check_so_far(recorder):
+    if outcome.effect_level != UNKNOWN and not written or _check_so_far(recorder):
         return
-    if outcome.stays != UNKNOWN and not _makes_history(found) and _may_undo(recorder, written):
+    if outcome.effect_level != UNKNOWN and not _makes_history(found) and _may_undo(recorder, written):
         return
     stop = Interrupt("tensor-bool", f"and {target.name}, which cannot be undone, comes after it")
     stop.first = recorder.callbacks.stop_assuming
@@ -122,7 +125,7 @@ def _check_so_far(recorder: Recorder) -> bool:
 
     False: not possible.  Only a graph that is run as it is keeps the order, and draws would have to be put back.
     """
-    if recorder.assumed or recorder.stays or recorder.undoes or recorder.tape_is_a_body():
+    if recorder.assumed or recorder.effect_level or recorder.undoes or recorder.tape_is_a_body():
         return False
     if not recorder.options.is_plain:
         return False
@@ -136,7 +139,7 @@ def assume_of_numbers(recorder: Recorder, condition: Bool) -> bool | None:
     """The truth of a comparison of numbers that only the graph knows, where the program raises otherwise; the graph
     checks it.  None: not possible here.
     """
-    truth = truth_that_goes_on() if recorder.callbacks.assume_otherwise is None and _may_assume(recorder) else None
+    truth = truth_that_continues() if recorder.callbacks.assume_otherwise is None and _may_assume(recorder) else None
     if truth is None:
         return None
     held = condition if truth else condition.home.negated(condition)

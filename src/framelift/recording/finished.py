@@ -27,7 +27,7 @@ class Finished:
     `writes` pairs of such an index and how often eager mode counts a write to it, where that is known,
     `shared` the groups of indices whose memory is one storage: with a mutated input in it, a group is a fact that
     the graph was built on.  `left_state` are calls that bring torch's global state to where the program left it;
-    `in_region`: all of the graph's autocast belongs to the region that the program leaves open.  `stays` is the
+    `in_region`: all of the graph's autocast belongs to the region that the program leaves open.  `effect_level` is the
     gravest reason of fakes.py why an operation must stay.  `changes_state`: the graph has nodes that set torch's
     global state for those after them.  `without_grad`: the whole graph is to be compiled and run without grad
     mode.  The last `violations` outputs are not the program's: each is true where an assumption does not hold for
@@ -47,7 +47,7 @@ class Finished:
     shared: tuple[tuple[int, ...], ...]
     left_state: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]
     violations: int = 0
-    stays: int = 0
+    effect_level: int = 0
     changes_state: bool = False
     without_grad: bool = False
     arguments: list[Any] | None = field(default=None, repr=False)

@@ -456,7 +456,7 @@ def _may_run(step: Step) -> bool:
     if step.state.dtype is not torch.get_default_dtype():
         return False
     if (
-        step.stays
+        step.effect_level
         or step.state.autocast is not None
         or step.state.inference
         or any(is_a(arg, Body) for arg in step.args)

@@ -48,7 +48,7 @@ def record_live(
 
     outcome = live.run(target.name, found, over_fakes(recorder, target, kept, kept_named, found))
     _take_writes(recorder, target, outcome, found)
-    if outcome.stays or outcome.written:
+    if outcome.effect_level or outcome.written:
         recorder._note_effect(target, outcome, found)
     step = Step(
         target,
@@ -56,7 +56,7 @@ def record_live(
         kept_named,
         found,
         state,
-        effect or bool(outcome.stays) or bool(outcome.written) or bool(outcome.changes),
+        effect or bool(outcome.effect_level) or bool(outcome.written) or bool(outcome.changes),
     )
     results = (kind or Results)(recorder, live, target, step, found)
     answer = results.read(outcome.result, ())

@@ -113,7 +113,7 @@ class Recorder(StandIns):
         self.cache = shared_cache()
         self._lookup = self.cache.get
         self._flags = kernel_choice()
-        self.stays = 0  # the gravest reason why an operation so far must stay in the graph
+        self.effect_level = 0  # the gravest reason why an operation so far must stay in the graph
         self.assumed = False  # the graph asserts what was assumed of numbers
         self.undoes = False  # inputs are written to by the time that an assumption may be found wrong
         self.violated: dict[torch.device, torch.Tensor] = {}  # stand-ins that are true where an assumption was wrong
@@ -308,7 +308,7 @@ class Recorder(StandIns):
     ) -> Step:
         own = type(target) is OneNode  # the program's function, whose effects nobody knows
         if own:
-            self.stays = UNKNOWN
+            self.effect_level = UNKNOWN
             self.drawing.draw()  # for all that is known
         step = Step(
             target,
@@ -317,7 +317,7 @@ class Recorder(StandIns):
             [*found, *read] if read else found,
             state,
             outcome.effect or own,
-            UNKNOWN if own else outcome.stays,
+            UNKNOWN if own else outcome.effect_level,
         )
         step.custom = self.annotations[-1] if self.annotations else None
         self.tape.append(step)
@@ -349,12 +349,12 @@ class Recorder(StandIns):
     def _note_effect(self, target: Target, outcome: Outcome | LiveOutcome, found: list[Value]) -> None:
         if self.violated or self.assumed:
             before_effect(self, target, outcome, found)
-        self.stays = max(self.stays, outcome.stays)
-        if outcome.stays:
+        self.effect_level = max(self.effect_level, outcome.effect_level)
+        if outcome.effect_level:
             self.drawing.draw()
 
     def script_object(self, *given: Any) -> None:
-        """A script object from outside (`ScriptObjects.meet`)."""
+        """An external script object (`ScriptObjects.meet`)."""
         if self.scripts is None:
             self.scripts = ScriptObjects(self)
         self.scripts.meet(*given)
@@ -443,7 +443,7 @@ class Recorder(StandIns):
             tuple(tuple(group) for group in groups.values() if len(group) > 1),
             left.calls(states) if left is not None else (),
             len(self.violated),
-            self.stays,
+            self.effect_level,
             any(step.state != base for step in self.tape),
             without_grad,
             None if self.symbols is None else [v.external if type(v) is Value else v for v in given],

@@ -43,13 +43,13 @@ class Options:
     """How to record, decided before the program begins."""
 
     code: CodeType | None = None  # of the root
-    assumes: bool = True  # the program may be taken to go on where the other side raises
+    assumes: bool = True  # the program may be taken to continue where the other side raises
     pays: bool = False  # a graph break is an error: what can be captured at a price should be
     guards_values: bool = False  # a value taken from few integers outside is guarded before the graph is to compute it
     unrolls: bool = False  # the backend writes out every step of a recurrent network
     habits: Habits = field(default_factory=Habits)  # of the backend
     relied: bool = False  # captured code depends on what is supposed of the backend
-    takes_fakes: bool = False  # fakes from outside are taken for what they stand for (export)
+    takes_fakes: bool = False  # external fakes are taken for what they stand for (export)
     keeps_all: bool = False  # operations that give back what they are given have their nodes, too (export)
     lazy: bool = False  # comparisons of symbols are decided when their truth is asked for
 

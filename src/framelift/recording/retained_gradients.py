@@ -62,7 +62,7 @@ def retained(recorder: Recorder) -> list[Value]:
 
 
 def leave_retaining(recorder: Recorder, outputs: Sequence[Any]) -> None:
-    """Those among the results of the graph go on keeping their gradients."""
+    """Those among the results of the graph keep their gradients."""
     leaving = [value for value in recorder.gradients.retained if value in outputs]
     if leaving and (
         not recorder.options.is_plain

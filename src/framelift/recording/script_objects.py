@@ -53,7 +53,7 @@ class ScriptObjects:
         self._known: set[int] = set()  # their memory
 
     def meet(self, obj: torch.ScriptObject, seen: Opaque, name: str, cls: Any, held: Any, place: str) -> None:
-        """Know an object from outside, which captured code sees as `seen`; `held` is what it holds, over stand-ins."""
+        """Know an external object, which captured code sees as `seen`; `held` is what it holds, over stand-ins."""
         recorder = self._recorder
         with DisableTorchFunction():
             contents = self._over_fakes(held)

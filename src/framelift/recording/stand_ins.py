@@ -1,6 +1,6 @@
 """The stand-ins of one rehearsal: what captured code sees for tensors and numbers, and the records of what they are.
 
-Tensors from outside come in here, with symbols for sizes that are to be symbolic.  How calls on stand-ins are recorded
+External tensors come in here, with symbols for sizes that are to be symbolic.  How calls on stand-ins are recorded
 is recorder.py.
 """
 
@@ -79,7 +79,7 @@ class StandIns:
 
     def _new_input(self, tensor: torch.Tensor, name: str, dims: frozenset[int], marks: Marks) -> Value:
         if id(tensor) in self._values:
-            raise InternalError("a stand-in was imported as if it came from outside")
+            raise InternalError("a stand-in was imported as if it were external")
         if is_wrapper(type(tensor)):
             return self._known_as(tensor, new_wrapper(self, tensor), name)
         wrapped = self._live is not None and is_wrapped(tensor)  # a tensor of a transform that the call is inside of
@@ -133,7 +133,7 @@ class StandIns:
         self._values[id(stand_in)] = value
 
     def adopt_input(self, value: Value, external: Any, name: str) -> None:
-        """Know an object from outside that is an input of the graph, and no tensor."""
+        """Know an external object that is an input of the graph, and no tensor."""
         value.external, value.name = external, identifier(name)
         self._values[id(value.stand_in)] = value
 

@@ -106,7 +106,7 @@ class Session(RehearsedScene):
         self.unread: frozenset[str] = frozenset()  # the root's parameters that are only handed over there
         self.raised_at = -1  # offset at which the root met an exception that has to be raised again
         self.left_at = ""  # where the exception was raised that left the root
-        self.outside: BaseException | None = None  # an exception from outside of the program that ended the rehearsal
+        self.outside: BaseException | None = None  # an external exception that ended the rehearsal
         self.ended: BaseException | None = None  # whatever ended it early
         self.watches = not knowledge_of(function.__code__).finalises_eagerly  # objects with finalisers may be made
         self.has_watched = False  # there were some
@@ -250,7 +250,7 @@ class Session(RehearsedScene):
         self.point = point
 
     def _check_errors(self) -> None:
-        """Exceptions from outside are seen as copies: one that was raised inside would have to change the original."""
+        """External exceptions are seen as copies: one that was raised inside would have to change the original."""
         for copy in self.world.errors:
             if copy.__traceback__ is not None or copy.__context__ is not None or vars(copy):
                 raise Interrupt("effect-object", f"{name_of(type(copy))}, which was raised again")

@@ -1,4 +1,4 @@
-"""Exceptions from outside of the program: of signal handlers, and those that another thread asked for.
+"""External exceptions, which are not the program's: of signal handlers, and those that another thread asked for.
 
 The interpreter raises them between two instructions of any frame: of the program, of framelift, of a compiler.
 They leave a compiled call as themselves, so whoever catches all exceptions asks here first.
@@ -87,7 +87,7 @@ def _are_signals_handled() -> bool:
 
 
 def from_outside(error: BaseException) -> int:
-    """Return whether an exception came from outside: OUTSIDE, NOT_OUTSIDE, or MAYBE_OUTSIDE if C code may have raised
+    """Return whether an exception is external: OUTSIDE, NOT_OUTSIDE, or MAYBE_OUTSIDE if C code may have raised
     it.
     """
     trace = _TRACEBACK(error)
@@ -127,7 +127,7 @@ def outside_cause(error: BaseException) -> BaseException | None:
 
 
 def without_own_context(error: BaseException) -> None:
-    """An exception from outside leaves a compiled call without the context of what framelift or torch handled."""
+    """An external exception leaves a compiled call without the context of what framelift or torch handled."""
     frames = _frames(error)
     at, seen = error, {id(error)}
     while (context := _CONTEXT(at)) is not None and id(context) not in seen:
@@ -170,7 +170,7 @@ def _frames(error: BaseException) -> list[types.FrameType]:
 
 
 def release_frames(error: BaseException) -> None:
-    """Empty the frames of framelift, torch and Python's library that an exception from outside has passed.
+    """Empty the frames of framelift, torch and Python's library that an external exception has passed.
 
     One that strikes as a context manager begins keeps it from ending: its generator waits in a frame of contextlib,
     and torch's state would be put back once more when whoever holds the exception lets go of it.
@@ -203,7 +203,7 @@ def _is_own(error: BaseException, around: list[types.FrameType]) -> bool:
 
 
 def raise_outside(error: BaseException) -> None:
-    """Raise what came from outside; for those who catch all exceptions."""
+    """Raise an external exception; for those who catch all exceptions."""
     found = outside_cause(error)
     if found is not None:
         raise found

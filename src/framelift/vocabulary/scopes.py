@@ -1,7 +1,7 @@
 """Context managers that end whatever strikes them: `scope` in place of `contextlib.contextmanager`, `insist` in
 `finally` blocks.
 
-An exception from outside (outside_exceptions.py) may strike between any two instructions of Python code, also of
+An external exception (outside_exceptions.py) may strike between any two instructions of Python code, also of
 code that puts something back.  The frames of contextlib's managers are such code; `scope` has none.
 `insist(function)` calls a function that puts something back until it has done so, and raises what struck it then:
 all that a `finally` block of process-wide state should do.

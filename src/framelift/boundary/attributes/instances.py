@@ -79,7 +79,7 @@ _ERROR_READS = frozenset(("args", "__class__", "__str__", "__repr__", "__dict__"
 
 
 def read_error(_world: World, obj: BaseException, name: str) -> Any:
-    """`obj.name` for an exception from outside, which is seen as a copy without chain and traceback."""
+    """`obj.name` for an external exception, which is seen as a copy without chain and traceback."""
     if name not in _ERROR_READS and hasattr(obj, name):
         raise Interrupt("opaque-object", f"{name_of(type(obj))}.{name}")
     return getattr(obj, name)

@@ -1,4 +1,4 @@
-"""Script objects (TorchBind) from outside: placeholders whose methods are recorded, guarded by what the objects hold.
+"""External script objects (TorchBind): placeholders whose methods are recorded, guarded by what the objects hold.
 
 What an object holds is asked of itself at each call, and guarded: kinds and sizes of tensors, values of all else.
 Tensors in it are never inputs of a graph: the object is.

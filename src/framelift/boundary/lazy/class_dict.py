@@ -38,7 +38,7 @@ def class_entry_is_there(world: World, cls: type, name: str) -> bool:
     there = name in members_of(cls)
     if not flags_of(cls) & _HEAP_TYPE:
         return there
-    if there:  # a lookup would go on to the bases
+    if there:  # a lookup would continue with the bases
         world.guard(const(cls), "CHECK", (functools.partial(_defines, name, True), f"defines {name}"), name)
     elif any(name in members_of(base) for base in mro_of(cls)):
         asked = functools.partial(_defines, name, False)

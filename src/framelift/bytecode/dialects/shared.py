@@ -245,7 +245,7 @@ def push_exc_info(w: Writer, arg: int) -> bytes:
 
 @SHARED("IS_OP", depth=1)
 def is_op(w: Writer, arg: int) -> bytes:
-    # Equal numbers and texts from outside may be one object in this call and two in the next.
+    # Equal external numbers and texts may be one object in this call and two in the next.
     asked = w.probe["same_object"] + BELOW[2] + w.calls[1]
     return asked + named("UNARY_NOT") if arg else asked
 

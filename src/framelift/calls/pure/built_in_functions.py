@@ -220,7 +220,7 @@ def _descriptors_and_code() -> tuple[Kind, ...]:
         Kind(types.TracebackType, make="frames", methods="frames"),
         Kind("types.FrameLocalsProxyType", make="frames", methods="frames"),
         Kind("_collections_abc.framelocalsproxy", make="frames", methods="frames"),
-        # A view of bytes made inside; those from outside are not let in.
+        # A view of bytes made inside; external ones are not let in.
         Kind(memoryview, make="judged", words={"pure": "__hash__", "judged": "__new__"}),
         Kind(types.GenericAlias, words={"internals": "__getitem__", "attributes": "__getattribute__"}),
         Kind(types.UnionType, words={"internals": "__getitem__", "attributes": "__getattribute__"}),

@@ -77,7 +77,7 @@ def _text_and_bytes() -> tuple[Kind, ...]:
         Kind("_hashlib.HMAC"),
         Kind("_blake2.blake2b"),
         Kind("_blake2.blake2s"),
-        # In memory, and nobody else's; those from outside are not let in.
+        # In memory, and nobody else's; external ones are not let in.
         Kind("_io.StringIO"),
         Kind("_io.BytesIO", words={"memory": "getbuffer"}),
         # Made by `open`, a substitute, over memory of their own.
@@ -134,7 +134,7 @@ def _random_generators() -> tuple[Kind, ...]:
 
 
 def _locks() -> tuple[Kind, ...]:
-    """A lock made inside is nobody else's; those from outside are not let in."""
+    """A lock made inside is nobody else's; external ones are not let in."""
     return Kind("_thread.LockType", make="threads"), Kind("_thread.RLock")
 
 

@@ -197,11 +197,11 @@ def undo_of(
     places = [i for i, one in enumerate(inputs) if id(one) in given]
     if (
         resumed
-        and (finished.stays == UNKNOWN or changes_history(tape))
+        and (finished.effect_level == UNKNOWN or changes_history(tape))
         and in_handler(step.places for step in fails_late(tape, False))
     ):
         raise Interrupt("torch-operation", "that may fail inside a block, after what cannot be taken back,")
-    if finished.stays == UNKNOWN or any(
+    if finished.effect_level == UNKNOWN or any(
         is_wrapper(type(inputs[i])) or _core.of_tensor(inputs[i], "layout") is not torch.strided for i in places
     ):
         return None
@@ -218,7 +218,7 @@ def undo_of(
     if places and not in_order and not copies:
         return None
     counted = in_order and not ((late or finished.undoes) and writes_uncounted(tape))
-    return Undo(tuple(places), copies, finished.stays > 0, counted)
+    return Undo(tuple(places), copies, finished.effect_level > 0, counted)
 
 
 def undoing(undo: Undo) -> Lines:

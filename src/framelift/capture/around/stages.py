@@ -116,7 +116,7 @@ class Run:
     def is_repeatable(self) -> bool:
         """True if a run that failed has changed nothing."""
         finished = self.finished
-        return not finished.mutated and (not finished.stays or finished.violations > 0)
+        return not finished.mutated and (not finished.effect_level or finished.violations > 0)
 
 
 def _chooses_kernels(run: Run) -> bool:
@@ -137,7 +137,7 @@ AROUND_RUN: tuple[Stage[Run], ...] = (
     Stage(
         "assumptions checked",
         lambda run: run.finished.violations,
-        lambda graph, run: checked(graph, run.finished.violations, run.finished.stays > 0),
+        lambda graph, run: checked(graph, run.finished.violations, run.finished.effect_level > 0),
     ),
 )
 
@@ -175,7 +175,7 @@ def _gives_wrappers(context: Graph) -> bool:
 
 
 AROUND_GRAPH: tuple[Stage[Graph], ...] = (
-    Stage("failures looked into", lambda c: c.is_compiled and c.finished.stays != UNKNOWN, _noted),
+    Stage("failures looked into", lambda c: c.is_compiled and c.finished.effect_level != UNKNOWN, _noted),
     Stage("gradients of wrappers", _gives_wrappers, lambda graph, c: giving_tangents(graph)),
     Stage(
         "inputs that no gradient reaches",

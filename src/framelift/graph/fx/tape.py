@@ -34,7 +34,7 @@ from .plain_code import PlainCode
 from .targets import Getter, Target, target_of
 from .values import Body, Value
 
-#: steps that give a symbolic number from outside to a body: it is an argument there, and no operation of the graph
+#: steps that give an external symbolic number to a body: it is an argument there, and no operation of the graph
 HANDS_INT, HANDS_FLOAT = target_of(torch.sym_int), target_of(torch.sym_float)
 
 
@@ -42,11 +42,11 @@ class Step:
     """One recorded operation: arguments as `take` keeps them, `inputs` the values among them, `places` the program's
     frames.
 
-    `stays` is what fakes.py says of it, unknown where a call is not one operation of torch's.  `modules`: the
+    `effect_level` is what fakes.py says of it, unknown where a call is not one operation of torch's.  `modules`: the
     modules being called, where somebody wants to know (export/strict_session.py).
     """
 
-    __slots__ = ("args", "custom", "effect", "inputs", "kwargs", "modules", "places", "state", "stays", "target")
+    __slots__ = ("args", "custom", "effect", "effect_level", "inputs", "kwargs", "modules", "places", "state", "target")
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Step:
         inputs: list[Value],
         state: State,
         effect: bool,
-        stays: int = UNKNOWN,
+        effect_level: int = UNKNOWN,
     ) -> None:
-        self.stays = stays
+        self.effect_level = effect_level
         self.target = target
         self.args = args
         self.kwargs = kwargs
@@ -260,7 +260,7 @@ class _Builder:
         node = self._nodes[id(step)] = self._add(self._unused(target.name), op, fx_target, tuple(args), kwargs)
         if step.places:
             node.meta["stack_trace"] = stack_text(step.places)
-        if step.effect or step.stays:
+        if step.effect or step.effect_level:
             node.meta["effect"] = True
         if step.modules is not None:
             node.meta["nn_module_stack"] = step.modules

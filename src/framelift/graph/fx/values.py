@@ -41,7 +41,7 @@ class Value:
     view), or a word for a view that autograd treats specially ("detached", "no-grad", "multiple", "custom",
     "regained").  `exact` says that its strides are believed: fakes are sometimes wrong about them for operations
     on oddly laid out tensors.  `rooted`: a leaf that the program made, on purpose: "tensor" or "parameter", or
-    "outside" for one from outside that is a leaf from now on; `gathered`: and a backward inside has added to its
+    "outside" for an external one that is a leaf from now on; `gathered`: and a backward inside has added to its
     `.grad`.  A result has `step` (the tape step that made it) and `path` (its place in the step's result: indices,
     and names of inner tensors); an input has `external`.
     """

@@ -130,7 +130,7 @@ def _is_record(kind: type) -> bool:
     return issubclass(kind, tuple) and (has_member(kind, "_fields") or module_of(kind) == "torch.return_types")
 
 
-#: classes of objects that stand for ones from outside and refuse any use
+#: classes of objects that stand for external ones and refuse any use
 PLACEHOLDERS: set[type] = set()
 
 

@@ -77,10 +77,11 @@ class Outcome:
 
     `effect`: it must stay in the graph even if nobody uses the result.  `silent`: it needs no node at all;
     what `warned` needs one.  `exact`: the strides of the results follow surely from those of the first `follows`
-    arguments.  `stays`: as fakes.py says it.  `given_back`: the argument that is itself the result, a list or tuple.
+    arguments.  `effect_level`: DRAWS or UNKNOWN (fakes.py), or 0.  `given_back`: the argument that is itself the
+    result, a list or tuple.
     """
 
-    __slots__ = ("changes", "effect", "exact", "follows", "given_back", "result", "silent", "stays", "written")
+    __slots__ = ("changes", "effect", "effect_level", "exact", "follows", "given_back", "result", "silent", "written")
 
     def __init__(
         self,
@@ -89,11 +90,11 @@ class Outcome:
         written: tuple[int, ...],
         changes: tuple[tuple[int, Facts], ...],
         exact: bool,
-        stays: int = 0,
+        effect_level: int = 0,
         follows: int = ALL,
         warned: bool = False,
     ) -> None:
-        self.stays = stays
+        self.effect_level = effect_level
         self.follows = follows
         self.given_back = -1
         self.result = result
@@ -146,7 +147,7 @@ def outcome_of(
     `gives_values`: a result without any tensor is to be believed.  `regular`: strides are the same on every
     device, `follows`: they follow from those of the first so many tensors (meta_kernels.py).
     """
-    effect = observed.stays > 0 or bool(observed.written) or bool(observed.changes)
+    effect = observed.effect_level > 0 or bool(observed.written) or bool(observed.changes)
     result = _Reader(observed, name).read(observed.result)
     if type(result) is Const and not (
         gives_values
@@ -157,7 +158,7 @@ def outcome_of(
         raise Interrupt("torch-operation", f"{name}, which gives a Python value")
     made = _new_tensors(result)
     exact = not made or not facts or are_believed(made, facts[:follows], regular)
-    return Outcome(result, effect, observed.written, observed.changes, exact, observed.stays, follows, warned)
+    return Outcome(result, effect, observed.written, observed.changes, exact, observed.effect_level, follows, warned)
 
 
 def _new_tensors(result: Any) -> list[Facts]:

@@ -70,9 +70,9 @@ _QUIET = frozenset(
 )
 #: give nothing, and are there for what they check
 _CHECKS = ("_assert_", "sym_constrain_range", "_functional_assert")
-#: why an operation must stay in a graph, whoever uses its result: it draws random numbers, or nobody knows what it does
+#: effect levels: why an operation must stay in a graph even if its result is unused (it draws, or is not known)
 DRAWS, UNKNOWN = 1, 2
-#: operator -> (whether and why it must stay in the graph, positions it writes, names it writes, position of a dropout
+#: operator -> (its effect level, positions it writes, names it writes, position of a dropout
 #: without which it need not)
 _operators: dict[Any, tuple[int, tuple[int, ...], tuple[str, ...], int]] = {}
 
@@ -82,14 +82,14 @@ def _describe(operator: Any) -> tuple[int, tuple[int, ...], tuple[str, ...], int
     if schema is None:
         return UNKNOWN, (), (), -1
     draws = _SEEDED in operator.tags or operator._opname.startswith((*_MAY_DRAW, *_CHECKS))
-    stays = UNKNOWN if operator.namespace not in _KNOWN_NAMESPACES else DRAWS if draws else 0
+    effect_level = UNKNOWN if operator.namespace not in _KNOWN_NAMESPACES else DRAWS if draws else 0
     written = [(i, a) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
     dropout = (
         next((i for i, a in enumerate(schema.arguments) if a.name == "dropout_p"), -1)
         if operator._opname in _QUIET
         else -1
     )
-    return stays, tuple(i for i, _ in written), tuple(a.name for _, a in written), dropout
+    return effect_level, tuple(i for i, _ in written), tuple(a.name for _, a in written), dropout
 
 
 class _WatchedMode(FakeTensorMode):
@@ -99,18 +99,18 @@ class _WatchedMode(FakeTensorMode):
         super().__init__(allow_non_fake_inputs=False)
         self.cache_enabled = False  # ours is in front of it
         self._allow_unsafe_data_ptr_access = False  # an operator that looks at memory must not get a null pointer
-        self.stays = 0
+        self.effect_level = 0
         self.written: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         known = _operators.get(func)
         if known is None:
             known = _operators[func] = _describe(func)
-        stays, positions, names, dropout = known
-        if stays > self.stays and (
+        effect_level, positions, names, dropout = known
+        if effect_level > self.effect_level and (
             dropout < 0 or (args[dropout] if dropout < len(args) else (kwargs or {}).get("dropout_p", 0.0)) != 0
         ):
-            self.stays = stays
+            self.effect_level = effect_level
         for position in positions:
             if position < len(args):
                 self._note_write(args[position])
@@ -154,14 +154,14 @@ def with_history(bare: torch.Tensor, fakes: Fakes, requires_grad: bool, is_leaf:
 class Observed:
     """The outcome of one call over fakes: the raw result, and what became of the arguments."""
 
-    __slots__ = ("changes", "device", "fakes", "result", "stays", "storages", "written")
+    __slots__ = ("changes", "device", "effect_level", "fakes", "result", "storages", "written")
 
     def __init__(
         self,
         result: Any,
         fakes: list[torch.Tensor],
         storages: list[int],
-        stays: int = 0,
+        effect_level: int = 0,
         written: tuple[int, ...] = (),
         changes: tuple[tuple[int, Facts], ...] = (),
         device: torch.device | None = None,
@@ -170,7 +170,7 @@ class Observed:
         self.device = device  # of all results, where the fakes are plain meta tensors
         self.fakes = fakes  # one per distinct argument, in the order given
         self.storages = storages  # of those fakes, before the call
-        self.stays = stays
+        self.effect_level = effect_level
         self.written = written  # indices of arguments whose memory was written
         self.changes = changes  # arguments whose facts are others than before
 
@@ -217,7 +217,7 @@ class Fakes:
         storages = [_storage_id(fake) for fake in fakes]
         mode = self.mode
         symbols = len(mode.shape_env.var_to_range) if mode.shape_env is not None else 0
-        mode.stays = 0
+        mode.effect_level = 0
         mode.written.clear()
         try:
             result = self._run(name, mode, call, fakes)
@@ -235,7 +235,7 @@ class Fakes:
         for i in {*written, *(i for i, _ in changes)}:
             pool = self._pools.get(facts[i], [])
             pool[:] = [fake for fake in pool if fake is not fakes[i]]
-        return Observed(result, fakes, storages, mode.stays, written, changes)
+        return Observed(result, fakes, storages, mode.effect_level, written, changes)
 
     def observe_on_meta(self, facts: list[Facts], call: Callable[[list[torch.Tensor]], Any]) -> Observed | None:
         """The same over plain meta tensors; None if that is not enough.  `runs_on_meta` must have allowed it."""

@@ -42,13 +42,13 @@ is_wrapped = functorch.is_functorch_wrapped_tensor
 class LiveOutcome:
     """The outcome of one operation over live fakes: the raw result and what became of the arguments."""
 
-    __slots__ = ("changes", "result", "stays", "written")
+    __slots__ = ("changes", "effect_level", "result", "written")
 
     def __init__(
-        self, result: Any, stays: int, written: tuple[int, ...], changes: tuple[tuple[int, Facts], ...]
+        self, result: Any, effect_level: int, written: tuple[int, ...], changes: tuple[tuple[int, Facts], ...]
     ) -> None:
         self.result = result
-        self.stays = stays
+        self.effect_level = effect_level
         self.written = written
         self.changes = changes
 
@@ -151,7 +151,7 @@ class Live:
         fakes = [self.fake(value) for value in found]
         storages = [storage_of(fake) for fake in fakes]
         mode = self._fakes.mode
-        mode.stays = False
+        mode.effect_level = False
         mode.written.clear()
         with self.interpreters():
             result = self._fakes._run(name, mode, call, fakes)
@@ -161,7 +161,7 @@ class Live:
             now = facts_of(fake)
             if not now.agrees(value.facts):
                 changes.append((i, now))
-        return LiveOutcome(result, mode.stays, written, tuple(changes))
+        return LiveOutcome(result, mode.effect_level, written, tuple(changes))
 
     def storage(self, fake: torch.Tensor, found: Sequence[Value]) -> tuple[Storage, bool]:
         """The storage of a result, and whether it is shared with one of the arguments."""

@@ -53,7 +53,7 @@ class Wrapped(Live):
     def take_in(
         self, tensor: torch.Tensor, value_of: Callable[[torch.Tensor], Value]
     ) -> tuple[WrapperFacts, torch.Tensor]:
-        """The facts and the fake of a wrapper from outside; `value_of` gives the values of its inner tensors."""
+        """The facts and the fake of an external wrapper; `value_of` gives the values of its inner tensors."""
         names, context = context_of(tensor)
         parts = {name: value_of(one) for name, one in inner_tensors(tensor, names).items()}
         bare = assembled_like(tensor, {name: self.fake(value) for name, value in parts.items()}, names, context)
@@ -74,7 +74,7 @@ class Wrapped(Live):
         fakes = [self.fake(value) for value in found]
         before = [_described(fake) for fake in fakes]
         mode = self._fakes.mode
-        mode.stays = 0
+        mode.effect_level = 0
         mode.written.clear()
         with _asking(found):
             result = self._fakes._run(name, mode, call, fakes)
@@ -86,7 +86,7 @@ class Wrapped(Live):
         for i in written:
             for part in with_parts([found[i]]):
                 part.storage.written = True
-        return LiveOutcome(result, mode.stays, written, ())
+        return LiveOutcome(result, mode.effect_level, written, ())
 
     def _memories(self, value: Value) -> set[int]:
         return {_memory(self.fake(part)) for part in with_parts([value]) if not holds_wrapper(part)}

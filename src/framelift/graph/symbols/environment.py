@@ -88,7 +88,7 @@ class Symbols:
         self._calculated: dict[Any, Float] = {}  # by function and arguments
         self.drawn_tensors: dict[int, tuple[str, torch.Tensor]] = {}  # by id
         self.scalars = False  # some of the numbers are numpy's
-        self.by_branch: Callable[[Bool], bool | None] | None = None  # a truth that the program cannot go on without
+        self.by_branch: Callable[[Bool], bool | None] | None = None  # a truth that the program cannot continue without
         self.by_values: Callable[..., bool | None] | None = None  # answers a relation by what tensors hold
         self.created: list[Created] = []  # symbols of the environment, in the order they were made
         self.lazy = False  # comparisons are decided when their truth is asked for, not before

@@ -202,7 +202,7 @@ class NumberNodes:
 
 
 class BodyNumbers(NumberNodes):
-    """Numbers in the graph of a body: sizes of the tensors it is given, and numbers from outside that it is given."""
+    """Numbers in the graph of a body: sizes of the tensors it is given, and external numbers that it is given."""
 
     def __init__(self, symbols: Symbols, builder: Any, given: Iterable[Value]) -> None:
         super().__init__(symbols, builder)

@@ -18,7 +18,7 @@ from ...graph.symbols.unread_text import text_or
 from ...torch_ports.tensors import TensorBase, VariableFunctions, references, tensor_classes
 from ...vocabulary.class_reads import name_of
 from ...vocabulary.reasons import Interrupt
-from ..assumptions import assume, truth_that_goes_on
+from ..assumptions import assume, truth_that_continues
 from ..histories import may_make_leaf
 from ..known_calls import with_numbers
 from .plain_data import record_data
@@ -142,8 +142,8 @@ for _legacy in tensor_classes:
 
 @rule(*_named("__bool__", *_TENSOR))
 def _bool(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> bool:
-    """Where the other side of a branch only raises, the program is taken to go on; the graph checks that."""
-    truth = truth_that_goes_on()
+    """Where the other side of a branch only raises, the program is taken to continue; the graph checks that."""
+    truth = truth_that_continues()
     if truth is None or not assume(recorder, args[0], truth):
         raise Interrupt("tensor-bool", "Tensor.__bool__")
     return truth
@@ -238,7 +238,7 @@ def _contiguous(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any
 
 @rule(*_named("detach_", *_ANYWHERE))
 def _detach_in_place(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A view cannot be detached in place: of a tensor from outside only torch knows whether it is one."""
+    """A view cannot be detached in place: of an external tensor only torch knows whether it is one."""
     value = recorder.value_of(args[0])
     if value.external is not None or len(value.storage.values) > 1:
         raise Interrupt("torch-operation", "detach_, of what may be a view,")

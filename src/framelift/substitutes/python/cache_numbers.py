@@ -1,4 +1,4 @@
-"""A `functools.lru_cache` from outside that is asked by numbers that differ from call to call: sizes that are symbolic.
+"""An external `functools.lru_cache` that is asked by numbers that differ from call to call: sizes that are symbolic.
 
 Captured code runs the function that the cache is for.  For the numbers of a later call the cache may hold something
 else than that: from when the function read other values, or changed since by whoever was given it.  So a guard looks
@@ -48,13 +48,13 @@ class _Formula:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Given:
-    """An object from outside that equals itself alone, by its place among those."""
+    """An external object that equals itself alone, by its place among those."""
 
     place: int
 
 
 class _Numbers:
-    """The symbolic numbers that are met, by the names of the symbols they are made of, and the objects from outside."""
+    """The symbolic numbers that are met, by the names of the symbols they are made of, and the external objects."""
 
     def __init__(self, session: Session) -> None:
         self.session = session

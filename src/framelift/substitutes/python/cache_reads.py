@@ -99,7 +99,7 @@ def _may_be_kept(picture: Any, kind: type, held: Any) -> bool:
 
 
 def _writes_tensors(session: Session, reads_all: bool, written: int) -> bool:
-    """Return whether tensors from outside were written since, and the function may have read such: they may share
+    """Return whether external tensors were written since, and the function may have read such: they may share
     memory.
     """
     if not any(value.storage.external for value in session.recorder.written[written:]):

@@ -1,4 +1,4 @@
-"""Objects that may change and that a functools.lru_cache from outside keeps from now on: how they look, where they are.
+"""Objects that may change and that an external functools.lru_cache keeps from now on: how they look, where they are.
 
 Captured code made such an object; the cache will hold the one that the entry's call of the cache makes.  Both look the
 same, and nobody has changed the latter: the guard on the cache says so at each call.  An object that leaves is the

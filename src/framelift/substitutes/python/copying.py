@@ -100,7 +100,7 @@ def _reduce_ex(session: Session, obj: Any, protocol: Any, /) -> Any:
             raise Interrupt("torch-operation", "that copies a torch.Generator")
         if (type(obj) in _OVER_OTHERS or module_of(type(obj)) == "itertools") and session.shadow_of(obj) is not None:
             raise Interrupt(
-                "callable-on-handle", f"a copy of {name_of(type(obj))}, which goes on with the same iterator"
+                "callable-on-handle", f"a copy of {name_of(type(obj))}, which continues with the same iterator"
             )
         return _core.natively(object.__reduce_ex__, (obj, protocol), None)
     answers, overridden = _answers_reads(session, obj), _overridden(session, obj, "__reduce__")

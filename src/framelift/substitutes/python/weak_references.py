@@ -196,7 +196,7 @@ def _keep_alive(session: Session, reference: Any) -> None:
 
 
 def _is_walked(session: Session, callback: types.FunctionType) -> bool:
-    """Return whether a container from outside is being iterated there: it would note the end of what a rehearsal
+    """Return whether an external container is being iterated there: it would note the end of what a rehearsal
     leaves.
     """
     container = next((target_of(one) for one in callback.__defaults__ or () if is_a(one, weakref.ref)), None)

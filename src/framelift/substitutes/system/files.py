@@ -1,5 +1,5 @@
 """Files that captured code makes, writes, reads again and removes: private ones in memory, while nothing outside is
-changed; what became of each is an effect of the entry.  Questions about files from outside: the answers are facts.
+changed; what became of each is an effect of the entry.  Questions about external files: the answers are facts.
 
 Files are captured only where one graph is asked for: those that are open cannot be handed over at a graph break.
 """
@@ -169,7 +169,7 @@ class PrivateFiles:
         return os.open(f"/proc/self/fd/{descriptor}", flags & ~(os.O_CREAT | os.O_EXCL))
 
     def _meet(self, path: str, name: str, flags: int) -> None:
-        """The first touch of a file: which one is there is guarded, and what is read of one from outside is denied."""
+        """The first touch of a file: which one is there is guarded, and what is read of an external one is denied."""
         guard, place = self.session.world.guard, const(leave_file)
         folder = os.path.dirname(name)
         if os.path.basename(path) in ("", ".", ".."):

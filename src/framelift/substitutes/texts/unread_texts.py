@@ -1,6 +1,6 @@
 """Calls of C code that are given a text nobody has read (graph/symbols/unread_text.py).
 
-Where the call only hands the text on, the call rule goes on; what makes texts of texts gives such a text again; all
+Where the call only hands the text on, the call rule continues; what makes texts of texts gives such a text again; all
 others would read its letters.
 """
 

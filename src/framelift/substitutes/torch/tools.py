@@ -48,7 +48,7 @@ def _infer_parameters(session: Session, callable_: Any, args: tuple[Any, ...], k
     if (
         own
         and _core.is_external(module)
-        and not recorder.stays
+        and not recorder.effect_level
         and not recorder.settings.touched
         and not session.active_modes
         and not session.world.effects
