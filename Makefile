@@ -1,7 +1,8 @@
 # Two commands matter: `make demo` and `make test`.  Both prepare everything they need on a fresh machine.
 #
 #   make test                    environment, build, all tests
-#   make test PYTHON=python3.12  another interpreter for .venv
+#   make test PYTHON=python3.12 TORCH=2.15.0   another pair, in an environment of its own in build/envs; so for all below
+#   make world                   a tenth of the tests over every environment there is (PART=1/10), and a table
 #   make test USE_SYSTEM=1       use PYTHON as it is: nothing is installed, the core is built in place
 #   make test TEST_JOBS=8        over eight processes at a time; without it, as many as there are cores
 #   tools/run_tests.py --part 1/10   a tenth of the tests, spread over all files
@@ -10,6 +11,7 @@
 #   make law PROGRAMS=20000      the big run of the law test
 #   make matrices                every kind of object x every touch x every change, each compared with eager
 #   make wheel                   a wheel for this Python and torch, in build/wheel, tried in an environment without a compiler
+#   make wheels                  a wheel for each CPython of this machine with a core for each torch of it, in build/wheels
 #   make newcomer                the first hour of a new user: the wheel, every program of the documentation, examples, site
 #   make docs                    the documentation site, in build/site
 #   make reasons                 the pages of docs/reasons, from their declarations
@@ -18,7 +20,9 @@
 #   make profile                 where the time of a capture and of a call goes
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
+TORCH ?=
 USE_SYSTEM ?=
+PART ?= 1/10
 TEST_JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 PROGRAMS ?= 2000
 JOBS ?= 2
@@ -31,7 +35,7 @@ export PYTHONPATH := $(CURDIR)/src
 RUN = "$$(cat build/python)"
 NATIVE = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: profile wheel newcomer demo test test-mirror sanitize law matrices bench docs reasons pictures figures build clean FORCE
+.PHONY: profile wheel wheels world newcomer demo test test-mirror sanitize law matrices bench docs reasons pictures figures build clean FORCE
 
 demo: build/built
 	$(RUN) demo/demo.py
@@ -68,6 +72,12 @@ profile: build/built
 wheel: build/python
 	$(RUN) tools/newcomer.py --only install
 
+wheels:
+	$(PYTHON) tools/wheels.py
+
+world:
+	$(PYTHON) tools/world.py --jobs $(TEST_JOBS) --part $(PART) $(ENVS)
+
 newcomer: build/python
 	$(RUN) tools/newcomer.py
 
@@ -89,7 +99,7 @@ build: build/built
 # The environment: see tools/prepare.py.  It notes the chosen interpreter in build/python.
 # Asked every time (it is quick when nothing changed), written only when the choice changes.
 build/python: FORCE
-	@$(PYTHON) tools/prepare.py $(if $(USE_SYSTEM),--system)
+	@$(PYTHON) tools/prepare.py $(if $(USE_SYSTEM),--system) $(if $(TORCH),--torch $(TORCH))
 
 # The core is built in place, so that an edit of Python files needs no new build and no environment is changed.
 # Python's compiled files are made as an installation makes them: where PYTHONDONTWRITEBYTECODE is set, each process

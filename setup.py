@@ -1,42 +1,35 @@
-"""Builds the native core.  All other facts are in pyproject.toml.
-
-One file knows torch's structs (csrc/torch_unit.cpp): it is compiled once for each torch, everything else once for each
-Python.  A core is linked for each torch, and `framelift/surface/native_core.py` chooses the one that fits.
+"""Builds the native core, with `framelift/surface/core_build.py`.  All other facts are in pyproject.toml.
 
 FRAMELIFT_TORCHES=FOLDER:FOLDER builds for these torches, each a folder with torch's headers and libraries; without it,
-for the torch that is installed.  FRAMELIFT_SANITIZE=1 builds with AddressSanitizer and UndefinedBehaviorSanitizer:
-see `make sanitize`.
+for the torch that is installed.  A wheel holds a core for each, and csrc: where no core fits, one is built at import.
+FRAMELIFT_SANITIZE=1 builds with AddressSanitizer and UndefinedBehaviorSanitizer: see `make sanitize`.
 """
 
-import concurrent.futures
 import glob
 import importlib.util
 import os
-import pathlib
 import re
-import shlex
 import shutil
 import sys
 import sysconfig
-from typing import NamedTuple
+import tomllib
+from pathlib import Path
+from types import ModuleType
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-MINIMUM_TORCH = (2, 11)
+
+def part(name: str) -> ModuleType:
+    """A file of framelift's that needs nothing of framelift."""
+    spec = importlib.util.spec_from_file_location(name, f"src/framelift/surface/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+core_build, native_core = part("core_build"), part("native_core")
 PYTHONS = ((3, 11), (3, 15))  # from, to (not included)
-HEADERS = sorted(glob.glob("csrc/*.h"))
-#: a file of csrc -> the files that it includes, which are compiled as one with it
-UNITS = {
-    path: [f"csrc/{name}" for name in re.findall(r'#include "(\w+\.cpp)"', pathlib.Path(path).read_text())]
-    for path in sorted(glob.glob("csrc/*.cpp"))
-}
-SOURCES = sorted(UNITS.keys() - {name for names in UNITS.values() for name in names})
-#: the one that torch's headers are for
-TORCH_UNIT = "csrc/torch_unit.cpp"
-API = ("torch", "csrc", "api", "include")
-#: torch has loaded its libraries before; this is for tools that look at the file alone
-RUNPATH = "$ORIGIN/../../../torch/lib"
 #: torch's own libraries have no type information for the sanitizer's vptr check
 SANITIZE = [
     "-fsanitize=address,undefined",
@@ -45,6 +38,7 @@ SANITIZE = [
     "-fno-omit-frame-pointer",
     "-g1",
 ]
+CSRC = sorted(glob.glob("csrc/*"))
 
 
 def fail(sentence: str) -> None:
@@ -67,113 +61,56 @@ def check_python() -> None:
         )
 
 
-def check_compiler() -> None:
-    compiler = shlex.split(os.environ.get("CXX") or "g++")[0]
-    if shutil.which(compiler) is None:
-        fail(f"no C++ compiler found ({compiler}); install g++ or set CXX to one.")
-
-
-class Torch(NamedTuple):
-    """A torch to build for: its folder, and the name of its core's folder."""
-
-    root: str
-    name: str
-
-
-def torches() -> list[Torch]:
-    """The torches to build for; an error where there is none, or one that is too old."""
-    found = []
+def torches() -> list[str]:
+    """The folders of the torches to build for."""
     named = [root for root in os.environ.get("FRAMELIFT_TORCHES", "").split(os.pathsep) if root]
-    for root in named or [installed_torch()]:
-        text = (pathlib.Path(root) / "version.py").read_text()
-        version = re.search(r"__version__ = '((\d+)\.(\d+)[^']*)", text)
-        if version is None or (int(version[2]), int(version[3])) < MINIMUM_TORCH:
-            fail(f"torch {version and version[1]} is too old; framelift needs torch 2.11 or newer.")
-        found.append(Torch(root, f"torch_{version[2]}_{version[3]}"))
-    return found
+    return named or installed_torch()
 
 
-def installed_torch() -> str:
+def installed_torch() -> list[str]:
     """The folder of the torch that is installed here, which is not imported."""
     found = importlib.util.find_spec("torch")
-    if found is None or not found.submodule_search_locations:
-        fail(
-            "PyTorch is not installed in this environment; install torch 2.11 or newer first, then run "
-            "`pip install --no-build-isolation .`."
-        )
-    return found.submodule_search_locations[0]
+    return list(found.submodule_search_locations)[:1] if found and found.submodule_search_locations else []
 
 
-def is_fresh(made: str) -> bool:
-    """Return whether an object file is newer than this file and all that the compiler read for it (its `.d` file)."""
-    try:
-        rule = pathlib.Path(made).with_suffix(".d").read_text().replace("\\\n", " ")
-        read = shlex.split(rule.partition(": ")[2])
-        return os.path.getmtime(made) > max(map(os.path.getmtime, ["setup.py", *read]))
-    except FileNotFoundError:
-        return False
+def readme() -> str:
+    """README.md with absolute links, as the package index shows it."""
+    urls = tomllib.loads(Path("pyproject.toml").read_text())["project"]["urls"]
+    text = Path("README.md").read_text(encoding="utf-8")
+    text = re.sub(r"(!\[[^]]*\]\()(?!https:)", rf"\1{urls['Repository']}/raw/main/", text)
+    return re.sub(r"((?<!!)\[[^]]*\]\()(?!https:)", rf"\1{urls['Repository']}/blob/main/", text)
 
 
 class Build(build_ext):
-    """Checks first, then compiles several files at once, and only those that changed."""
+    """A core for each torch, and the sources beside them."""
 
     def build_extension(self, extension: Extension) -> None:
-        self.compiler.compile = self.compile_changed(self.compiler.compile)
-        flags = ["-std=c++20", "-O2", "-g0", "-MMD", "-fvisibility=hidden", "-Wno-deprecated-declarations"]
-        links = []
-        if os.environ.get("FRAMELIFT_SANITIZE"):
-            flags += SANITIZE
-            links += SANITIZE
-        common = self.compiler.compile(
-            [source for source in SOURCES if source != TORCH_UNIT], self.build_temp, extra_postargs=flags
-        )
-        for torch in torches():
-            include = [os.path.join(torch.root, "include", *part) for part in ((), API)]
-            unit = self.compiler.compile(
-                [TORCH_UNIT],
-                os.path.join(self.build_temp, torch.name),
-                include_dirs=include,
-                extra_postargs=[*flags, "-D_GLIBCXX_USE_CXX11_ABI=1"],
-            )
-            self.compiler.link_shared_object(
-                [*common, *unit],
-                self.core_of(torch),
-                libraries=["torch_python", "torch_cpu", "torch", "c10"],
-                library_dirs=[os.path.join(torch.root, "lib")],
-                extra_postargs=[*links, f"-Wl,-rpath,{RUNPATH}"],
-                target_lang="c++",
-            )
+        flags = SANITIZE if os.environ.get("FRAMELIFT_SANITIZE") else []
+        try:
+            core_build.build(Path("csrc"), self.cores(), Path(self.build_temp), flags)
+        except core_build.BuildFailed as error:
+            fail(f"{error}.")
+        if not self.inplace:
+            self.copy_tree("csrc", self.below("csrc"))
 
-    def core_of(self, torch: Torch, base: str = "") -> str:
-        """Where the core for a torch goes."""
-        core = f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
-        return os.path.join(base or self.build_lib, "framelift", "native", torch.name, core)
+    def below(self, path: object) -> str:
+        return os.path.join(self.build_lib, "framelift", str(path))
+
+    def cores(self) -> dict[str, Path]:
+        """Where the core of each torch goes."""
+        source = Path("src/framelift").resolve()
+        paths = {torch: native_core.core_of(core_build.version_of(torch)).resolve() for torch in torches()}
+        return {torch: Path(self.below(path.relative_to(source))) for torch, path in paths.items()}
 
     def copy_extensions_to_source(self) -> None:
         """Put what was built beside the sources."""
-        for torch in torches():
-            beside = self.core_of(torch, "src")
-            os.makedirs(os.path.dirname(beside), exist_ok=True)
-            shutil.copy(self.core_of(torch), beside)
+        for core in self.cores().values():
+            beside = Path("src/framelift", core.relative_to(self.below("")))
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(core, beside)
 
     def get_outputs(self) -> list[str]:
-        return [self.core_of(torch) for torch in torches()]
-
-    def compile_changed(self, compile):
-        """Compile several files at once, and only stale ones: setuptools compiles every file, one after the other."""
-
-        def run(sources, output_dir=None, **options):
-            def one(source):
-                (made,) = self.compiler.object_filenames([source], output_dir=output_dir)
-                os.makedirs(os.path.dirname(made), exist_ok=True)
-                if is_fresh(made) and not self.force:
-                    return made
-                return compile([source], output_dir=output_dir, **options)[0]
-
-            with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-                return list(pool.map(one, sources))
-
-        return run
+        return [*map(str, self.cores().values()), *map(self.below, CSRC)]
 
 
 #: commands that end in compiling: what is missing is said before anything else is done
@@ -181,9 +118,17 @@ BUILDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "ins
 
 check_python()
 if BUILDS.intersection(sys.argv):
-    check_compiler()
-    torches()
+    try:
+        for torch in torches():
+            core_build.version_of(torch)
+            core_build.compiler()
+    except core_build.BuildFailed as error:
+        fail(f"{error}.")
+    if not torches() and "bdist_wheel" not in sys.argv:
+        fail("PyTorch is not installed in this environment; install torch 2.11 or newer first.")
 setup(
-    ext_modules=[Extension("framelift._core", sources=SOURCES, depends=[*HEADERS, *UNITS], language="c++")],
+    long_description=readme(),
+    long_description_content_type="text/markdown",
+    ext_modules=[Extension("framelift._core", sources=[], depends=CSRC)],
     cmdclass={"build_ext": Build},
 )

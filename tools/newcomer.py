@@ -11,6 +11,7 @@ Each step prints what it did.  The exit status is 1 where one failed.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import re
 import shutil
@@ -22,6 +23,8 @@ import time
 import venv
 from collections.abc import Callable
 from pathlib import Path
+
+import wheels
 
 ROOT = Path(__file__).resolve().parents[1]
 WHEELS, HOME = ROOT / "build" / "wheel", ROOT / "build" / "newcomer"
@@ -52,16 +55,11 @@ def run(command: list[str], **options: object) -> str:
 
 
 def build_wheel() -> Path:
-    """A wheel for this interpreter and its torch, built from a copy: the repository stays as it is."""
+    """A wheel for this interpreter and its torch."""
     shutil.rmtree(WHEELS, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("src", "csrc"):
-            shutil.copytree(ROOT / name, Path(folder, name), ignore=shutil.ignore_patterns("*.so", "*.egg-info"))
-        for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-            shutil.copy(ROOT / name, folder)
-        pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps"]
-        run([*pip, "-w", str(WHEELS), folder])
-    return next(WHEELS.glob("framelift-*.whl"))
+    found = importlib.util.find_spec("torch")
+    assert found is not None and found.origin is not None, "this needs torch"
+    return wheels.build(sys.executable, [Path(found.origin).parent], WHEELS)
 
 
 def environment() -> dict[str, str]:

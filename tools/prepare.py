@@ -1,7 +1,9 @@
 """Finds or makes the Python environment that `make` works in, and writes its interpreter's path to build/python.
 
-With the network (or a local index): .venv with torch and what the tests need.  Without it: the Python that runs this
-script, if it has a usable torch.  `--system` asks for the latter at once.  Only the standard library is used here.
+With the network (or a local index): .venv with torch and what the tests need; another Python than .venv's, or a torch
+that is asked for (`--torch 2.14.1`), has an environment of its own in build/envs.  Without the network: the Python that
+runs this script, if it has a usable torch.  `--system` asks for the latter at once.  Only the standard library is used
+here.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
+ENVIRONMENTS = ROOT / "build" / "envs"
 MARK = ROOT / "build" / "python"
 TORCH = os.environ.get("TORCH_SPEC", "torch==2.13.0")
 TEST = [
@@ -60,13 +63,23 @@ def missing(python: str) -> list[str]:
     return subprocess.run([python, "-c", text], capture_output=True, text=True).stdout.split()
 
 
-def make_venv() -> bool:
-    """Create .venv and install into it; False when the packages cannot be had."""
-    python = VENV / "bin" / "python"
+def environment_for(torch: str) -> Path:
+    """The folder of the environment for this Python and the torch that is asked for ("": none)."""
+    if torch:
+        return ENVIRONMENTS / f"cp{sys.version_info.major}{sys.version_info.minor}-torch-{torch}"
+    settings = VENV / "pyvenv.cfg"
+    if not settings.exists() or f"version = {sys.version_info.major}.{sys.version_info.minor}." in settings.read_text():
+        return VENV
+    return environment_for(TORCH.rpartition("=")[2])
+
+
+def make_environment(folder: Path, torch: str) -> bool:
+    """Create an environment and install into it; False when the packages cannot be had."""
+    python = folder / "bin" / "python"
     if not python.exists():
-        say(f"creating {VENV.name} with {sys.executable}")
-        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
-    for wanted in (BUILD, [TORCH], TEST):
+        say(f"creating {folder.relative_to(ROOT)} with {sys.executable}")
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    for wanted in (BUILD, [torch], TEST):
         say(f"installing {' '.join(wanted)}")
         command = [
             str(python),
@@ -87,6 +100,7 @@ def make_venv() -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--system", action="store_true", help="use this very Python, install nothing")
+    parser.add_argument("--torch", default="", help="the version of torch, in an environment of its own")
     options = parser.parse_args()
     if not (3, 11) <= sys.version_info[:2] < (3, 15):
         stop(
@@ -99,10 +113,11 @@ def main() -> None:
     before = MARK.read_text().strip() if MARK.exists() else ""
     if before == sys.executable and options.system:
         return
-    wanted = hashlib.sha256(repr((sys.executable, TORCH, TEST, BUILD)).encode()).hexdigest()[:16]
-    stamp = VENV / f"ready-{wanted}"
-    chosen = VENV / "bin" / "python"
-    if not options.system and (stamp.exists() or make_venv()):
+    torch = f"torch=={options.torch}" if options.torch else TORCH
+    wanted = hashlib.sha256(repr((sys.executable, torch, TEST, BUILD)).encode()).hexdigest()[:16]
+    folder = environment_for(options.torch)
+    stamp, chosen = folder / f"ready-{wanted}", folder / "bin" / "python"
+    if not options.system and (stamp.exists() or make_environment(folder, torch)):
         stamp.touch()
     elif usable_torch(sys.executable):
         say(f"using {sys.executable} as it is" + ("" if options.system else ", since packages cannot be installed"))
@@ -114,7 +129,7 @@ def main() -> None:
                 f"or be left out."
             )
     else:
-        stop(f"no torch to work with: {TORCH} could not be installed, and {sys.executable} has no torch 2.11 or newer.")
+        stop(f"no torch to work with: {torch} could not be installed, and {sys.executable} has no torch 2.11 or newer.")
     if before != str(chosen):
         MARK.write_text(f"{chosen}\n")
 

@@ -5,6 +5,9 @@ need, or all.
 from __future__ import annotations
 
 import ast
+import os
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -134,7 +137,7 @@ def test_without_a_core_for_this_torch_programs_run_as_they_are(version: str) ->
         "except Exception as error: print(type(error).__name__, error)\n"
     )
     said, *answers = in_a_new_process(program).split("\n")
-    assert said.startswith(f"1 framelift has no native core for torch {version} with Python") and "pip install" in said
+    assert said.startswith(f"1 framelift has no native core for torch {version} with Python") and "make build" in said
     assert answers[:2] == ["True True False", "True False"]
     assert answers[2].startswith("UnsupportedPlatform framelift.explain cannot be used: framelift has no native core")
 
@@ -143,7 +146,7 @@ def test_the_core_of_another_torch_is_not_loaded(tmp_path) -> None:
     program = (
         "import pathlib, shutil, torch\n"
         "from framelift.surface import native_core\n"
-        f"native_core._FOLDER = pathlib.Path({str(tmp_path)!r})\n"
+        f"native_core.PACKAGE = pathlib.Path({str(tmp_path)!r})\n"
         "import framelift\n"
         "moved = native_core.core_of('99.0')\n"
         "moved.parent.mkdir(parents=True)\n"
@@ -152,6 +155,78 @@ def test_the_core_of_another_torch_is_not_loaded(tmp_path) -> None:
         "except ImportError as error: print(error)\n"
     )
     assert f"was built for torch {torch.__version__.partition('+')[0]}, and torch is 99.0" in in_a_new_process(program)
+
+
+#: in place of a C++ compiler: it writes a line for each call, and links by copying a core
+COMPILER = """
+import shutil, sys
+command = sys.argv[1:]
+with open({log!r}, "a") as log:
+    log.write("compile\\n" if "-c" in command else "link\\n")
+shutil.copy(__file__ if "-c" in command else {core!r}, command[command.index("-o") + 1])
+sys.exit({status})
+"""
+
+
+def installed_without_a_core(tmp_path: Path, program: str, status: int = 0, **environment: str) -> tuple[str, str, str]:
+    """What a program prints where an installation carries csrc and no core: output, errors, and the compiler's log."""
+    package = Path(framelift.__file__).parent
+    if not (tmp_path / "framelift").exists():
+        shutil.copytree(package, tmp_path / "framelift", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+        shutil.copytree(package.parents[1] / "csrc", tmp_path / "framelift" / "csrc")
+    log, compiler = tmp_path / "log", tmp_path / "compiler.py"
+    log.write_text("")
+    compiler.write_text(COMPILER.format(log=str(log), core=framelift._core.__file__, status=status))
+    settings = {"PYTHONPATH": str(tmp_path), "FRAMELIFT_CACHE_DIR": str(tmp_path / "cache")}
+    settings |= {"CXX": shlex.join([sys.executable, str(compiler)]), **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip(), done.stderr.strip(), log.read_text()
+
+
+USE = (
+    "import torch, framelift\nf = framelift.compile(lambda x: x + 1, backend='eager')\n"
+    "f(torch.ones(1))\nprint(framelift.stats()['graphs'] if framelift.is_supported() else 'not compiled')\n"
+)
+
+
+def test_a_core_that_an_installation_lacks_is_built_once(tmp_path: Path) -> None:
+    said, errors, log = installed_without_a_core(tmp_path, USE)
+    assert said == "1" and log.count("link") == 1 and log.startswith("compile")
+    assert errors.startswith(f"framelift has no native core for torch {torch.__version__} with Python")
+    assert errors.endswith("it is built now, once, in a minute or two") and "\n" not in errors
+    assert installed_without_a_core(tmp_path, USE) == ("1", "", "")
+    (kept,) = (tmp_path / "cache" / "cores").glob("*/_core*")
+    kept.chmod(0o666)
+    said, errors, _ = installed_without_a_core(tmp_path, USE)
+    assert said == "not compiled" and f"others may write cores/{kept.parent.name}" in errors
+
+
+def test_processes_that_start_together_build_one_core(tmp_path: Path) -> None:
+    several = (
+        "import subprocess, sys\n"
+        f"running = [subprocess.Popen([sys.executable, '-c', {USE!r}]) for _ in range(3)]\n"
+        "assert not any(one.wait() for one in running)\n"
+    )
+    said, _, log = installed_without_a_core(tmp_path, several)
+    assert "".join(said.split()) == "111" and log.count("link") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "environment", "sentence"),
+    [
+        (0, {"FRAMELIFT_BUILD_CORE": "0"}, "FRAMELIFT_BUILD_CORE is 0"),
+        (0, {"CXX": "/nonexistent/g++"}, "could not be built: no C++ compiler found (/nonexistent/g++)"),
+        (3, {}, "ended with 3"),
+        (0, {"FRAMELIFT_CACHE_DIR": "/proc/nowhere"}, "could not be built: [Errno"),
+    ],
+)
+def test_where_no_core_can_be_built_nothing_is_compiled(
+    tmp_path: Path, status: int, environment: dict[str, str], sentence: str
+) -> None:
+    said, errors, _ = installed_without_a_core(tmp_path, USE, status, **environment)
+    assert said == "not compiled" and sentence in errors and "Traceback" not in errors
 
 
 def test_another_build_of_the_same_torch_is_used() -> None:

@@ -25,6 +25,14 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+def cache_folder(chosen: str | None) -> str:
+    """Return the folder of what framelift keeps: the one that was chosen, or the user's own."""
+    if chosen:
+        return os.path.abspath(os.path.expanduser(chosen))
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(home, "framelift")
+
+
 def is_place(text: str) -> bool:
     """Return whether a text names something below a folder, by names that framelift or Inductor gives to files."""
     return all(map(_NAME.fullmatch, text.split("/")))

@@ -18,7 +18,7 @@ from typing import Any
 
 from .. import config
 from ..vocabulary.log import topic
-from .files_below import parent_of, read_below, write_below
+from .files_below import cache_folder, parent_of, read_below, write_below
 from .refusals import NotMine
 
 _HEAD = b"framelift sealed 1\n"
@@ -29,11 +29,7 @@ _MOST = 1 << 28  # bytes of one file
 
 def folder_of_key() -> str:
     """The folder of the user's key: the user's own cache folder, or the one that was chosen."""
-    chosen = config.cache_dir
-    if chosen:
-        return os.path.abspath(os.path.expanduser(chosen))
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(home, "framelift")
+    return cache_folder(config.cache_dir)
 
 
 _distrusted: set[str] = set()  # folders about whose keys that was said

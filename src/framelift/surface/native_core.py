@@ -1,6 +1,7 @@
 """The native core: one is built for each minor version of torch, since it knows torch's structs.
 
 `native/torch_X_Y/` holds the core for torch X.Y.  The one for the running torch becomes the module `framelift._core`.
+Where an installation has none that fits, it builds one: see core_for_new_torch.py.  setup.py loads this file alone.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 
-_PACKAGE = Path(__file__).parents[1]
-_FOLDER = _PACKAGE / "native"
+PACKAGE = Path(__file__).parents[1]
+_NAME = f"{PACKAGE.name}._core"
 
 
 def cores() -> list[str]:
     """Return the torch versions that there is a core for, with this Python."""
-    found = [path.parent.name for path in _FOLDER.glob(f"torch_*/_core{EXTENSION_SUFFIXES[0]}")]
+    found = [path.parent.name for path in PACKAGE.glob(f"native/torch_*/_core{EXTENSION_SUFFIXES[0]}")]
     return sorted(name.removeprefix("torch_").replace("_", ".") for name in found)
 
 
@@ -26,25 +27,24 @@ def core_of(torch_version: str) -> Path:
     """Return where the core for a version of torch is, or would be."""
     number = re.match(r"(\d+)\.(\d+)", torch_version)
     assert number is not None, torch_version
-    return _FOLDER / f"torch_{number[1]}_{number[2]}" / f"_core{EXTENSION_SUFFIXES[0]}"
+    return PACKAGE / f"native/torch_{number[1]}_{number[2]}/_core{EXTENSION_SUFFIXES[0]}"
 
 
 def load(torch_version: str) -> ModuleType:
     """Make the core for the running torch `framelift._core`; raise ImportError with a sentence where there is none."""
     path = core_of(torch_version)
     if not path.exists():
+        from .core_for_new_torch import path_of_built
+
         known = ", ".join(cores())
         there = f"there are cores for torch {known}" if known else "no core was built for this Python"
-        raise ImportError(
-            f"framelift has no native core for torch {torch_version} with Python {sys.version.split()[0]} "
-            f"({there}): install a framelift that supports this torch, or run `pip install --no-build-isolation .` "
-            "in framelift's source folder"
-        )
-    name = f"{_PACKAGE.name}._core"
-    spec = importlib.util.spec_from_file_location(name, path)
+        python = sys.version.split()[0]
+        lacking = f"framelift has no native core for torch {torch_version} with Python {python} ({there})"
+        path = path_of_built(PACKAGE / "csrc", lacking)
+    spec = importlib.util.spec_from_file_location(_NAME, path)
     assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    module = sys.modules[_NAME] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    if core_of(module.TORCH_VERSION) != path:
+    if core_of(module.TORCH_VERSION) != core_of(torch_version):
         raise ImportError(f"{path} was built for torch {module.TORCH_VERSION}, and torch is {torch_version}")
     return module
