@@ -6,8 +6,9 @@
 namespace framelift {
 
 static PyObject *name_callback, *name_cell_contents, *name_class_attribute, *name_delete_attr, *name_fall_back,
-    *name_deny_finalised, *name_gi_code, *name_load_attr, *name_load_tensor, *name_store_attr, *name_tb_lasti,
-    *name_tb_next, *name_test_attr;
+    *name_deny_finalised, *name_load_attr, *name_load_tensor, *name_store_attr, *name_test_attr;
+// Attributes that show the twin, the place of code in its file, or frames of framelift's own.
+static PyObject *name_code, *name_gi_code, *name_cr_code, *name_ag_code, *name_tb_lasti, *name_tb_lineno, *name_tb_next;
 
 // Objects of static C types that are external where they are marked so.
 static bool is_open_by_mark(PyObject* obj) {
@@ -111,14 +112,19 @@ static PyObject* read_class_attribute(Rehearsal* r, PyObject* cls, PyObject* nam
   return r->internal.count(cls) ? ask_for(r, cls, name) : load_of_external(r, cls, name);
 }
 
+static bool shows_code(PyTypeObject* type, PyObject* name) {
+  if (type == &PyFunction_Type) return name == name_code;
+  if (type == &PyTraceBack_Type) return name == name_tb_lasti || name == name_tb_lineno || name == name_tb_next;
+  return (type == &PyGen_Type && name == name_gi_code) || (type == &PyCoro_Type && name == name_cr_code) ||
+         (type == &PyAsyncGen_Type && name == name_ag_code);
+}
+
 PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
   PyTypeObject* type = Py_TYPE(obj);
   if (PyType_Check(obj)) return read_class_attribute(r, obj, name);
   if (!is_heap_type(type)) {
     if (is_open_static(type) && !r->internal.count(obj)) return load_of_external(r, obj, name);
-    bool traces = type == &PyTraceBack_Type && (name == name_tb_lasti || name == name_tb_next);
-    if (traces || (type == &PyGen_Type && name == name_gi_code))
-      return ask_for(r, obj, name);  // they show the twin, and frames of framelift's own
+    if (shows_code(type, name)) return ask_for(r, obj, name);
     if (is_open_by_mark(obj) && r->external.count(obj)) return load_of_external(r, obj, name);
     if (is_external_cell(r, obj, name)) return read_contents(r, obj, name);
     // A generic alias passes reads on to its class; a weak reference shows the callback that it holds.
@@ -212,6 +218,9 @@ bool init_attribute_probes() {
                                    {&name_deny_finalised, "deny_finalised"},
                                    {&name_cell_contents, "cell_contents"},
                                    {&name_class_attribute, "class_attribute"},
+                                   {&name_code, "__code__"},
+                                   {&name_ag_code, "ag_code"},
+                                   {&name_cr_code, "cr_code"},
                                    {&name_delete_attr, "delete_attr"},
                                    {&name_fall_back, "fall_back"},
                                    {&name_gi_code, "gi_code"},
@@ -219,6 +228,7 @@ bool init_attribute_probes() {
                                    {&name_load_tensor, "load_tensor"},
                                    {&name_store_attr, "store_attr"},
                                    {&name_tb_lasti, "tb_lasti"},
+                                   {&name_tb_lineno, "tb_lineno"},
                                    {&name_tb_next, "tb_next"},
                                    {&name_test_attr, "test_attr"}};
   return intern(names);

@@ -109,12 +109,12 @@ def outer(x):
 @pytest.mark.parametrize(
     "edited", [SOURCE, SOURCE.replace("sin", "cos"), SOURCE.replace("unused = 1", "unused = 2"), "\n" + SOURCE]
 )
-def test_any_edit_of_the_source_is_a_miss(edited: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_edit_of_what_is_computed_is_a_miss(edited: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, text in enumerate((SOURCE, edited)):
         module = types.ModuleType("edited_module")
         monkeypatch.setitem(sys.modules, "edited_module", module)
         exec(compile(text, "edited_module.py", "exec"), vars(module))
-        check(module.outer, torch.ones(3), loaded=number == 1 and edited == SOURCE)
+        check(module.outer, torch.ones(3), loaded=number == 1 and edited.lstrip() == SOURCE.lstrip())
 
 
 def adder(by: Any) -> Callable[..., Any]:

@@ -176,8 +176,12 @@ def test_an_edited_function_is_noticed(tmp_path: Path, monkeypatch: pytest.Monke
     program.inner.__code__ = (lambda x: x + 5).__code__  # another one, with the files as they were
     with pytest.raises(PackageError, match="inner"):
         framelift.load_package(path)(x)
-    source.write_text("def inner(x):\n    return x + 3\n\ndef outer(x):\n    return inner(x) * 2\n")
-    with pytest.raises(PackageError, match=r"packaged_program.py was edited since .* \(lines 1 to 2\)"):
+    source.write_text("# moved\n\n\ndef inner(x):\n    return x + 1\n\ndef outer(x):\n    return inner(x) * 2\n")
+    importlib.reload(program)
+    assert framelift.load_package(path)(x).tolist() == [4, 4]
+    source.write_text("def inner(x):\n    return x + 3.5\n\ndef outer(x):\n    return inner(x) * 2\n")
+    importlib.reload(program)
+    with pytest.raises(PackageError, match=r"packaged_program:inner was edited since .* line 1\)"):
         framelift.load_package(path)
     del sys.modules["packaged_program"]
 

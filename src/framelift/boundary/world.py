@@ -89,6 +89,7 @@ class World:
         self.shadows: list[Shadow] = []
         self.shadow_ids: dict[int, Shadow] = {}
         self.overlay = Overlay()
+        self.shows_places = False  # captured code looked at code, or at where it is written: a file, a line
         # names that were deleted and written again: they are the last of their dictionary
         self.reentered: set[tuple[int, str]] = set()
         self.effects: list[Effect] = []  # in the order of the program; exits merge writes to one place

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -108,14 +108,12 @@ def record_of(
         "declared": [_declared(writer, *one) for one in session.notes.get(constant, ())],
         "overrides": bool(session.recorder.overrides or session.active_modes),
         "reached": _reached(session, inputs),
-        "rest": rest,
+        "exact": writer.exact() if session.world.shows_places else [],
     }
     _check_code(session, writer)
-    if first is not session:
-        ran = [original_of(twin) for twin, *_ in first.times]
-        known = (writer.covers, is_own_code, is_captured_function)
-        data["sources"] = source_rows([code for code in ran if not any(knows(code) for knows in known)])
-    return {"objects": writer.objects, "origins": writer.origins, "places": list(writer.places), **data}
+    data["sources"] = _sources(writer, first) if first is not session else []
+    data["rest"] = {**rest, "stop": _stop(rest["stop"], lambda place: writer.shown(place) or astuple(place))}
+    return {"objects": writer.objects, "origins": writer.origins, "places": writer.places(), **data}
 
 
 def _check_session(session: Session, plan: EntryPlan | None, finished: Finished | None) -> None:
@@ -140,6 +138,17 @@ def _check_code(session: Session, writer: Writer) -> None:
             raise NotKept("code was rehearsed that no guard names", f"{code.co_qualname} ({code.co_filename})")
 
 
+def _sources(writer: Writer, first: Session) -> list[Any]:
+    """What the rehearsal that met a graph break ran beyond it."""
+    ran = [original_of(twin) for twin, *_ in first.times]
+    known = (writer.covers, is_own_code, is_captured_function)
+    rows = source_rows([code for code in ran if not any(knows(code) for knows in known)])
+    for name, _, code in rows:
+        if code is not None:
+            writer.know(code, name)
+    return [row[:2] for row in rows]
+
+
 def _state(state: Any) -> dict[str, Any]:
     words: dict[str, Any] = state.as_dict()
     if words["replaced functions of torch"]:
@@ -154,6 +163,13 @@ def _plan(writer: Writer, plan: EntryPlan) -> list[Any]:
             raise NotKept("a result is a NaN, of which it matters which object it is")
         constants[name] = writer.value(value)
     return [plan.source, constants, len(plan.outputs), plan.acts, [[i, writer.object(cls)] for i, cls in plan.classes]]
+
+
+def _stop(stop: list[Any], of_place: Callable[[Any], Any]) -> list[Any]:
+    """How a capture ended (capture/records/break_data.py), its places written or read."""
+    *words, places, links = stop
+    rows = None if places is None else [of_place(place) for place in places]
+    return [*words, rows, [[text, None if place is None else of_place(place)] for text, place in links]]
 
 
 def _calls(writer: Writer, calls: Any) -> list[Any]:
@@ -210,8 +226,9 @@ def guards_of(record: dict[str, Any], reader: Reader, state: Any) -> Guards:
     if record["state"] != now:
         changed = [name for name in now if record["state"].get(name) != now[name]]
         raise NotMine(f"torch's state is another one: {', '.join(changed)}")
-    check_sources(record.get("sources", ()))
+    check_sources(record["sources"])
     guards = reader.guards(record["guards"], record["places"])
+    reader.check_exact(record["exact"])
     inputs, externals, distinct = (
         [reader.origin(one) for one in record[n]] for n in ("inputs", "externals", "distinct")
     )
@@ -244,11 +261,12 @@ def _point_of(data: Any) -> Point | None:
 def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     """The graph and the entry of a record whose guards hold."""
     at = _point_of(record["point"])
+    rest = {**record["rest"], "stop": _stop(record["rest"]["stop"], reader.shown)}
     values = tuple([reader.fetch(one) for one in record["inputs"]])
     lines = None if record["lines"] is None else preamble_from(reader, record["lines"], record["inputs"])
     drawing = drawing_of(reader, record["drawing"])
     if record["plan"] is None:
-        return Kept(None, None, at, record["rest"], record["overrides"], (), values, lines, None, drawing)
+        return Kept(None, None, at, rest, record["overrides"], (), values, lines, None, drawing)
     numbers = None if record["symbols"] is None or lines is None else Numbers(reader, record["symbols"], lines.tensors)
     source, constants, outputs, acts, classes = record["plan"]
     externals = [reader.origin(one) for one in record["externals"]]
@@ -273,4 +291,4 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     reached = tuple([values[one] for one in record["reached"]])
     if hooked(reached):
         raise NotMine("a tensor whose gradient it adds to has hooks")
-    return Kept(plan, finished, at, record["rest"], record["overrides"], reached, values, lines, numbers, drawing)
+    return Kept(plan, finished, at, rest, record["overrides"], reached, values, lines, numbers, drawing)

@@ -1,4 +1,4 @@
-"""Hashes of code objects: any edit of a function's source that changes its code or its lines gives another one."""
+"""Hashes of code objects: any edit of a function's source that changes what it computes gives another one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
+from ..bytecode.maker import source_of
 from ..bytecode.rule_writer import RESUMES
 
 #: kinds of constants that `marshal` writes alike in each process; of NaNs it loses the bits
@@ -25,7 +26,7 @@ _known: dict[int, tuple[weakref.ref[types.CodeType], str]] = {}
 
 
 def code_hash(code: types.CodeType) -> str:
-    """Return the hash of a code object and of all code objects inside it.
+    """Return the hash of what a code object and all code objects inside it compute, wherever they are written.
 
     That of code which holds objects (they were put there when the program ran) is another one in each process.
     """
@@ -34,10 +35,24 @@ def code_hash(code: types.CodeType) -> str:
         return found[1]
     # Version 0 knows no references, which depend on who else holds an object, and no interned strings.
     is_plain = _is_plain(code.co_consts)
-    data = marshal.dumps(code, 0) if is_plain else repr(_fields(code)).encode("utf-8", "backslashreplace")
+    data = marshal.dumps(_placeless(code), 0) if is_plain else repr(_fields(code)).encode("utf-8", "backslashreplace")
     made = hashlib.sha256(data).hexdigest()[:32]
     _known[id(code)] = weakref.ref(code, functools.partial(_forget, id(code))), made
     return made
+
+
+def exact_hash(code: types.CodeType) -> str:
+    """Return the hash of a code object with its file and its lines."""
+    made = hashlib.sha256(code_hash(code).encode())
+    for one in nested(code):
+        text = f"{one.co_filename}:{one.co_firstlineno}:"
+        made.update(text.encode("utf-8", "backslashreplace") + one.co_linetable)
+    return made.hexdigest()[:32]
+
+
+def _placeless(code: types.CodeType) -> types.CodeType:
+    constants = [_placeless(one) if type(one) is types.CodeType else one for one in code.co_consts]
+    return code.replace(co_filename="", co_firstlineno=1, co_linetable=b"", co_consts=tuple(constants))
 
 
 def _forget(key: int, _reference: Any) -> None:
@@ -56,7 +71,7 @@ def _is_plain(constants: tuple[Any, ...]) -> bool:
 
 
 def _fields(code: types.CodeType) -> tuple[Any, ...]:
-    """All of a code object, its constants as texts."""
+    """All of a code object but its file and its lines, its constants as texts."""
     return (
         code.co_code,
         code.co_names,
@@ -69,9 +84,6 @@ def _fields(code: types.CodeType) -> tuple[Any, ...]:
         code.co_kwonlyargcount,
         code.co_name,
         code.co_qualname,
-        code.co_filename,
-        code.co_firstlineno,
-        code.co_linetable,
         code.co_exceptiontable,
         *map(_constant, code.co_consts),
     )
@@ -111,6 +123,12 @@ def _is_object(value: Any) -> bool:
     if kind is slice:
         return any(map(_is_object, (value.start, value.stop, value.step)))
     return holds_objects(value) if kind is types.CodeType else kind not in _PLAIN and id(value) not in _OWN
+
+
+def with_source(code: types.CodeType) -> list[types.CodeType]:
+    """Return a code object with those inside it, and those of the program's own code that it resumes."""
+    source = source_of(code)
+    return [*nested(code), *(nested(source) if source is not code else ())]
 
 
 def nested(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -156,7 +156,8 @@ def graph_data(
         raise NotKept("the graph carries a setting for the backend", "cudagraph_annotation")
     saving = _Saving(writer, module, metadata, sources)
     data = saving.graph()
-    return {**data, "texts": list(saving.texts), "facts": [facts_data(facts) for facts in saving.facts]}
+    texts = [writer.shown(text) or text for text in saving.texts]
+    return {**data, "texts": texts, "facts": [facts_data(facts) for facts in saving.facts]}
 
 
 class _Loading:
@@ -165,6 +166,7 @@ class _Loading:
     ) -> None:
         self.reader, self.data, self.sources = reader, data, sources
         self.facts = [facts_from(row, numbers) for row in data["facts"]]
+        self.texts = [reader.stack(text) for text in data["texts"]]
         self.fakes = Fakes()
         if numbers is not None:
             self.fakes.become_symbolic(numbers.symbols.env)
@@ -209,7 +211,7 @@ class _Loading:
         called = self.reader.object(target) if op == "call_function" else target
         node = add_node(graph, name, op, called, self.argument(args), self.argument(kwargs))
         if text is not None:
-            node.meta["stack_trace"] = self.data["texts"][text]
+            node.meta["stack_trace"] = self.texts[text]
         if facts is not None:
             node.meta["tensor_facts"] = self.facts[facts[0]], facts[1]
         if effect:

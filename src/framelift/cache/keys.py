@@ -1,5 +1,5 @@
-"""The key under which captures of one function are kept: its code, and all that decides what a capture of it is like,
-but for what guards say.
+"""The key under which captures of one function are kept: what its code computes, the name of its module, and all that
+decides what a capture of it is like, but for what guards say.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .. import config
 from ..rehearsal.break_errors import Blocks
 from ..vocabulary.options import OPTIONS
 from .code_hash import code_hash
+from .importable_names import space_name
 from .own_files import own_files
 from .store import FORMAT
 
@@ -28,14 +29,15 @@ _OPTIONS = tuple(
 )
 
 
-def key_of(code: types.CodeType, *asked: Any) -> str:
-    """The key for a code; `asked` is what this `compile` asked for, in JSON's types."""
+def key_of(function: types.FunctionType, *asked: Any) -> str:
+    """The key for a function; `asked` is what this `compile` asked for, in JSON's types."""
     own = [[name, _plain(getattr(config, name))] for name in _OPTIONS]
     text = json.dumps(
         [
             FORMAT,
             torch.compiler.config.cache_key_tag,
-            code_hash(code),
+            code_hash(function.__code__),
+            space_name(function.__globals__),
             asked,
             own,
             Blocks().is_error,

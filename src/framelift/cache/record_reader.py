@@ -15,13 +15,16 @@ from typing import Any
 from .._core import is_a
 from ..guards.checks import CHECKS, as_check
 from ..guards.kinds import Guard, TensorFacts, class_name, dict_keys, dunders
+from ..guards.sentences import Line
 from ..substitutes.python.abstract_classes import Answers, SubclassFact
 from ..vocabulary.origins import STEPS, Origin, arg, const
-from .code_hash import code_hash, nested
+from ..vocabulary.places import Place, place_of, stack_text
+from .code_hash import code_hash, exact_hash, with_source
 from .importable_names import find
 from .objects import facts_of
 from .plain_values import holds_set, is_as_written, leaf_of
 from .refusals import NotKept, NotMine, Unbound
+from .source_files import code_named
 from .value_checks import VALUE_CHECKS, value_check
 
 _NOTHING = object()
@@ -38,7 +41,8 @@ class Reader:
         self._numbers: dict[int, int] = {}
         self._origins: list[Origin | None] = [None] * len(origins)
         self._values: list[Any] = [_NOTHING] * len(origins)
-        self._guarded_code: list[types.CodeType] = []  # of functions of which nothing but the code is known
+        self._codes: dict[int | str, list[types.CodeType]] = {}  # of a function, and inside it, by where that is found
+        self.lines: list[Line] = []  # the places of the record
         self._bind(0, root)
 
     # ---- objects
@@ -91,16 +95,37 @@ class Reader:
                 return self._code_inside(data[1])
         return leaf_of(data)
 
-    def _code_inside(self, wanted: str) -> types.CodeType:
-        """The code of a function that is guarded by it, or one inside of a function that is known: of one that the
-        program makes when it runs.
-        """
-        known = [one.__code__ for one in self._bound if type(one) is types.FunctionType]
-        for one in (*known, *self._guarded_code):
-            for code in nested(one):
-                if code_hash(code) == wanted:
-                    return code
-        raise Unbound("nothing leads to a code object")
+    def _code_of(self, holder: int | str) -> list[types.CodeType]:
+        """The code of a function (by its number, its origin's, or its name), and the code inside it."""
+        found = self._codes.get(holder)
+        if found is None and type(holder) is str:
+            code = code_named(holder)
+            if code is None:
+                raise NotMine(f"{holder} is not there")
+            found = self._codes[holder] = with_source(code)
+        elif found is None:
+            function = self.object(holder) if holder >= 0 else self.fetch(~holder)
+            if type(function) is not types.FunctionType:
+                raise Unbound("nothing leads to a code object")
+            found = self._codes[holder] = with_source(function.__code__)
+        return found
+
+    def _code_inside(self, where: Any) -> types.CodeType:
+        """A code object that is part of known code."""
+        if type(where) is str:
+            raise Unbound("nothing leads to a code object")
+        return self._code_of(where[0])[where[1]]
+
+    def line(self, row: Any) -> Line:
+        """A place in the source: an instruction of known code; or as text."""
+        return row if type(row) is str else (self._code_of(row[0])[row[1]], row[2])
+
+    def check_exact(self, rows: list[Any]) -> None:
+        """Raise `NotMine` where code is written at other lines, or in another file."""
+        for holder, wanted in rows:
+            code = self._code_of(holder)[0]
+            if exact_hash(code) != wanted:
+                raise NotMine(f"{code.co_qualname} is written elsewhere, and the program looks at where it is")
 
     def _is(self, data: Any, present: Any) -> None:
         """Check that the present value is the one that was written; raises `NotMine`."""
@@ -113,10 +138,22 @@ class Reader:
             for one, part in zip(data[1], present):
                 self._is(one, part)
         elif type(data) is list and data[0] == "code":
-            if type(present) is not types.CodeType or code_hash(present) != data[1]:
+            wanted = data[1] if type(data[1]) is str else exact_hash(self._code_inside(data[1]))
+            if type(present) is not types.CodeType or exact_hash(present) != wanted:
                 raise NotMine("the code of a frame or a generator is another one")
         elif not is_as_written(data, present):
             raise NotMine(f"{present!r:.80} was {data!r:.80}")
+
+    def shown(self, data: list[Any]) -> Place:
+        """A place for who looks at a break."""
+        line = self.lines[data[0]] if len(data) == 1 else ""
+        return Place(*data) if type(line) is str else place_of(*line)
+
+    def stack(self, data: Any) -> str:
+        """The text of a stack."""
+        if type(data) is str:
+            return data
+        return stack_text(tuple([part for number in data for part in self.lines[number]]))
 
     # ---- origins
 
@@ -157,27 +194,32 @@ class Reader:
 
     # ---- guards
 
-    def guards(self, rows: list[Any], places: list[str]) -> list[Guard]:
+    def guards(self, rows: list[Any], places: list[Any]) -> list[Guard]:
         """The guards of all rows, which name the user's lines by their places.  Those about an object that no guard has
         led to yet come after the others.
         """
-        made: list[Guard | None] = [None] * len(rows)
+        values: list[Any] = [None] * len(rows)
         waiting = list(range(len(rows)))
         while waiting:
             left = []
             for i in waiting:
-                number, kind, data, place = rows[i]
+                number, kind, data, _ = rows[i]
                 try:
-                    origin = self._origins[number] or self.origin(number)
-                    made[i] = Guard(origin, kind, self._guarded(number, kind, data), places[place])
+                    if self._origins[number] is None:
+                        self.origin(number)
+                    values[i] = self._guarded(number, kind, data)
                 except Unbound:
                     left.append(i)
             if len(left) == len(waiting):
-                number, kind, data, place = rows[left[0]]
+                number, kind, data, _ = rows[left[0]]
                 self._guarded(number, kind, data)
                 self.origin(number)
             waiting = left
-        return [guard for guard in made if guard is not None]
+        self.lines = [self.line(row) for row in places]
+        return [
+            Guard(self.origin(number), kind, value, self.lines[place])
+            for (number, kind, _, place), value in zip(rows, values)
+        ]
 
     def _guarded(self, number: int, kind: str, data: Any) -> Any:
         """Return the value that a guard compares with, its objects bound by those in this process."""
@@ -219,7 +261,6 @@ class Reader:
         function = self.fetch(number)
         if type(function) is not types.FunctionType or code_hash(function.__code__) != data:
             raise NotMine(f"the code of {self.origin(number)} is another one")
-        self._guarded_code.append(function.__code__)
         return function.__code__
 
     def _keys(self, number: int, data: list[Any]) -> tuple[Any, ...]:

@@ -21,11 +21,13 @@ from .refusals import NotMine
 from .sealed_files import folder_of_key, read_sealed, write_sealed
 
 #: how records are written; to be raised when that changes
-FORMAT = "framelift capture 8"
+FORMAT = "framelift capture 9"
 _MOST_PER_KEY = 16  # captures of one function
 _KEY = re.compile("[0-9a-f]{40}")
 _GROUP = re.compile("[0-9a-f]{2}")  # keys that begin alike
-_NAME = re.compile(r"[0-9a-f]{32}\.capture")
+#: the endings of files: a process that starts asks captures for fixed sizes first, as the one did that made them
+_ENDINGS = (".capture", ".symbolic", ".general")
+_NAME = re.compile(r"[0-9a-f]{32}\.(?:capture|symbolic|general)")
 _LEFT_BEHIND = 3600  # seconds after which the temporary file of a writer is a dead one's
 
 
@@ -45,8 +47,8 @@ def _place(key: str) -> str:
 
 
 def records(key: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The records of a key, those used last first: path and data."""
-    for name in _newest(key):
+    """The records of a key, those used last first of those for fixed sizes, then of others: path and data."""
+    for name in sorted(_newest(key), key=lambda name: _ENDINGS.index(name[name.index(".") :])):
         path = os.path.join(folder(), _place(key), name)
         try:
             data = json.loads(_content(key, name))
@@ -103,7 +105,7 @@ def forget(key: str, name: str) -> None:
 
 def write(key: str, data: dict[str, Any]) -> str | None:
     """Keep a record: its path, or None where that is not possible."""
-    return write_text(key, text_of(data))
+    return write_text(key, data, text_of(data))
 
 
 def text_of(data: dict[str, Any]) -> str:
@@ -111,10 +113,10 @@ def text_of(data: dict[str, Any]) -> str:
     return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
 
-def write_text(key: str, text: str) -> str | None:
-    """As `write`."""
+def write_text(key: str, data: dict[str, Any], text: str) -> str | None:
+    """Keep a record of which there is the text already."""
     content = text.encode()
-    name = hashlib.sha256(content).hexdigest()[:32] + ".capture"
+    name = hashlib.sha256(content).hexdigest()[:32] + _ending(data)
     try:
         if not write_sealed(folder(), f"{_place(key)}/{name}", f"capture {key}", content):
             return None
@@ -125,6 +127,13 @@ def write_text(key: str, text: str) -> str | None:
         topic("cache").info("a capture is not kept: %s", error)
         return None
     return os.path.join(folder(), _place(key), name)
+
+
+def _ending(data: dict[str, Any]) -> str:
+    rest = data.get("rest")
+    if type(rest) is dict and rest.get("general"):
+        return ".general"
+    return ".capture" if data.get("lines") is None else ".symbolic"
 
 
 _since_bounded = 0

@@ -215,7 +215,7 @@ def preamble_data(writer: Writer, lines: Preamble) -> dict[str, Any]:
         "lines": list(lines.lines),
         "tensors": len(lines.tensors),
         "names": list(lines.names),
-        "checks": [[text, writer.line(line)] for text, line in lines.checks],
+        "checks": [[text, writer.place(line)] for text, line in lines.checks],
         "words": lines.words,
         "constants": {name: writer.named(value) for name, value in lines.constants.items()},
     }
@@ -229,7 +229,7 @@ def preamble_from(reader: Reader, data: dict[str, Any], inputs: list[int]) -> Pr
         [reader.fetch(one) for one in inputs[:count]],
         [reader.origin(one) for one in inputs[count:]],
         tuple(data["names"]),
-        tuple([(text, line) for text, line in data["checks"]]),
+        tuple([(text, reader.lines[line]) for text, line in data["checks"]]),
         data["words"],
         {name: reader.object(number) for name, number in data["constants"].items()},
     )

@@ -91,7 +91,7 @@ def keeper_for(
     if options is not None and options.freezing:  # the graph holds tensors
         return None
     try:
-        key = key_of(function.__code__, backend.name, *asked)
+        key = key_of(function, backend.name, *asked)
     except Exception as error:  # noqa: BLE001  nothing that the cache does ends a call
         _survive(error, "captures are not kept on disk")
         return None
@@ -253,7 +253,7 @@ class Keeper:
                     _check(json.loads(text), session, finished, self.locals)
                 if self.recorded:
                     info.record = record
-                elif (path := store.write_text(self.key, text)) is not None:
+                elif (path := store.write_text(self.key, record, text)) is not None:
                     artifacts.note(path)
                 else:
                     raise OSError(f"the folder {store.folder()} cannot be written to")

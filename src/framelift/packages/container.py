@@ -24,7 +24,7 @@ from ..exc import PackageError
 from .signing import key_bytes, key_id, signature
 
 #: how packages are written; to be raised when that changes
-FORMAT = "framelift package 2"
+FORMAT = "framelift package 3"
 _MANIFEST, _SIGNATURE = "manifest.json", "signature.json"
 #: the names that parts have
 _PARTS = re.compile(r"(?:captures|artifacts|libraries|compiled)/[0-9]{1,6}|weights\.safetensors")

@@ -18,6 +18,7 @@ from ..cache.code_hash import code_hash
 from ..cache.importable_names import find, name_for, space_name
 from ..cache.plain_values import leaf_data, leaf_of
 from ..cache.refusals import NotKept, NotMine
+from ..cache.source_files import code_named
 from ..exc import PackageError
 from ..guards.kinds import immutable_leaf
 
@@ -133,6 +134,9 @@ class _Loading:
     def function(self, data: dict[str, Any]) -> types.FunctionType:
         space = self.space if self.space is not None else vars(_module(data["module"]))
         code = marshal.loads(base64.b64decode(data["code"]))
+        here = code_named(f"{data['module']}:{data['qualname']}")
+        if here is not None and code_hash(here) == code_hash(code):  # with the lines that it has here
+            code = here
         cells = tuple([self.cell(one) for one in data["cells"]])
         made = types.FunctionType(code, space, data["name"], None, cells or None)
         made.__qualname__, made.__module__ = data["qualname"], data["module"]

@@ -1,17 +1,19 @@
 """The source of what was captured: shown by `source_info`, and compared when a package is loaded.
 
-Guards compare the code of functions that are found by name.  Here the lines of files are compared: an edited function
-is noticed when the package is loaded, before any call, and also where the package brings the code itself.
+Guards compare the code of all functions when a capture is bound.  Here it is compared when the package is loaded,
+before any call, and also where the package brings the code itself.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-import linecache
+import types
 from dataclasses import dataclass
 from typing import Any
 
+from ..cache.code_hash import code_hash
+from ..cache.source_files import code_named, module_files
 from ..exc import PackageError
 
 
@@ -34,42 +36,39 @@ class SourceInfo:
 
 
 def source_data(codes: Any) -> list[Any]:
-    """[module, file, first line, number of lines, checksum] of code objects; what is such a list already is it."""
+    """Return [module:name, hash] of code objects; what is such a list already is it."""
     if type(codes) is list:
         return codes
-    rows = []
-    for code in sorted(set(codes), key=lambda code: (code.co_filename, code.co_firstlineno)):
-        try:
-            lines, first = inspect.getsourcelines(code)
-        except (OSError, TypeError):  # code without a file
-            continue
-        module = inspect.getmodule(code)
-        rows.append([module.__name__ if module else "", code.co_filename, first, len(lines), _checksum(lines)])
-    return rows
-
-
-def _checksum(lines: list[str]) -> str:
-    return hashlib.sha256("".join(lines).encode("utf-8", "backslashreplace")).hexdigest()
-
-
-def _lines(row: list[Any]) -> list[str]:
-    _, path, first, count, _ = row
-    linecache.checkcache(path)
-    return linecache.getlines(path)[max(first - 1, 0) : max(first - 1, 0) + count]
+    modules = module_files()
+    return sorted([f"{modules.get(code.co_filename, '')}:{code.co_qualname}", code_hash(code)] for code in set(codes))
 
 
 def source_info_of(codes: Any) -> SourceInfo:
-    return SourceInfo(
-        {InlinedSource(row[0], row[2], row[2] + row[3], row[4], "".join(_lines(row))) for row in source_data(codes)}
-    )
+    """Return the source of code objects, or of rows of `source_data`, where it is here."""
+    found = [code_named(row[0]) for row in codes] if type(codes) is list else codes
+    modules = module_files()
+    return SourceInfo({row for code in found if (row := _inlined(code, modules)) is not None})
+
+
+def _inlined(code: types.CodeType | None, modules: dict[str, str]) -> InlinedSource | None:
+    try:
+        lines, first = inspect.getsourcelines(code)  # type: ignore[arg-type]  # None is a TypeError
+    except (OSError, TypeError):  # code without a file
+        return None
+    content = "".join(lines)
+    checksum = hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()
+    assert code is not None
+    return InlinedSource(modules.get(code.co_filename, ""), first, first + len(lines), checksum, content)
 
 
 def check_sources(rows: Any) -> None:
-    """Raise where a file has other lines than when a package was made.  Files that are not here are not compared."""
-    for row in rows:
-        lines = _lines(row)
-        if lines and _checksum(lines) != row[4]:
+    """Raise where a function computes something else than when a package was made.  Those that are not here, or have
+    no name, are not compared.
+    """
+    for name, wanted in rows:
+        code = code_named(name)
+        if code is not None and code_hash(code) != wanted:
             raise PackageError(
-                f"{row[1]} was edited since the package was made (lines {row[2]} to {row[2] + row[3] - 1}); "
+                f"{name} was edited since the package was made ({code.co_filename}, line {code.co_firstlineno}); "
                 "make it again"
             )

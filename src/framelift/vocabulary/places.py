@@ -51,6 +51,19 @@ class Place:
 #: by (id of code, offset), with the code, so that the id stays its own; code objects compare equal across files
 _known: dict[tuple[int, int], tuple[types.CodeType, Place]] = {}
 _MOST_KNOWN = 20_000
+#: what was made of instructions -> these: (code, offset) of a place, what `_core.places()` gave of a stack's text
+_behind: dict[Place | str, tuple[Any, ...]] = {}
+
+
+def behind(shown: Place | str) -> tuple[Any, ...] | None:
+    """Return the (code, offset, ...) that a place or the text of a stack was made of; None where that is not known."""
+    return _behind.get(shown)
+
+
+def _remember(shown: Place | str, made_of: tuple[Any, ...]) -> None:
+    if len(_behind) >= _MOST_KNOWN:
+        _behind.clear()
+    _behind[shown] = made_of
 
 
 def place_of(code: types.CodeType, offset: int) -> Place:
@@ -66,6 +79,7 @@ def place_of(code: types.CodeType, offset: int) -> Place:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
         found = _known[id(code), offset] = (code, _located(code, offset))
+        _remember(found[1], (code, offset))
     return found[1]
 
 
@@ -145,13 +159,17 @@ _texts: dict[int, tuple[tuple[Any, ...], str]] = {}
 
 
 def stack_text(flat: tuple[Any, ...]) -> str:
-    """Format a result of `_core.places()` as FX nodes' stack trace; cached by identity, one tuple for equal places."""
+    """Format a result of `_core.places()` as FX nodes' stack trace; cached by identity, one tuple for equal places.
+
+    What calls a module's forward is nothing of the program's.
+    """
     found = _texts.get(id(flat))
     if found is None:
         if len(_texts) >= _MOST_KNOWN:
             _texts.clear()
-        rows = [_row(flat[i], flat[i + 1]) for i in range(len(flat) - 2, -1, -2)]
-        found = _texts[id(flat)] = (flat, "".join(rows))
+        shown = [(flat[i], flat[i + 1]) for i in range(0, len(flat), 2) if flat[i].co_filename != _CALLS_OF_MODULES]
+        found = _texts[id(flat)] = (flat, "".join([_row(*one) for one in reversed(shown)]))
+        _remember(found[1], tuple([part for one in shown for part in one]))
     return found[1]
 
 
@@ -160,15 +178,13 @@ _rows: dict[tuple[int, int], tuple[types.CodeType, str]] = {}
 
 
 def _row(code: types.CodeType, offset: int) -> str:
-    """One frame of a stack trace; none for what calls a module's forward, which is nothing of the program's."""
+    """One frame of a stack trace."""
     found = _rows.get((id(code), offset))
     if found is None:
         if len(_rows) >= _MOST_KNOWN:
             _rows.clear()
-        text, file = "", code.co_filename
-        if file != _CALLS_OF_MODULES:
-            line = _core.location(code, offset)[0] or code.co_firstlineno
-            text = f'  File "{file}", line {line}, in {code.co_qualname}\n    {linecache.getline(file, line).strip()}\n'
+        file, line = code.co_filename, _core.location(code, offset)[0] or code.co_firstlineno
+        text = f'  File "{file}", line {line}, in {code.co_qualname}\n    {linecache.getline(file, line).strip()}\n'
         found = _rows[id(code), offset] = (code, text)
     return found[1]
 
@@ -176,6 +192,7 @@ def _row(code: types.CodeType, offset: int) -> str:
 def forget() -> None:
     """Let go of all code objects."""
     _known.clear()
+    _behind.clear()
     _texts.clear()
     _rows.clear()
 

@@ -29,6 +29,9 @@ _FUNCTION_LEAVES = frozenset(
 
 def read_function(world: World, function: Any, name: str) -> Any:
     """`f.name` for an external function (or property, staticmethod, classmethod object)."""
+    if name == "__code__" and _core.is_internal(function):
+        world.shows_places = True
+        return function.__code__
     root = world.function_origins.get(id(function)) or const(function)
     own = getattr(function, "__dict__", None)
     pending = world.overlay.get((id(function), name), ABSENT)
@@ -46,6 +49,7 @@ def read_function(world: World, function: Any, name: str) -> Any:
     if name in _FUNCTION_LEAVES:
         return leaf_attribute(world, function, name)
     if name == "__code__":
+        world.shows_places = True
         world.guard(root, "CODE", function.__code__)
         return function.__code__
     if name in ("__wrapped__", "__func__", "fget", "fset", "fdel", "__isabstractmethod__") and hasattr(function, name):

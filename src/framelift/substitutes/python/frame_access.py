@@ -43,7 +43,15 @@ def _back(session: Session, frame: types.FrameType) -> Any:
 
 
 def _code(session: Session, frame: types.FrameType) -> types.CodeType:
+    session.world.shows_places = True
     return original_of(frame.f_code)
+
+
+def _line(session: Session, shown: Any, name: str) -> int:
+    """Return the line of a frame or a row of a traceback: twins keep the lines of their originals."""
+    session.world.shows_places = True
+    line: int = getattr(shown, name)
+    return line
 
 
 def _written_locals(session: Session, frame: types.FrameType) -> Any:
@@ -58,7 +66,7 @@ _FRAME: dict[str, Callable[[Session, types.FrameType], Any]] = {
     "f_back": _back,
     "f_code": _code,
     "f_lasti": lambda session, frame: _last_instruction(frame.f_code, frame.f_lasti),
-    "f_lineno": lambda session, frame: frame.f_lineno,  # twins keep the lines of their originals
+    "f_lineno": lambda session, frame: _line(session, frame, "f_lineno"),
     "clear": lambda session, frame: frame.clear,
     "__class__": lambda session, frame: types.FrameType,
 }
@@ -73,7 +81,10 @@ def _read_frame(session: Session, frame: types.FrameType, name: str) -> Any:
 
 def _read_generator(session: Session, generator: Any, name: str) -> Any:
     found = getattr(generator, name)
-    return original_of(found) if is_a(found, types.CodeType) else found
+    if not is_a(found, types.CodeType):
+        return found
+    session.world.shows_places = True
+    return original_of(found)
 
 
 def _read_traceback(session: Session, traceback: types.TracebackType, name: str) -> Any:
@@ -81,6 +92,8 @@ def _read_traceback(session: Session, traceback: types.TracebackType, name: str)
         raise Interrupt("opaque-object", f"traceback.{name} of an exception that was raised outside")
     if name == "tb_lasti":
         return _last_instruction(traceback.tb_frame.f_code, traceback.tb_lasti)
+    if name == "tb_lineno":
+        return _line(session, traceback, name)
     if name == "tb_next":
         return _next(traceback)
     return getattr(traceback, name)
@@ -129,6 +142,8 @@ def _last_instruction(twin: types.CodeType, offset: int) -> int:
 READERS: dict[type, Callable[[Session, Any, str], Any]] = {
     types.FrameType: _read_frame,
     types.GeneratorType: _read_generator,
+    types.CoroutineType: _read_generator,
+    types.AsyncGeneratorType: _read_generator,
     types.TracebackType: _read_traceback,
 }
 
