@@ -98,16 +98,15 @@ class Reader:
     def _code_of(self, holder: int | str) -> list[types.CodeType]:
         """The code of a function (by its number, its origin's, or its name), and the code inside it."""
         found = self._codes.get(holder)
-        if found is None and type(holder) is str:
-            code = code_named(holder)
+        if found is None:
+            if isinstance(holder, str):
+                code = code_named(holder)
+            else:
+                function = self.object(holder) if holder >= 0 else self.fetch(~holder)
+                code = function.__code__ if type(function) is types.FunctionType else None
             if code is None:
-                raise NotMine(f"{holder} is not there")
-            found = self._codes[holder] = with_source(code)
-        elif found is None:
-            function = self.object(holder) if holder >= 0 else self.fetch(~holder)
-            if type(function) is not types.FunctionType:
                 raise Unbound("nothing leads to a code object")
-            found = self._codes[holder] = with_source(function.__code__)
+            found = self._codes[holder] = with_source(code)
         return found
 
     def _code_inside(self, where: Any) -> types.CodeType:
