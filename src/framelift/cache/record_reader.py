@@ -99,7 +99,7 @@ class Reader:
         """The code of a function (by its number, its origin's, or its name), and the code inside it."""
         found = self._codes.get(holder)
         if found is None:
-            if isinstance(holder, str):
+            if is_a(holder, str):
                 code = code_named(holder)
             else:
                 function = self.object(holder) if holder >= 0 else self.fetch(~holder)

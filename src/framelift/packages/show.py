@@ -55,7 +55,7 @@ def _lines(found: Container) -> list[str]:
         ends = f", ends: {row['ends']}" if row["ends"] else ""
         lines.append(f"  {of}{inputs}: {row['operations']} operations, {row['guards']} guards, {compiled}{ends}")
     lines += [f"  {name} runs eagerly: {why}" for name, why in manifest.get("skipped", ())]
-    lines += [f"source {row[1]}:{row[2]}" for row in manifest["sources"] if row[0].partition(".")[0] != "torch"]
+    lines += [f"source {name}" for name, _ in manifest["sources"] if not name.startswith("torch.")]
     return [line.replace("\n", " ")[:400] for line in lines]
 
 
