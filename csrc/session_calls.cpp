@@ -231,16 +231,7 @@ static PyObject* set_interrupt(PyObject*, PyObject* type) {
 
 static PyObject* text_shows_address(PyObject*, PyObject* text) { return PyBool_FromLong(shows_address(text)); }
 
-// environment(name): the value of a variable as C code sees it now, or None.
-static PyObject* environment(PyObject*, PyObject* name) {
-  const char* wanted = PyBytes_AsString(name);
-  if (!wanted) return nullptr;
-  const char* found = getenv(wanted);
-  return found ? PyBytes_FromString(found) : Py_NewRef(Py_None);
-}
-
 static MethodTable methods({
-    method<environment, METH_O>("environment", "environment(name): a variable as C code sees it, or None"),
     method<mark_external, METH_O>("mark_external", "this object is a handle"),
     method<mark_tensor, METH_O>("mark_tensor", "this stands for an external tensor"),
     method<tensors_meet, METH_NOARGS>("tensors_meet", "whether two tensors are one is the session's to say"),

@@ -46,10 +46,6 @@ class Ratio(fractions.Fraction):
     pass
 
 
-class Exact(decimal.Decimal):
-    pass
-
-
 class Names(types.SimpleNamespace):
     pass
 
@@ -80,7 +76,6 @@ MAKERS = {
     "str": lambda: Text("t"),
     "int": lambda: Whole(4),
     "fraction": lambda: Ratio(1, 2),
-    "decimal": lambda: Exact("1.5"),
     "namespace": lambda: Names(z=1),
     "set": lambda: Many([1]),
     "deque": lambda: Queue([1]),

@@ -105,38 +105,6 @@ def test_a_generator_that_comes_in_goes_on_outside() -> None:
     check(from_argument, X, random.Random(3), calls=3)
 
 
-# ---- decimal --------------------------------------------------------------------------------------------------------
-
-
-def decimals(x: Any, price: decimal.Decimal) -> Any:
-    with decimal.localcontext() as context:
-        context.prec = 5
-        third = decimal.Decimal(1) / 3
-    return x + float(third), price * 2 + third
-
-
-def test_decimals() -> None:
-    decimal.getcontext().clear_flags()
-    check(decimals, X, decimal.Decimal("1.50"), mutate=lambda i, w: None, graphs=None)
-
-
-def precise(x: Any) -> Any:
-    decimal.getcontext().prec = 7
-    return x + float(decimal.Decimal(2) / 3)
-
-
-def test_settings_of_the_decimal_context_are_carried_out() -> None:
-    before = decimal.getcontext().copy()
-    try:
-        decimal.setcontext(decimal.Context(prec=20))
-        framelift.reset()
-        captured = framelift.compile(precise, backend="eager", fullgraph=True)
-        assert torch.equal(captured(X), X + float(decimal.Context(prec=7).divide(2, 3)))
-        assert decimal.getcontext().prec == 7 and decimal.getcontext().flags[decimal.Inexact]
-    finally:
-        decimal.setcontext(before)
-
-
 # ---- context variables ----------------------------------------------------------------------------------------------
 
 SCALE: contextvars.ContextVar[Any] = contextvars.ContextVar("SCALE")

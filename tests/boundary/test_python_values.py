@@ -250,22 +250,6 @@ def test_a_c_module_that_was_loaded_again() -> None:
     assert framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(1)).item() == f(torch.ones(1)).item() == 5
 
 
-def test_a_fraction_that_changes_beside_a_decimal() -> None:
-    def program(x, part):
-        found = [part == decimal.Decimal(1), part < decimal.Decimal(3), decimal.Decimal(part.numerator) + 1]
-        try:
-            found.append(part + decimal.Decimal(1))
-        except TypeError as error:
-            found.append(str(error))
-        return x + 1, found
-
-    compiled = framelift.compile(program, backend="eager", fullgraph=True, recompile_limit=20)
-    for n in (3, 4, 5, 7):
-        assert (
-            compiled(torch.ones(2), fractions.Fraction(n, 3))[1] == program(torch.ones(2), fractions.Fraction(n, 3))[1]
-        )
-
-
 def test_errors_name_the_class_of_an_object_that_is_not_known() -> None:
     stream = io.BytesIO(b"a")
 

@@ -48,7 +48,6 @@ USES = {
     "hashed": lambda v: _hash(v),
     "of a struct": lambda v: struct.Struct("3B").unpack(v),
     "sorted in place": lambda v: list.sort(v),
-    "decimal": lambda v: decimal.Decimal(v),
     "replaced": lambda v: _PATTERN.sub(b"x", v),
     "partial": lambda v: functools.partial(len, v).args[0] is v,
     "error": lambda v: KeyError(v).args[0] is v,

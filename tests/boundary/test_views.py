@@ -286,7 +286,6 @@ ASKED_OF_LISTS: dict[str, Callable[[Any], Any]] = {
     "bisect": lambda d: bisect.bisect(d, 1),
     "full": lambda d: torch.full((2,), 1).new_ones(d[-1:] or [1]).sum(),
     "stack": lambda d: torch.stack([torch.tensor(v) for v in d]).sum(),
-    "pickle": lambda d: len(pickle.loads(pickle.dumps(d))),
     "setitem": lambda d: (d.__setitem__(0, 5), d[0] + d[-1])[1],
     "clear": lambda d: (d.clear(), len(d))[1],
     "del": lambda d: (d.__delitem__(0), len(d))[1],

@@ -39,10 +39,6 @@ def numpy_scalar(x: torch.Tensor) -> Any:
     return x * float(VALUES["v"])
 
 
-def a_decimal(x: torch.Tensor) -> Any:
-    return x * int(VALUES["v"] * 2)
-
-
 def a_getter(x: torch.Tensor) -> Any:
     return x * VALUES["v"]((1, 2, 3))
 
@@ -91,7 +87,6 @@ def kept(tmp_path: Path) -> Iterator[None]:
 ROWS: dict[str, tuple[Callable[..., Any], Callable[[], Any], Callable[[], Any]]] = {
     "numpy": (numpy_scalar, lambda: numpy.float64(2), lambda: numpy.float64(3)),
     "type of numpy": (numpy_scalar, lambda: numpy.float64(2), lambda: numpy.float32(2)),
-    "decimal": (a_decimal, lambda: decimal.Decimal("1.5"), lambda: decimal.Decimal("2.5")),
     "getter": (a_getter, lambda: operator.itemgetter(1), lambda: operator.itemgetter(2)),
     "bytes": (bytes_of, lambda: bytearray(b"ab"), lambda: bytearray(b"cb")),
     "day": (a_day, lambda: datetime.timedelta(days=2), lambda: datetime.timedelta(days=3)),

@@ -30,7 +30,6 @@ OWN = Own()
 PROGRAMS = {
     "text": lambda n: n == "4",
     "enum": lambda n: (Level.LOW == n - 1, n == Level.HIGH, Level.LOW + n, n * Level.HIGH, Level.LOW < n),
-    "decimal": lambda n: (decimal.Decimal("1.5") * n, n + decimal.Decimal(1)),
     "time": lambda n: datetime.timedelta(1) * n,
     "complex": lambda n: (n + 1j, 2j * n),
     "own class": lambda n: (n + OWN, n == OWN, OWN == n),

@@ -289,7 +289,6 @@ str.__mod__("%s", f"{x}")
 "abc".replace("b", f"{x}")
 str(KeyError(f"{x}"))
 repr({"a": f"{x}"})
-pickle.loads(pickle.dumps(f"{x}"))
 getattr(Box(1), f"{x}", 5)
 """.strip().splitlines()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import _thread
 import contextvars
 import datetime
-import decimal
 import enum
 import functools
 import itertools
@@ -52,7 +51,6 @@ from .becomes.opaque import Opaque, unread_object
 from .becomes.reloaded_types import for_life, known_kind
 from .becomes.script_objects import import_script_object
 from .dynamism import is_argument
-from .facts.decimal_state import enter_decimal
 from .import_rules import (
     RULES,
     Rule,
@@ -303,8 +301,6 @@ def _member(world: World, value: enum.Enum, origin: Origin) -> Any:
     """A member of an enumeration.  C code reads what its data type carries, which identity alone tells: for good."""
     if carried_values(value) is None:
         return let_in_opaque(world, value, origin)
-    if is_a(value, decimal.Decimal):
-        enter_decimal(world)
     return _singleton(world, value, origin)
 
 

@@ -4,7 +4,6 @@ generators; and placeholders for what has no rule.
 
 from __future__ import annotations
 
-import decimal
 import functools
 import weakref
 from collections.abc import Callable
@@ -21,9 +20,7 @@ from ..guards.checks import check
 from ..guards.equality import indistinguishable
 from ..vocabulary.origins import Origin, const
 from .becomes.arrays import numpy
-from .becomes.immutable_objects import import_value
 from .becomes.opaque import Opaque, opaque_for
-from .facts.decimal_state import enter_decimal, let_in_context
 from .world import World
 
 Rule = Callable[[World, Any, Origin], Any]
@@ -145,15 +142,6 @@ def _parts_of_numpy(value: Any) -> tuple[Any, ...]:
         return repr(value), value.metadata is None
     holds_more = is_a(value, numpy.inexact) and value.itemsize <= 16 and not is_a(value, numpy.longdouble)
     return repr(value), value.tobytes() if holds_more else b"", value.dtype.str
-
-
-rule(decimal.Context)(let_in_context)
-
-
-@rule(decimal.Decimal)
-def _decimal(world: World, value: decimal.Decimal, origin: Origin) -> Any:
-    enter_decimal(world)
-    return import_value(world, value, origin)
 
 
 def numpy_value(world: World, value: Any, origin: Origin) -> Any:

@@ -5,7 +5,6 @@ Nothing external reaches captured code but through `World.let_in` (the import ga
 
 from __future__ import annotations
 
-import decimal
 import functools
 import sys
 import types
@@ -38,9 +37,7 @@ def type_lookup(cls: type, name: str) -> Any:
 
 
 #: texts that C code makes of instances without a word of their class, or with one that is guarded where it is shown
-_WITHOUT_NAME = tuple(
-    kind.__repr__ for kind in (object, type, list, dict, tuple, str, int, float, complex, bytes, decimal.Decimal)
-)
+_WITHOUT_NAME = tuple(kind.__repr__ for kind in (object, type, list, dict, tuple, str, int, float, complex, bytes))
 #: what `names_of` reads, and what a metaclass reads it by
 _NAMES = ("__module__", "__qualname__", "__name__")
 _NAMING = ("__getattribute__", *_NAMES)

@@ -50,7 +50,6 @@ def _written(text: str) -> Writer:
 _TEXTS = {
     "add": "{owner}.add({value})",
     "append": "{owner}.append({value})",
-    "decimal": "{owner}(*{value})",
     "delcell": "del {owner}.cell_contents",
     "delglobal": "{owner}.pop({key!r}, None)",
     "deltensorattr": "{owner}.__dict__.pop({key!r}, None)",

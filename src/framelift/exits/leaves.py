@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 import math
 import re
 import sys
@@ -46,7 +45,7 @@ def is_number(obj: Any) -> bool:
 def is_nan(obj: Any) -> bool:
     """Return whether `obj` is a number that is not equal to itself: containers find it by its identity."""
     kind = type(obj)
-    return bool(obj.is_nan() if kind is decimal.Decimal else kind in (float, complex) and obj != obj)
+    return bool(kind in (float, complex) and obj != obj)
 
 
 def _is_known_text(walk: Walk, text: str) -> bool:
@@ -77,19 +76,18 @@ def _float(walk: Walk, obj: float) -> str | Node:
     return repr(obj) if math.isfinite(obj) else walk.constant(obj, "inf")
 
 
-@leaf(complex, decimal.Decimal)
-def _number(walk: Walk, obj: complex | decimal.Decimal) -> str | Node:
+@leaf(complex)
+def _number(walk: Walk, obj: complex) -> str | Node:
     return walk.one(obj) if is_nan(obj) else walk.constant(obj, name_of(type(obj)))
 
 
-@exact(float, complex, decimal.Decimal)
+@exact(float, complex)
 def _nan(walk: Walk, node: Node) -> Recipe:
     """A NaN that was made inside is another object at each call; the bits are the same."""
     name = walk.constant(node.obj, "nan")
     if walk.scene.is_one_object(node.obj):
         return Recipe(make=(name,))
-    negated = ".copy_negate().copy_negate()" if type(node.obj) is decimal.Decimal else ""
-    return Recipe(make=(name, negated) if negated else ("-(-", name, ")"))
+    return Recipe(make=("-(-", name, ")"))
 
 
 @leaf(str)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import array
 import builtins
-import decimal
 import functools
 import hashlib
 import io
@@ -42,10 +41,8 @@ from ..recording.rules.operations import is_torch_operation
 from ..substitutes import marks
 from ..substitutes.python.caches import call_through, is_own_cache
 from ..substitutes.python.class_building import begins_by_property
-from ..substitutes.python.context_variables import makes_decimals
 from ..substitutes.python.lazy_containers import natively
 from ..substitutes.python.new_classes import made_class
-from ..substitutes.python.syntax_trees import makes_nodes
 from ..substitutes.texts.formatting import cuts_text, format_watched
 from ..substitutes.texts.shown_addresses import known_text
 from ..substitutes.texts.unread_texts import as_unread
@@ -67,10 +64,7 @@ OPERATIONS: tuple[type, ...] = (OpOverload, OpOverloadPacket, HigherOrderOperato
 _FILES = (io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 #: C types that may stand in a `with` statement
 KNOWN_CONTEXTS: frozenset[type] = frozenset(
-    {
-        *(type(threading.Lock()), type(threading.RLock()), type(decimal.localcontext())),
-        *(io.StringIO, io.BytesIO, memoryview, *_FILES),
-    }
+    {*(type(threading.Lock()), type(threading.RLock())), *(io.StringIO, io.BytesIO, memoryview, *_FILES)}
 )
 #: their finalisers close what nobody else has
 _HARMLESS_FINALISERS = frozenset({io.StringIO, io.BytesIO})
@@ -389,8 +383,6 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (UNWRAP, _calls_its_class_attribute),
     (HANDLER, _metaclass),
     (HANDLER, begins_by_property),
-    (HANDLER, makes_nodes),
-    (HANDLER, makes_decimals),
     (HIGHER, _in(HIGHER_ORDER)),
     (PURE_, _in(PURE)),
     (NATIVE, _python_instance),

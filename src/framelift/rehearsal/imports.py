@@ -14,7 +14,6 @@ from ..boundary.facts.missing_modules import guard_missing
 from ..boundary.lazy.lazy_dict import LargeDict
 from ..boundary.world import World
 from ..calls.frame_views import caller
-from ..substitutes.system.files import changes_files
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 
@@ -101,8 +100,6 @@ def _check_machinery(session: Session, absolute: str, fromlist: Any) -> None:
         changed = shadow is not None and _differs(shadow.copy, shadow.before)
         if changed or (id(vars(sys)), name) in world.overlay:
             raise Interrupt("unsupported-code", f"an import after a change of sys.{name}")
-    if changes_files(session):
-        raise Interrupt("unsupported-code", "an import after a change of files")
 
 
 def _differs(now: Any, before: Any) -> bool:

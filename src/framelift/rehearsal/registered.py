@@ -33,13 +33,11 @@ from ..substitutes.python import (
     mappings,
     new_classes,
     operator_module,
-    pickling,
+    paths,
     python_random,
     python_warnings,
     single_dispatch,
-    syntax_trees,
     weak_references,
 )
-from ..substitutes.system import environment, files, shown_times
 from ..substitutes.texts import printing
 from ..substitutes.torch import cuda, optimizers, scripted, tools, torch_random, torch_settings

@@ -9,7 +9,6 @@ from __future__ import annotations
 import _thread
 import collections
 import datetime
-import decimal
 import functools
 import sys
 import types
@@ -39,7 +38,7 @@ _GENERIC = frozenset(
     for cls in (
         *(object, types.ModuleType, _thread._local),
         *(int, float, complex, str, bytes, tuple, frozenset),
-        *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta, decimal.Decimal),
+        *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta),
     )
 )
 VALUE, METHOD, NATIVE, INSTANCE, GETTER, ASK = range(6)  # rehearsal.h: enum class Answer

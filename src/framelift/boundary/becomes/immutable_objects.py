@@ -6,7 +6,6 @@ Instances of Python classes over a built-in value are here too: handles whose va
 from __future__ import annotations
 
 import datetime
-import decimal
 import functools
 import re
 import typing
@@ -65,7 +64,6 @@ _CARRIED: dict[type, Callable[[Any], Any]] = {
     **_PLAIN,
     tuple: lambda value: tuple.__getitem__(value, slice(None)),
     frozenset: lambda value: tuple(frozenset.__iter__(value)),
-    decimal.Decimal: lambda value: tuple(decimal.Decimal.as_tuple(value)),
     datetime.date: _fields(datetime.date, "year month day"),
     datetime.datetime: _fields(datetime.datetime, "hour minute second microsecond fold tzinfo"),
     datetime.time: _fields(datetime.time, "hour minute second microsecond fold tzinfo"),

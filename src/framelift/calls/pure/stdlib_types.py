@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 import functools
 import itertools
 import re
@@ -103,11 +102,6 @@ def _numbers_and_time() -> tuple[Kind, ...]:
         "state": "__format__ strftime strptime",
     }
     return (
-        # They read and write the thread's context: a private copy, from the first decimal on
-        # (boundary/facts/decimal_state.py).
-        Kind("_decimal.Decimal", make="state", words={"pure": "__hash__", "state": "from_float"}),
-        Kind("_decimal.Context", make="state"),
-        Kind(type(decimal.localcontext()), make="unknown"),
         Kind("_datetime.date", words=local),
         Kind("_datetime.datetime", make="internals", words=local),
         Kind("_datetime.time", make="internals", words=local),

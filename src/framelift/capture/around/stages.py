@@ -26,7 +26,6 @@ from ...graph.state.settings import inside
 from ...graph.state.torch_state import choose_kernels, keeping_kernels
 from ...overriding.modes import without_modes
 from ...overriding.subclasses import with_types
-from ...substitutes.system.environment import changes_of
 from ...torch_ports.modes import DisableTorchFunction
 from ..background import until_ready
 from ..breaks import handing_over
@@ -278,14 +277,7 @@ def _meets_modes(c: Entry) -> bool:
     return _is_overridden(c.session) or bool(c.session.leaves_modes)
 
 
-def _environment_changed(c: Entry) -> Lines:
-    changes = changes_of(c.session)
-    assert changes is not None
-    return Lines(before=("stage_environment()",), names={"stage_environment": changes.carried_out()})
-
-
 AROUND_ENTRY: tuple[Stage[Entry], ...] = (
-    Stage("environment changed", lambda c: changes_of(c.session) is not None, lines=_environment_changed),
     Stage("handed over at a break", lambda c: c.session.point is not None, lines=_handed_over),
     Stage("drawn numbers put back", lambda c: c.lines is not None and c.lines.drawn.generators, _put_back),
     Stage("generators given", lambda c: _draws(c.session), _given_generators),

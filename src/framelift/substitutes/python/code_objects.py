@@ -30,7 +30,6 @@ from ...calls.frame_views import EvalLocals, caller, frame_locals, module_global
 from ...vocabulary.reasons import Interrupt
 from .new_classes import Body
 from .python_warnings import heard, is_unheard
-from .syntax_trees import check_tree
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -80,9 +79,7 @@ def _compile(
     _feature_version: Any = -1,
 ) -> Any:
     """Code made of constant text is a value."""
-    if is_a(source, ast.AST):
-        check_tree(session, source)
-    elif type(source) not in (str, bytes):
+    if type(source) not in (str, bytes):
         raise Interrupt("unsupported-code", "compile() of other than text")
     if not is_a(filename, (str, bytes)):
         raise Interrupt("unsupported-code", "compile() for a file that is no text")

@@ -1,21 +1,15 @@
-"""Context variables and the decimal context: state of the thread, read under guard and written as an effect."""
+"""Context variables: state of the thread, read under guard and written as an effect."""
 
 from __future__ import annotations
 
 import contextvars
-import decimal
 from typing import TYPE_CHECKING, Any
 
-from ..._core import is_a
-from ...boundary.becomes.reloaded_types import derives
-from ...boundary.facts.decimal_state import enter_decimal, read_default_context
 from ...boundary.gateway import let_in
 from ...boundary.world import ABSENT
 from ...calls.call_tables import substitute
-from ...graph.symbols.numbers import NUMBERS
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-from .lazy_containers import natively
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -73,33 +67,3 @@ def _reset(session: Session, variable: Any, token: Any, /) -> None:
     else:
         world.overlay[(id(variable), "")] = token.old_value
         world.write("setvar", variable, None, token.old_value)
-
-
-@substitute(
-    decimal.Decimal,
-    vars(decimal.Decimal)["__new__"],
-    vars(decimal.Decimal)["from_float"],
-    decimal.Context,
-    decimal.getcontext,
-    decimal.setcontext,
-    decimal.localcontext,
-)
-def _decimal(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    enter_decimal(session.world)
-    if callable_ is decimal.Context:
-        read_default_context(session.world)
-    plain = [arg.value() if type(arg) in NUMBERS else arg for arg in args]
-    return natively(
-        callable_, tuple(plain), {name: arg.value() if type(arg) in NUMBERS else arg for name, arg in kwargs.items()}
-    )
-
-
-def makes_decimals(callable_: Any) -> Any:
-    """A class of the program's that derives from decimals: made as these are."""
-    plain = is_a(callable_, type) and type(callable_) is type and derives(callable_, decimal.Decimal)
-    return _subclass if plain else None
-
-
-def _subclass(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    session.note_class(callable_)
-    return _decimal(session, callable_, args, kwargs)
