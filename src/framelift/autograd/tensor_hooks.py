@@ -26,6 +26,7 @@ from ..higher_order.bodies import fresh, values_in
 from ..higher_order.deferred_code import runs_later
 from ..higher_order.operators import pure_body, record_step
 from ..torch_ports.autograd import is_grad_enabled, set_grad_enabled
+from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -160,18 +161,25 @@ def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwar
     record_step(
         recorder, hook_gradient, [value, Body(module, "hook_body"), tuple(around)], {}, [value, *around], effect=True
     )
-    if session.notes.get(_OF_MODULES):
+    registered = _REGISTERED.of(session)
+    if registered.of_modules:
         _count(session)
     else:
-        session.notes[_OF_RESULTS] = session.notes.get(_OF_RESULTS, 0) + 1
+        registered.of_results += 1
     handle = Handle()
     _undo(session, recorder.tape, handle)
     return handle
 
 
-#: notes of the session: hooks of modules were registered; so many of results were, which nobody has counted; some of
-#: external tensors were
-_OF_MODULES, _OF_RESULTS, _OF_INPUTS = "hooks of modules", "hooks of results", "hooks of inputs"
+class _Registered:
+    """Hooks that a rehearsal has registered."""
+
+    of_modules = False
+    of_inputs = False  # on external tensors
+    of_results = 0  # so many, which are not counted yet
+
+
+_REGISTERED = FeatureState(_Registered)
 # its own code is a substitute's
 _init = types.FunctionType(
     RemovableHandle.__init__.__code__.replace(co_name="__init__ "), vars(torch.utils.hooks), "__init__"
@@ -186,20 +194,23 @@ def _count(session: Session) -> None:
 
 def _counted_by_effects(session: Session) -> None:
     """Hooks on external tensors are counted when the entry registers them, so nobody may look at the count before."""
-    session.notes[_OF_INPUTS] = True
-    if session.notes.get(_OF_MODULES):
+    registered = _REGISTERED.of(session)
+    registered.of_inputs = True
+    if registered.of_modules:
         raise Interrupt("torch-operation", "a hook on an input beside hooks registered on modules")
 
 
 @substitute(RemovableHandle.__init__)
 def _count_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Hooks are keys of tables by a number of torch's: it need only be greater than the keys that are there."""
-    if session.notes.get(_OF_INPUTS):
+    registered = _REGISTERED.of(session)
+    if registered.of_inputs:
         raise Interrupt("torch-operation", "a hook registered on a module beside hooks on inputs")
-    session.notes[_OF_MODULES] = True
+    registered.of_modules = True
     # the graph registers those, before the count becomes what it is at the end
-    for _ in range(session.notes.pop(_OF_RESULTS, 0)):
+    for _ in range(registered.of_results):
         _count(session)
+    registered.of_results = 0
     _core.captured(_init, args, kwargs)
     handle, table = args[0], kwargs.get("hooks_dict", args[-1])
     number = vars(handle).get("id")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._core import hooked, is_a, of_tensor
-from ..boundary.facts.identities import Identities
+from ..boundary.facts.identities import IDENTITIES
 from ..bytecode.maker import original_of
 from ..bytecode.resume import Point
 from ..exits.entry import EntryPlan
@@ -20,7 +20,7 @@ from ..graph.symbols.relations import Preamble
 from ..guards.equality import indistinguishable
 from ..guards.kinds import Guard
 from ..recording.finished import Finished
-from ..substitutes.marks import constant
+from ..substitutes.marks import CONSTANTS
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import is_captured_function, is_own_code
 from .drawing_data import drawing_data, drawing_of
@@ -87,7 +87,7 @@ def record_of(
     before the graph, where numbers are symbolic, `metadata` is that of the nodes of bodies.
     """
     _check_session(session, plan, finished)
-    identities = session.notes.get(Identities)
+    identities = IDENTITIES.found(session)
     writer = Writer(session.function, () if identities is None else identities.pinned)
     rows = [writer.guard(guard) for guard in guards]
     distinct, drawing = session.world.all_distinct(), session.recorder.drawing
@@ -105,7 +105,7 @@ def record_of(
         "symbols": None if finished is None or lines is None else _symbols(writer, session, lines, finished),
         "left_state": _calls(writer, finished.left_state if finished is not None else ()),
         "point": _point(session.point),
-        "declared": [_declared(writer, *one) for one in session.notes.get(constant, ())],
+        "declared": [_declared(writer, *one) for one in CONSTANTS.of(session)],
         "overrides": bool(session.recorder.overrides or session.active_modes),
         "reached": _reached(session, inputs),
         "exact": writer.exact() if session.world.shows_places else [],

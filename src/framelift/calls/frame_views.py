@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _core
 from .._core import is_a
 from ..boundary.gateway import looked_at
+from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.own_code import FRAMELIFT, is_beginning
 from ..vocabulary.reasons import Interrupt
 
@@ -37,9 +38,15 @@ def module_globals(session: Session, frame: types.FrameType) -> Any:
     return _core.read(module, "__dict__")
 
 
+#: modules that are not, or no longer, among the imported ones, by the ids of their globals
+_UNLISTED: FeatureState[dict[int, types.ModuleType]] = FeatureState(dict)
+#: there where captured code has looked at the root's local variables by name
+_SHOWN_LOCALS: FeatureState[list[Any]] = FeatureState(list)
+
+
 def _unlisted(session: Session, found: dict[str, Any]) -> types.ModuleType:
     """The module with these globals, which is not, or no longer, among the imported ones."""
-    known: dict[int, types.ModuleType] = session.notes.setdefault(_unlisted, {})
+    known = _UNLISTED.of(session)
     if id(found) not in known:
         holders = [one for one in gc.get_referrers(found) if is_a(one, types.ModuleType) and vars(one) is found]
         if len(holders) != 1:
@@ -85,7 +92,7 @@ def frame_locals(session: Session, frame: types.FrameType) -> Any:
         own = frame.f_locals.shown if type(frame.f_locals) is EvalLocals else frame.f_locals
         return module_globals(session, frame) if own is None or own is frame.f_globals else own
     if _is_root(frame):
-        session.notes[frame_locals] = True
+        _SHOWN_LOCALS.of(session)
     found = dict(frame.f_locals) if WRITES_LOCALS else frame.f_locals
     for name, value in found.items():
         found[name] = looked_at(session.world, value)
@@ -115,7 +122,7 @@ def shows_locals(session: Session) -> bool:
     A frame has one dictionary of them, which later looks bring up to date; the parts of a frame that is stopped and
     resumed would have one each.
     """
-    return frame_locals in session.notes
+    return _SHOWN_LOCALS.found(session) is not None
 
 
 def caller(depth: int = 0) -> types.FrameType:

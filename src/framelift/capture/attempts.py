@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from .records.captures import Capture
 
 #: the key of a session's notes for the interrupt at which its graph ends
-ENDING = "ending"
 #: rehearsals of one capture, breaks not counted; what is found then is used as it is
 MOST_ATTEMPTS = 64
 
@@ -344,7 +343,6 @@ def _broken(
         session, plan = broken or (session, None)
         if plan is not None:
             breaks.foreseen = foresee(breaks, stop, first.recorder)
-    session.notes[ENDING] = stop
     return session, plan
 
 

@@ -56,7 +56,7 @@ from .around.stages import (
 )
 from .around.symbolic_entries import Relations, check_promises, first_given, names_for, preamble_of
 from .breaks import Breaks
-from .dynamo_functions import override_cudagraphs
+from .dynamo_functions import CUDAGRAPHS
 from .equal_graphs import compile_once, compile_per_loop
 from .freezing import frozen
 from .records.captures import Capture, ending
@@ -204,7 +204,7 @@ class _Over:
         self.reached = kept.reached
         self.symbols, self.drawing = None if numbers is None else numbers.symbols, kept.drawing
         self.input_facts = dict if numbers is None else numbers.input_facts
-        self.notes: dict[Any, Any] = {}
+        self.features: dict[Any, Any] = {}
         self.recorder = self.gradients = self
 
 
@@ -328,8 +328,7 @@ def _say_more(session: Session, finished: Finished, info: Capture, backend: Back
     module = finished.graph_module
     if info.owner is not None:
         carry_over(module, info.owner())
-    annotation = session.notes.get(override_cudagraphs) if type(session) is not _Over else None
-    if annotation is not None:
+    for annotation in CUDAGRAPHS.of(session):
         module.meta["cudagraph_annotation"] = annotation
     if backend.described and type(session) is not _Over:
         arguments = finished.inputs if finished.arguments is None else finished.arguments

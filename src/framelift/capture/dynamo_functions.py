@@ -19,6 +19,7 @@ from ..bytecode import make_twin
 from ..graph.symbols.numbers import Int
 from ..substitutes.marks import disabled, forbidden, refusing
 from ..substitutes.python.code_objects import optimizer_break
+from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -52,10 +53,14 @@ def _graph_break(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
         raise Interrupt("disabled", "graph_break")
 
 
+#: the patches of torch._dynamo's configuration that captured code is in
+_PATCHED: FeatureState[list[Any]] = FeatureState(list)
+
+
 def _patched(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """torch._dynamo.patch_dynamo_config around captured code, for the options that framelift has."""
     if callable_.__name__ == "__exit__":
-        session.notes[_patched].pop()()
+        _PATCHED.of(session).pop()()
         return
     inside = _core.is_internal(args[0])
     changes = (
@@ -79,7 +84,7 @@ def _patched(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
         if not left:
             raise Interrupt("result-object", "patch_dynamo_config that was entered")
 
-    session.notes.setdefault(_patched, []).append(leave)
+    _PATCHED.of(session).append(leave)
     session.world.leaving.append(leave)
     session.world.finishing.append(stay_out)
 
@@ -101,13 +106,17 @@ def switches_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kw
     return given[0] if given and given[0] is not None else contextlib.nullcontext()
 
 
+#: what override_cudagraphs says of the graph
+CUDAGRAPHS: FeatureState[list[Any]] = FeatureState(list)
+
+
 def override_cudagraphs(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """torch._dynamo.override_cudagraphs entered in captured code: its graph says so to the backend."""
     read = session.load_attr if not _core.is_internal(args[0]) else getattr
     from ..torch_ports.inductor import CudagraphAnnotation as made
 
     if made is not None:  # before torch 2.12 there is none
-        session.notes[override_cudagraphs] = made(read(args[0], "fwd"), read(args[0], "bwd"))
+        CUDAGRAPHS.of(session)[:] = [made(read(args[0], "fwd"), read(args[0], "bwd"))]
 
 
 #: context managers whose leaving says something to other front ends alone

@@ -21,6 +21,7 @@ from .._core import is_a
 from ..boundary.becomes.leaves import CONSTANT_TYPES, LEAF_TYPES
 from ..graph.metadata.facts import Facts
 from ..vocabulary.class_reads import members_of, module_of, mro_of, name_of
+from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.torch_code import is_class_of, is_torch_function
 from .bodies import contents_of, portrait_of
@@ -34,7 +35,8 @@ _FUNCTIONS = (types.FunctionType, types.MethodType)
 _LASTING = (*_FUNCTIONS, tuple, frozenset, functools.partial, torch.autograd.function.FunctionCtx)
 _VARIABLE = (types.CellType, list, dict, set)
 _FIXED = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor)
-_REACHED = "what leaves the frame"  # the session's note of the ids
+#: what leaves the frame, by id
+_REACHED: FeatureState[dict[int, Any]] = FeatureState(dict)
 
 
 def runs_later(
@@ -106,18 +108,17 @@ def _may_change(obj: Any) -> bool:
     return not is_a(obj, _LASTING) and not _core.is_external(obj)
 
 
-def _leaving(session: Session) -> set[int]:
-    """The ids of the objects that are reached from the frame's result and from what it writes to external objects."""
-    found: set[int] | None = session.notes.get(_REACHED)
-    if found is None:
+def _leaving(session: Session) -> dict[int, Any]:
+    """The objects, by their ids, that the frame's result and what it writes to external objects lead to."""
+    found = _REACHED.of(session)
+    if not found:
         world = session.world
         roots = [session.result, *(shadow.copy for shadow in world.shadows)]
         for effect in world.effects:
             roots += [effect.owner, effect.key, effect.value]
         keep: list[Any] = []
         portrait_of(roots, keep)
-        found = session.notes[_REACHED] = set(map(id, keep))
-        session.notes[f"{_REACHED} (kept)"] = keep
+        found.update((id(one), one) for one in keep)
     return found
 
 

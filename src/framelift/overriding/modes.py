@@ -56,6 +56,7 @@ from ..torch_ports.modes import (
 )
 from ..torch_ports.tensors import make_subclass
 from ..vocabulary.class_reads import qualname_of
+from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import const
 from ..vocabulary.outside_exceptions import release_frames
 from ..vocabulary.reasons import Interrupt
@@ -63,7 +64,7 @@ from ..vocabulary.scopes import scope
 from ..vocabulary.torch_code import is_torch_function
 from .hook_numbers import uncounted_hooks
 from .opened_functions import opened, opened_by_attributes, opened_by_class, opened_by_patches
-from .subclasses import AllOff, call_override, overriding
+from .subclasses import OPEN_BLOCKS, call_override, overriding
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
@@ -199,7 +200,7 @@ def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:
 def import_modes(session: Session, moment: Moment) -> None:
     """Let the active modes in: they are the stack captured code begins with."""
     seen = [let_in(session.world, mode, const(MODES).to("attr", f"mode_{i}")) for i, mode in enumerate(moment.modes)]
-    session.notes[AllOff] = int(moment.all_off)
+    OPEN_BLOCKS.of(session).count = int(moment.all_off)
     session.recorder.modes = list(seen)
     session.modes_before = seen
 
@@ -378,7 +379,7 @@ def _len_stack(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 @substitute(_push)
 def _push_on_stack(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     (mode,) = args
-    if session.notes.get(AllOff):
+    if OPEN_BLOCKS.of(session).count:
         raise Interrupt("torch-state", "a torch-function mode inside DisableTorchFunction")
     session.recorder.modes.append(mode)
 
@@ -452,6 +453,10 @@ def keep_default_device(context: Any) -> None:
     GLOBAL_DEVICE_CONTEXT.device_context = context
 
 
+#: the modes that `torch.set_default_device` has put in place, the one of the beginning first
+_DEFAULT_DEVICE: FeatureState[list[Any]] = FeatureState(list)
+
+
 @substitute(torch.set_default_device)
 def _set_default_device(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """As torch does it: the mode of the old device leaves the stack, that of the new one comes to its bottom."""
@@ -460,16 +465,16 @@ def _set_default_device(session: Session, callable_: Any, args: tuple[Any, ...],
         return device
 
     device = bound(*args, **kwargs)
-    notes = session.notes
-    if "default device" not in notes:
-        notes["default device"] = let_in(session.world, MODES.default_device, const(MODES).to("attr", "default_device"))
-    old, new = notes["default device"], None
+    known, new = _DEFAULT_DEVICE.of(session), None
+    if not known:
+        known.append(let_in(session.world, MODES.default_device, const(MODES).to("attr", "default_device")))
+    old = known[-1]
     if old is not None:
         _core.captured(_core.read(old, "__exit__"), (None, None, None), None)
     if device is not None:
         new = _core.captured(DeviceContext, (device,), None)
         _core.captured(_core.read(new, "__enter__"), (), None)
-    notes["default device"] = new
+    known.append(new)
     session.world.write("call", keep_default_device, len(session.world.effects), (new,))
 
 

@@ -27,6 +27,7 @@ from ..torch_ports.autograd import set_grad_enabled
 from ..torch_ports.modes import DisableTorchFunction, DisableTorchFunctionSubclass, disabled_torch_function_impl
 from ..torch_ports.tensors import TensorBase
 from ..vocabulary.class_reads import name_of
+from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -86,18 +87,27 @@ class SubclassesOff:
         self._session.recorder.subclasses_off = self._before
 
 
+class _OpenBlocks:
+    """How many blocks of DisableTorchFunction captured code is in."""
+
+    count = 0
+
+
+OPEN_BLOCKS = FeatureState(_OpenBlocks)
+
+
 class AllOff(SubclassesOff):
     """`torch._C.DisableTorchFunction()`: without modes on the stack, the same."""
 
     def __enter__(self) -> None:
-        self._open = self._session.notes.get(AllOff, 0)
+        self._open = OPEN_BLOCKS.of(self._session).count
         if self._session.recorder.modes:
             raise Interrupt("torch-state", "DisableTorchFunction around a torch-function mode")
-        self._session.notes[AllOff] = self._open + 1
+        OPEN_BLOCKS.of(self._session).count = self._open + 1
         super().__enter__()
 
     def __exit__(self, *exc: Any) -> None:
-        self._session.notes[AllOff] = self._open
+        OPEN_BLOCKS.of(self._session).count = self._open
         super().__exit__(*exc)
 
 

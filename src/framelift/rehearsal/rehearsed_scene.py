@@ -14,7 +14,7 @@ from .. import _core
 from .._core import is_a
 from ..boundary.becomes.leaves import is_constant
 from ..boundary.becomes.reloaded_types import derives
-from ..boundary.facts.identities import Identities
+from ..boundary.facts.identities import IDENTITIES, Identities
 from ..boundary.records import Effect, KeptPart, KeptResult, Shadow
 from ..boundary.world import World
 from ..substitutes.python.caches import check_leaves
@@ -35,7 +35,7 @@ class RehearsedScene:
 
     world: World
     recorder: Recorder
-    notes: dict[Any, Any]
+    features: dict[Any, Any]
 
     def origin_of(self, obj: Any) -> Origin | None:
         found = self.world.origin_of(obj)
@@ -80,7 +80,7 @@ class RehearsedScene:
         return any(one is cls for one in self.world.registered)
 
     def is_one_object(self, nan: Any) -> bool:
-        identities = self.notes.get(Identities) or Identities(self.world)
+        identities = IDENTITIES.found(self) or Identities(self.world)
         return identities.pin(nan) or identities.is_code_constant(nan)
 
     def stores_plainly(self, cls: type, names: Iterable[str]) -> bool:

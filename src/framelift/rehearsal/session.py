@@ -100,7 +100,7 @@ class Session(RehearsedScene):
         self.pinned_addresses: set[int] = set()  # of external objects, shown in texts
         self.may_break = True  # what comes behind a break can be what it is in plain Python
         self.is_stopped = False  # the exit is a break: the frame is resumed after it
-        self.notes: dict[Any, Any] = {}  # what substitutes remember for the length of the rehearsal
+        self.features: dict[Any, Any] = {}  # typed states (vocabulary/feature_state.py)
         self.point: Point | None = None  # where the root was stopped
         self._read_by_index: dict[str, frozenset[int]] | None = None
         self.unread: frozenset[str] = frozenset()  # the root's parameters that are only handed over there

@@ -30,6 +30,7 @@ from ..guards.checks import check
 from ..recording.wrapper_results import make_wrapper
 from ..torch_ports.compiling import disable_dynamo
 from ..vocabulary.class_reads import qualname_of
+from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
@@ -396,13 +397,17 @@ def leaf(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
 _CONSTANTS: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
 
+#: calls that the program declares to give constants: (function, its arguments, those by name, the value)
+CONSTANTS: FeatureState[list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]]] = FeatureState(list)
+
+
 def constant(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Called once, now, on the real values; the result is a constant of the graph."""
     real = [_outside(session, callable_, arg) for arg in args]
     named = {name: _outside(session, callable_, arg) for name, arg in kwargs.items()}
     value = callable_(*real, **named)
     # a promise about this process: another one is asked again
-    session.notes.setdefault(constant, []).append((callable_, tuple(real), named, value))
+    CONSTANTS.of(session).append((callable_, tuple(real), named, value))
     # The program declares it constant: the value lives as long as the function, and no other call may change it.
     _CONSTANTS.setdefault(callable_, []).append(value)
     from ..torch_ports.graphs import pytree

@@ -13,6 +13,7 @@ from typing import Any
 
 from ... import _core
 from ...guards.equality import indistinguishable
+from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import Origin
 from ...vocabulary.shown_values import shown_value
 from ..becomes.leaves import is_leaf
@@ -120,3 +121,6 @@ def _flat(constants: Iterable[Any]) -> Iterator[Any]:
         yield value
         if type(value) in (tuple, frozenset):
             yield from _flat(value)
+
+
+IDENTITIES = FeatureState(Identities)

@@ -17,6 +17,7 @@ from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import substitute
 from ...graph.symbols.meanings import Drawn
 from ...graph.symbols.numpy_numbers import SCALARS
+from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.reasons import Interrupt
 from ..python.python_random import may_follow
 from .functions import constant_array
@@ -33,6 +34,11 @@ _DRAWS = """
 """
 
 
+#: private copies of external generators and of their sources, and generators made inside, by id
+_COPIES: FeatureState[dict[int, Any]] = FeatureState(dict)
+_MADE: FeatureState[dict[int, Any]] = FeatureState(dict)
+
+
 def _is_plain(value: Any) -> bool:
     if type(value) in (list, tuple):
         return all(map(_is_plain, value))
@@ -41,7 +47,7 @@ def _is_plain(value: Any) -> bool:
 
 def _copy(session: Session, generator: Any) -> Any:
     """The private copy that this rehearsal draws from, sharing its source; None where it cannot be copied."""
-    source, copies = generator._bit_generator, session.notes.setdefault("numpy.random", {})
+    source, copies = generator._bit_generator, _COPIES.of(session)
     legacy = type(generator) is numpy.random.RandomState
     if type(source) not in ((numpy.random.MT19937,) if legacy else _SOURCES):
         return None
@@ -69,7 +75,7 @@ def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     ):
         raise Interrupt("unknown-callable", f"numpy.random.{callable_.__name__} without a plain seed")
     made = callable_(*args, **kwargs)
-    session.notes.setdefault("numpy.random made", {})[id(made)] = made
+    _MADE.of(session)[id(made)] = made
     return made
 
 
@@ -86,7 +92,7 @@ def _known(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 def _draw(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     recorder = session.recorder
-    if args and id(args[0]) in session.notes.get("numpy.random made", ()):
+    if args and id(args[0]) in _MADE.of(session):
         return _known(session, callable_, args, kwargs)
     record = session.world.by_seen.get(id(args[0])) if args else None
     name = f"numpy.random.{callable_.__name__}"

@@ -30,6 +30,7 @@ from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...guards.checks import gives
 from ...vocabulary.class_reads import members_of, mro_of, qualname_of
+from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 
@@ -196,6 +197,7 @@ class Answers:
     def __init__(self) -> None:
         self.facts: list[Callable[[], bool]] = []
         self.held: list[tuple[set[Any], Any]] = []
+        self.noted: set[tuple[Any, ...]] = set()  # questions whose answers are among these
 
     def __call__(self, _: Any) -> bool:
         if not all(fact() for fact in self.facts):
@@ -218,11 +220,14 @@ class Answers:
         return found
 
 
+_ANSWERS = FeatureState(Answers)
+_REGISTRATIONS = FeatureState(Registrations)
+
+
 def registry_fact(session: Session, fact: Callable[[], bool]) -> None:
     """`fact` holds now and may be another whenever a class was registered: it is guarded."""
-    answers = session.notes.get(Answers)
-    if answers is None:
-        answers = session.notes[Answers] = Answers()
+    answers = _ANSWERS.of(session)
+    if not answers.facts:
         session.world.guard(const(Answers), "CHECK", (answers, "answers as before"), Answers)
     answers.facts.append(fact)
 
@@ -238,7 +243,7 @@ def _abc_register(session: Session, callable_: Any, owner: Any, cls: Any, /) -> 
         raise RuntimeError("Refusing to create an inheritance cycle")
     if owner.__flags__ & _OF_COLLECTIONS:  # pattern matching looks at a flag of the class, which it gets now
         _collect_as(cls, owner)
-    held = session.notes.setdefault(Registrations, Registrations())
+    held = _REGISTRATIONS.of(session)
     if _core.is_internal(owner) or _core.is_internal(cls):
         session.world.write("call", count_registration, len(held.made), ())
     else:
@@ -265,10 +270,10 @@ def _collect_as(cls: type, owner: type) -> None:
 
 
 def _note(session: Session, owner: Any, classes: set[type], answer: bool | None) -> None:
-    key = (Answers, owner, *classes)
-    if _core.is_internal(owner) or key in session.notes:
+    noted = _ANSWERS.of(session).noted
+    if _core.is_internal(owner) or (owner, *classes) in noted:
         return
-    session.notes[key] = True
+    noted.add((owner, *classes))
     made_inside = {cls for cls in classes if _core.is_internal(cls)}
     if not made_inside:
         registry_fact(session, SubclassFact(owner, classes, answer))
@@ -279,9 +284,9 @@ def _note(session: Session, owner: Any, classes: set[type], answer: bool | None)
 
 def _registrations(session: Session, owner: Any) -> Registrations | None:
     """Return the pending registrations that may concern this class; subclasses made inside are unknown outside, too."""
-    held: Registrations | None = session.notes.get(Registrations)
+    held = _REGISTRATIONS.found(session)
     if held is None and _core.new_subclasses(owner):
-        held = session.notes.setdefault(Registrations, Registrations())
+        held = _REGISTRATIONS.of(session)
     return held
 
 
@@ -371,5 +376,5 @@ def _registered(session: Session, owner: type, cls: type) -> bool:
 def _cache_token(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     number = callable_(*args, **kwargs)
     session.world.guard(const(callable_), "CHECK", (functools.partial(gives, number), f"gives {number}"))
-    held = session.notes.get(Registrations)
+    held = _REGISTRATIONS.found(session)
     return number if held is None else number + len(held.made)

@@ -60,7 +60,7 @@ def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
 
 
 def _call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    answers: dict[Any, list[tuple[list[Any], Any]]] = session.notes.setdefault(call_through, {})
+    answers: dict[Any, list[tuple[list[Any], Any]]] = session.features.setdefault(call_through, {})
     numbers: list[Any] = []
     given = answers.setdefault(_key(callable_, args, kwargs, numbers), [])
     for others, result in given:
@@ -194,7 +194,7 @@ def _keep_inside(session: Session, function: Any, result: Any) -> None:
             _keep_inside(session, function, one)
     elif session.recorder.is_stand_in(result) and not session.recorder.value_of(result).storage.external:
         storage, written = session.recorder.value_of(result).storage, len(session.recorder.written)
-        session.notes.setdefault(_KEPT, {})[id(storage)] = function
+        session.features.setdefault(_KEPT, {})[id(storage)] = function
         session.world.finishing.append(functools.partial(_check_unwritten, session, function, storage, written))
 
 
@@ -205,7 +205,7 @@ def _check_unwritten(session: Session, function: Any, storage: Storage, before: 
 
 def check_leaves(session: Session, tensor: Any) -> None:
     """A tensor that was made inside is seen by others from now on."""
-    kept = session.notes.get(_KEPT)
+    kept = session.features.get(_KEPT)
     function = kept.get(id(session.recorder.value_of(tensor).storage)) if kept else None
     if function is not None:
         raise _denied(function, "its result is one tensor for all calls, which others may hold and change")

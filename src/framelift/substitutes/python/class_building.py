@@ -15,6 +15,7 @@ from ...calls.call_tables import substitute
 from ...vocabulary.class_reads import members_of, mro_of, name_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
+from .weak_references import COLLECTIONS
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
@@ -77,7 +78,7 @@ def _type_subclasses(session: Session, cls: Any, /) -> Any:
     be there at another call.  Of a class made inside all were; they stay until they are collected.
     """
     found = _core.natively(type.__subclasses__, (cls,), None)
-    if is_a(cls, type) and _core.is_internal(cls) and "collected" not in session.notes:
+    if is_a(cls, type) and _core.is_internal(cls) and not COLLECTIONS.of(session):
         return found
     if not is_a(cls, type) or _core.is_internal(cls) or _core.new_subclasses(cls):
         raise Interrupt("unknown-callable", "type.__subclasses__ where classes were made inside")

@@ -20,7 +20,7 @@ from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
 from ...boundary.becomes.opaque import Opaque, unhashed
-from ...boundary.facts.identities import Identities
+from ...boundary.facts.identities import IDENTITIES, Identities
 from ...boundary.import_rules import pin_reference
 from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int, concrete
@@ -60,10 +60,7 @@ def _may_be_another(session: Session, obj: Any) -> bool:
 
 
 def _identities(session: Session) -> Identities:
-    found: Identities | None = session.notes.get(Identities)
-    if found is None:
-        found = session.notes[Identities] = Identities(session.world)
-    return found
+    return IDENTITIES.of(session, session.world)
 
 
 def _same_number(left: Any, right: Any) -> bool:

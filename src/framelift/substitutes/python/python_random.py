@@ -20,6 +20,7 @@ from ...graph.symbols.meanings import Drawn
 from ...guards.equality import indistinguishable
 from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.code_knowledge import knowledge_of
+from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -38,8 +39,13 @@ def note_decided(code: types.CodeType, relations: int) -> None:
         knowledge_of(code).decided_by_draws += relations
 
 
+#: generators by id, and the numbers drawn symbolically, by their generators
+_KNOWN: FeatureState[dict[int, Any]] = FeatureState(dict)
+_DRAWN: FeatureState[list[str]] = FeatureState(list)
+
+
 def _known(session: Session) -> dict[int, Any]:
-    return session.notes.setdefault("random", {})
+    return _KNOWN.of(session)
 
 
 def _is_known(session: Session, generator: Any) -> bool:
@@ -97,8 +103,9 @@ def may_follow(session: Session, generator: str) -> bool:
         return False
     if knowledge_of(session.function.__code__).decided_by_draws >= _MOST_DECIDED and not session.fullgraph:
         raise Interrupt("random-state", generator)
-    session.notes["drawn"] = drawn = session.notes.get("drawn", 0) + 1
-    if drawn > _MOST_DRAWN:
+    drawn = _DRAWN.of(session)
+    drawn.append(generator)
+    if len(drawn) > _MOST_DRAWN:
         raise Interrupt("symbolic-number", f"more than {_MOST_DRAWN} numbers drawn from {generator}")
     return True
 

@@ -31,6 +31,7 @@ from ...calls.call_tables import substitute
 from ...calls.frame_views import caller
 from ...calls.pure import lookup
 from ...vocabulary.class_reads import members_of, mro_of, qualname_of
+from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _holds(session: Session, target: Any) -> bool:
 
 
 def _is_held(session: Session, target: Any) -> bool:
-    return is_held(session.world, target, session.result, "collected" in session.notes)
+    return is_held(session.world, target, session.result, bool(COLLECTIONS.of(session)))
 
 
 #: what a class may define that no operator asks for
@@ -203,19 +204,34 @@ def _is_walked(session: Session, callback: types.FunctionType) -> bool:
     return id(container) in session.world.by_seen and bool((_core.own_dict(container) or {}).get("_iterating"))
 
 
+class _Referred:
+    """Objects that weak references made inside lead to."""
+
+    def __init__(self) -> None:
+        self.held: list[Any] = []
+        self.watched: list[weakref.ref[Any]] = []
+        self.dead: list[str] = []  # where one died: names of functions
+
+
+_REFERRED = FeatureState(_Referred)
+#: the collections that captured code has asked for
+COLLECTIONS: FeatureState[list[bool]] = FeatureState(list)
+
+
 def _held(session: Session) -> list[Any]:
     """Objects that must not die inside, and are held until the end of the rehearsal."""
-    held: list[Any] = session.notes.setdefault("weakly referred to", [])
-    if "dead" not in session.notes:
-        session.notes["dead"] = []
-        session.world.finishing.append(lambda: _check_alive(session, held))
-    return held
+    referred = _REFERRED.found(session)
+    if referred is None:
+        referred = _REFERRED.of(session)
+        session.world.finishing.append(lambda: _check_alive(session, referred))
+    return referred.held
 
 
 def _watch(session: Session, target: Any) -> None:
     """The object may die, when the program lets go of it."""
     _held(session)
-    session.notes.setdefault("watched", []).append(_watched(target, session.notes["dead"]))
+    referred = _REFERRED.of(session)
+    referred.watched.append(_watched(target, referred.dead))
 
 
 def _check_living(session: Session, reference: Any) -> None:
@@ -242,12 +258,10 @@ def _watched(target: Any, dead: list[str]) -> Any:
     return weakref.ref(target, _core.unless_the_programs(note))
 
 
-def _check_alive(session: Session, held: list[Any]) -> None:
+def _check_alive(session: Session, referred: _Referred) -> None:
     """The list keeps them alive to the end of the rehearsal: no callback runs before."""
-    held.extend(
-        target for reference in session.notes.get("watched", ()) if (target := target_of(reference)) is not None
-    )
-    if session.notes["dead"] or not all([_is_held(session, target) for target in held]):
+    referred.held.extend(target for one in referred.watched if (target := target_of(one)) is not None)
+    if referred.dead or not all([_is_held(session, target) for target in referred.held]):
         raise Interrupt("unsupported-code", "the callback of a weak reference to an object that dies inside")
 
 
@@ -255,7 +269,7 @@ def _check_alive(session: Session, held: list[Any]) -> None:
 def _collect(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Collect nothing: garbage may go at any time, and how much there was is not observable."""
     gc.collect(*args, **kwargs)
-    session.notes["collected"] = True
+    COLLECTIONS.of(session).append(True)
     session.world.write("call", callable_, None, ())
     return opaque_for(0, "unknown-callable", "gc.collect, whose result was used,")
 

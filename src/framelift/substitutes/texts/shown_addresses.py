@@ -17,6 +17,7 @@ from ...boundary.world import ABSENT
 from ...graph.symbols.unread_text import MARK, text_or
 from ...guards.kinds import Guard
 from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
+from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.shown_addresses import shown_addresses
@@ -99,10 +100,7 @@ def _guard_classes(session: Session, text: str) -> None:
     shown = set(_CLASS.findall(text))
     if not shown:
         return
-    met = session.notes.get(_Classes)
-    if met is None:
-        met = session.notes[_Classes] = _Classes()
-    for cls in met.called(session.world.guards, shown):
+    for cls in _CLASSES.of(session).called(session.world.guards, shown):
         _guard_names(session, cls)
 
 
@@ -125,6 +123,9 @@ class _Classes:
         found = [met for name in names for met in self.named.get(name, ())]
         found += [met for met in self.others if _shown(met[1]) in names]
         return [cls for _, cls in sorted(found, key=lambda met: met[0])]
+
+
+_CLASSES = FeatureState(_Classes)
 
 
 def _guard_functions(session: Session, name: str) -> bool:

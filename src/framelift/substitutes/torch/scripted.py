@@ -16,11 +16,16 @@ from ..._core import is_a
 from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS
 from ...torch_ports.graphs import try_get_jit_cached_function
+from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.reasons import Interrupt
 from ..marks import allowed
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Session
+
+
+#: the sources of script functions that captured code is in
+_RUNNING: FeatureState[list[types.FunctionType]] = FeatureState(list)
 
 
 def call_scripted(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -32,13 +37,14 @@ def call_scripted(session: Session, callable_: Any, args: tuple[Any, ...], kwarg
     named = {row.name: _given(session, kwargs[row.name], row.type) for row in declared if row.name in kwargs}
     if len(named) != len(kwargs) or any(value is _UNFIT for value in (*given, *named.values())):
         return allowed(session, callable_, args, kwargs)
-    session.notes[call_scripted] = session.notes.get(call_scripted, 0) + 1
+    running = _RUNNING.of(session)
+    running.append(source)
     try:
         return _core.captured(source, tuple(given), named)
     except Exception as error:
         raise Interrupt("unknown-callable", f"{source.__qualname__}, a script function that raises,") from error
     finally:
-        session.notes[call_scripted] -= 1
+        running.pop()
 
 
 def _source_of(function: Any) -> types.FunctionType | None:
@@ -68,4 +74,4 @@ def _given(session: Session, value: Any, kind: Any) -> Any:
 
 @substitute(torch.jit.is_scripting)
 def _scripting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return bool(session.notes.get(call_scripted))
+    return bool(_RUNNING.of(session))

@@ -18,6 +18,7 @@ from ...torch_ports.operators import OpOverloadPacket
 from ...torch_ports.state import profiler_enabled
 from ...torch_ports.tensors import detect_is_causal_mask, group_tensors_by_device_and_dtype, infer_parameters
 from ...vocabulary.class_reads import qualname_of
+from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_function
@@ -211,7 +212,7 @@ def _profile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
 @substitute(contextlib.nullcontext.__enter__)
 def _enter_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One that stands for torch.fx.traceback.annotate: nodes recorded inside carry its notes."""
-    notes = session.notes.get(_annotate_by, {}).get(id(args[0]))
+    notes = _ANNOTATIONS.of(session).get(id(args[0]))
     if notes is not None:
         stack = session.recorder.annotations
         stack.append({**(stack[-1] if stack else {}), **notes[1]})
@@ -220,11 +221,12 @@ def _enter_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwar
 
 @substitute(contextlib.nullcontext.__exit__)
 def _leave_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if id(args[0]) in session.notes.get(_annotate_by, {}) and session.recorder.annotations:
+    if id(args[0]) in _ANNOTATIONS.of(session) and session.recorder.annotations:
         session.recorder.annotations.pop()
 
 
-_annotate_by = "annotations"  # of a session's notes: contexts by their id, each with what it says
+#: contexts that stand for annotations, by their ids, each with what it says
+_ANNOTATIONS: FeatureState[dict[int, tuple[Any, dict[str, Any]]]] = FeatureState(dict)
 
 
 if hasattr(torch.fx.traceback, "annotate"):
@@ -233,6 +235,5 @@ if hasattr(torch.fx.traceback, "annotate"):
     def _annotate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Notes for whoever reads the graph; eager mode, after a break, has no use for them."""
         made = contextlib.nullcontext()
-        notes = session.notes.setdefault(_annotate_by, {})
-        notes[id(made)] = made, args[0] if args else kwargs["annotation_dict"]
+        _ANNOTATIONS.of(session)[id(made)] = made, args[0] if args else kwargs["annotation_dict"]
         return made
