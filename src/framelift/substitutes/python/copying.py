@@ -53,6 +53,11 @@ def slots_of(cls: type) -> list[str]:
     return names
 
 
+@substitute(copyreg._slotnames)  # type: ignore[attr-defined]  # private in typeshed
+def _slotnames(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    return slots_of(args[0])
+
+
 def _default_state(obj: Any) -> Any:
     """Return the result of `object.__getstate__`: the attributes of the instance, with those in slots beside them."""
     state: Any = None
