@@ -26,6 +26,27 @@ from ..vocabulary.torch_code import TORCH
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
+__all__ = [
+    "allow_c_slot",
+    "allow_in_graph",
+    "assume_constant_result",
+    "disable",
+    "disallow_in_graph",
+    "dont_skip_tracing",
+    "error_on_graph_break",
+    "forbid_in_graph",
+    "graph_break",
+    "innermost",
+    "is_dynamo_disable_recursive",
+    "nonstrict_trace",
+    "run",
+    "skip",
+    "skip_frame",
+    "step_unsupported",
+    "substitute_in_graph",
+]
+
+
 _OFF, _RUN_ONLY, _CAPTURE = range(3)  # Mode in csrc/state.h; the others are framelift's own, and not to be left
 
 

@@ -35,6 +35,9 @@ from .stances import set_stance
 from .torch_names import callbacks, entries, records
 from .torch_names.settings import follow
 
+__all__ = ["export_now", "install", "installed", "is_installed", "optimize", "optimize_assert", "uninstall"]
+
+
 _DYNAMO = "torch._dynamo"
 _SHARED = {
     name: getattr(decorators, name)

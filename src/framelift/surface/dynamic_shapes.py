@@ -29,6 +29,9 @@ from ..substitutes.marks import forbidden, on_code
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
 
+__all__ = ["load", "mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked", "maybe_mark_dynamic", "save"]
+
+
 _FORMAT = 1
 
 
