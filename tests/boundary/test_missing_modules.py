@@ -185,20 +185,6 @@ def test_a_file_that_captured_code_wrote(folder: pathlib.Path) -> None:
     assert compiled(f)(torch.ones(2)).tolist() == [7, 7]
 
 
-def test_a_file_that_is_gone_again(folder: pathlib.Path) -> None:
-    def f(x: torch.Tensor) -> Any:
-        with open(folder / "other", "w", encoding="utf-8") as file:
-            file.write("text")
-        (folder / "other").unlink()
-        try:
-            import framelift_missing
-        except ImportError as error:
-            return x + 1, str(error)
-        return x, framelift_missing
-
-    assert compiled(f, fullgraph=True)(torch.ones(2))[1] == f(torch.ones(2))[1]
-
-
 def test_all_names_of_a_module(folder: pathlib.Path) -> None:
     def f(x: torch.Tensor) -> Any:
         names: dict[str, Any] = {}

@@ -229,26 +229,6 @@ def test_no_tool_is_taken_away() -> None:
         sys.setprofile(None)
 
 
-def test_a_breakpoint_hook_of_the_program() -> None:
-    stops = []
-
-    def hook(*args, **kwargs):
-        stops.append((args, kwargs))
-        return "stopped"
-
-    def f(x):
-        sys.breakpointhook = hook
-        try:
-            return x + 1, breakpoint(1, two=2)  # noqa: T100
-        finally:
-            sys.breakpointhook = sys.__breakpointhook__
-
-    x = torch.ones(2)
-    compiled = framelift.compile(f, backend="eager", fullgraph=True)
-    assert compiled(x)[1] == f(x)[1] == "stopped"
-    assert stops == [((1,), {"two": 2})] * 2 and sys.breakpointhook is sys.__breakpointhook__
-
-
 def test_vars_without_an_argument() -> None:
     def f(x, a):
         b = a + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import functools
 import itertools
 import re
@@ -102,6 +103,9 @@ def _numbers_and_time() -> tuple[Kind, ...]:
         "state": "__format__ strftime strptime",
     }
     return (
+        Kind("_decimal.Decimal", make="state"),
+        Kind("_decimal.Context", make="state"),
+        Kind(type(decimal.localcontext()), make="unknown"),
         Kind("_datetime.date", words=local),
         Kind("_datetime.datetime", make="internals", words=local),
         Kind("_datetime.time", make="internals", words=local),
