@@ -42,7 +42,7 @@ def repeat(x, given):
 
 
 def gate_fixed(x, given):
-    """Compute both sides and choose with torch.where(x.mean() > 0, a, b)"""
+    """Compute both sides and choose with `torch.where(x.mean() > 0, a, b)`"""
     return torch.where(x.mean() > 0, x.relu(), x)
 
 
@@ -52,8 +52,8 @@ def rescale_fixed(x, given):
 
 
 def stamp_fixed(x, given):
-    """Call `time.time()` before the compiled function and pass its result in, as a tensor where it is a number that
-    changes
+    """Move `time.time()` outside the compiled function: around its calls, to measure them; or before, and pass its
+    result in as a tensor
     """
     return x + given["now"] * 0
 

@@ -97,7 +97,7 @@ async def later(x):
 
 @pytest.mark.parametrize(
     ("function", "reason", "fix"),
-    [(numbers, "generator", "compile the function that loops over it"), (later, "coroutine", "without `async`")],
+    [(numbers, "generator", "compile the function that loops over it"), (later, "coroutine", "without async")],
 )
 def test_generators_and_coroutines_have_a_way_out(function, reason, fix) -> None:
     compiled = framelift.compile(function, backend="eager")

@@ -159,4 +159,7 @@ def test_none_and_a_tensor_are_expected() -> None:
     compiled(X, None)
     compiled(X, X)
     (found,) = compiled.report().recompiles
-    assert "0x" not in str(found.changes) and found.fix == "Expected: one graph for mask=None and one for other values."
+    assert (
+        "0x" not in str(found.changes)
+        and found.fix == "Expected: one graph where mask is None, and one for other values."
+    )

@@ -61,7 +61,7 @@ from .records.messages import break_of, error_of, fix_of
 from .records.missed import GONE, cause
 from .records.recompiles import what_was_done
 from .records.spent_time import SpentTime
-from .records.user_names import Names, names_below
+from .records.user_names import Names, names_below, names_inside
 from .rehearsing import closing, taking_values
 from .rehearsing import rehearsed as rehearse
 from .resumed import resumed_from
@@ -329,7 +329,7 @@ class Driver:
     ) -> tuple[Any, Capture]:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
-        info.names = names_below(function, locals_[0] if locals_ else None) if root else Names()
+        info.names = names_below(function, locals_[0] if locals_ else None) if root else names_inside(function)
         info.compile_id, info.code_ref = CompileContext.current_compile_id(), weakref.ref(code)
         info.resumed = resumed_from(self.breaks, code)
         if root:

@@ -68,11 +68,10 @@ def _names(flow: Flow, code: types.CodeType, unit: int) -> tuple[list[tuple[str,
     ]
     loops = []
     for slot, made_by in producers(flow, unit).items():
-        if flow.at[made_by].name == "GET_ITER":  # its place is the whole loop
+        if flow.at[made_by].name == "GET_ITER":
             number = flow.number[made_by]
-            before = flow.ops[number - 1]
             loops += [place_of(code, 2 * op.unit) for op in flow.ops[number + 1 : number + 3] if op.name == "FOR_ITER"]
-            rows.append((f".{slot}", f"the loop over {_brief(expression(place_of(code, 2 * before.unit)))}"))
+            rows.append((f".{slot}", f"the loop over {_brief(expression(place_of(code, 2 * made_by)))}"))
             continue
         text = _brief(expression(place_of(code, 2 * made_by)))
         if text:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..vocabulary.break_fixes import break_fix
-from ..vocabulary.places import Place, expression, is_library, users
+from ..capture.records.messages import fix_of
+from ..vocabulary.places import Place, calls_a_module, is_library, struck_below, users
 from ..vocabulary.reasons import explained_by
 from .guards import is_free
-from .model import Break, Link, RecompileCause
+from .model import Break, Link, RecompileCause, many
 from .named_events import Event, at, maybe, source
 from .reason_page import example_of
 from .recompile_fixes import kind_words, recompile_fix, result_fix, settled_fix
@@ -72,7 +72,6 @@ class Causes:
         stop = first.note.stop
         assert stop is not None
         place = users(stop.places) or first.definition
-        inner = stop.places[-1] if stop.places and stop.places[-1] is not place else None
         id_ = self.break_ids[cause] = unused(f"{stop.reason}@{at(place)}", self.break_ids.values())
         loops = dict.fromkeys(
             event.note.stop.places[0]
@@ -81,27 +80,32 @@ class Causes:
             and event.cause != cause
             and event.note.resumed is not None
             and event.note.stop.places[0] in event.note.resumed.loops
+            and not calls_a_module(event.note.stop.places[0])
         )
         extra = [event for event in self.events if not event.note.root and self._made_necessary(event, cause)]
+        own = [event for event in events if not event.library]  # not what of torch calls a module
+        functions = tuple(dict.fromkeys(event.function for event in own or events))
+        graphs, seconds = sum(event.note.has_graph for event in events), sum(event.note.seconds for event in extra)
         return Break(
             id_,
             stop.reason,
             stop.sentence,
             maybe(place),
-            maybe(inner),
+            maybe(struck_below(stop.places)),
             tuple(map(source, stop.places)),
             tuple(
                 Link(link.text if link.place else first.origin(link.text), maybe(link.place))
                 for link in stop.provenance
             ),
-            tuple(dict.fromkeys(event.function for event in events)),
+            functions,
             _callers(events, place),
             tuple(map(source, loops)),
             len(events),
-            sum(event.note.has_graph for event in events),
+            graphs,
             len(extra),
-            sum(event.note.seconds for event in extra),
-            break_fix(stop.reason, expression(place) if place is not None else "", stop.detail),
+            seconds,
+            _cost(graphs, len(functions), len(extra), seconds),
+            fix_of(stop),
             explained_by(stop.reason),
             example_of(stop.reason),
         )
@@ -178,6 +182,15 @@ def _callers(events: Iterable[Event], place: Place) -> tuple[Any, ...]:
         users_own = [one for one in above if not is_library(one.file)]  # torch's way to call a module says nothing
         found.update(dict.fromkeys(users_own[-1:]))
     return tuple(source(one) for one in list(found)[:_MOST_CALLERS])
+
+
+def _cost(graphs: int, functions: int, extra: int, seconds: float) -> str:
+    """What a break costs, in words."""
+    if graphs:
+        text = f"splits {many(graphs, 'graph')} in {many(functions, 'function')}"
+    else:
+        text = f"splits no graph, as no operation comes before it{'' if extra else '; nothing behind it is captured'}"
+    return f"{text}; {many(extra, 'further capture')} because of it, {seconds * 1e3:.1f} ms" if extra else text
 
 
 def unused(id_: str, taken: Iterable[str]) -> str:

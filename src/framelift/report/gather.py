@@ -19,7 +19,7 @@ from ..vocabulary.places import Place, brief, expression, is_library
 from .causes import Causes
 from .graphs import readable, resume_source
 from .guards import constants, guard_tree, relied_on
-from .model import SCHEMA_VERSION, Capture, Function, Phase, Refusal, Report, Span, Specialisation, Time
+from .model import SCHEMA_VERSION, Capture, Function, Phase, Refusal, Report, Span, Specialisation, Time, many
 from .named_events import Event, maybe, source
 from .recompile_fixes import refusal_fix, specialisation_fix
 
@@ -105,25 +105,21 @@ def summary(compiled: Any) -> str:
     loaded = sum(note.loaded and not note.shared_with for note in notes)
     apart = f"{f', {shared} shared' if shared else ''}{f', {loaded} loaded from disk' if loaded else ''}"
     parts = [
-        f"{_count(graphs, 'graph')} with {_count(operations, 'operation')} from {_count(len(notes), 'capture')} "
+        f"{many(graphs, 'graph')} with {many(operations, 'operation')} from {many(len(notes), 'capture')} "
         f"({sum(note.seconds for note in notes):.2f} s{apart})",
-        f"{_count(native.hits, 'call')} served",
+        f"{many(native.hits, 'call')} served",
     ]
-    parts.append(_count(len(causes.breaks), "break") if causes.breaks else "no breaks")
-    parts.append(_count(misses, "recompile") if misses else "no recompiles")
+    parts.append(many(len(causes.breaks), "break") if causes.breaks else "no breaks")
+    parts.append(many(misses, "recompile") if misses else "no recompiles")
     refused = sum(row.calls for row in record.refused.values()) if (record := record_of(native)) is not None else 0
     if refused:
-        parts.append(f"{_count(refused, 'call')} ran eagerly")
+        parts.append(f"{many(refused, 'call')} ran eagerly")
     text = f"<compiled {name}: {', '.join(parts)}>"
     if causes.breaks:
         first = causes.breaks[0]
         where = f" at {first.source.file}:{first.source.line}" if first.source is not None else ""
         text += f"\nfirst break{where}: {first.sentence}"
     return text + "\nall of it: compiled.report()"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 class _Gathering:

@@ -18,9 +18,18 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from .._core import is_a
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 #: text, html and fragment: report -> str.  Filled by the files that make them, which stand above this one.
 FORMS: dict[str, Callable[..., str]] = {}
+
+
+def many(number: int, word: str) -> str:
+    """A number of things.
+
+    >>> many(1, "graph"), many(2, "graph")
+    ('1 graph', '2 graphs')
+    """
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,7 @@ class Break:
     graphs: int  # graphs that end at it
     extra: int  # further captures that it made necessary: of what follows it, of callees on their own
     seconds: float  # wall time of these
+    cost: str  # the same in words
     fix: str
     page: str  # the command that explains the reason
     example: str  # the source of the reason's example, "" where it has none

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 
 from .model import FORMS, Break, RecompileCause, Refusal, Report, Source
-from .text import cost
 
 _MOST = 12  # cards or rows of one kind
 _CLASS = "framelift-report"
@@ -61,7 +60,7 @@ def _section(title: str, cards: list[str]) -> Iterator[str]:
 def _break(one: Break) -> str:
     return (
         f"<div class='card bad'><b>{_e(one.sentence)}</b> <span class=tag>{_e(one.reason)}</span>{_source(one.source)}"
-        f"<p class=fix>Fix: {_e(one.fix)}</p><p class=dim>Cost: {_e(cost(one))} · {_e(one.page)}</p></div>"
+        f"<p class=fix>Fix: {_e(one.fix)}</p><p class=dim>Cost: {_e(one.cost)} · {_e(one.page)}</p></div>"
     )
 
 

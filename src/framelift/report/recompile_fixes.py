@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..vocabulary.places import is_python
+
 
 def refusal_fix(why: str) -> str:
     """For a function that is not captured any more."""
@@ -13,7 +15,7 @@ def refusal_fix(why: str) -> str:
 
 
 _REFUSALS = {
-    "limit": "Remove the causes of the recompiles, or raise framelift.config.recompile_limit.",
+    "limit": "Remove the causes of the recompiles, or raise `framelift.config.recompile_limit`.",
     "first": "None is needed: later calls are compiled. A call of that function before the first step spares this one.",
     "defect": "This is a defect of framelift: please report it with the file that the warning named.",
 }
@@ -21,17 +23,21 @@ _REFUSALS = {
 
 def specialisation_fix(kind: str, expression: str) -> str:
     """Return the consequence of a change of a constant, and how to avoid it."""
-    return _CONSTANTS.get(kind, "Another value recompiles.").format(e=expression)
+    return _CONSTANTS.get(kind, "Another value recompiles.").format(e=_code(expression))
+
+
+def _code(expression: str) -> str:
+    return f"`{expression}`" if is_python(expression) else "an expression"
 
 
 _CONSTANTS = {
     "number": "Another value recompiles; a number kept in a tensor does not.",
     "shape": "Another size recompiles; a dimension marked dynamic does not.",
     "length": "Another length recompiles.",
-    "fixed": "`{e}` needs the number itself, so each value recompiles: work on tensors there instead of a "
+    "fixed": "Each value recompiles, as {e} needs the number itself: work on tensors there instead of a "
     "Python loop, list or branch over "
     "the number.",
-    "relation": "`{e}` relies on it: a value for which it does not hold recompiles.",
+    "relation": "A value for which it does not hold recompiles: {e} relies on it.",
 }
 
 
@@ -41,18 +47,18 @@ def settled_fix(kind: str, origin: str) -> str:
         return (
             f"Nothing more to do: the sizes of {origin} that changed are symbolic since then, and other "
             f"sizes do not recompile. "
-            "framelift.mark_dynamic before the first call, or dynamic=True, saves this one too."
+            "`framelift.mark_dynamic` before the first call, or `dynamic=True`, saves this one too."
         )
     return (
         f"Nothing more to do: {origin} is symbolic since then, and other values do not recompile. To save "
-        f"this one too, compile with dynamic=True "
+        f"this one too, compile with `dynamic=True` "
         "or pass a tensor."
     )
 
 
 def result_fix(origin: str) -> str:
     """For a value that changes because a break gives a new one at each call."""
-    return f"`{origin}` is the result of a graph break: fix that break, and this recompile goes away."
+    return f"{_code(origin)} is the result of a graph break: fix that break, and this recompile goes away."
 
 
 def _equal(origin: str, old: str, new: str) -> str:
@@ -60,7 +66,7 @@ def _equal(origin: str, old: str, new: str) -> str:
         return "Expected: one graph for training and one for evaluation."
     if _is_number(old) and _is_number(new):
         return (
-            f"{origin} is a number that changes: keep it in a tensor (torch.tensor({new})) that the "
+            f"{origin} is a number that changes: keep it in a tensor (`torch.tensor({new})`) that the "
             f"program updates in place, "
             "or pass a tensor."
         )
@@ -70,14 +76,17 @@ def _equal(origin: str, old: str, new: str) -> str:
 def _tensor(origin: str, old: str, new: str) -> str:
     if "size" in old or "size" in new:
         return (
-            f"{origin} comes in several shapes: compile with dynamic=True, mark the dimension dynamic, "
+            f"{origin} comes in several shapes: compile with `dynamic=True`, mark the dimension dynamic, "
             f"or pad to one shape."
         )
     if "requires_grad" in old or "is_leaf" in old:
-        return f"{origin} is given with and without autograd history: call .detach() on it, or use one mode throughout."
+        return (
+            f"{origin} is given with and without autograd history: detach it (`torch.Tensor.detach`), or use one mode "
+            f"throughout."
+        )
     return (
         f"{origin} is given with other properties ({old} → {new}): convert it before the call "
-        f"(.to(dtype), .contiguous())."
+        f"(`torch.Tensor.to`, `torch.Tensor.contiguous`)."
     )
 
 
@@ -147,7 +156,7 @@ def kind_words(kind: str) -> str:
 def recompile_fix(kind: str, origin: str, old: str, new: str) -> str:
     """The fix for a value that made a capture necessary again."""
     if "None" in (old, new):
-        return f"Expected: one graph for {origin}=None and one for other values."
+        return f"Expected: one graph where {origin} is None, and one for other values."
     found = _RECOMPILES.get(kind)
     return found(origin, old, new) if found is not None else f"Keep {origin or 'it'} the same between calls."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterator
 
-from .model import FORMS, Break, Report, Source
+from .model import FORMS, Report, Source, many
 
 Line = tuple[str, str]  # (style, text); styles are the keys of _STYLES
 _STYLES = {
@@ -60,15 +60,11 @@ def lines(report: Report) -> Iterator[Line]:
 
 def _overview(report: Report) -> str:
     return (
-        f"{_count(report.graphs, 'graph')}, {_count(report.operations, 'operation')}, "
-        f"{_count(len(report.breaks), 'break')}, "
-        f"{_count(sum(r.times for r in report.recompiles), 'recompile')}, {_count(report.guards, 'guard')}, "
-        f"{_count(report.calls, 'call')} served, {report.seconds:.2f} s of compiling"
+        f"{many(report.graphs, 'graph')}, {many(report.operations, 'operation')}, "
+        f"{many(len(report.breaks), 'break')}, "
+        f"{many(sum(r.times for r in report.recompiles), 'recompile')}, {many(report.guards, 'guard')}, "
+        f"{many(report.calls, 'call')} served, {report.seconds:.2f} s of compiling"
     )
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _source(source: Source | None) -> Iterator[Line]:
@@ -97,28 +93,20 @@ def _breaks(report: Report) -> Iterator[Line]:
             yield "dim", f"    called at {caller.file}:{caller.line} in {caller.function}: {caller.expression}"
         for loop in one.loops:
             yield "dim", f"    in a loop ({loop.file}:{loop.line}) whose steps run eagerly because of it"
-        yield "dim", f"    cost: {cost(one)}"
+        yield "dim", f"    cost: {one.cost}"
         yield "fix", f"    fix: {one.fix}"
         yield "dim", f"    more: {one.page}"
-
-
-def cost(one: Break) -> str:
-    """Return the cost of a break, in words."""
-    text = f"splits {_count(one.graphs, 'graph')} in {_count(len(one.functions), 'function')}"
-    if one.extra:
-        return f"{text}; {_count(one.extra, 'further capture')} because of it, {one.seconds * 1e3:.1f} ms"
-    return text
 
 
 def _recompiles(report: Report) -> Iterator[Line]:
     if report.recompiles:
         yield "head", "\nrecompiles"
     for one in report.recompiles:
-        more = f" and {_count(len(one.functions) - 1, 'further function')}" if len(one.functions) > 1 else ""
+        more = f" and {many(len(one.functions) - 1, 'further function')}" if len(one.functions) > 1 else ""
         yield (
             "warn",
             (
-                f"  {one.origin or one.what} in {one.function}{more}: {_count(one.times, 'recompile')}, "
+                f"  {one.origin or one.what} in {one.function}{more}: {many(one.times, 'recompile')}, "
                 f"{one.seconds * 1e3:.1f} ms"
                 f"{', symbolic since then' if one.settled else ''}"
             ),
@@ -137,7 +125,7 @@ def _refusals(report: Report) -> Iterator[Line]:
     if report.refusals:
         yield "head", "\nleft to eager mode"
     for one in report.refusals:
-        called = f"{_count(one.calls, 'call')} ran eagerly, {_LEFT[one.why]}"
+        called = f"{many(one.calls, 'call')} ran eagerly, {_LEFT[one.why]}"
         yield "bad", f"  {one.name} ({one.source.file}:{one.source.line}): {called}"
         if one.sentence:
             yield "", f"    last: {one.sentence}"
@@ -154,56 +142,60 @@ _LEFT = {
 def _functions(report: Report) -> Iterator[Line]:
     if report.functions:
         yield "head", "\nfunctions"
-    for one in report.functions[:_MOST]:
+    own = [one for one in report.functions if not one.library]
+    for one in own[:_MOST]:
         broken = sum(c.status == "broken" for c in one.captures)
-        state = f", {_count(broken, 'capture')} broken" if broken else ""
+        state = f", {many(broken, 'capture')} broken" if broken else ""
         yield (
             "",
             (
-                f"  {one.name} ({one.source.file}:{one.source.line}): {_count(len(one.captures), 'capture')}, "
-                f"{_count(sum(c.operations for c in one.captures), 'operation')}, "
-                f"{_count(one.hits, 'call')} served{state}"
+                f"  {one.name} ({one.source.file}:{one.source.line}): {many(len(one.captures), 'capture')}, "
+                f"{many(sum(c.operations for c in one.captures), 'operation')}, "
+                f"{many(one.hits, 'call')} served{state}"
             ),
         )
         shared = collections.Counter(c.shared_with for c in one.captures if c.shared_with)
         if waiting := sum(c.compiling for c in one.captures):
-            yield "dim", f"    {_count(waiting, 'graph')} still being compiled in the background"
+            yield "dim", f"    {many(waiting, 'graph')} still being compiled in the background"
         if loaded := sum(c.loaded and not c.shared_with for c in one.captures):
-            yield "dim", f"    {_count(loaded, 'capture')} loaded from disk, nothing was rehearsed"
+            yield "dim", f"    {many(loaded, 'capture')} loaded from disk, nothing was rehearsed"
         for why, times in collections.Counter(c.not_kept for c in one.captures if c.not_kept).items():
-            yield "dim", f"    {_count(times, 'capture')} not kept on disk: {why}"
+            yield "dim", f"    {many(times, 'capture')} not kept on disk: {why}"
         for what, times in collections.Counter(text for c in one.captures for text in c.fallbacks).items():
-            yield "", f"    {_count(times, 'graph')} compiled as captured, the backend failed otherwise: {what}"
+            yield "", f"    {many(times, 'graph')} compiled as captured, the backend failed otherwise: {what}"
         if cached := sum(c.from_cache for c in one.captures):
-            yield "dim", f"    {_count(cached, 'graph')} loaded from the disk cache"
+            yield "dim", f"    {many(cached, 'graph')} loaded from the disk cache"
         if equal := sum(c.shares_graph and not c.shared_with for c in one.captures):
-            yield "dim", f"    {_count(equal, 'capture')} with a graph that was compiled before, for an equal one"
+            yield "dim", f"    {many(equal, 'capture')} with a graph that was compiled before, for an equal one"
         for name, times in shared.items():
             yield (
                 "dim",
                 (
-                    f"    {_count(times, 'capture')} shared with another callable of the same code, {name}: "
+                    f"    {many(times, 'capture')} shared with another callable of the same code, {name}: "
                     f"nothing was compiled"
                 ),
             )
-    if len(report.functions) > _MOST:
-        yield "dim", f"  … and {len(report.functions) - _MOST} more"
+    if len(own) > _MOST:
+        yield "dim", f"  … and {len(own) - _MOST} more"
+    if others := len(report.functions) - len(own):
+        yield "dim", f"  and {many(others, 'function')} of torch's own, which are captured one by one around the breaks"
 
 
 def _times(report: Report) -> Iterator[Line]:
     """The program's functions that took longest to rehearse: own time, and with all they call."""
     if report.times:
         yield "head", "\nrehearsing time by function"
-    for one in report.times[:_MOST_TIMES]:
+    own = [one for one in report.times if not one.library]
+    for one in own[:_MOST_TIMES]:
         yield (
-            "dim" if one.library else "",
-            (
-                f"  {one.own * 1e3:8.1f} ms own, {one.total * 1e3:8.1f} ms in all, {_count(one.calls, 'call')}: "
-                f"{one.name} ({one.source.file}:{one.source.line})"
-            ),
+            "",
+            f"  {one.own * 1e3:8.1f} ms own, {one.total * 1e3:8.1f} ms in all, {many(one.calls, 'call')}: "
+            f"{one.name} ({one.source.file}:{one.source.line})",
         )
-    if len(report.times) > _MOST_TIMES:
-        yield "dim", f"  … and {len(report.times) - _MOST_TIMES} more"
+    if len(own) > _MOST_TIMES:
+        yield "dim", f"  … and {len(own) - _MOST_TIMES} more"
+    if seconds := sum(one.own for one in report.times if one.library):
+        yield "dim", f"  {seconds * 1e3:8.1f} ms in functions of libraries"
 
 
 def _specialisations(report: Report) -> Iterator[Line]:

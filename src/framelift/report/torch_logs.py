@@ -12,7 +12,7 @@ from ..capture.records.events import listen
 from ..torch_ports.compiling import get_artifact_logger, logging_internal
 from ..torch_ports.fakes import CompileContext, compile_context
 from ..vocabulary.break_kinds import FOLLOWS, kind_of
-from ..vocabulary.places import caret
+from ..vocabulary.places import caret, users
 from .graphs import readable
 from .guards import guard_tree
 
@@ -44,8 +44,8 @@ def _kind(capture: Capture) -> str:
 
 
 def _where(capture: Capture) -> str:
-    places = capture.stop.places if capture.stop is not None else ()
-    return f"{places[-1].file}:{places[-1].line}" if places else f"{capture.file}:{capture.line}"
+    place = users(capture.stop.places) if capture.stop is not None else None
+    return f"{place.file}:{place.line}" if place is not None else f"{capture.file}:{capture.line}"
 
 
 def _recompile(capture: Capture) -> str:
@@ -122,8 +122,8 @@ def _calls(capture: Capture) -> str:
 
 def _end(capture: Capture) -> str:
     text = f"captured {_place(capture)}: {capture.operations} operations, {capture.guard_count} guards"
-    stop = capture.stop
-    return text + (f"; ends at {caret(stop.places[-1])}: {capture.reason}" if stop is not None and stop.places else "")
+    place = users(capture.stop.places) if capture.stop is not None else None
+    return text + (f"; ends at {caret(place)}: {capture.reason}" if place is not None else "")
 
 
 #: name of an artifact of torch's logs -> its text for one capture; none where it says nothing

@@ -5,6 +5,7 @@ Data and text only.  What happened at a place is said by those who ask.
 
 from __future__ import annotations
 
+import ast
 import dis
 import functools
 import linecache
@@ -92,9 +93,24 @@ def first_use(code: types.CodeType, name: str) -> int:
     return 0
 
 
+#: instructions whose place is a whole statement in some versions of CPython; what they look at was evaluated before
+_LOOKING = frozenset(
+    {dis.opmap[name] for name in dis.opmap if "JUMP" in name and "_IF_" in name}
+    | {dis.opmap[name] for name in ("TO_BOOL", "UNARY_NOT", "COPY", "GET_ITER") if name in dis.opmap}
+)
+_BETWEEN = frozenset(dis.opmap[name] for name in ("EXTENDED_ARG", "CACHE", "NOT_TAKEN") if name in dis.opmap)
+
+
+def _evaluated(code: types.CodeType, offset: int) -> int:
+    """The instruction that evaluated what a condition or a loop looks at; any other instruction is its own."""
+    if offset >= len(code.co_code) or code.co_code[offset] not in _LOOKING:
+        return offset
+    before = [one for one in dis.get_instructions(code) if one.offset <= offset and one.opcode not in _BETWEEN]
+    return next((one.offset for one in reversed(before) if one.opcode not in _LOOKING), offset)
+
+
 def _located(code: types.CodeType, offset: int) -> Place:
-    if offset < 0:
-        offset = first_use(code, code.co_varnames[~offset])
+    offset = first_use(code, code.co_varnames[~offset]) if offset < 0 else _evaluated(code, offset)
     line, end_line, column, end_column = _core.location(code, offset)
     line = line if line is not None else code.co_firstlineno
     end_line = end_line if end_line is not None else line
@@ -129,11 +145,56 @@ def expression(place: Place, limit: int = 120) -> str:
         return ""
     if len(lines) > 1 and lines[0].rstrip().endswith(":"):  # a block: its head says enough
         return lines[0].strip()
+    is_part = len(lines) > 1
     if place.column >= 0:
+        is_part = is_part or lines[0][: place.column].rstrip().endswith(".")  # a method, below what it is called on
         lines[-1] = lines[-1][: place.end_column]
         lines[0] = lines[0][place.column :]
-    text = " ".join(line.strip() for line in lines)
-    return text if len(text) <= limit else text[:limit] + "…"
+    text = (_on_one_line(place) if is_part else "") or " ".join(line.strip() for line in lines)
+    return text if len(text) <= limit else _shortened(text, limit)
+
+
+def is_python(text: str) -> bool:
+    """Return whether a text is Python by itself: an expression or a statement.
+
+    >>> is_python("x.sum() > 0"), is_python("if x.sum() > 0:")
+    (True, False)
+    """
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _on_one_line(place: Place) -> str:
+    """What is written on several lines as Python writes it on one, a method with what it is called on; "" where it is
+    not found."""
+    for node in _nodes("".join(linecache.getlines(place.file))).get((place.end_line, place.end_column), ()):
+        is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if (node.lineno, node.col_offset) == (place.line, place.column) or is_method:
+            return ast.unparse(node).partition("\n")[0]
+    return ""
+
+
+@functools.lru_cache(maxsize=8)
+def _nodes(source: str) -> dict[tuple[int, int | None], list[ast.expr]]:
+    """The expressions of a file by where they end, the outermost first."""
+    found: dict[tuple[int, int | None], list[ast.expr]] = {}
+    for node in ast.walk(ast.parse(source)) if is_python(source) else ():
+        if isinstance(node, ast.expr) and node.end_lineno is not None:
+            found.setdefault((node.end_lineno, node.end_col_offset), []).append(node)
+    return found
+
+
+def _shortened(text: str, limit: int) -> str:
+    """A long text; of a call, what is called."""
+    node = ast.parse(text).body[0] if is_python(text) else None
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        called = f"{ast.unparse(node.value.func)}(...)"
+        if len(called) <= limit:
+            return called
+    return text[:limit] + "…"
 
 
 def caret(place: Place) -> str:
@@ -201,7 +262,9 @@ def shown_stack(places: tuple[Place, ...], indent: str = "  ") -> str:
     """A stack as a traceback shows it, outermost first, the last place with its caret.  Of functions of libraries
     the innermost is shown."""
     rows = []
-    places = tuple([place for place in places[:-1] if not is_library(place.file)]) + places[-1:]
+    own = tuple([place for place in places if not is_library(place.file)])
+    struck = struck_below(places)
+    places = own + (struck,) if struck is not None else own or places[-1:]
     for number, place in enumerate(places):
         text = caret(place) if number == len(places) - 1 else linecache.getline(place.file, place.line).strip()
         rows.append(f'{indent}File "{cell_name(place.file) or place.file}", line {place.line}, in {place.function}')
@@ -260,6 +323,18 @@ def _library_folders() -> tuple[str, ...]:
 def is_library(file: str) -> bool:
     """Return whether a file belongs to an installed package or to Python itself, rather than to the user."""
     return file.startswith((*_library_folders(), "<frozen"))
+
+
+def struck_below(places: tuple[Place, ...]) -> Place | None:
+    """The innermost place, where that is a library's below the user's own: how torch calls a module says nothing."""
+    if not places or places[-1] == users(places) or calls_a_module(places[-1]):
+        return None
+    return places[-1]
+
+
+def calls_a_module(place: Place) -> bool:
+    """Return whether a place is how torch calls a module, its hooks included."""
+    return place.file == _CALLS_OF_MODULES
 
 
 def users(places: tuple[Place, ...]) -> Place | None:

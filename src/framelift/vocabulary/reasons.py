@@ -35,6 +35,33 @@ def explained_by(reason: str) -> str:
     return f"python -m framelift explain {reason}"
 
 
+#: private name -> how programs write it
+_WRITTEN = {
+    "torch._C.TensorBase.": "Tensor.",
+    "TensorBase.": "Tensor.",
+    "_VariableFunctionsClass.": "torch.",
+    "Tensor.__float__": "float(tensor)",
+    "Tensor.__int__": "int(tensor)",
+    "Tensor.__long__": "int(tensor)",
+    "Tensor.__complex__": "complex(tensor)",
+    "Tensor.__index__": "its use as an index",
+    "_warnings.": "warnings.",
+    "io.open": "open",
+}
+
+
+def written(name: str) -> str:
+    """A callable's name as programs write it.
+
+    >>> written("TensorBase.__float__")
+    'float(tensor)'
+    """
+    for private, public in _WRITTEN.items():
+        if name.startswith(private):
+            name = name.replace(private, public, 1)
+    return name
+
+
 class Interrupt(BaseException):
     """Unwinds a rehearsal to its root: this cannot be captured.  Never leaves framelift."""
 
@@ -42,7 +69,7 @@ class Interrupt(BaseException):
         assert reason in REASONS, reason
         super().__init__(reason, detail)
         self.reason = REASONS[reason]
-        self.detail = detail
+        self.detail = written(detail)
         self.operator = ""  # the control-flow operator whose body it struck: nothing falls back to eager mode then
         self.error: BaseException | None = None  # to be raised where the frame would otherwise run eagerly
         self.run_eagerly = False  # the frame is to run eagerly from its start
@@ -77,7 +104,7 @@ _declare(
 _declare(
     "tensor-bool",
     "a branch depends on the values of a tensor ({detail})",
-    "Use torch.where or torch.cond, or move the branch outside the compiled function.",
+    "Use `torch.where` or `torch.cond`, or move the branch outside the compiled function.",
 )
 _declare(
     "tensor-item",
@@ -106,7 +133,7 @@ _declare(
 _declare(
     "missing-part",
     "{detail}",
-    "Use a version of torch that this framelift supports; `python -m framelift doctor` lists what is missing.",
+    "Use a version of torch that this framelift supports; python -m framelift doctor lists what is missing.",
 )
 _declare(
     "torch-state",
@@ -126,16 +153,16 @@ _declare(
 _declare(
     "disabled",
     "{detail} is marked as not to be compiled",
-    "Remove torch.compiler.disable, or call it outside the compiled function.",
+    "Remove `torch.compiler.disable`, or call it outside the compiled function.",
 )
 _declare(
     "disallowed",
     "{detail} is marked as not allowed in graphs",
-    "Remove disallow_in_graph, or call it outside the compiled function.",
+    "Remove `disallow_in_graph`, or call it outside the compiled function.",
 )
 _declare("forbidden", "{detail} must not be called in captured code", "Call it outside the compiled function.")
-_declare("graph-break", "the program asked for a graph break{detail}", "Remove the call of graph_break.")
-_declare("skip-frame", "the program asked to run this frame eagerly{detail}", "Remove the call of skip_frame.")
+_declare("graph-break", "the program asked for a graph break{detail}", "Remove the call of `graph_break`.")
+_declare("skip-frame", "the program asked to run this frame eagerly{detail}", "Remove the call of `skip_frame`.")
 _declare(
     "constant-argument",
     "{detail} is declared constant, but it is called with a value that captured code made",
@@ -169,7 +196,7 @@ _declare(
 _declare(
     "coroutine",
     "the coroutine {detail} runs step by step, as its event loop says, and is not captured",
-    "Compile the functions without `async` that it calls.",
+    "Compile the functions without async that it calls.",
 )
 _declare(
     "effect-object",
@@ -180,7 +207,7 @@ _declare("unsupported-code", "{detail} cannot be traced", "Call it outside the c
 _declare(
     "caught",
     "an interrupt was caught by the program before it reached the root ({detail})",
-    "Avoid a bare `except:` or `except BaseException:` around it.",
+    "Catch `Exception` around it rather than everything.",
 )
 _declare(
     "random-state",

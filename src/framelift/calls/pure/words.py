@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..._core import is_a
+from ...vocabulary.break_fixes import CLOCK
 
 #: the words that allow a native call
 ALLOWED: dict[str, str] = {
@@ -28,7 +29,7 @@ DENIALS: dict[str, str] = {
     "attributes": "reads or writes attributes of any object from C",
     "callback": "calls, from C, a callable that it holds and that was not judged",
     "class": "makes or changes classes",
-    "clock": "depends on the time or the time zone",
+    "clock": CLOCK,
     "code": "builds, compiles, imports or runs code",
     "effect": "acts outside the rehearsal",
     "files": "opens, reads or writes files and devices",

@@ -60,7 +60,10 @@ class Break:
         """
         if resumed is None or self.reason != "opaque-object" or len(self.places) != 1:
             return False
-        return self.places[0] in resumed.loops or any(self.places[0].encloses(place) for place in resumed.after)
+        struck = self.places[0]
+        return any(struck == place for place in resumed.loops + resumed.after) or any(
+            map(struck.encloses, resumed.after)
+        )
 
 
 @dataclass(frozen=True, slots=True)

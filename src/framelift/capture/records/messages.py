@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from ...exc import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported,
 from ...graph.analysis.provenance import chain
 from ...vocabulary.break_fixes import break_fix
 from ...vocabulary.break_kinds import export_case, kind_of
-from ...vocabulary.places import caret, expression, places_of, shown_stack, summary, users
+from ...vocabulary.places import brief, caret, expression, places_of, shown_stack, summary, users
 from ...vocabulary.reasons import Interrupt, explained_by
 from .captures import Break
 from .user_names import Names
@@ -93,7 +94,17 @@ def uncaptured_message(operator: str, name: str, stop: Break, names: Names | Non
 def fix_of(stop: Break) -> str:
     """Return the fix of a break, as reports show it."""
     place = users(stop.places)
-    return break_fix(stop.reason, expression(place) if place is not None else "", stop.detail)
+    if place is None:
+        return break_fix(stop.reason, "", stop.detail)
+    statement = linecache.getline(place.file, place.line).split(maxsplit=1)
+    called = stop.places[stop.places.index(place) + 1 :]
+    return break_fix(
+        stop.reason,
+        expression(place),
+        stop.detail,
+        statement=statement[0] if statement else "",
+        below=(brief(called[0].file), called[0].function) if called else ("", ""),
+    )
 
 
 def provenance_rows(stop: Break, names: Names | None = None) -> list[str]:

@@ -19,6 +19,7 @@ _ATTRIBUTE = re.compile(r"\.__dict__\['(\w+)'\]")
 _GLOBALS = re.compile(r"^globals(?: of [\w.]+)?\['(\w+)'\]")
 _POSITION = re.compile(r"^args\[(\d+)\]")
 _MENTIONED = re.compile(r"\bargs\[\d+\]|\bkwargs\['\w+'\]")
+_CLOSURE = re.compile(r"\b(\w+|<lambda>)\.__closure__\[(\d+)\]\.cell_contents")
 _READ_AT = re.compile(r" \(read at [^()]*\)$")
 _KEYWORD = re.compile(r"^kwargs\['(\w+)'\]")
 
@@ -47,10 +48,11 @@ class Names:
     title: str = ""
     code: types.CodeType | None = None  # of what the user wrote
     taken: int = 1  # parameters that the root takes before its `*args`
+    closure: tuple[str, tuple[str, ...]] = ("", ())  # the captured function's name, and its free variables
 
     def origin(self, path: str, root: bool) -> str:
         """A guard's path; parameters of what the user wrote by their names."""
-        path = plain(path)
+        path = self._variables(plain(path))
         if not root or self.code is None:
             return path
         found = _POSITION.match(path)
@@ -60,10 +62,18 @@ class Names:
 
     def text(self, text: str, root: bool) -> str:
         """A sentence or relation that mentions such paths."""
-        text = _attributes(text) if text else ""
+        text = self._variables(_attributes(text)) if text else ""
         if not root or self.code is None:
             return text
         return _MENTIONED.sub(lambda found: self.origin(found[0], True), text)
+
+    def _variables(self, text: str) -> str:
+        """Free variables of the captured function by their names."""
+        function, names = self.closure
+        return _CLOSURE.sub(
+            lambda found: names[int(found[2])] if found[1] == function and int(found[2]) < len(names) else found[0],
+            text,
+        )
 
     def place(self, path: str, place: Place | None, root: bool) -> Place | None:
         """Where such a parameter is first used, rather than where it is handed on."""
@@ -103,7 +113,12 @@ def names_below(function: Any, module: Any) -> Names:
     below = inspect.unwrap(function) if callable(function) else None
     if below is not function and is_a(below, types.FunctionType) and is_a(function, types.FunctionType):
         return Names(below.__qualname__, below.__code__, function.__code__.co_argcount)
-    return Names()
+    return names_inside(function) if is_a(function, types.FunctionType) else Names()
+
+
+def names_inside(function: types.FunctionType) -> Names:
+    """The names of a function that is captured as it is written."""
+    return Names(closure=(function.__name__, function.__code__.co_freevars)) if function.__closure__ else Names()
 
 
 def names_in(module: torch.nn.Module | None) -> Names:

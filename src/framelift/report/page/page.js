@@ -32,7 +32,7 @@ function breakCard(b) {
     ${b.callers.length ? `<p class=dim>Called at ${b.callers.map(s => `${spot(s)} in ${esc(s.function)}: <code>${esc(s.expression)}</code>`).join("<br>")}</p>` : ""}
     ${b.loops.map(s => `<p class=dim>In a loop (${spot(s)}) whose steps run eagerly because of it.</p>`).join("")}
     <p class=fix>Fix: ${esc(b.fix)}</p>
-    <p class=dim>Cost: splits ${many(b.graphs, "graph")} in ${(b.functions.some(f => byId[f] && !byId[f].library) ? b.functions.filter(f => byId[f] && !byId[f].library) : b.functions).map(named).join(", ")}${b.extra ? `; ${many(b.extra, "further capture")} because of it, ${ms(b.seconds)}` : ""} · ${esc(b.page)}</p>
+    <p class=dim>Cost: ${esc(b.cost)} (${b.functions.map(named).join(", ")}) · ${esc(b.page)}</p>
     ${b.example ? `<details><summary>Example: <code>broken</code> has such a break, <code>fixed</code> has none</summary><pre>${esc(b.example)}</pre></details>` : ""}
     ${stack ? `<details><summary>Stack</summary><pre>${stack}</pre></details>` : ""}</article>`;
 }
