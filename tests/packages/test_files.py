@@ -175,7 +175,7 @@ torch.compile(lambda x: x + 1, backend="eager")
 def test_the_command_packages_what_a_script_compiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, out = tmp_path / "script.py", tmp_path / "out"
     script.write_text(SCRIPT)
-    assert main(["package", "--drop-in", "-o", str(out), str(script)]) == 0
+    assert main(["package", str(script), "-o", str(out)]) == 0
     assert f"Linear in {out}" in capsys.readouterr().err
     model = torch.nn.Linear(2, 2)
     assert torch.equal(framelift.load_package(out, model)(torch.ones(3, 2)), model(torch.ones(3, 2)))

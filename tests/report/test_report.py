@@ -487,9 +487,58 @@ def test_a_script_that_is_missing_or_fails(tmp_path, capsys, monkeypatch) -> Non
         "ValueError: mine" in text
         and "cli.py" not in text
         and "runpy" not in text
-        and "use --drop-in" in text
+        and "nothing was called: the script calls neither torch.compile nor framelift.compile" in text
         and out.exists()
     )
+
+
+COMPILES = """
+import sys, torch
+f = torch.compile(lambda x: x + 1, backend="eager")
+if "--call" in sys.argv:
+    f(torch.ones(2))
+print(sys.argv[1:])
+"""
+
+
+def test_a_script_that_calls_torch_compile(tmp_path, capsys, monkeypatch) -> None:
+    """The command's flags stand before or behind it, its own stay its own."""
+    monkeypatch.setattr(compiling, "_compiled", compiling._compiled)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(COMPILES)
+    for words, theirs in (
+        (["--json", "a.json", "-o", "-", "train.py", "--call", "1"], ["--call", "1"]),
+        (["train.py", "--call", "1", "--json", "a.json", "-o", "-"], ["--call", "1"]),
+        (["train.py", "--json=a.json", "-o", "-", "--", "--call", "--text"], ["--call", "--text"]),
+        (["-m", "train", "--json=a.json", "-o", "-", "--call", "-m", "x"], ["--call", "-m", "x"]),
+    ):
+        assert cli.main(["report", *words]) == 0
+        assert capsys.readouterr().out == f"{theirs}\n"
+        assert json.loads((tmp_path / "a.json").read_text())["graphs"] == 1
+        (tmp_path / "a.json").unlink()
+        compiling._compiled.clear()
+    assert not list(tmp_path.glob("*.html")) and not framelift.is_installed()
+    assert cli.main(["report", "train.py", "--text"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.endswith("train.py: nothing was called\n")
+    assert "nothing was called: the script compiles something, and made no call of it" in printed.err
+    assert "Nothing was called" in (tmp_path / "framelift_report.html").read_text()
+    compiling._compiled.clear()
+
+
+def test_help_is_for_people(capsys) -> None:
+    for words, said in (
+        (["--help"], ["examples:", "framelift report train.py", "a graph break's reason"]),
+        (["report", "--help"], ["behind", "SCRIPT", "--json FILE"]),
+        (["run", "--help"], ["the program to run"]),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(words)
+        assert stop.value.code == 0
+        text = capsys.readouterr().out
+        assert all(part in text for part in said) and "==SUPPRESS==" not in text
+    assert cli.main([]) == 2 and "examples:" in capsys.readouterr().out
+    assert cli.main(["report"]) == 2 and "name a script" in capsys.readouterr().err
 
 
 def test_what_was_not_compiled_has_no_report() -> None:

@@ -238,6 +238,11 @@ class Report:
     refusals: tuple[Refusal, ...]
     specialisations: tuple[Specialisation, ...]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was called, so that there is nothing to say."""
+        return not (self.captures or self.refusals)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists, text and numbers."""
         return dataclasses.asdict(self)

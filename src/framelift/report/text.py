@@ -47,6 +47,9 @@ def _coloured(rows: list[Line], width: int) -> str:
 
 def lines(report: Report) -> Iterator[Line]:
     """The report, line by line."""
+    if report.is_empty:
+        yield "title", f"{report.name}: nothing was called"
+        return
     yield "title", f"{report.name}: {_overview(report)}"
     if report.phases:
         yield "dim", "  " + ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in report.phases.items())

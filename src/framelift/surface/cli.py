@@ -1,4 +1,4 @@
-"""The command line: `python -m framelift COMMAND ...`.  A command is an entry of `COMMANDS`.
+"""The command line: `framelift COMMAND ...`, or `python -m framelift`.  A command is an entry of `COMMANDS`.
 
 - run SCRIPT [ARGS]: run a script whose torch.compile is framelift
 - report SCRIPT [ARGS]: run a script, and write a report of all that was captured in it
@@ -32,15 +32,76 @@ Command = tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[argpar
 COMMANDS: dict[str, Command] = {}
 
 
+_EXAMPLES = """examples:
+  framelift run train.py --epochs 1          the script's torch.compile is framelift
+  framelift report train.py --epochs 1       the same, and a page that shows what was captured and what was not
+  framelift explain tensor-bool              what a graph break's reason means, and what to do about it
+  framelift doctor                           does framelift work on this machine?
+
+`framelift COMMAND --help` lists the options of a command.
+"""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="framelift", description="Graph capture for PyTorch: torch.compile, faster.")
+    parser = argparse.ArgumentParser(
+        "framelift",
+        description="Graph capture for PyTorch: torch.compile, faster.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"framelift {__version__}, torch {torch.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, (text, add_arguments, _) in COMMANDS.items():
-        add_arguments(commands.add_parser(name, help=text, description=text))
+        add_arguments(commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}."))
     options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 2
+    if getattr(options, "arguments", None):
+        options = _with_flags_behind(commands.choices[options.command], options)
     return COMMANDS[options.command][2](options)
+
+
+def _with_flags_behind(parser: argparse.ArgumentParser, options: argparse.Namespace) -> argparse.Namespace:
+    """The command's own flags may stand behind the script, too: they are taken out of the script's arguments, up to a
+    `--`, behind which all is the script's."""
+    flags = {name: action for action in parser._actions for name in action.option_strings if action.dest in _BEHIND}
+    own: list[str] = []
+    rest, waiting = [], list(options.arguments)
+    while waiting:
+        word = waiting.pop(0)
+        action = flags.get(word.partition("=")[0])
+        if word == "--":
+            rest += waiting
+            break
+        if action is None:
+            rest.append(word)
+            continue
+        own.append(word)
+        if action.nargs is None and "=" not in word:
+            own += waiting[:1]
+            del waiting[:1]
+    found = parser.parse_args([*own, options.script], options)
+    found.arguments = rest
+    return found
+
+
+#: what may stand behind the script: what the commands write.  `-m` and `--help` are the script's there
+_BEHIND = frozenset({"out", "json", "trace", "text", "key", "unsigned", "weights"})
+
+
+def add_script(parser: argparse.ArgumentParser) -> None:
+    """Add a script and its arguments to a command, and whether its torch.compile is framelift."""
+    parser.add_argument(
+        "--no-drop-in",
+        dest="drop_in",
+        action="store_false",
+        help="leave torch.compile as it is: only what the script compiles with framelift.compile is captured by it",
+    )
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
+    parser.add_argument("script", metavar="SCRIPT", nargs="?", help="the program to run")
+    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=argparse.REMAINDER, help="its arguments")
 
 
 def run_script(script: str, arguments: Sequence[str], module: bool = False) -> int:
@@ -64,12 +125,15 @@ def run_script(script: str, arguments: Sequence[str], module: bool = False) -> i
         sys.argv, sys.path[:] = before[0], before[1]
 
 
-def is_missing(options: argparse.Namespace) -> bool:
-    """Return whether there is no such script, which is then said."""
-    missing = not options.module and not Path(options.script).exists()
-    if missing:
-        print(f"framelift: there is no script {options.script}", file=sys.stderr)
-    return missing
+def run(options: argparse.Namespace) -> int | None:
+    """Run the script that a command names; returns its exit status, or None where there is no such script, which is
+    then said."""
+    if options.script is None or not options.module and not Path(options.script).exists():
+        missing = "name a script to run" if options.script is None else f"there is no script {options.script}"
+        print(f"framelift: {missing}", file=sys.stderr)
+        return None
+    with drop_in.installed() if options.drop_in else contextlib.nullcontext():
+        return run_script(options.script, options.arguments, options.module)
 
 
 def _own_part(trace: types.TracebackType | None) -> types.TracebackType | None:
@@ -80,46 +144,35 @@ def _own_part(trace: types.TracebackType | None) -> types.TracebackType | None:
     return part or trace
 
 
-# ---- run
-# --------------------------------------------------------------------------------------------------------------
-
-
-def _run_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
-    parser.add_argument("script", help="the program to run")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-
-
-def _run(options: argparse.Namespace) -> int:
-    if is_missing(options):
-        return 2
-    with drop_in.installed():
-        return run_script(options.script, options.arguments, options.module)
-
-
-# ---- report
+# ---- run and report
 # -----------------------------------------------------------------------------------------------------------
 
 
+def _run(options: argparse.Namespace) -> int:
+    status = run(options)
+    return 2 if status is None else status
+
+
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "These options may stand behind SCRIPT, too; what follows a `--` there is the script's own."
     parser.add_argument(
-        "-o", "--out", default="framelift_report.html", help="the HTML file (default: %(default)s); - for none"
+        "-o",
+        "--out",
+        metavar="FILE",
+        default="framelift_report.html",
+        help="the page to write (default: %(default)s); - for none",
     )
-    parser.add_argument("--json", help="also write the report as JSON")
-    parser.add_argument("--trace", help="also write the timeline as a Chrome trace")
+    parser.add_argument("--json", metavar="FILE", help="also write the report as JSON")
+    parser.add_argument("--trace", metavar="FILE", help="also write the timeline as a Chrome trace")
     parser.add_argument("--text", action="store_true", help="also print the report")
-    parser.add_argument("--drop-in", action="store_true", help="calls of torch.compile in the script use framelift")
-    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
-    parser.add_argument("script", help="the program to run")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    add_script(parser)
 
 
 def _report(options: argparse.Namespace) -> int:
-    if is_missing(options):
-        return 2
     kept = compiling.keep_compiled()
-    with drop_in.installed() if options.drop_in else contextlib.nullcontext():
-        status = run_script(options.script, options.arguments, options.module)
+    status = run(options)
+    if status is None:
+        return 2
     found = report_of_all(kept, Path(options.script).name)
     written: dict[str, tuple[str | None, Callable[[], str]]] = {
         "HTML": (options.out if options.out != "-" else None, found.to_html),
@@ -132,13 +185,19 @@ def _report(options: argparse.Namespace) -> int:
             print(f"framelift: {kind} report in {path}", file=sys.stderr)
     if options.text:
         print(found)
-    if not found.captures:
-        hint = "" if options.drop_in else "; for a script that calls torch.compile, use --drop-in"
-        print(
-            f"framelift: nothing was captured: the script calls nothing that framelift.compile returned{hint}",
-            file=sys.stderr,
-        )
+    if found.is_empty:
+        print(f"framelift: nothing was called: {_why_empty(options.drop_in, bool(kept))}", file=sys.stderr)
     return status
+
+
+def _why_empty(installed: bool, compiled: bool) -> str:
+    if compiled:
+        return "the script compiles something, and made no call of it"
+    return (
+        "the script calls neither torch.compile nor framelift.compile"
+        if installed
+        else "the script does not call framelift.compile"
+    )
 
 
 # ---- explain
@@ -167,6 +226,6 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS["run"] = ("run a script whose torch.compile is framelift", _run_arguments, _run)
-COMMANDS["report"] = ("run a script and write a report of all that was captured in it", _report_arguments, _report)
+COMMANDS["run"] = ("run a script whose torch.compile is framelift", add_script, _run)
+COMMANDS["report"] = ("run a script whose torch.compile is framelift, and write a report", _report_arguments, _report)
 COMMANDS["explain"] = ("what a break's reason means, and what to do about it", _explain_arguments, _explain)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from ..capture.driver import Driver
 from ..exc import FrameliftError
 from ..packages.package import save_package
 from ..packages.show import show_package
-from . import cli, compiling, drop_in
+from . import cli, compiling
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,24 +26,18 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", help="a file with the key to sign with (default: the user's own)")
     parser.add_argument("--unsigned", action="store_true", help="do not sign")
     parser.add_argument("--weights", action="store_true", help="put the weights of modules in their packages")
-    parser.add_argument("--drop-in", action="store_true", help="calls of torch.compile in the script use framelift")
-    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
-    parser.add_argument("script", nargs="?", help="the program to run")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    cli.add_script(parser)
 
 
 def _package(options: argparse.Namespace) -> int:
     if options.show is not None:
         return _show(options)
-    if options.script is None:
-        print("framelift: name a script to package, or --show a package", file=sys.stderr)
-        return 2
-    if cli.is_missing(options):
-        return 2
     kept = compiling.keep_compiled()
     before = set(map(id, kept))
-    with config.patch(record_captures=True), drop_in.installed() if options.drop_in else contextlib.nullcontext():
-        status = cli.run_script(options.script, options.arguments, options.module)
+    with config.patch(record_captures=True):
+        status = cli.run(options)
+    if status is None:
+        return 2
     called = sorted([one for one in kept if one.entries and id(one) not in before], key=_name)
     key = False if options.unsigned else options.key
     failed = sum(not _save(one, path, key, options.weights) for one, path in zip(called, _paths(options.out, called)))

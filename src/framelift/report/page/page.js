@@ -153,7 +153,7 @@ function capturePart(c) {
 
 const empty = text => `<p class=ok>${text}</p>`;
 const VIEWS = {
-  "": () => `<h1>${esc(R.name)}</h1><div class=tiles>${[["breaks", R.breaks.length, R.breaks.length ? "bad-text" : "ok"], ["recompiles", R.recompiles.reduce((n, r) => n + r.times, 0), R.recompiles.some(r => !r.settled) ? "warn-text" : "ok"],
+  "": () => !R.captures && !R.refusals.length ? `<h1>${esc(R.name)}</h1><p>Nothing was called: no compiled function ran, so there is nothing to report.</p>` : `<h1>${esc(R.name)}</h1><div class=tiles>${[["breaks", R.breaks.length, R.breaks.length ? "bad-text" : "ok"], ["recompiles", R.recompiles.reduce((n, r) => n + r.times, 0), R.recompiles.some(r => !r.settled) ? "warn-text" : "ok"],
     ["graphs", R.graphs], ["operations", R.operations], ["guards", R.guards], ["calls served", R.calls], ["captures", R.captures], ["compiling", ms(R.seconds)]].map(([name, n, style = ""]) => `<div class=tile><b class="${style}">${n}</b><span>${name}</span></div>`).join("")}</div>
     <h2>Breaks</h2>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}<h2>Recompiles</h2>${R.recompiles.map(recompileCard).join("") || empty("Nothing was recompiled.")}
     ${R.refusals.length ? `<h2>No longer compiled</h2>${R.refusals.map(refusalCard).join("")}` : ""}<h2>Functions</h2>${functionRows(R.functions)}`,
