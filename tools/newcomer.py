@@ -1,10 +1,10 @@
 """The first hour of somebody new: install framelift, run the first example, the documentation and the examples.
 
-python tools/newcomer.py [--wheel FILE] [--only install programs examples site]
+python tools/newcomer.py [--wheel FILE] [--only install doctor programs examples site]
 
 A wheel is built (or given), and installed into a new environment that has torch, but no C++ compiler on its path.
-Then everything runs from there, in an empty folder: the first program of the documentation, `python -m framelift`,
-the programs of the README and of docs/, those in examples/; and the site is built, with every link checked.
+Then everything runs from there, in an empty folder: `framelift doctor`, the programs of the README and of docs/, those
+in examples/; and the site is built, with every link checked.
 Each step prints what it did.  The exit status is 1 where one failed.
 """
 
@@ -17,7 +17,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 import venv
@@ -82,13 +81,20 @@ def install(wheel: Path) -> str:
     shutil.rmtree(HOME, ignore_errors=True)
     venv.create(HOME / "env", with_pip=True)
     packages = run([python(), "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]).strip()
-    Path(packages, "torch_of_the_builder.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    others = [path for path in sys.path if path.endswith("-packages")]
+    Path(packages, "torch_of_the_builder.pth").write_text("\n".join(others) + "\n")
     run([python(), "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel)], env=environment())
     where = run([python(), "-c", "import framelift; print(framelift.__file__)"], env=environment(), cwd=HOME).strip()
     if not where.startswith(packages):
         raise Failed(f"the environment imports framelift from {where}")
     run([python(), "-m", "framelift", "explain", "tensor-bool"], env=environment(), cwd=HOME)
     return f"{wheel.name} in a new environment without a compiler"
+
+
+def doctor() -> str:
+    """`framelift doctor` finds nothing wrong."""
+    said = run([str(HOME / "env" / "bin" / "framelift"), "doctor"], env=environment(), cwd=HOME)
+    return said.strip().rpartition("\n")[2]
 
 
 def pages() -> list[Path]:
@@ -140,7 +146,7 @@ def site() -> str:
     return "the site, and every link"
 
 
-STEPS: dict[str, Callable[[], str]] = {"programs": programs, "examples": examples, "site": site}
+STEPS: dict[str, Callable[[], str]] = {"doctor": doctor, "programs": programs, "examples": examples, "site": site}
 
 
 def main() -> int:

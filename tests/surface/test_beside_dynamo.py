@@ -19,17 +19,19 @@ def tagged_modules() -> Iterator[None]:
     """What TorchDynamo's first compilation does to nn.Module, and its undoing."""
     from torch._dynamo.mutation_guard import install_generation_tagging_init
 
-    flag = "___needs_generation_tag_patch"
-    before = {name: nn.Module.__dict__.get(name) for name in ("__init__", "__setstate__", flag)}
-    setattr(nn.Module, flag, True)
+    flags = "___needs_generation_tag_patch", "___has_generation_tag_patch"  # the second since torch 2.15
+    before = {name: nn.Module.__dict__.get(name) for name in ("__init__", "__setstate__", *flags)}
+    for flag in flags:
+        if before[flag] is not None:
+            delattr(nn.Module, flag)
     install_generation_tagging_init()
     assert nn.Module.__init__ is not before["__init__"]
     yield
     for name, value in before.items():
-        if value is None:
-            delattr(nn.Module, name)
-        else:
+        if value is not None:
             setattr(nn.Module, name, value)
+        elif name in nn.Module.__dict__:
+            delattr(nn.Module, name)
 
 
 def test_modules_made_inside(tagged_modules: None) -> None:

@@ -1,4 +1,4 @@
-"""A fact of torch (seen in 2.11 to 2.13): the functions of torch._dynamo that programs call, by their names.
+"""A fact of torch (seen in 2.11 to 2.15): the functions of torch._dynamo that programs call, by their names.
 
 The package is not imported, so its functions are known by file and name alone.
 """
@@ -45,7 +45,7 @@ _AROUND = frozenset(
         "install_generation_tagging_init.<locals>.patched_setstate",
     }
 )
-_NOTES = frozenset({"GenerationTracker.tag"})
+_NOTES = frozenset({"GenerationTracker.tag", "_GenerationTracker.tag"})  # the second since torch 2.15
 
 
 def _graph_break(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -11,7 +11,6 @@ import importlib.util
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from ..torch_ports.port import AREAS, ports
 from ..vocabulary.environment import unknown_variables
 from ..vocabulary.version import __version__
 from . import cli, drop_in, self_test
+from .core_build import BuildFailed, compiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,12 @@ def _parts() -> Iterator[Finding]:
 
 
 def _compilers() -> Iterator[Finding]:
-    compiler = (os.environ.get("CXX") or "g++").split()[0]
-    path = shutil.which(compiler)
-    if path is None:
-        text = f"{compiler} is not there: Inductor compiles nothing for the CPU; set CXX or install g++"
-        yield Finding("compilers", "C++", "note", text)
-    else:
-        line = subprocess.run([path, "--version"], capture_output=True, text=True).stdout.partition("\n")[0]
-        yield Finding("compilers", "C++", "ok", f"{path}: {line}")
+    try:
+        path = compiler()
+        line = subprocess.run([*path, "--version"], capture_output=True, text=True).stdout.partition("\n")[0]
+        yield Finding("compilers", "C++", "ok", f"{' '.join(path)}: {line}")
+    except BuildFailed as error:
+        yield Finding("compilers", "C++", "note", f"Inductor compiles nothing for the CPU: {error}")
     triton = importlib.util.find_spec("triton") is not None
     needed = torch.cuda.is_available()
     text = "there" if triton else "not there: Inductor compiles nothing for CUDA" if needed else "not there, not needed"
