@@ -886,6 +886,16 @@ def test_graphs_say_why_they_end() -> None:
     framelift.compile(lambda x: x + 1, backend=backend)(X)
     assert not backend.graphs[0].compile_subgraph_reason.graph_break
 
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        framelift.graph_break()
+        return y * 2
+
+    framelift.compile(broken, backend=backend)(X)
+    why, end = [graph.compile_subgraph_reason for graph in backend.graphs[1:]]
+    assert why.graph_break and "graph_break" in why.reason and why.user_stack[-1].name == "broken"
+    assert end.reason == "return_value" and not end.graph_break
+
 
 def test_counters() -> None:
     framelift.counters.clear()

@@ -12,10 +12,10 @@ from .._core import hooked, is_a, of_tensor
 from ..boundary.facts.identities import IDENTITIES
 from ..bytecode.maker import original_of
 from ..bytecode.resume import Point
+from ..exits.captured_program import CapturedProgram, GraphCompileReason
 from ..exits.entry import EntryPlan
 from ..exits.leaves import is_nan
 from ..graph.metadata.wrappers import is_wrapper
-from ..graph.state.random_draws import Drawing
 from ..graph.symbols.relations import Preamble
 from ..guards.equality import indistinguishable
 from ..guards.kinds import Guard
@@ -54,18 +54,13 @@ class Guards:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The parts of an entry; `rest` are plain facts of the writer. Without a plan, the frame runs eagerly."""
+    """A capture that was read; `rest` are plain facts of the writer."""
 
-    plan: EntryPlan | None
-    finished: Finished | None
-    point: Point | None
+    program: CapturedProgram | None  # None: the frame runs eagerly
     rest: dict[str, Any]
-    overrides: bool  # the graph has taken over what tensor subclasses and modes do
-    reached: tuple[Any, ...]  # tensors to whose gradients the graph adds
     given: tuple[Any, ...]  # the entry's inputs in this call
     lines: Preamble | None  # that run before the graph
     numbers: Numbers | None  # that are symbolic in the graph
-    drawing: Drawing  # generators of random numbers around the graph
 
 
 # ---- writing
@@ -73,9 +68,7 @@ class Kept:
 
 def record_of(
     session: Session,
-    plan: EntryPlan | None,
-    finished: Finished | None,
-    guards: Sequence[Guard],
+    program: CapturedProgram | None,
     inputs: Sequence[Origin],
     externals: Sequence[Origin],
     rest: dict[str, Any],
@@ -86,10 +79,11 @@ def record_of(
     """The record of a finished capture; raises `NotKept`.  `first` is the rehearsal that met a graph break, `lines` run
     before the graph, where numbers are symbolic, `metadata` is that of the nodes of bodies.
     """
-    _check_session(session, plan, finished)
+    plan, finished = (program.plan, program.finished) if program is not None else (None, None)
+    _check_session(session, program)
     identities = IDENTITIES.found(session)
     writer = Writer(session.function, () if identities is None else identities.pinned)
-    rows = [writer.guard(guard) for guard in guards]
+    rows = [writer.guard(guard) for guard in session.world.guards]
     distinct, drawing = session.world.all_distinct(), session.recorder.drawing
     data = {
         "state": _state(session.state),
@@ -116,11 +110,11 @@ def record_of(
     return {"objects": writer.objects, "origins": writer.origins, "places": writer.places(), **data}
 
 
-def _check_session(session: Session, plan: EntryPlan | None, finished: Finished | None) -> None:
+def _check_session(session: Session, program: CapturedProgram | None) -> None:
     """Raise `NotKept` where an entry needs something beside its plan and its graph that is not written."""
-    inputs = finished.inputs if finished is not None else []
-    tensors = [*inputs, *(plan.outputs if plan is not None else ())]
+    tensors = [*program.finished.inputs, *program.plan.outputs] if program is not None else []
     for there, what in (
+        (program is not None and program.seen is not None and program.seen.annotations, "CUDA graphs are annotated"),
         (session.leaves_modes, "the program leaves torch function modes behind"),
         (any(is_wrapper(type(one)) for one in tensors), "a tensor holds others"),
     ):
@@ -260,13 +254,13 @@ def _point_of(data: Any) -> Point | None:
 
 def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     """The graph and the entry of a record whose guards hold."""
-    at = _point_of(record["point"])
+    point = _point_of(record["point"])
     rest = {**record["rest"], "stop": _stop(record["rest"]["stop"], reader.shown)}
     values = tuple([reader.fetch(one) for one in record["inputs"]])
     lines = None if record["lines"] is None else preamble_from(reader, record["lines"], record["inputs"])
     drawing = drawing_of(reader, record["drawing"])
     if record["plan"] is None:
-        return Kept(None, None, at, rest, record["overrides"], (), values, lines, None, drawing)
+        return Kept(None, rest, values, lines, None)
     numbers = None if record["symbols"] is None or lines is None else Numbers(reader, record["symbols"], lines.tensors)
     source, constants, outputs, acts, classes = record["plan"]
     externals = [reader.origin(one) for one in record["externals"]]
@@ -285,10 +279,22 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
         left_state=tuple([(reader.object(n), tuple(map(leaf_of, args))) for n, args in record["left_state"]]),
         **{name: leaf_of(data) for name, data in record["finished"].items()},
     )
-    given = finished.inputs if finished.arguments is None else finished.arguments
-    if len(finished.graph_module.graph.find_nodes(op="placeholder")) != len(given):
+    sentence, *_, places, _ = rest["stop"]
+    program = CapturedProgram(
+        plan,
+        finished,
+        point,
+        GraphCompileReason.of(point, sentence, tuple(places or ())),
+        overrides=record["overrides"],
+        leaves_modes=False,
+        reached=tuple([values[one] for one in record["reached"]]),
+        drawing=drawing,
+        symbols=None if numbers is None else numbers.symbols,
+        input_facts=dict if numbers is None else numbers.input_facts,
+        seen=None,
+    )
+    if len(finished.graph_module.graph.find_nodes(op="placeholder")) != len(program.given):
         raise NotMine("its graph has other inputs")
-    reached = tuple([values[one] for one in record["reached"]])
-    if hooked(reached):
+    if hooked(program.reached):
         raise NotMine("a tensor whose gradient it adds to has hooks")
-    return Kept(plan, finished, at, rest, record["overrides"], reached, values, lines, numbers, drawing)
+    return Kept(program, rest, values, lines, numbers)

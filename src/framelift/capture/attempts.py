@@ -36,9 +36,9 @@ from .zero_one_sizes import is_same_graph
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
+    from .compile_entry import Compiled
     from .records.captures import Capture
 
-#: the key of a session's notes for the interrupt at which its graph ends
 #: rehearsals of one capture, breaks not counted; what is found then is used as it is
 MOST_ATTEMPTS = 64
 
@@ -54,19 +54,12 @@ class Found(NamedTuple):
 
 
 class Attempted(NamedTuple):
-    """The parts of a capture.
+    """The parts of a capture."""
 
-    The session that met the interrupt, the one whose plan is used, that plan, the interrupt, the entry's function, its
-    inputs, and what it was made of.
-    """
-
-    first: Session
-    session: Session
-    plan: Any
+    first: Session  # the rehearsal that met the interrupt
+    session: Session  # the rehearsal whose plan is used
     stop: BaseException | None
-    run: Any
-    inputs: list[Any]
-    parts: Any = None
+    compiled: Compiled | None  # None: the frame runs eagerly
 
 
 class Attempts:
@@ -306,7 +299,7 @@ def attempt(
     attempts: Attempts,
     info: Capture,
     is_fatal: Callable[[Session], bool],
-    compile_: Callable[[Session, Any], tuple[Any, list[Any], Any]],
+    compile_: Callable[[Session, Any, BaseException | None], Compiled],
 ) -> Attempted:
     """Rehearse, up to a break where there is one, and compile; again where a table says so.
 
@@ -321,13 +314,13 @@ def attempt(
             if is_a(stop, Interrupt) and not stop.is_left:
                 session, plan = _broken(attempts, session, plan, stop, is_fatal)
         if plan is None:
-            return Attempted(first, session, None, stop, None, [])
+            return Attempted(first, session, stop, None)
         try:
-            return Attempted(first, session, plan, stop, *compile_(session, plan))
+            return Attempted(first, session, stop, compile_(session, plan, stop))
         except (Interrupt, SkipFrame, BackendCompilerFailed) as error:
             row = next((row for row in COMPILED if not attempts.is_spent and row.applies(session, error)), None)
             if row is None:
-                return Attempted(session, session, plan, _given_up(session, error), None, [])
+                return Attempted(session, session, _given_up(session, error), None)
             attempts.dynamism = row.dynamism(attempts, session, error)
 
 

@@ -7,7 +7,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -17,6 +17,7 @@ from ..cache.graph_data import Metadata, body_metadata
 from ..cache.refusals import NotMine
 from ..exc import BackendCompilerFailed
 from ..exits import PLAIN, build_entry
+from ..exits.captured_program import CapturedProgram, GraphCompileReason, SeenInRehearsal
 from ..graph.fx.examples import examples_for, forget_tensors, without_alpha
 from ..graph.fx.named_places import NamedPlaces
 from ..graph.fx.node_metadata import carry_over, describe, fill_examples
@@ -33,6 +34,7 @@ from ..recording.recorder_parts import Habits
 from ..substitutes.python.python_random import note_decided
 from ..torch_ports.autograd import is_grad_enabled
 from ..torch_ports.modes import EnableTorchFunction
+from ..vocabulary.places import places_of
 from ..vocabulary.quiet_capture import collections_as_usual
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
@@ -59,7 +61,7 @@ from .breaks import Breaks
 from .dynamo_functions import CUDAGRAPHS
 from .equal_graphs import compile_once, compile_per_loop
 from .freezing import frozen
-from .records.captures import Capture, ending
+from .records.captures import Capture
 from .records.counters import cache_hits
 from .records.side_effects import show_entry
 from .records.user_names import MODULE_CALLS
@@ -94,61 +96,46 @@ class Backend:
     habits: Habits = field(default_factory=Habits)  # what it does to graphs
 
 
-class Parts(NamedTuple):
-    """The parts that an entry was made of, for those that keep it."""
+class Compiled(NamedTuple):
+    """An entry that was made of a captured program, and what keeping it on disk needs beside that."""
 
-    finished: Finished
-    undo: Undo | None
+    run: Any  # the entry's function
+    inputs: list[Any]  # of the entry: tensors, and origins of numbers
+    program: CapturedProgram
     lines: Preamble | None  # that run before the graph
+    undo: Undo | None
     bodies: Metadata  # what was written on the nodes of bodies before the graph was compiled
 
 
-def compile_entry(session: Session, plan: EntryPlan, info: Capture, backend: Backend) -> tuple[Any, list[Any], Parts]:
-    """The entry's function, its inputs (tensors, and origins of numbers), and what it was made of."""
+def compile_entry(
+    session: Session, plan: EntryPlan, stop: BaseException | None, info: Capture, backend: Backend
+) -> Compiled:
+    """Compile what a rehearsal has recorded, up to the break `stop` where there is one."""
     info.interim = None  # of an attempt before
+    recorder = session.recorder
     with info.phase("graph"):
-        finished = session.recorder.finish(plan.outputs)
-    graph = None
+        finished = recorder.finish(plan.outputs)
     bodies = body_metadata(finished.graph_module)
-    info.operations = finished.n_ops
-    if finished.n_ops or plan.outputs:
+    if has_graph := bool(finished.n_ops or plan.outputs):
         finished = frozen(session, finished)
-        _name_inputs(session, finished)
-        graph = _compiled_graph(session, plan, finished, info, backend)
-    inputs: list[Any] = finished.inputs if graph is not None else []
-    before: tuple[str, ...] = ()
-    names, lines = None, None
-    if session.recorder.symbols is not None:
-        symbols = session.recorder.symbols
-        check_promises(
-            symbols, info.owner() if info.owner is not None and session.function.__code__ in MODULE_CALLS else None
-        )
-        lines = preamble_of(symbols, finished.arguments if graph is not None else None)
-        info.relations = Relations(lines)
-        before, names = lines.lines, names_for(lines, info.relations)
-        inputs = [*lines.tensors, *lines.places]
-    graph = wrapped(AROUND_CALL, graph, session)
-    if lines is not None:
+    program = _program_of(session, plan, finished, stop)
+    if has_graph:
+        name_placeholders(finished.graph_module, program.given, session.world.memo, _places(session))
+        if recorder.symbols is not None:
+            info.given = first_given(session, finished)
+    graph = _compiled_graph(program, info, backend)
+    lines = None
+    if recorder.symbols is not None:
+        is_module_call = info.owner is not None and session.function.__code__ in MODULE_CALLS
+        check_promises(recorder.symbols, info.owner() if info.owner is not None and is_module_call else None)
+        lines = preamble_of(recorder.symbols, finished.arguments if has_graph else None)
         note_decided(session.function.__code__, lines.drawn.relations)
-    info.stacks = tuple({id(step.places): step.places for step in session.recorder.tape}.values())
-    info.replayable = Run(finished).is_repeatable
+    inputs = _inputs(program, lines)
+    info.stacks = tuple({id(step.places): step.places for step in recorder.tape}.values())
     undo = None
-    if not info.replayable:
-        tape, resumed = session.recorder.tape, info.resumed is not None
-        undo = undo_of(tape, finished, inputs, plan.acts, backend.is_eager, resumed)
-    build = functools.partial(build_entry, plan, graph, info.name, before, names)
-    run = _entry_with_stages(build, Entry(session, plan, finished, info, inputs, lines, undo))
-    return run, inputs, Parts(finished, undo, lines, bodies)
-
-
-def _entry_with_stages(build: Callable[..., Any], context: Entry) -> Any:
-    """Build an entry and its stages with `build`, and return the function that runs it."""
-    info = context.info
-    with info.phase("entry"):
-        entry, run = entry_with(AROUND_ENTRY, build, info.name, context)
-        show_entry(info, entry, context.plan.changed)
-    info.source, info.ranges = entry.__source__, Ranges(entry.__globals__, info.name)
-    return run
+    if not Run(finished).is_repeatable:
+        undo = undo_of(recorder.tape, finished, inputs, plan.acts, backend.is_eager, info.resumed is not None)
+    return Compiled(_entry(program, graph, inputs, lines, undo, info), inputs, program, lines, undo, bodies)
 
 
 def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None) -> Any:
@@ -159,28 +146,79 @@ def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None)
         asked, _ = _plain_entry(kept.lines, info, None)
         if asked(kept.given, ()) is not _core.PLAIN:
             raise NotMine("sizes or numbers are not as the capture relied on")
-    if kept.plan is None or kept.finished is None:
+    program = kept.program
+    if program is None:
         info.replayable = kept.rest["raises"] is not None
         return _plain_entry(kept.lines, info, kept.rest["raises"])[0]
-    plan, finished, session = kept.plan, kept.finished, cast("Session", _Over(kept))
-    info.interim, info.operations, info.general = None, finished.n_ops, kept.rest["general"]
+    info.interim, info.general = None, kept.rest["general"]
+    finished = program.finished
     if finished.mutated and not groups_as_recorded(sharing_of(finished.inputs, finished.mutated), finished.shared):
         raise NotMine("inputs share memory in another way, and the graph writes to them")
-    graph = None
-    if finished.n_ops or plan.outputs:
-        graph = _compiled_graph(session, plan, finished, info, backend)
-    inputs: list[Any] = finished.inputs if graph is not None else []
+    graph = _compiled_graph(program, info, backend)
+    if kept.lines is not None:
+        _check_relations(kept.numbers, kept.lines)
+    return _entry(program, graph, _inputs(program, kept.lines), kept.lines, undo, info)
+
+
+def _program_of(session: Session, plan: EntryPlan, finished: Finished, stop: BaseException | None) -> CapturedProgram:
+    recorder = session.recorder
+    at_break = (stop.sentence, places_of(stop.places)) if is_a(stop, Interrupt) else ()
+    return CapturedProgram(
+        plan,
+        finished,
+        session.point,
+        GraphCompileReason.of(session.point, *at_break),
+        overrides=bool(session.active_modes or recorder.overrides),
+        leaves_modes=bool(session.leaves_modes),
+        reached=tuple(recorder.gradients.reached),
+        drawing=recorder.drawing,
+        symbols=recorder.symbols,
+        input_facts=recorder.input_facts,
+        seen=SeenInRehearsal(
+            session.function.__code__,
+            session.world.guards,
+            session.world.memo,
+            _places(session),
+            bool(recorder.options.relied),
+            tuple(CUDAGRAPHS.found(session) or ()),
+        ),
+    )
+
+
+def _places(session: Session) -> NamedPlaces:
+    tape = session.recorder.tape
+    return tape.places if is_a(tape, DescribedTape) else NamedPlaces(session.function.__code__)
+
+
+def _inputs(program: CapturedProgram, lines: Preamble | None) -> list[Any]:
+    """The inputs of the entry: those of its graph, unless lines before the graph take others."""
+    if lines is not None:
+        return [*lines.tensors, *lines.places]
+    return program.finished.inputs if program.has_graph else []
+
+
+def _entry(
+    program: CapturedProgram,
+    graph: Callable[..., Any] | None,
+    inputs: list[Any],
+    lines: Preamble | None,
+    undo: Undo | None,
+    info: Capture,
+) -> Any:
+    """Build an entry and its stages, and return the function that runs it."""
     before: tuple[str, ...] = ()
-    names, lines = None, kept.lines
+    names = None
     if lines is not None:
         info.relations = Relations(lines)
         before, names = lines.lines, names_for(lines, info.relations)
-        inputs = [*lines.tensors, *lines.places]
-        _check_relations(kept.numbers, lines)
-    graph = wrapped(AROUND_CALL, graph, session)
-    info.replayable = Run(finished).is_repeatable
-    build = functools.partial(build_entry, plan, graph, info.name, before, names)
-    return _entry_with_stages(build, Entry(session, plan, finished, info, inputs, lines, undo))
+    graph = wrapped(AROUND_CALL, graph, program.drawing)
+    info.replayable = Run(program.finished).is_repeatable
+    build = functools.partial(build_entry, program.plan, graph, info.name, before, names)
+    with info.phase("entry"):
+        entry, run = entry_with(AROUND_ENTRY, build, info.name, Entry(program, info, inputs, lines, undo))
+        show_entry(info, entry, program.plan.changed)
+    info.source, info.ranges = entry.__source__, Ranges(entry.__globals__, info.name)
+    return run
 
 
 def _check_relations(numbers: Numbers | None, lines: Preamble) -> None:
@@ -191,46 +229,21 @@ def _check_relations(numbers: Numbers | None, lines: Preamble) -> None:
             raise NotMine(f"the backend relies on {relation}")
 
 
-class _Over:
-    """The session of a kept capture, as the stages see it.
-
-    Rehearsals with any of this are not kept, but for symbolic numbers, generators and overriding subclasses.
+def _compiled_graph(program: CapturedProgram, info: Capture, backend: Backend) -> Callable[..., Any] | None:
+    """The graph of a program, compiled in the settings it wants, and with its stages; None: there is nothing to
+    compute.
     """
-
-    def __init__(self, kept: Kept) -> None:
-        numbers = kept.numbers
-        self.point, self.overrides = kept.point, kept.overrides
-        self.active_modes = self.leaves_modes = ()
-        self.reached = kept.reached
-        self.symbols, self.drawing = None if numbers is None else numbers.symbols, kept.drawing
-        self.input_facts = dict if numbers is None else numbers.input_facts
-        self.features: dict[Any, Any] = {}
-        self.recorder = self.gradients = self
-
-
-def _name_inputs(session: Session, finished: Finished) -> None:
-    arguments = finished.arguments or finished.inputs
-    name_placeholders(finished.graph_module, arguments, session.world.memo, _places(session))
-
-
-def _places(session: Session) -> NamedPlaces:
-    tape = session.recorder.tape
-    return tape.places if is_a(tape, DescribedTape) else NamedPlaces(session.function.__code__)
-
-
-def _compiled_graph(
-    session: Session, plan: EntryPlan, finished: Finished, info: Capture, backend: Backend
-) -> Callable[..., Any]:
-    """The graph of a rehearsal, compiled in the settings it wants, and with its stages."""
+    finished = program.finished
+    info.operations = finished.n_ops
+    if not program.has_graph:
+        return None
     module = info.graph_module = finished.graph_module
     info.examples = finished.inputs
-    if session.recorder.symbols is not None and type(session) is not _Over:
-        info.given = first_given(session, finished)
-    module.compile_subgraph_reason = ending(session)
-    _say_more(session, finished, info, backend)
+    module.compile_subgraph_reason = program.ending
+    _say_more(program, info, backend)
     run = Run(replace(finished, inputs=[], arguments=None))  # lives as long as the entry; these are the program's
     with info.phase("backend"):
-        compile_graph = _compiler_of(session, finished, info, backend)
+        compile_graph = _compiler_of(program, info, backend)
         with (
             run.around(),
             torch.set_grad_enabled(is_grad_enabled() and not finished.without_grad),
@@ -239,14 +252,14 @@ def _compiled_graph(
         ):
             hits = cache_hits()
             collecting = contextlib.nullcontext() if backend.is_eager else collections_as_usual()
-            with collecting, _shown(session, info), _as_supposed(session, info, backend) as check:
+            with collecting, _shown(program, info), _as_supposed(program, info, backend) as check:
                 compiled = check(compile_graph(module, plain_examples(finished.inputs)))
             info.from_cache = cache_hits() > hits
         graph = wrapped(AROUND_RUN, compiled, run)
     info.examples = ()
     is_compiled = _is_compiled(compiled, module)
     info.runs_as_recorded = backend.is_eager or not is_compiled
-    made: Callable[..., Any] = wrapped(AROUND_GRAPH, graph, Graph(session, plan, finished, run, is_compiled))
+    made: Callable[..., Any] = wrapped(AROUND_GRAPH, graph, Graph(program, run, is_compiled))
     return made
 
 
@@ -255,11 +268,11 @@ def _is_compiled(compiled: Any, module: Any) -> bool:
 
 
 @scope
-def _as_supposed(session: Session, info: Capture, backend: Backend) -> Iterator[Callable[[Any], Any]]:
+def _as_supposed(program: CapturedProgram, info: Capture, backend: Backend) -> Iterator[Callable[[Any], Any]]:
     """Where the capture relies on a backend that runs graphs as they are: what this one gives back tells whether it
     does.  If not, there is another rehearsal.
     """
-    relied, module = type(session) is not _Over and session.recorder.options.relied, info.graph_module
+    relied, module = program.seen is not None and program.seen.relied, info.graph_module
     before = _operations(module) if relied else ()
 
     def learn() -> None:
@@ -289,7 +302,7 @@ def _operations(module: Any) -> tuple[Any, ...]:
 
 
 class _Shown(threading.local):
-    session: Session | None = None
+    seen: SeenInRehearsal | None = None
     info: Capture | None = None
 
 
@@ -297,14 +310,14 @@ _now = _Shown()
 
 
 @scope
-def _shown(session: Session, info: Capture) -> Iterator[None]:
-    """While a backend works on the graph of this session."""
-    before = _now.session, _now.info
+def _shown(program: CapturedProgram, info: Capture) -> Iterator[None]:
+    """While a backend works on the graph of this program."""
+    before = _now.seen, _now.info
     try:
-        _now.session, _now.info = session if type(session) is not _Over else None, info
+        _now.seen, _now.info = program.seen, info
         yield
     finally:
-        _now.session, _now.info = before
+        _now.seen, _now.info = before
 
 
 def capture_now() -> Capture | None:
@@ -314,52 +327,54 @@ def capture_now() -> Capture | None:
 
 def guards_now() -> list[tuple[str, str]]:
     """Return the guards so far of the capture whose graph is being compiled: the source and the kind of each."""
-    guards = _now.session.world.guards if _now.session is not None else ()
+    guards = _now.seen.guards if _now.seen is not None else ()
     return [(source_text(guard.origin), guard.kind) for guard in guards]
 
 
 def code_now() -> list[Any]:
     """The code that was rehearsed for the graph that is being compiled: its root."""
-    return [_now.session.function.__code__] if _now.session is not None else []
+    return [_now.seen.code] if _now.seen is not None else []
 
 
-def _say_more(session: Session, finished: Finished, info: Capture, backend: Backend) -> None:
+def _say_more(program: CapturedProgram, info: Capture, backend: Backend) -> None:
     """Metadata for backends that may read it, and of graphs that were compiled."""
-    module = finished.graph_module
+    module, seen = program.finished.graph_module, program.seen
     if info.owner is not None:
         carry_over(module, info.owner())
-    for annotation in CUDAGRAPHS.of(session):
+    if seen is None:
+        return
+    for annotation in seen.annotations:
         module.meta["cudagraph_annotation"] = annotation
-    if backend.described and type(session) is not _Over:
-        arguments = finished.inputs if finished.arguments is None else finished.arguments
-        describe(module, arguments, session.world.memo, _places(session), info.compile_id)
+    if backend.described:
+        describe(module, program.given, seen.memo, seen.places, info.compile_id)
 
 
-def _compiler_of(session: Session, finished: Finished, info: Capture, backend: Backend) -> Any:
+def _compiler_of(program: CapturedProgram, info: Capture, backend: Backend) -> Any:
     """Return the function that compiles this graph, or one that runs it as it was recorded.
 
     It is the backend, in another process or not, with examples of symbolic inputs.
     """
+    finished = program.finished
     sharing = sharing_of(finished.inputs, finished.mutated) if finished.mutated and not backend.is_eager else None
     if sharing is None or not sharing.is_shared:
-        return _compiler_apart(session, finished, info, backend)
+        return _compiler_apart(program, info, backend)
     sharing.note(finished.graph_module)
-    code = None if type(session) is _Over else session.function.__code__
-    compiler = functools.partial(_compiler_apart, session, finished, info, backend)
+    code = program.seen.code if program.seen is not None else None
+    compiler = functools.partial(_compiler_apart, program, info, backend)
     return compiler_for(compiler, sharing, info.name, code, backend.reuses_graphs)
 
 
-def _compiler_apart(session: Session, finished: Finished, info: Capture, backend: Backend) -> Any:
+def _compiler_apart(program: CapturedProgram, info: Capture, backend: Backend) -> Any:
     """Return the function that compiles a graph whose inputs may share memory as any others do."""
-    symbols, compiler = session.recorder.symbols, backend.compile_graph
+    finished, symbols, compiler = program.finished, program.symbols, backend.compile_graph
     way = background.is_wanted(backend.background)
     if way and backend.submit is not None and not backend.is_eager:
         compiler = background.submitting(backend.submit, backend.compile_graph, info, way)
     elif symbols is None and backend.reuses_graphs and backend.settings is not None:
         compiler = compile_once(compiler, backend.settings, info)
-    elif session.point is not None and type(session) is not _Over:
-        stretch = Breaks.stretch_of(session.function.__code__, session.point)
-        if stretch is not None and not _takes_numbers(session, finished):
+    elif program.point is not None and program.seen is not None:
+        stretch = Breaks.stretch_of(program.seen.code, program.point)
+        if stretch is not None and not _takes_numbers(program):
             compiler = compile_per_loop(compiler, stretch, plain_examples(finished.inputs), info)
         elif stretch is not None and symbols is not None and finished.arguments is not None:
             compiler = compile_per_loop(compiler, stretch, finished.arguments, info, symbols.env)
@@ -368,7 +383,7 @@ def _compiler_apart(session: Session, finished: Finished, info: Capture, backend
     if finished.mutated and finished.shared:
         raise Interrupt("symbolic-number", "writing to inputs that share memory")
     assert finished.arguments is not None
-    examples, mode = examples_for(symbols, finished.graph_module, finished.arguments, session.recorder.input_facts())
+    examples, mode = examples_for(symbols, finished.graph_module, finished.arguments, program.input_facts())
     takes_floats = any(type(argument) is Float for argument in finished.arguments)
     watching = floats_shown() if takes_floats else contextlib.nullcontext()
     if takes_floats and not backend.is_eager:
@@ -386,15 +401,10 @@ def _compiler_apart(session: Session, finished: Finished, info: Capture, backend
     return compile_graph
 
 
-def _takes_numbers(session: Session, finished: Finished) -> bool:
+def _takes_numbers(program: CapturedProgram) -> bool:
     """Return whether a graph has symbolic numbers, or tensors of symbolic sizes, as inputs."""
-    if type(session) is _Over:
-        return True
-    facts = session.recorder.input_facts()
-    return any(
-        not is_a(one, torch.Tensor) or type(facts[id(one)]) is SymbolicFacts
-        for one in (finished.inputs if finished.arguments is None else finished.arguments)
-    )
+    facts = program.input_facts()
+    return any(not is_a(one, torch.Tensor) or type(facts[id(one)]) is SymbolicFacts for one in program.given)
 
 
 def plain_entry(session: Session, info: Capture, raises: str | None) -> tuple[Any, list[Any], Preamble | None]:

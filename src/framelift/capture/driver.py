@@ -360,10 +360,9 @@ class Driver:
             Attempts(self.breaks, once, function, locals_, seen, self.dynamic, self.declared if root else None),
             info,
             functools.partial(self._is_fatal, root=root),
-            lambda session, plan: compile_entry(session, plan, info, backend),
+            lambda session, plan, stop: compile_entry(session, plan, stop, info, backend),
         )
-        first, session, plan, stop, run, inputs, parts = made
-        lines = parts.lines if parts is not None else None
+        first, session, stop, compiled = made
         world = session.world
         info.guard_count, info.general = len(world.guards), world.dynamism.general
         seen.learn(world)
@@ -379,11 +378,14 @@ class Driver:
             self._stopped(stop, info, first, self._is_fatal(first, root))
             if is_a(stop, Interrupt) and stop.reason.id in ("active-mode", "active-transform"):
                 return None, info  # about the moment of the call, not about the program: nothing to remember
-        externals = [*plan.externals, *session.recorder.drawing.outside] if run is not None else []
-        if run is None:
+        if compiled is None:
             raises = left_words(stop, first.left_at) if stop is not None and not is_a(stop, Interrupt) else None
             run, inputs, lines = plain_entry(session, info, raises)
+            externals: list[Any] = []
             info.replayable = info.replayable or raises is not None
+        else:
+            run, inputs, captured, lines, *_ = compiled
+            externals = [*captured.plan.externals, *captured.drawing.outside]
         origins = [world.memo[id(t)].origin if is_a(t, GIVEN) else t for t in inputs]
         with info.phase("guards"):
             kept, state = self.hooks.guards(world.guards, world.memo), None if moment.traced else session.state

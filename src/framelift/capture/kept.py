@@ -39,10 +39,10 @@ from .records.captures import Capture, counts
 from .records.counters import counters
 
 if TYPE_CHECKING:
+    from ..exits.captured_program import CapturedProgram
     from ..graph.symbols.relations import Preamble
     from ..guards.kinds import Guard
     from ..overriding.modes import Moment
-    from ..recording.finished import Finished
     from ..rehearsal.session import Session
     from ..vocabulary.origins import Origin
     from .attempts import Attempted
@@ -222,7 +222,8 @@ class Keeper:
         lines: Preamble | None,
     ) -> None:
         """Write a capture that was just made; where that is not possible, say why."""
-        session, undo = made.session, made.parts.undo if made.parts is not None else None
+        session, compiled = made.session, made.compiled
+        undo = compiled.undo if compiled is not None else None
         rest = {
             "undo": None if undo is None else [list(undo.places), undo.copies, undo.draws, undo.counted],
             "in_handler": in_handler(info.stacks),
@@ -243,14 +244,11 @@ class Keeper:
                     raise NotKept("the order of a set was looked at, which differs from process to process")
                 if info.reason_id in _OF_THE_MOMENT:
                     raise NotKept("what ended the capture may be other elsewhere", info.reason)
-                finished, bodies = (made.parts.finished, made.parts.bodies) if made.parts is not None else (None, {})
-                plan = made.plan if finished is not None else None
-                record = record_of(
-                    session, plan, finished, session.world.guards, origins, externals, rest, made.first, lines, bodies
-                )
+                program, bodies = (compiled.program, compiled.bodies) if compiled is not None else (None, {})
+                record = record_of(session, program, origins, externals, rest, made.first, lines, bodies)
                 text = store.text_of(record)
                 with modes_back(self.modes):
-                    _check(json.loads(text), session, finished, self.locals)
+                    _check(json.loads(text), session, program, self.locals)
                 if self.recorded:
                     info.record = record
                 elif (path := store.write_text(self.key, record, text)) is not None:
@@ -273,7 +271,7 @@ class Keeper:
         topic("cache").info("%s is not kept: %s", info.name, refusal)
 
 
-def _check(record: dict[str, Any], session: Session, finished: Finished | None, locals_: tuple[Any, ...]) -> None:
+def _check(record: dict[str, Any], session: Session, program: CapturedProgram | None, locals_: tuple[Any, ...]) -> None:
     """A record that is read back, here and now, leads to the same guards and inputs; raises `NotKept`."""
     reader = Reader(record["objects"], record["origins"], session.function, locals_)
     try:
@@ -281,9 +279,9 @@ def _check(record: dict[str, Any], session: Session, finished: Finished | None, 
         kept = rest_of(record, reader)
     except NotMine as miss:
         raise NotKept("something is not found again by its name", str(miss)) from None
-    if finished is None or kept.finished is None:
+    if program is None or kept.program is None:
         return
-    if not all(map(_is_found, kept.finished.inputs, finished.inputs)):
+    if not all(map(_is_found, kept.program.finished.inputs, program.finished.inputs)):
         raise NotKept("an input is not found again")
 
 

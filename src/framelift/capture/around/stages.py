@@ -37,10 +37,10 @@ from .tangents import giving_tangents, without_history_of
 from .versions import counting_writes, counts_writes
 
 if TYPE_CHECKING:
-    from ...exits.entry import EntryPlan
+    from ...exits.captured_program import CapturedProgram
+    from ...graph.state.random_draws import Drawing
     from ...graph.symbols.relations import Preamble
     from ...recording.finished import Finished
-    from ...rehearsal.session import Session
     from ..records.captures import Capture
 
 _Context = TypeVar("_Context")
@@ -148,9 +148,7 @@ AROUND_RUN: tuple[Stage[Run], ...] = (
 class Graph:
     """A compiled graph; `is_compiled`: the backend gave something else than the graph itself."""
 
-    session: Session
-    plan: EntryPlan
-    finished: Finished
+    program: CapturedProgram
     run: Run
     is_compiled: bool
 
@@ -163,53 +161,43 @@ def _noted(graph: Callable[..., Any], context: Graph) -> Callable[..., Any]:
     return noting_failures(graph, functools.partial(_uncompiled, context.run), context.run.is_repeatable)
 
 
-def _is_overridden(session: Session) -> bool:
-    return bool(session.active_modes or session.recorder.overrides)
-
-
 def _gives_wrappers(context: Graph) -> bool:
     """Return whether a result of a wrapper class is one of several, which may be differentiated without it."""
-    outputs = context.plan.outputs
+    outputs = context.program.plan.outputs
     return context.is_compiled and len(outputs) > 1 and any(is_wrapper(type(one)) for one in outputs)
 
 
 AROUND_GRAPH: tuple[Stage[Graph], ...] = (
-    Stage("failures looked into", lambda c: c.is_compiled and c.finished.effect_level != UNKNOWN, _noted),
+    Stage("failures looked into", lambda c: c.is_compiled and c.program.finished.effect_level != UNKNOWN, _noted),
     Stage("gradients of wrappers", _gives_wrappers, lambda graph, c: giving_tangents(graph)),
     Stage(
         "inputs that no gradient reaches",
-        lambda c: c.is_compiled and c.finished.unreached,
-        lambda graph, c: without_history_of(graph, c.finished.unreached),
+        lambda c: c.is_compiled and c.program.finished.unreached,
+        lambda graph, c: without_history_of(graph, c.program.finished.unreached),
     ),
     Stage(
         "results without history",
-        lambda c: c.finished.without_history,
-        lambda graph, c: with_histories(graph, c.finished.without_history),
+        lambda c: c.program.finished.without_history,
+        lambda graph, c: with_histories(graph, c.program.finished.without_history),
     ),
     Stage(
         "subclasses",
         lambda c: True,  # with_types looks at the classes
-        lambda graph, c: with_types(graph, c.finished.arguments or c.finished.inputs, c.plan.classes),
+        lambda graph, c: with_types(graph, c.program.given, c.program.plan.classes),
     ),
     Stage(
         "writes counted",
-        lambda c: c.is_compiled and counts_writes(c.finished),
-        lambda graph, c: counting_writes(graph, c.finished.writes),
+        lambda c: c.is_compiled and counts_writes(c.program.finished),
+        lambda graph, c: counting_writes(graph, c.program.finished.writes),
     ),
-    Stage("modes off", lambda c: _is_overridden(c.session), lambda graph, c: without_modes(graph)),
+    Stage("modes off", lambda c: c.program.overrides, lambda graph, c: without_modes(graph)),
 )
 
 
-def _draws(session: Session) -> bool:
-    return session.recorder.drawing.used
-
-
-def _with_generators(graph: Any, session: Session) -> Any:
-    return session.recorder.drawing.around(graph)
-
-
 #: what the entry's source calls; there may be nothing to compute, and generators to be set all the same
-AROUND_CALL: tuple[Stage[Session], ...] = (Stage("generators around the graph", _draws, _with_generators),)
+AROUND_CALL: tuple[Stage[Drawing], ...] = (
+    Stage("generators around the graph", lambda drawing: drawing.used, lambda graph, drawing: drawing.around(graph)),
+)
 
 
 # ---- the entry's function, made from its source ----
@@ -219,29 +207,22 @@ AROUND_CALL: tuple[Stage[Session], ...] = (Stage("generators around the graph", 
 class Entry:
     """An entry with a plan; `inputs` are its own, `lines` run before its graph, `undo` says how it is taken back."""
 
-    session: Session
-    plan: EntryPlan
-    finished: Finished
+    program: CapturedProgram
     info: Capture
     inputs: list[Any]
     lines: Preamble | None
     undo: Undo | None
 
     @property
-    def reaches(self) -> bool:
-        """True if the graph adds to gradients of the program's tensors."""
-        return bool(self.session.recorder.gradients.reached)
-
-    @property
     def written(self) -> tuple[int, ...]:
         """The inputs whose memory the graph writes."""
-        written = {id(self.finished.inputs[i]) for i in self.finished.mutated}
+        written = {id(self.program.finished.inputs[i]) for i in self.program.finished.mutated}
         return tuple([i for i, one in enumerate(self.inputs) if id(one) in written])
 
     @property
     def reached(self) -> list[int]:
         """The inputs to whose gradients the graph adds."""
-        reached = {id(tensor) for tensor in self.session.recorder.gradients.reached}
+        reached = {id(tensor) for tensor in self.program.reached}
         return [i for i, tensor in enumerate(self.inputs) if id(tensor) in reached]
 
 
@@ -251,12 +232,12 @@ def _put_back(entry: Any, c: Entry | Plain) -> Any:
 
 
 def _given_generators(entry: Any, c: Entry) -> Any:
-    return c.session.recorder.drawing.entry(entry)
+    return c.program.drawing.entry(entry)
 
 
 def _handed_over(c: Entry) -> Lines:
-    assert c.session.point is not None
-    return handing_over(c.session.point)
+    assert c.program.point is not None
+    return handing_over(c.program.point)
 
 
 def _undone(c: Entry) -> Lines:
@@ -270,30 +251,30 @@ _UNSEEN = Lines(block="with stage_unseen():", names={"stage_unseen": DisableTorc
 
 def _may_save(c: Entry) -> bool:
     """Return whether the graph saves tensors, for hooks to see."""
-    return c.plan.acts and any(_core.of_tensor(tensor, "requires_grad") for tensor in c.finished.inputs)
+    return c.program.plan.acts and any(_core.of_tensor(tensor, "requires_grad") for tensor in c.program.finished.inputs)
 
 
 def _meets_modes(c: Entry) -> bool:
-    return _is_overridden(c.session) or bool(c.session.leaves_modes)
+    return c.program.overrides or c.program.leaves_modes
 
 
 AROUND_ENTRY: tuple[Stage[Entry], ...] = (
-    Stage("handed over at a break", lambda c: c.session.point is not None, lines=_handed_over),
+    Stage("handed over at a break", lambda c: c.program.point is not None, lines=_handed_over),
     Stage("drawn numbers put back", lambda c: c.lines is not None and c.lines.drawn.generators, _put_back),
-    Stage("generators given", lambda c: _draws(c.session), _given_generators),
+    Stage("generators given", lambda c: c.program.drawing.used, _given_generators),
     Stage("undone when it fails", lambda c: c.undo is not None, lines=_undone),
     Stage("unseen by saved-tensor hooks", _may_save, lines=lambda c: unseen_by_hooks()),
     Stage(
         "torch's state left changed",
-        lambda c: c.finished.left_state,
-        lambda entry, c: leaving(entry, c.finished.left_state, c.finished.in_region),
+        lambda c: c.program.finished.left_state,
+        lambda entry, c: leaving(entry, c.program.finished.left_state, c.program.finished.in_region),
     ),
     Stage(
         "shared memory as captured",
-        lambda c: c.finished.mutated and len(c.inputs) > 1,
+        lambda c: c.program.finished.mutated and len(c.inputs) > 1,
         lines=lambda c: watching_memory(tuple(c.inputs), c.written, c.info),
     ),
-    Stage("gradients without hooks", lambda c: c.reaches, lines=lambda c: watching_hooks(c.reached, c.info)),
+    Stage("gradients without hooks", lambda c: c.program.reached, lines=lambda c: watching_hooks(c.reached, c.info)),
     Stage("unseen by modes", _meets_modes, lines=lambda c: _UNSEEN),
     Stage(
         "until the backend is done", lambda c: c.info.interim is not None, lines=lambda c: until_ready(c.info.interim)

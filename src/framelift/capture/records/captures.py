@@ -22,7 +22,7 @@ from ... import _core
 from ...graph.analysis.provenance import Link
 from ...guards.misses import Miss
 from ...guards.sentences import described, path
-from ...vocabulary.places import Place, brief, places_of, summary
+from ...vocabulary.places import Place, brief
 from ...vocabulary.scopes import scope
 from ...vocabulary.shown_values import shown_value
 from ..resumed import Resumed
@@ -32,7 +32,6 @@ from .user_names import Names
 
 if TYPE_CHECKING:
     from ..._core import GuardProgram
-    from ...rehearsal.session import Session
 
 _MOST_NOTES = 1000  # per compiled callable; the oldest go first
 
@@ -169,25 +168,6 @@ class Refused:
     sentence: str
     calls: int = 0
     miss: Miss | None = None  # limit: the last one
-
-
-@dataclass(frozen=True, slots=True)
-class GraphCompileReason:
-    """Why a graph ends where it does: `graph_module.compile_subgraph_reason`, which backends of torch.compile read."""
-
-    reason: str
-    user_stack: list[Any] = field(default_factory=list)
-    graph_break: bool = True
-
-
-def ending(session: Session) -> GraphCompileReason:
-    """Return whether a session's graph ends at a break, or where the frame returns."""
-    if getattr(session, "point", None) is None:
-        return GraphCompileReason("return_value", graph_break=False)
-    stop = getattr(session, "notes", {}).get("ending")
-    if stop is None:
-        return GraphCompileReason("graph break")
-    return GraphCompileReason(stop.sentence, list(summary(places_of(stop.places))))
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
