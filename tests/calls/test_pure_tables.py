@@ -330,14 +330,21 @@ def test_readers_of_settings_are_pure_and_named() -> None:
     assert STATE_READERS[id(torch.is_grad_enabled)][1] == "grad mode"
 
 
-def test_constants_of_torch_exist() -> None:
+def test_parts_of_torch_that_the_tables_name_exist() -> None:
     """A renamed helper would fall out of the tables without a word."""
     names = {path for paths in torch_helpers.STATE.values() for path in paths}
-    missing = [path for path in sorted(names) if pure_table.found(path) is None]
-    elsewhere = {"torch._C._cuda_get_cudnn_benchmark_limit"}  # torch built with CUDA has it
-    if torch.__version__ < "2.13":
-        elsewhere.add("torch._C._get_cudnn_depthwise_kernel")
-    assert not set(missing) - elsewhere
+    names |= {
+        f"{row.module}.{name}"
+        for row in torch_helpers.FUNCTIONS
+        for word in row.words.values()
+        for name in word.split()
+    }
+    names |= {row.cls for row in torch_helpers.KINDS if isinstance(row.cls, str)}
+    missing = {path for path in names if pure_table.found(path) is None}
+    missing = {
+        path for path in missing if not path.startswith(("torch._C._cuda_", "torch._C._xpu_"))
+    }  # by torch's build
+    assert missing == ({"torch._C._get_cudnn_depthwise_kernel"} if torch.__version__ < "2.13" else set())
 
 
 def test_text_with_an_address_is_seen() -> None:

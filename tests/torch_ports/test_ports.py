@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,6 +50,51 @@ def test_private_parts_are_named_in_the_ports_alone() -> None:
     assert not found, "\n".join(found)
 
 
+def test_modules_of_torch_are_asked_for_in_the_ports_alone() -> None:
+    """`sys.modules.get("torch...")`, `sys.modules["torch..."]`, `import_module("torch...")`."""
+    found = []
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())) if path.parent.name != "torch_ports" else ():
+            given = node.args if isinstance(node, ast.Call) else [node.slice] if isinstance(node, ast.Subscript) else []
+            asked = given[0] if given else None
+            if isinstance(asked, ast.Constant) and isinstance(asked.value, str) and _is_private(asked.value):
+                if re.match(r"sys\.modules\b|(importlib\.)?import_module\b", ast.unparse(node)):
+                    found.append(f"{path.relative_to(SOURCE)}:{node.lineno} {asked.value}")
+    assert not found, "\n".join(found)
+
+
+#: names that are no parts of torch: a name of framelift's own, and files with tests of their own
+_OWN_NAMES = {"torch._dynamo.framelift"}
+_TESTED_ELSEWHERE = {"compatibility_rows.py", "patches.py"}
+
+
+def test_names_of_torch_in_texts_lead_somewhere() -> None:
+    """Modules and parts that are compared by name: a new torch that moves one would go unnoticed."""
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{node.lineno} {node.value}"
+        for path in SOURCE.rglob("*.py")
+        if path.parent.name != "torch_ports" and path.name not in _TESTED_ELSEWHERE
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in _OWN_NAMES
+        if re.fullmatch(r"torch(\.\w*[a-zA-Z])+", node.value) and _is_private(node.value)
+        if not _is_there(node.value)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _is_there(path: str) -> bool:
+    """Return whether a dotted path leads to a module or a part of one."""
+    found, names = torch, path.split(".")
+    for count, name in enumerate(names[1:], 2):
+        if not hasattr(found, name):
+            try:
+                importlib.import_module(".".join(names[:count]))
+            except ImportError:
+                return False
+        found = getattr(found, name, None) or sys.modules[".".join(names[:count])]
+    return True
+
+
 def test_every_part_is_found_or_its_versions_are_declared() -> None:
     missing = [f"{area}.{one.name}" for area, one, has in ports.ports() if not has and not one.versions]
     assert not missing, f"torch {torch.__version__} has none of these: declare what takes their place, and `versions`"
@@ -84,6 +131,18 @@ def test_a_missing_part_answers_with_one_sentence() -> None:
     assert isinstance(kind, type) and not isinstance(torch, kind)
     with pytest.raises(ports.MissingPart, match="cannot do this"):
         kind()
+
+
+def test_loaded_modules_are_read_where_all_their_names_are_there(monkeypatch) -> None:
+    row = ports.Port("one", "torch._dynamo.no_such_module", "read it", loaded="first second")
+    area = ports.Area("", "", (row,))
+    one = area.find("one")
+    assert one.get() is None and not area.has("one")
+    monkeypatch.setitem(sys.modules, row.path, module := types.ModuleType(row.path))
+    module.first = 1
+    assert one.get() is None
+    module.second = 2
+    assert one.get() is module and area.has("one")
 
 
 def test_places_are_read_and_written_at_each_use() -> None:

@@ -7,10 +7,11 @@ import json
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from typing import Any
+
+from ..torch_ports.loaded import dynamo_counters
 
 
 def main(channel: int) -> None:
@@ -72,7 +73,7 @@ def _compile(payload: bytes) -> bool:
         tracing(TracingContext(fake_mode)),
     ):
         lower(graph_module, job["inputs"], job["mode"], job["options"], job["note"])
-    found = sys.modules["torch._dynamo.utils"].counters["aot_autograd"]  # where torch's compilers count, loaded by them
+    found = dynamo_counters.get().counters["aot_autograd"]  # where torch's compilers count, loaded by them
     kept = bool(found["autograd_cache_saved"] or found["autograd_cache_hit"])
     found.clear()
     return kept

@@ -49,13 +49,17 @@ class _ExternKernels:
     def __getattr__(self, name: str) -> Any:
         found = _EXTERN.get(name)
         if found is None:
-            found = getattr(importlib.import_module("torch._inductor.select_algorithm").extern_kernels, name)
+            from ..torch_ports.inductor import extern_kernels
+
+            found = getattr(extern_kernels, name)
         setattr(self, name, found)
         return found
 
 
 def _align(size: Any) -> Any:
-    return importlib.import_module("torch._inductor.codegen.memory_planning")._align(size)
+    from ..torch_ports.inductor import align
+
+    return align(size)
 
 
 class _Compile:
@@ -76,7 +80,9 @@ class _Compile:
 
     def __getattr__(self, name: str) -> Any:
         if self._theirs is None:
-            self._theirs = importlib.import_module("torch._inductor.async_compile").AsyncCompile()
+            from ..torch_ports.inductor import AsyncCompile
+
+            self._theirs = AsyncCompile()
             # The kernels are on disk: other processes would be started for nothing, and waited for by nobody.
             self._theirs.use_process_pool = lambda: False
         return getattr(self._theirs, name)

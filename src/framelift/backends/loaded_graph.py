@@ -26,18 +26,16 @@ from ..torch_ports.inductor import (
     cache_dir,
     metrics,
 )
+from ..torch_ports.loaded import dynamo_utils, inductor_debug
 from ..torch_ports.state import RecordFunctionFast, is_profiler_enabled
 from .generated_code import load_library, run_generated
-
-#: where torch's compilers count, loaded by them
-_counts: Any = sys.modules["torch._dynamo.utils"]
 
 
 class LoadedGraph(CompiledFxGraph):
     """A compiled graph whose calls are watched by `torch._inductor.debug` only where that is loaded."""
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
-        if "torch._inductor.debug" in sys.modules:
+        if inductor_debug.get() is not None:
             return CompiledFxGraph.__call__(self, inputs)
         assert self.current_callable is not None
         try:
@@ -47,7 +45,7 @@ class LoadedGraph(CompiledFxGraph):
                     return self.current_callable(inputs)
             return self.current_callable(inputs)
         finally:
-            _counts.get_runtime_metrics_context().finish()
+            dynamo_utils.get().get_runtime_metrics_context().finish()
 
 
 def unguarded(note: CompiledNote, key: str) -> tuple[Any, bytes]:
@@ -96,8 +94,8 @@ def load_graph(part: Any, note: CompiledNote, example_inputs: Sequence[Any]) -> 
     graph.recursively_apply_fns = getattr(module, "recursively_apply_fns", None)
     graph.compiled_fn_runner = getattr(module, "runner", None)
     metrics.CachedMetricsHelper.apply_deltas(graph.metrics_deltas)
-    _counts.counters["inductor"] += graph.counter_deltas
-    _counts.counters["inductor"]["fxgraph_cache_hit"] += 1
+    dynamo_utils.get().counters["inductor"] += graph.counter_deltas
+    dynamo_utils.get().counters["inductor"]["fxgraph_cache_hit"] += 1
     graph.__class__ = LoadedGraph
     return graph
 

@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from typing import Any
 
 from .. import config
 from ..capture.frame_rules import NoRule, frame_now, options_for, values_for
+from ..torch_ports.loaded import inductor_bisector
 
 
 def backend_for_now() -> str | None:
@@ -20,7 +20,7 @@ def backend_for_now() -> str | None:
             raise NoRule(f"debug_backend_override has several backends for frame {frame_now()}: {backends}")
         if backends:
             return backends[0]
-    bisector = sys.modules.get("torch._inductor.compiler_bisector")
+    bisector = inductor_bisector.get()
     found: str | None = bisector.CompilerBisector.get_backend() if bisector is not None else None
     return found
 

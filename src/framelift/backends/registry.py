@@ -8,7 +8,6 @@ import functools
 import importlib
 import importlib.metadata
 import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +31,7 @@ from ..recording.recorder_parts import Habits
 from ..torch_ports import compilers
 from ..torch_ports.autograd import is_grad_enabled
 from ..torch_ports.fakes import FakeTensor, FakeTensorMode, Guard, GuardsContext, TracingContext, tracing
+from ..torch_ports.loaded import dynamo_config, dynamo_exc, dynamo_registry
 from ..torch_ports.operators import HigherOrderOperator
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
@@ -115,8 +115,7 @@ _IN_TORCH = {
 
 def _of_torch() -> dict[str, Any]:
     """Backends that are registered with TorchDynamo, by a program or by torch itself, without framelift's own."""
-    module = sys.modules.get("torch._dynamo.backends.registry")
-    table = getattr(module, "_COMPILER_FNS", None) or {}
+    table = getattr(dynamo_registry.get(), "_COMPILER_FNS", None) or {}
     return {
         name: fn
         for name, fn in table.items()
@@ -374,7 +373,7 @@ def _is_to_be_minified() -> bool:
     """Return whether torch's minifier is asked for: a failure writes a script that makes the graph smaller, by its
     level.
     """
-    options = sys.modules.get("torch._dynamo.config")
+    options = dynamo_config.get()
     after = os.environ.get("TORCHDYNAMO_REPRO_AFTER") if options is None else options.repro_after
     return after == "dynamo"
 
@@ -427,7 +426,7 @@ def submit_graph(
 
 def _asks_to_skip(error: BaseException) -> bool:
     """Return whether this is TorchDynamo's own `SkipFrame`, from a backend written for it."""
-    theirs = sys.modules.get("torch._dynamo.exc")
+    theirs = dynamo_exc.get()
     return theirs is not None and isinstance(error, theirs.SkipFrame)
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -27,6 +26,7 @@ from torch.fx.graph_module import GraphModule
 from ..cache.compiled_note import CompiledNote, read_compiled_note, write_compiled_note
 from ..graph.fx.tape import draws_from_generators
 from ..torch_ports.autograd import top_saved_hooks
+from ..torch_ports.loaded import dynamo, dynamo_counters, inductor_codecache
 from ..vocabulary.log import topic
 from .float_caches import may_be_kept
 from .generated_code import kernels_of
@@ -131,7 +131,7 @@ def noting_hits(note: str | None) -> Iterator[None]:
 
 def _generated() -> list[Any]:
     """The modules of generated code that Inductor has loaded."""
-    return sys.modules["torch._inductor.codecache"].PyCodeCache.modules
+    return inductor_codecache.get().PyCodeCache.modules
 
 
 @functools.cache
@@ -233,13 +233,12 @@ def _load(note: CompiledNote, example_inputs: Sequence[Any], options: dict[str, 
     with inductor_config.patch(options):
         compiled = entry.wrap_post_compile(list(example_inputs), entry.sanitized_aot_config, _settings_of_graphs())
     recorded("aot_autograd", note.entry, content)
-    dynamo = sys.modules["torch._dynamo"]
-    dynamo.utils.counters["aot_autograd"]["autograd_cache_hit"] += 1
+    dynamo_counters.get().counters["aot_autograd"]["autograd_cache_hit"] += 1
 
     def run(*args: Any) -> Any:
         return compiled(list(args))
 
-    return dynamo.disable(run, reason="a compiled graph")  # as torch does with what AOTAutograd gives
+    return dynamo.get().disable(run, reason="a compiled graph")  # as torch does with what AOTAutograd gives
 
 
 def _settings_of_graphs() -> Any:

@@ -20,6 +20,7 @@ from ..overriding.modes import torch_call
 from ..recording.rules.operations import torch_operations
 from ..substitutes.marks import disabled, guard_mark, guard_unmarked, handler_of
 from ..substitutes.numpy.functions import numpy_frame
+from ..torch_ports.loaded import dynamo_decorators
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import FRAMELIFT, own_file
 from ..vocabulary.torch_code import TORCH, is_python_file
@@ -158,13 +159,13 @@ def called_by_disabling() -> bool:
     """Return whether the program's frame is called by TorchDynamo's wrapper of a function disabled without its
     callees.
     """
-    decorators = sys.modules.get("torch._dynamo.decorators")
+    decorators = dynamo_decorators.get()
     if decorators is None:
         return False
     caller: types.FrameType | None = sys._getframe(1)
     while caller is not None and caller.f_code.co_filename.startswith(FRAMELIFT):
         caller = caller.f_back
-    return caller is not None and caller.f_code is getattr(decorators, "_nonrecursive_disable_wrapper_code", None)
+    return caller is not None and caller.f_code is decorators._nonrecursive_disable_wrapper_code
 
 
 #: by id: equal code objects of different functions are not the same

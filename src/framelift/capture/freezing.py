@@ -9,7 +9,6 @@ them is the program's promise.
 from __future__ import annotations
 
 import dataclasses
-import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +19,7 @@ from ..boundary.dynamism import is_argument
 from ..graph.metadata.facts import is_parameter
 from ..recording.recorder import Finished
 from ..torch_ports.autograd import is_grad_enabled
+from ..torch_ports.loaded import inductor_config
 from ..vocabulary.plain_types import GIVEN
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def frozen(session: Session, finished: Finished) -> Finished:
     """The finished rehearsal with its parameters and buffers inside the graph module, if they are to be there."""
-    options = sys.modules.get("torch._inductor.config")
+    options = inductor_config.get()
     asked = config.prepare_freezing or options is not None and options.freezing
     if not (config.install_free_tensors or asked and not is_grad_enabled()) or finished.mutated:
         return finished

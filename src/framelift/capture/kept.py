@@ -6,7 +6,6 @@ What a record is, and what cannot be one, is in cache/.
 from __future__ import annotations
 
 import json
-import sys
 import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +25,7 @@ from ..graph.analysis.infallible import in_handler
 from ..guards.native_program import build_program
 from ..guards.sentences import explain
 from ..overriding.modes import modes_back
+from ..torch_ports.loaded import inductor_config
 from ..torch_ports.modes import enable_torch_function
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
@@ -87,7 +87,7 @@ def keeper_for(
         return None
     if torch.compiler.config.force_disable_caches:
         return None
-    options = sys.modules.get("torch._inductor.config")
+    options = inductor_config.get()
     if options is not None and options.freezing:  # the graph holds tensors
         return None
     try:

@@ -16,7 +16,6 @@ import collections
 import contextlib
 import functools
 import operator
-import sys
 import types
 import weakref
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from .. import _core, config
 from .._core import is_a
 from ..bytecode.resume import parameter_count
 from ..rehearsal.break_errors import Blocks
+from ..torch_ports.loaded import functorch_config, inductor_config
 from ..vocabulary.options import OPTIONS
 from .learned_shapes import Learned
 from .records.captures import Note
@@ -141,7 +141,7 @@ def _key(value: Any, named: list[weakref.ref[Any]]) -> Any:
 def options_now() -> tuple[Any, ...]:
     """The process's options that captures and compilers look at, and whether a break is an error now."""
     own = [frozenset(value) if type(value) is set else value for value in _options_of(vars(config))]
-    modules = [sys.modules.get(name) for name in ("torch._inductor.config", "torch._functorch.config")]
+    modules = [inductor_config.get(), functorch_config.get()]
     return (Blocks().is_error, *own, *[module.get_hash() if module is not None else None for module in modules])
 
 

@@ -20,6 +20,7 @@ from ..boundary.dynamism import Dynamism, marks_of
 from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..guards.sentences import where
 from ..torch_ports.graphs import pytree
+from ..torch_ports.loaded import dynamo_exc
 from ..torch_ports.symbols import PythonPrinter
 from ..vocabulary.origins import Origin, arg
 from ..vocabulary.own_code import FRAMELIFT
@@ -292,7 +293,7 @@ class Fakes:
                 original_signature=self.signature,
             )
         except Exception as error:
-            violated = sys.modules["torch._dynamo.exc"].UserErrorType.CONSTRAINT_VIOLATION  # torch has it loaded here
+            violated = dynamo_exc.get().UserErrorType.CONSTRAINT_VIOLATION  # torch has it loaded here
             is_violation = isinstance(error, ConstraintViolationError) or getattr(error, "error_type", None) is violated
             if self.asked and is_violation:
                 error.args = (

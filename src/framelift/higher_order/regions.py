@@ -7,7 +7,6 @@ what they change is what a backend does with the region.
 from __future__ import annotations
 
 import functools
-import importlib
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,14 @@ from ..graph.fx.values import Body, Value
 from ..graph.symbols.numbers import Float, Int
 from ..torch_ports.autograd import is_grad_enabled
 from ..torch_ports.graphs import pytree
-from ..torch_ports.operators import BaseHOP, InvokeQuant, OpOverload, OpOverloadPacket, tag_activation_checkpoint
+from ..torch_ports.operators import (
+    BaseHOP,
+    InvokeQuant,
+    OpOverload,
+    OpOverloadPacket,
+    invoke_subgraph_placeholder,
+    tag_activation_checkpoint,
+)
 from ..vocabulary.class_reads import module_of, name_of
 from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, fresh, kept_of, values_in
@@ -216,6 +222,7 @@ def _may_stay(value: Any) -> bool:
     return is_a(value, (OpOverload, OpOverloadPacket, bool, int, str, type(None)))
 
 
+@substitute(invoke_subgraph_placeholder)
 def _region(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function under `torch.compiler.nested_compile_region`."""
     function, *rest = args
@@ -226,11 +233,3 @@ def _region(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     name = f"subgraph_{session.recorder.regions}"
     given = _tensors(session, (rest, kwargs))
     return _record(session, compile_region, body, given, name, before=(name,), takes=(Int,))
-
-
-try:
-    # The package exports the operator under the module's name, so the module itself is asked for by its full name.
-    _invoke: Any = importlib.import_module("torch._higher_order_ops.invoke_subgraph")
-    substitute(_invoke.invoke_subgraph_placeholder)(_region)
-except (ImportError, AttributeError):  # a torch without nested regions
-    pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from .._core import is_a
 from ..cache.sealed_files import user_key
 from ..capture.driver import Driver
 from ..exc import PackageError
+from ..torch_ports.loaded import inductor_config
 from ..vocabulary.origins import fetch
 from .backend_names import backend_data, backend_of
 from .captured import Captured, Parts, captures_of
@@ -124,7 +124,7 @@ def check_allowed(driver: Any) -> None:
         raise RuntimeError("aot compile takes what framelift.compile returned")
     if not config.enable_aot_compile:
         raise RuntimeError("AOT Compile is not enabled, please set torch._dynamo.config.enable_aot_compile=True")
-    inductor = sys.modules.get("torch._inductor.config")
+    inductor = inductor_config.get()
     if inductor is not None and inductor.force_disable_caches:
         raise RuntimeError(
             "Cannot precompile with torch._inductor.config.force_disable_caches=True; caching is required."

@@ -4,7 +4,6 @@ autograd, and compiled as the call is.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +28,7 @@ class WithBackward(AroundCompiled):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _core.get_mode() != 0:  # inside of another compiled call, whose backward it is
             return self._compiled(*args, **kwargs)
-        engine = importlib.import_module("torch._dynamo.compiled_autograd")
-        with engine._enable(self._again):
+        from ..torch_ports.compilers import enable_compiled_autograd  # it imports TorchDynamo
+
+        with enable_compiled_autograd(self._again):
             return self._compiled(*args, **kwargs)

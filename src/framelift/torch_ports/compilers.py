@@ -42,6 +42,12 @@ __getattr__ = area(
         instead=A_CLASS,
     ),
     Port(
+        "enable_compiled_autograd",
+        "torch._dynamo.compiled_autograd:_enable",
+        "capture backward passes",
+        "config.compiled_autograd",
+    ),
+    Port(
         "TorchCompileAOTInductorWrapper",
         "torch:_TorchCompileAOTInductorWrapper",
         "compile with options={'use_aoti': True}",

@@ -48,6 +48,11 @@ __getattr__ = area(
         "capture invoke_quant and operators like it",
         instead=A_CLASS,
     ),
+    Port(
+        "invoke_subgraph_placeholder",
+        "torch._higher_order_ops.invoke_subgraph:invoke_subgraph_placeholder",
+        "capture torch.compiler.nested_compile_region as a region",
+    ),
     Port("call_torchbind", "torch._higher_order_ops.torchbind:call_torchbind", "capture methods of script objects"),
     Port(
         "get_mutated_tensors",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module  # by its name: a program may replace it
@@ -41,6 +42,7 @@ class Port:
     others: tuple[str, ...] = ()  # paths that other torch versions have it under, tried in this order
     instead: Any = _RAISES  # what takes its place in a torch that has it under none of them
     variable: bool = False  # a module's variable that torch rebinds: a `Place`, read and written at each use
+    loaded: str = ""  # names of a module that is read where something has loaded it: a `Loaded`
     versions: str = ""  # the torch versions that have it, where not all supported ones do
 
     def sentence(self) -> str:
@@ -65,6 +67,20 @@ class Place:
     def write(self, value: Any) -> None:
         """Bind the variable to another value."""
         setattr(self._module, self._name, value)
+
+
+class Loaded:
+    """A module of torch as far as something has loaded it: asking for it imports nothing."""
+
+    __slots__ = ("_names", "_path")
+
+    def __init__(self, path: str, names: str) -> None:
+        self._path, self._names = path, names.split()
+
+    def get(self) -> Any:
+        """Return the module; None where it is not loaded, or lacks one of the names that framelift reads."""
+        module = sys.modules.get(self._path)
+        return module if module is not None and all(hasattr(module, name) for name in self._names) else None
 
 
 class Missing:
@@ -124,6 +140,8 @@ class Area:
         port = self.ports.get(name)
         if port is None:
             raise AttributeError(f"no port is named {name!r}")
+        if port.loaded:
+            return Loaded(port.path, port.loaded)
         for path in (port.path, *port.others):
             found = _at(path, port.variable)
             if found is not _RAISES:
@@ -135,6 +153,8 @@ class Area:
     def has(self, name: str) -> bool:
         """Return True where the running torch has one of the port's parts."""
         port = self.ports[name]
+        if port.loaded:
+            return all(_at(f"{port.path}:{part}", False) is not _RAISES for part in port.loaded.split())
         return any(_at(path, port.variable) is not _RAISES for path in (port.path, *port.others))
 
 

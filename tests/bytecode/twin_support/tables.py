@@ -85,6 +85,7 @@ def main(modules: list[str]) -> int:
     core.same_c_type = lambda one, other: False  # type: ignore[attr-defined]
     core.is_a = isinstance  # type: ignore[attr-defined]
     core.id = id  # type: ignore[attr-defined]
+    importlib.import_module("torch.nn.modules.module").__file__ = ""
     pure = importlib.import_module("framelift.calls.pure.lookup")
     is_c = importlib.import_module("framelift.calls.pure.words").is_c_callable
     seen: set[int] = set()

@@ -8,7 +8,6 @@ nobody has imported it, nothing was given up on.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from ..._core import insist, is_a
 from ...exc import BackendCompilerFailed
 from ...torch_ports.compilers import aot_config as functorch_config
+from ...torch_ports.loaded import dynamo_exc, dynamo_symbolic_convert
 from ...vocabulary.scopes import scope
 
 _thread = threading.local()
@@ -23,7 +23,7 @@ _thread = threading.local()
 
 def gave_up_on_floats(error: BaseException | None) -> bool:
     """Return whether a compiler raised this to begin again with floats as constants."""
-    module: Any = sys.modules.get("torch._dynamo.exc")
+    module: Any = dynamo_exc.get()
     return module is not None and is_a(error, module.TensorifyScalarRestartAnalysis)
 
 
@@ -40,7 +40,7 @@ def floats_shown() -> Iterator[None]:
     Its cache of graphs remembers neither, so it is off, but for compilers that see to that themselves
     (backends/float_caches.py).  Of names that it gave up on before it gives up only once.
     """
-    module: Any = sys.modules.get("torch._dynamo.symbolic_convert")
+    module: Any = dynamo_symbolic_convert.get()
     given_up: set[str] = module.TensorifyState.force_specializations if module is not None else set()
     before = set(given_up)
 

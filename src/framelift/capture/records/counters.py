@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import collections
-import sys
 from collections.abc import Callable
 from typing import Any
 
+from ...torch_ports.loaded import dynamo_counters
 from .captures import Capture
 
 #: group -> name -> count.  frames: total, ok.  stats: calls_captured, unique_graphs.  graph_break, unimplemented: by
@@ -41,5 +41,5 @@ def _count(counters: Any, info: Capture) -> None:
 
 def cache_hits() -> int:
     """How often AOTAutograd's disk cache had a graph, by its own count."""
-    found = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+    found = getattr(dynamo_counters.get(), "counters", {})
     return int(found["aot_autograd"]["autograd_cache_hit"]) if "aot_autograd" in found else 0

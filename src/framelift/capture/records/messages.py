@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import linecache
-import sys
 from typing import TYPE_CHECKING, Any
 
 from ...exc import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported, UserError
 from ...graph.analysis.provenance import chain
+from ...torch_ports.loaded import dynamo_exc
 from ...vocabulary.break_fixes import break_fix
 from ...vocabulary.break_kinds import export_case, kind_of
 from ...vocabulary.places import brief, caret, expression, places_of, shown_stack, summary, users
@@ -60,7 +60,7 @@ def _join_user_errors() -> None:
     """torch's own code raises its UserError whatever captures a program.  Where a program may know that class, since
     something has loaded it, ours is one of its subclasses: one `except` is enough.
     """
-    theirs: Any = getattr(sys.modules.get("torch._dynamo.exc"), "UserError", None)
+    theirs: Any = getattr(dynamo_exc.get(), "UserError", None)
     if theirs is not None and not issubclass(UserError, theirs):
         UserError.__bases__ = (*UserError.__bases__, theirs)
 

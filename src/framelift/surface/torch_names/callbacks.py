@@ -6,15 +6,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from ...capture.records import callbacks
-
-
-def _theirs() -> Any:
-    return sys.modules.get("torch._dynamo.callback")
+from ...torch_ports.loaded import dynamo_callback
 
 
 def _takes_arguments(callback: Callable[..., Any]) -> bool:
@@ -29,7 +25,7 @@ def _translated(callback: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(callback)
     def call(args: Any) -> Any:
-        module = _theirs()
+        module = dynamo_callback.get()
         if module is not None:
             args = module.CallbackArgs(module.CallbackTrigger[args.callback_trigger.name], args.compile_id)
         return callback(args) if _takes_arguments(callback) else callback()
@@ -47,8 +43,8 @@ def on_compile_start(callback: Callable[..., Any]) -> Callable[..., Any]:
     >>> framelift.reset()
     """
     callbacks.on_compile_start(_translated(callback))
-    if _theirs() is not None:
-        _theirs().callback_handler.register_start_callback(callback)
+    if (theirs := dynamo_callback.get()) is not None:
+        theirs.callback_handler.register_start_callback(callback)
     return callback
 
 
@@ -61,6 +57,6 @@ def on_compile_end(callback: Callable[..., Any]) -> Callable[..., Any]:
     >>> framelift.reset()
     """
     callbacks.on_compile_end(_translated(callback))
-    if _theirs() is not None:
-        _theirs().callback_handler.register_end_callback(callback)
+    if (theirs := dynamo_callback.get()) is not None:
+        theirs.callback_handler.register_end_callback(callback)
     return callback

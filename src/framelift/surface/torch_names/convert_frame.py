@@ -6,10 +6,11 @@ Tools (depyf, vLLM) want more than a hook is given: they walk up the stack to a 
 
 from __future__ import annotations
 
-import sys
 import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from ...torch_ports.loaded import dynamo_convert_frame
 
 if TYPE_CHECKING:
     from ...capture.records.captures import Capture
@@ -66,6 +67,6 @@ def _compile(frame: Frame, entry: types.FunctionType, hooks: list[Any]) -> None:
 
 def show_code(capture: Capture, entry: types.FunctionType) -> None:
     """Let all hooks that are registered see an entry."""
-    hooks = getattr(sys.modules.get("torch._dynamo.convert_frame"), "_bytecode_hooks", None)
+    hooks = getattr(dynamo_convert_frame.get(), "_bytecode_hooks", None)
     if hooks and capture.called is not None:
         _compile(Frame.of(*capture.called), entry, list(hooks.values()))

@@ -14,6 +14,14 @@ from typing import TYPE_CHECKING, Any
 from ... import _core
 from ...capture.records import counters, events
 from ...capture.records.side_effects import CODE_HOOKS, side_effects_of
+from ...torch_ports.loaded import (
+    dynamo_callback,
+    dynamo_compiled_autograd,
+    dynamo_counters,
+    dynamo_eval_frame,
+    dynamo_output_graph,
+    dynamo_utils,
+)
 from ...vocabulary.places import summary
 from .convert_frame import show_code
 
@@ -52,36 +60,32 @@ def follow() -> Callable[[], None]:
 
 def forget() -> None:
     """`reset` empties what TorchDynamo's own would."""
-    utils, tracing = _module("utils"), _module("eval_frame")
+    utils, tracing = dynamo_utils.get(), dynamo_eval_frame.get()
     if utils is not None:
         utils.guard_failures.clear()
         utils.graph_break_reasons.clear()
     if tracing is not None:
         tracing.dynamo_tls.traced_frame_infos.clear()
-    callbacks = _module("callback")
+    callbacks = dynamo_callback.get()
     if callbacks is not None:
         callbacks.callback_handler.clear()
-    backward = _module("compiled_autograd")
+    backward = dynamo_compiled_autograd.get()
     if backward is not None:
         backward.reset()
 
 
-def _module(name: str) -> Any:
-    return sys.modules.get(f"torch._dynamo.{name}")
-
-
 def _counters() -> Any:
-    return getattr(_module("utils"), "counters", None)
+    return getattr(dynamo_counters.get(), "counters", None)
 
 
 def _frame(capture: Capture) -> None:
-    module = _module("eval_frame")
+    module = dynamo_eval_frame.get()
     if module is not None and capture.resumed is None:
         module.dynamo_tls.traced_frame_infos.append(f"{capture.name} {capture.file}:{capture.line}")
 
 
 def _times(capture: Capture) -> None:
-    utils = _module("utils")
+    utils = dynamo_utils.get()
     if utils is None:
         return
     table = utils.compilation_time_metrics
@@ -91,20 +95,20 @@ def _times(capture: Capture) -> None:
 
 
 def _failures(capture: Capture) -> None:
-    utils = _module("utils")
+    utils = dynamo_utils.get()
     if utils is None:
         return
     if capture.recompile and capture.code is not None:
         utils.guard_failures[capture.code].append(capture.recompile)
     if capture.stop is not None:
-        graph = _module("output_graph")
+        graph = dynamo_output_graph.get()
         made = graph.GraphCompileReason(capture.reason, list(summary(capture.stop.places)), False)
         made.graph_break = True  # set after: with it the record would list itself, and count twice
         utils.graph_break_reasons.append(made)
 
 
 def _metrics(capture: Capture) -> None:
-    utils = _module("utils")
+    utils = dynamo_utils.get()
     if utils is None:
         return
     seconds = {phase.name: phase.seconds for phase in capture.phases}
@@ -157,7 +161,7 @@ def has_side_effects(code: types.CodeType) -> bool:
 
 def _events(capture: Capture) -> None:
     """Nested events of torch's Chrome traces: the capture, and its phases."""
-    utils = _module("utils")
+    utils = dynamo_utils.get()
     if utils is None or not capture.phases:
         return
     offset = time.time_ns() - time.perf_counter_ns()
