@@ -1,6 +1,7 @@
 # Two commands matter: `make demo` and `make test`.  Both prepare everything they need on a fresh machine.
 #
-#   make test                    environment, build, all tests
+#   make test                    environment, build, the tests: of products of parameters, each pair of values
+#   make nightly                 the tests with all products of parameters whole, and those that are slow
 #   make test PYTHON=python3.12 TORCH=2.15.0   another pair, in an environment of its own in build/envs; so for all below
 #   make world                   a tenth of the tests over every environment there is (PART=1/10), and a table
 #   make test USE_SYSTEM=1       use PYTHON as it is: nothing is installed, the core is built in place
@@ -35,13 +36,16 @@ export PYTHONPATH := $(CURDIR)/src
 RUN = "$$(cat build/python)"
 NATIVE = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: profile wheel wheels world newcomer demo test test-mirror sanitize law matrices bench docs reasons pictures figures build clean FORCE
+.PHONY: profile wheel wheels world newcomer demo test nightly test-mirror sanitize law matrices bench docs reasons pictures figures build clean FORCE
 
 demo: build/built
 	$(RUN) demo/demo.py
 
 test: build/built
 	$(RUN) tools/run_tests.py --jobs $(TEST_JOBS)
+
+nightly: build/built
+	$(RUN) tools/run_tests.py --jobs $(TEST_JOBS) --whole
 
 test-mirror: build/built
 	FRAMELIFT_VERIFY_GUARDS=1 $(RUN) tools/run_tests.py --jobs $(TEST_JOBS) $(SELECT)

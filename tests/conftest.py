@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
+from pairwise import pairwise_items  # noqa: E402
 
 settings.register_profile("framelift", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 settings.load_profile("framelift")
@@ -24,18 +25,28 @@ settings.load_profile("framelift")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", help="run a part of the tests, spread over all files: 1/10, 2/10, ...")
+    parser.addoption("--whole", action="store_true", help="run slow tests too, and each combination of parameters")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of `--part`: those whose id's hash falls into it, which are the same everywhere."""
+    """Leave out what only `--whole` runs, then keep the tests of `--part`.
+
+    A test that is named on the command line (`file::test`) is run whole.
+    """
+    dropped: list[pytest.Item] = []
+    if not config.getoption("whole") and not any("::" in arg for arg in config.args):
+        dropped = [item for item in items if item.get_closest_marker("slow")]
+        items[:], others = pairwise_items(item for item in items if not item.get_closest_marker("slow"))
+        dropped += others
     part = config.getoption("part")
-    if part:
+    if part:  # those whose id's hash falls into it, which are the same everywhere
         number, parts = map(int, part.split("/"))
         if not 1 <= number <= parts:
             raise pytest.UsageError(f"--part {part}: the first number is from 1 to the second")
-        dropped = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts != number - 1]
-        config.hook.pytest_deselected(items=dropped)
+        dropped += [item for item in items if zlib.crc32(item.nodeid.encode()) % parts != number - 1]
         items[:] = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts == number - 1]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,8 @@
 """Runs the tests over several processes: `make test`, or `make test TEST_JOBS=8`.
 
-`--part 1/10` runs a tenth of the tests, spread over all files by a hash of each test's id (tests/conftest.py); further
-arguments go to pytest.
+Of a product of parameters it runs so many combinations that each pair of values is in one, and no test marked `slow`;
+`--whole` (`make nightly`) runs all.  `--part 1/10` runs a tenth of the tests, spread over all files by a hash of each
+test's id (tests/conftest.py has both).  Further arguments go to pytest.
 
 A pytest runs a batch of files; there are some batches for each process, so that none waits long for another.  What
 failed is printed at the end.  Only the standard library is used here.
@@ -13,6 +14,7 @@ import argparse
 import collections
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -39,13 +41,22 @@ def run(files: list[Path], arguments: list[str]) -> tuple[list[Path], int, str, 
     return files, done.returncode, done.stdout, time.monotonic() - start
 
 
+def cpu_seconds() -> float:
+    """The CPU time of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--part", help="one part of the tests: 1/10, 2/10, ...")
+    parser.add_argument("--whole", action="store_true", help="slow tests too, and each combination of parameters")
     options, arguments = parser.parse_known_args()
     if options.part:
         arguments += ["--part", options.part]
+    if options.whole:
+        arguments += ["--whole"]
     start = time.monotonic()
     counts: collections.Counter[str] = collections.Counter()
     bad: list[str] = []
@@ -64,7 +75,8 @@ def main() -> int:
     print("\n".join(bad))
     print(
         ", ".join(f"{number} {word}" for word, number in counts.items())
-        + f" in {time.monotonic() - start:.0f} s; {len(bad)} of {len(running)} batches failed"
+        + f" in {time.monotonic() - start:.0f} s, {cpu_seconds():.0f} s of CPU; "
+        f"{len(bad)} of {len(running)} batches failed"
     )
     return bool(bad)
 
