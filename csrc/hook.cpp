@@ -269,7 +269,12 @@ static int look_up(PyObject* context, PyObject* function, PyObject* const* local
   // Safe: framelift's own callable.
   Ref frames = Ref::steal(PyObject_GetAttr(context, name_frames));
   if (!frames) return -1;
-  auto find = [&] { return Ref::new_ref(PyDict_GetItemWithError(frames.get(), code)); };
+  auto find = [&] {
+    Ref found = Ref::new_ref(PyDict_GetItemWithError(frames.get(), code));
+    // Code that was made by hand may hold constants without a hash.
+    if (!found && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError)) PyErr_Clear();
+    return found;
+  };
   Ref entries = find();
   if (!entries && PyErr_Occurred()) return -1;
   bool closed = entries.get() == Py_None || entries.get() == Py_False;

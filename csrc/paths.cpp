@@ -201,8 +201,8 @@ static const char* form_of(const PathObject* path) {
 
 static bool has_text(const PathObject* path) { return path->text && path->text != Py_None; }
 
-// The text of a path, kept, where the text of a path before it is known and the steps from there are usual; else none,
-// without an exception.
+// The text of a path, kept, where the text of a path before it is known, the steps from there are usual and their keys
+// have texts; else none, without an exception.
 static Ref usual_text(PathObject* self) {
   std::vector<PathObject*> rest;
   PathObject* known = self;
@@ -214,7 +214,10 @@ static Ref usual_text(PathObject* self) {
   Ref text = Ref::new_ref(known->text);
   for (auto path = rest.rbegin(); path != rest.rend(); ++path) {
     text = Ref::steal(PyUnicode_FromFormat(form_of(*path), text.get(), (*path)->key));
-    if (!text) return nullptr;
+    if (!text) {
+      if (PyErr_ExceptionMatches(PyExc_ValueError)) PyErr_Clear();  // a number with too many digits
+      return nullptr;
+    }
     Py_XSETREF((*path)->text, Py_NewRef(text.get()));
   }
   return text;

@@ -50,7 +50,8 @@ def run(names: Sequence[str], backend: str = "eager", **environment: str) -> lis
 
 
 def test_edits_between_two_processes() -> None:
-    rows = run(chosen(60))
+    by_hand = [f"{kind}/put into the code/0" for kind in ("array", "bytearray", "set in the code")]
+    rows = run(chosen(60) + by_hand + ["huge int/key/0"])
     assert len({edit for _, edit, _ in rows}) > 8
 
 

@@ -21,6 +21,7 @@ from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..graph.symbols.noted_relations import is_ordinary
 from ..torch_ports.symbols import shapes_config as shape_options
 from ..vocabulary.origins import Origin
+from ..vocabulary.shown_values import shown_value
 from .becomes.leaves import is_leaf
 from .declared_shapes import Declared
 from .named_sources import named_now
@@ -86,7 +87,7 @@ def code_name(function: types.FunctionType) -> str:
 
 def keys_text(keys: Iterable[Any]) -> str:
     """A dictionary's keys as text."""
-    return repr([key if is_leaf(key) else id(key) for key in keys])
+    return shown_value([key if is_leaf(key) else id(key) for key in keys])
 
 
 class Dynamism:

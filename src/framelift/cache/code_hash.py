@@ -121,7 +121,7 @@ def _is_object(value: Any) -> bool:
     if kind in (tuple, frozenset):
         return any(map(_is_object, value))
     if kind is slice:
-        return any(map(_is_object, (value.start, value.stop, value.step)))
+        return slice.__hash__ is None or any(map(_is_object, (value.start, value.stop, value.step)))
     return holds_objects(value) if kind is types.CodeType else kind not in _PLAIN and id(value) not in _OWN
 
 

@@ -45,7 +45,7 @@ from .around.failing import left_words
 from .attempts import Attempts, attempt
 from .breaks import Breaks
 from .compile_entry import Backend, compile_entry, plain_entry
-from .frames import called_by_disabling, closure_of, has_tensor, is_left_out, muted, prepare, resolve_code, skipped
+from .frames import closure_of, has_tensor, is_left_out, is_made_by_hand, muted, prepare, resolve_code, skipped
 from .kept import Keeper, keeper_for
 from .kept_shapes import expected_of, keep_shapes
 from .learned_shapes import Learned
@@ -126,8 +126,8 @@ class Driver:
     def capture_frame(self, compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> Answer:
         """A callee of a frame that runs plainly missed.  As `__call__`."""
         code = function.__code__
-        if peek_interpreter_stack() is not None:
-            return False  # inside a function transform that runs plainly: about the moment, not about the frame
+        if is_made_by_hand(code) or peek_interpreter_stack() is not None:
+            return False  # a transform that runs plainly is about the moment, not about the frame
         if not self.breaks.is_resumed(code) and (
             muted(code) or skipped(code) or not has_tensor(locals_) and not has_tensor(closure_of(function))
         ):
@@ -138,7 +138,7 @@ class Driver:
             self.breaks.ends_within(code, locals_) or self.breaks.leaves_by_c_code(code, locals_)
         ):
             return False  # about the values at hand
-        if policy.is_below_autograd() or called_by_disabling():
+        if policy.is_below_autograd_or_disabled():
             return False  # about the moment
         if policy.is_left_with_its_call(self.full, code, locals_):
             return False  # about the moment
@@ -150,6 +150,9 @@ class Driver:
     ) -> Answer:
         """Rehearse `function` on `locals_` and put an entry in front of `entries`.  As `__call__`."""
         if config.disable or is_left_out(function.__code__):
+            return False
+        if root and is_made_by_hand(function.__code__):
+            self.record.refuse("code", *policy.refused_code(function.__code__, self.fullgraph))
             return False
         before = {id(entry) for entry in entries}
         with capture_lock:

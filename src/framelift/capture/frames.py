@@ -13,7 +13,8 @@ import torch
 from .. import _core, config
 from .._core import is_a
 from ..boundary.world import World
-from ..bytecode import make_twin
+from ..bytecode import make_twin, source_of
+from ..cache.code_hash import holds_objects
 from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES
 from ..graph.metadata.without_dynamo import call_without_dynamo
 from ..overriding.modes import torch_call
@@ -68,6 +69,8 @@ def resolve_code(code: types.CodeType) -> Any:
     A twin (code object); None for framelift's own code; a handler; (handlers by function, twin) where several functions
     share the code, as closures do; or a text that says why its frames cannot be watched.
     """
+    if is_made_by_hand(code):
+        return f"unsupported-code|{code.co_qualname} {MADE_BY_HAND}"
     handler = CODE_HANDLERS.get(code)
     if handler is not None:
         return handler
@@ -96,7 +99,10 @@ def resolve_code(code: types.CodeType) -> Any:
 
 def _guard_handling(world: World, function: types.FunctionType, origin: Origin) -> bool:
     """Guard that a function of the same code is handled alike.  False: it depends on which function it is."""
-    handler, code = handler_of(function), function.__code__
+    code = function.__code__
+    if is_made_by_hand(code):
+        return False
+    handler = handler_of(function)
     handlers = _handlers().get(code)
     if handler is disabled or CODE_HANDLERS.get(code) is disabled:
         guard_mark(world, origin, handler)
@@ -170,6 +176,14 @@ def called_by_disabling() -> bool:
 
 #: by id: equal code objects of different functions are not the same
 _left_out: dict[int, types.CodeType] = {}
+
+
+MADE_BY_HAND = "(code that holds objects no compiler puts there)"
+
+
+def is_made_by_hand(code: types.CodeType) -> bool:
+    """Return whether code holds objects that no compiler puts there: nothing watches them, and it may have no hash."""
+    return holds_objects(source_of(code))
 
 
 def skip_code(code: types.CodeType) -> None:

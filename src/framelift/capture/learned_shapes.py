@@ -23,6 +23,7 @@ from ..graph.symbols.numbers import Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
 from ..guards.kinds import Guard, TensorFacts
 from ..vocabulary.origins import STEPS, Origin, const
+from ..vocabulary.shown_values import shown_value
 from .around.specialized_floats import gave_up_on_floats
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Learned:
             known = self.changing.get(place)
             if dims:
                 self.changing[place] = frozenset(dims) | (known if is_a(known, frozenset) else frozenset())
-        elif type(old) is type(value) and (old != value or str(old) != str(value)):
+        elif type(old) is type(value) and (old != value or shown_value(old) != shown_value(value)):
             self.changing[place] = True
 
     def as_data(self) -> dict[str, Any]:

@@ -23,10 +23,14 @@ from ..torch_ports.state import get_tracing_state
 from ..torch_ports.tensors import call_impl
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.log import topic, warn
+from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
 from . import stance
 from .frame_rules import NoRule, frame_now, options_for
+from .frames import MADE_BY_HAND, called_by_disabling
 from .learned_shapes import Learned
+from .records.captures import Break
+from .records.messages import error_of
 from .records.user_names import MODULE_CALLS, Names, names_in
 
 #: to a miss: an entry for this call; True: look again, another thread made one; False: run eagerly; None: with all that
@@ -112,6 +116,11 @@ def is_below_autograd() -> bool:
     return dispatch_tls_is_dispatch_key_excluded("AutogradOther") and not torch.is_inference_mode_enabled()
 
 
+def is_below_autograd_or_disabled() -> bool:
+    """Return whether no frame is captured now: as above, or below TorchDynamo's wrapper of disabled functions."""
+    return is_below_autograd() or called_by_disabling()
+
+
 def is_for_trace() -> bool:
     """Return whether FX traces, and what is compiled is to be part of the trace
     (config.force_compile_during_fx_trace).
@@ -132,6 +141,14 @@ def _traces_in_this_thread() -> bool:
     while frame is not None and frame.f_code is not torch.fx.Tracer.trace.__code__:
         frame = frame.f_back
     return frame is not None
+
+
+def refused_code(code: types.CodeType, fullgraph: bool) -> tuple[types.CodeType, str]:
+    """A root whose code was made by hand, and why it runs eagerly; that is an error with fullgraph=True."""
+    stop = Interrupt("unsupported-code", f"{code.co_qualname} {MADE_BY_HAND}")
+    if fullgraph:
+        raise error_of(stop, code.co_qualname, Break(stop.reason.id, stop.sentence, stop.reason.hint))
+    return code, stop.sentence
 
 
 def forbids_recompiles() -> bool:

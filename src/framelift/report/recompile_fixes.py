@@ -16,6 +16,7 @@ def refusal_fix(why: str) -> str:
 
 _REFUSALS = {
     "limit": "Remove the causes of the recompiles, or raise `framelift.config.recompile_limit`.",
+    "code": "Keep the objects in globals, defaults or closures.",
     "first": "None is needed: later calls are compiled. A call of that function before the first step spares this one.",
     "defect": "This is a defect of framelift: please report it with the file that the warning named.",
 }

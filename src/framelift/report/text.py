@@ -138,6 +138,7 @@ def _refusals(report: Report) -> Iterator[Line]:
 _LEFT = {
     "limit": "config.recompile_limit is reached",
     "defect": "framelift failed on it",
+    "code": "its code was not made by a compiler",
     "first": "a functools.lru_cache held no answer yet",
 }
 

@@ -161,7 +161,7 @@ class Note:
 class Refused:
     """A function whose calls run eagerly without a capture being tried: how often, and why."""
 
-    why: str  # limit, defect, or first: for what only a first call does
+    why: str  # limit, defect, code, or first: for what only a first call does
     name: str
     file: str
     line: int
