@@ -19,8 +19,8 @@ import functools
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ._core import insist
 from .vocabulary.options import OPTIONS, Option
@@ -30,6 +30,7 @@ __all__ = ["OPTIONS", "WATCHERS", "Option", "get_config_copy", "patch"]
 
 #: called with the new value when an option is set, for options that native code reads too
 WATCHERS: dict[str, Callable[[Any], Any]] = {}
+_F = TypeVar("_F")
 _FALSE, _TRUE = ("", "0", "false", "no", "off"), ("1", "true", "yes", "on")
 
 
@@ -103,7 +104,7 @@ def warn_without_effect(name: str, value: Any, default: Any, where: str = "frame
         warn(f"{where}.{name} = {value!r} has no effect: {option.ignored}")
 
 
-def get_config_copy() -> dict[str, Any]:
+def get_config_copy() -> Options:
     """All options with their present values.
 
     >>> from framelift import config
@@ -111,7 +112,8 @@ def get_config_copy() -> dict[str, Any]:
     True
     """
     module = sys.modules[__name__]
-    return {name: getattr(module, name) for name, option in OPTIONS.items() if not option.alias}
+    found: Any = {name: getattr(module, name) for name, option in OPTIONS.items() if not option.alias}
+    return found
 
 
 class patch:
@@ -127,7 +129,11 @@ class patch:
     (True, False)
     """
 
-    def __init__(self, first: str | dict[str, Any] | None = None, value: Any = None, **changes: Any) -> None:
+    @overload
+    def __init__(self, first: str, value: Any) -> None: ...
+    @overload
+    def __init__(self, first: Mapping[str, Any] | None = None, **changes: Unpack[Options]) -> None: ...
+    def __init__(self, first: str | Mapping[str, Any] | None = None, value: Any = None, **changes: Any) -> None:
         if isinstance(first, str):
             changes = {first: value, **changes}
         elif first is not None:
@@ -163,24 +169,29 @@ class patch:
         for name, value in self.before.pop().items():
             setattr(sys.modules[__name__], name, value)
 
-    def __call__(self, target: Any) -> Any:
+    def __call__(self, target: _F) -> _F:
         if isinstance(target, type):
             for name, member in list(vars(target).items()):
                 if name.startswith("test") and isinstance(member, types.FunctionType):
                     setattr(target, name, self(member))
             return target
 
-        @functools.wraps(target)
+        function: Any = target
+
+        @functools.wraps(function)
         def patched(*args: Any, **kwargs: Any) -> Any:
             with patch(self.changes):
-                return target(*args, **kwargs)
+                return function(*args, **kwargs)
 
-        return patched
+        made: Any = patched
+        return made
 
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-    def __getattr__(name: str) -> Any: ...  # the options
+    from .vocabulary.option_types import *  # noqa: F403
+    from .vocabulary.option_types import Options
 
 
 globals().update({name: _environment(name, option) for name, option in OPTIONS.items() if not option.alias})

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 Backend = Callable[..., Callable[..., Any]]
+_B = TypeVar("_B", bound=Backend)
 
 BACKENDS: dict[str, Backend] = {}
 #: name -> tags, for those that have any: "debug", "experimental"
@@ -39,6 +40,12 @@ def register(name: str, *tags: str) -> Callable[[Backend], Backend]:
     return keep
 
 
+@overload
+def register_backend(
+    compiler_fn: None = None, name: str | None = None, tags: Sequence[str] = ()
+) -> Callable[[_B], _B]: ...
+@overload
+def register_backend(compiler_fn: _B, name: str | None = None, tags: Sequence[str] = ()) -> _B: ...
 def register_backend(compiler_fn: Backend | None = None, name: str | None = None, tags: Sequence[str] = ()) -> Any:
     """Register a backend under its own name, or under `name`.  Usable as a decorator, with or without arguments.
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import operator
 import types
 from collections.abc import Callable, Sized
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from .._core import call_through, is_a
+
+if TYPE_CHECKING:
+    from ..packages.aot import AOTCompiledFunction
+    from ..report.model import Report
+    from .records.recompiles import Recompile
 
 _OWN = frozenset(
     {
@@ -33,7 +38,11 @@ _HOOKS = (
 )
 
 
-class OptimizedModule(torch.nn.Module):
+#: of any type to a type checker: a compiled module may stand where the original's class is asked for
+_Module: Any = torch.nn.Module
+
+
+class OptimizedModule(_Module):
     """Wraps a module; calling it runs the captured graph.
 
     Parameters, buffers, submodules and every other attribute are those of the original module, which is
@@ -49,6 +58,13 @@ class OptimizedModule(torch.nn.Module):
     _call: Any
     _compiled: Any
     _orig_mod: torch.nn.Module
+
+    if TYPE_CHECKING:  # of the compiled callable, where the module has no attribute of that name
+
+        def report(self) -> Report: ...
+        def recompiles(self) -> list[Recompile]: ...
+        def aot_compile(self, example_inputs: Any) -> AOTCompiledFunction: ...
+        def wait(self, seconds: float | None = None) -> bool: ...
 
     def __init__(
         self, module: torch.nn.Module, compiled: Any, again: Callable[[torch.nn.Module], Any] | None = None

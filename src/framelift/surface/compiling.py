@@ -10,7 +10,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 import torch
 
@@ -42,11 +42,30 @@ from .decorators import innermost
 from .verify import Verified
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ..rehearsal.session import Session
+    from .compile_types import Compiled, CompileDecorator, CompileOptions
 
 _compiled: weakref.WeakSet[Any] = weakref.WeakSet()
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Class = TypeVar("_Class", bound=type)
 
+
+@overload
+def compile(model: None = None, **options: Unpack[CompileOptions]) -> CompileDecorator: ...
+@overload
+def compile(  # type: ignore[overload-overlap]  # classes are callables, too
+    model: _Class, **options: Unpack[CompileOptions]
+) -> _Class: ...
+@overload
+def compile(model: torch.nn.Module, **options: Unpack[CompileOptions]) -> OptimizedModule: ...
+@overload
+def compile(  # type: ignore[overload-cannot-match]  # torch's classes are Any where framelift is checked
+    model: Callable[_P, _R], **options: Unpack[CompileOptions]
+) -> Compiled[_P, _R]: ...
 def compile(
     model: Any = None,
     *,

@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
 
@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 
+_F = TypeVar("_F")
 _OFF, _RUN_ONLY, _CAPTURE = range(3)  # Mode in csrc/state.h; the others are framelift's own, and not to be left
 
 
@@ -112,6 +113,12 @@ for _make in (_disabled, _skipped):
     marks.on_code(marks.disabled)(_make(None))
 
 
+@overload
+def disable(
+    fn: None = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True
+) -> Callable[[_F], _F]: ...
+@overload
+def disable(fn: _F, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> _F: ...
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
     """Run a function, module or class eagerly.
 
@@ -144,6 +151,10 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     return _wrapper(fn, recursive, reason, wrapping)
 
 
+@overload
+def skip(fn: None = None) -> Callable[[_F], _F]: ...
+@overload
+def skip(fn: _F) -> _F: ...
 def skip(fn: Any = None) -> Any:
     """Frames of this function run eagerly, however it is called; what it calls is captured.  The function itself is
     returned.
@@ -174,6 +185,10 @@ def is_dynamo_disable_recursive(method: Any) -> bool | None:
     return getattr(method, "_torchdynamo_disable_recursive", None)
 
 
+@overload
+def run(fn: None = None) -> Callable[[_F], _F]: ...
+@overload
+def run(fn: _F) -> _F: ...
 def run(fn: Any = None) -> Any:
     """Use what was captured already, capture nothing new.
 
@@ -208,7 +223,7 @@ def _each(function: Callable[[Any], Any], fn: Any) -> Any:
     return [function(one) for one in fn] if isinstance(fn, (list, tuple)) else None
 
 
-def allow_in_graph(fn: Any) -> Any:
+def allow_in_graph(fn: _F) -> _F:
     """Put calls of `fn` (or of each in a list) into graphs as one node, without looking inside.
 
     >>> import torch, framelift
@@ -231,7 +246,7 @@ def allow_in_graph(fn: Any) -> Any:
     return fn
 
 
-def nonstrict_trace(traceable_fn: Any) -> Any:
+def nonstrict_trace(traceable_fn: _F) -> _F:
     """As `allow_in_graph`, for functions that take and give tensors inside other objects (pytrees).
 
     >>> import torch, framelift
@@ -248,7 +263,7 @@ def nonstrict_trace(traceable_fn: Any) -> Any:
     return traceable_fn
 
 
-def disallow_in_graph(fn: Any) -> Any:
+def disallow_in_graph(fn: _F) -> _F:
     """Break where `fn`, an operation that graphs would hold, is called.
 
     >>> import torch, framelift
@@ -296,7 +311,7 @@ def allow_c_slot(tp: type, *, tp_hash: bool = True, tp_richcompare: bool = True)
     return tp
 
 
-def forbid_in_graph(fn: Any) -> Any:
+def forbid_in_graph(fn: _F) -> _F:
     """Make it an error to meet `fn` in captured code.
 
     >>> import torch, framelift
@@ -311,11 +326,11 @@ def forbid_in_graph(fn: Any) -> Any:
         return _each(forbid_in_graph, fn)
     if not callable(fn):
         raise AssertionError("forbid_in_graph takes a callable")
-    fn._dynamo_forbidden = True
+    setattr(fn, "_dynamo_forbidden", True)
     return fn
 
 
-def assume_constant_result(fn: Any) -> Any:
+def assume_constant_result(fn: _F) -> _F:
     """Call `fn` once, while capturing, and treat its result as a constant that is never checked again.
 
     >>> import torch, framelift
@@ -325,13 +340,13 @@ def assume_constant_result(fn: Any) -> Any:
     >>> framelift.compile(lambda x: x * size(), backend="eager", fullgraph=True)(torch.ones(1))
     tensor([3.])
     """
-    fn._dynamo_marked_constant = True
+    setattr(fn, "_dynamo_marked_constant", True)
     return fn
 
 
 def substitute_in_graph(
     original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False
-) -> Any:
+) -> Callable[[_F], _F]:
     """Capture the decorated Python function wherever `original_fn`, usually a C function, is called.
 
     Outside captured code the decorated name calls the original.
@@ -446,7 +461,7 @@ class error_on_graph_break:
     def __init__(self, error_on_graph_break: bool) -> None:
         self.error_on_graph_break = error_on_graph_break
 
-    def __call__(self, fn: Any) -> Any:
+    def __call__(self, fn: _F) -> _F:
         return _in_context(fn, self)
 
     def __enter__(self) -> None:
@@ -481,6 +496,10 @@ class _Nothing:
         pass
 
 
+@overload
+def dont_skip_tracing(fn: None = None) -> Callable[[_F], _F]: ...
+@overload
+def dont_skip_tracing(fn: _F) -> _F: ...
 def dont_skip_tracing(fn: Any = None) -> Any:
     """Kept for programs that use it: framelift skips no file when it captures, so there is nothing to switch off.
 

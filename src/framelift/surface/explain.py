@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,6 +17,11 @@ from ..report import Report, report
 from ..report.gather import entries_of, native_of
 from ..vocabulary.places import Place
 from .compiling import compile
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .compile_types import CompileOptions
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ def _plain(function: Any) -> Any:
     return function
 
 
-def explain(function: Any, **options: Any) -> Callable[..., ExplainOutput]:
+def explain(function: Any, **options: Unpack[CompileOptions]) -> Callable[..., ExplainOutput]:
     """A callable that runs `function` once, captured afresh, and returns what was captured and why not.
 
     Captures made before stay as they are.  `options` are those of `framelift.compile`.
@@ -76,7 +81,8 @@ def explain(function: Any, **options: Any) -> Callable[..., ExplainOutput]:
     """
 
     def run(*args: Any, **kwargs: Any) -> ExplainOutput:
-        compiled = compile(_plain(function), **{"backend": "eager", **options})
+        wanted: CompileOptions = {"backend": "eager", **options}
+        compiled = compile(_plain(function), **wanted)
         native_of(compiled).miss.breaks.waits = False
         return explanation(compiled, compiled(*args, **kwargs))
 

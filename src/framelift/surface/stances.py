@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from .. import _core
 from ..capture import stance
 from ..capture.stance import STANCES, Stance
 from ..substitutes.marks import forbidden, on_code
 
+_F = TypeVar("_F")
+_Stances = Literal[
+    "default",
+    "force_eager",
+    "eager_on_recompile",
+    "fail_on_recompile",
+    "eager_then_compile",
+    "aot_eager_then_compile",
+    "background",
+]
 _CAPTURING = (1, 2)  # RunOnly and Capture of csrc/state.h: below a compiled function that runs eagerly
 
 
@@ -35,7 +45,7 @@ class set_stance:
 
     def __init__(
         self,
-        stance: str = "default",
+        stance: _Stances = "default",
         *,
         skip_guard_eval_unsafe: bool = False,
         force_backend: str | Callable[..., Any] | None = None,
@@ -55,7 +65,7 @@ class set_stance:
     def __exit__(self, *exc: Any) -> None:
         _put(self.before)
 
-    def __call__(self, fn: Any) -> Any:
+    def __call__(self, fn: _F) -> _F:
         _put(self.before)  # decorating is not yet setting
         return _wrapped(fn, self.stance)
 

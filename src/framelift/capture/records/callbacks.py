@@ -7,12 +7,14 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...vocabulary.scopes import scope
 
 if TYPE_CHECKING:
     from .captures import Capture
 
-from ...vocabulary.scopes import scope
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class CallbackTrigger(enum.Enum):
@@ -61,7 +63,7 @@ class _Depth(threading.local):
 _nested = _Depth()
 
 
-def on_compile_start(callback: Callable[..., Any]) -> Callable[..., Any]:
+def on_compile_start(callback: _F) -> _F:
     """Call this before each capture, with a `CallbackArgs` if it takes an argument.  `framelift.reset()` forgets it.
 
     >>> import torch, framelift
@@ -78,7 +80,7 @@ def on_compile_start(callback: Callable[..., Any]) -> Callable[..., Any]:
     return callback
 
 
-def on_compile_end(callback: Callable[..., Any]) -> Callable[..., Any]:
+def on_compile_end(callback: _F) -> _F:
     """Call this after each capture, with a `CallbackArgs` if it takes an argument.  `framelift.reset()` forgets it.
 
     >>> import framelift
