@@ -667,6 +667,15 @@ def test_checks_that_fail():
     check(program, X, raises=RuntimeError, graphs=None, captures=None)
 
 
+@pytest.mark.parametrize("most", [1, 2, None])
+def test_sizes_are_checked_against_their_bound(most: int | None) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        torch._check_is_size(x.size(0), lambda: f"{x.size(0)} rows", max=most)
+        return x + 1
+
+    check(program, X, raises=RuntimeError if most == 1 else None, graphs=None, breaks=None, captures=None)
+
+
 def test_templates_that_read_attributes() -> None:
     class Named:
         def __init__(self, name):

@@ -95,11 +95,10 @@ def bound_apply(callable_: Any) -> Any:
 
 
 @substitute(getattr(_APPLY, "__func__", _APPLY))
-def _apply(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    cls, *inputs = args
+def _apply(session: Session, cls: Any, /, *inputs: Any, **kwargs: Any) -> Any:
     if marks.handler_of(cls) is marks.allowed:  # the program vouches for it
         UnwatchedReads.of(session.world).follow(cls)
-        return marks.allowed(session, _applier(cls), tuple(inputs), kwargs)
+        return marks.allowed(session, _applier(cls), inputs, kwargs)
     forward, setup, backward = _methods(cls)
     if setup is not None:
         inputs, kwargs = _bound(forward, inputs, kwargs)
@@ -121,8 +120,8 @@ def _apply(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     def run() -> Any:
         if setup is None:
             return _core.captured(forward, (ctx, *inputs), None)
-        output = _core.captured(forward, tuple(inputs), None)
-        _core.captured(setup, (ctx, tuple(inputs), output), None)
+        output = _core.captured(forward, inputs, None)
+        _core.captured(setup, (ctx, inputs, output), None)
         return output
 
     if not is_grad_enabled() or not any(ctx.needs_input_grad):
@@ -131,7 +130,7 @@ def _apply(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return _Tracked(session, cls, backward, ctx, inputs, tensors, is_tracked).result(run)
 
 
-def _batched(session: Session, cls: type, forward: Any, setup: Any, inputs: list[Any]) -> Any:
+def _batched(session: Session, cls: type, forward: Any, setup: Any, inputs: tuple[Any, ...]) -> Any:
     """Inside `vmap` alone, with a rule made of the forward: its operations stand in the graph themselves."""
     recorder = session.recorder
     tracked = any(
@@ -148,10 +147,10 @@ def _batched(session: Session, cls: type, forward: Any, setup: Any, inputs: list
     with _no_grad():
         ctx = Context()
         ctx.needs_input_grad = (False,) * len(inputs)
-        output = _core.captured(forward, tuple(inputs), None)
+        output = _core.captured(forward, inputs, None)
         if any(output is x for x in inputs) or not recorder.is_stand_in(output):
             raise Interrupt("torch-operation", f"{qualname_of(cls)}.apply inside a function transform")
-        _core.captured(setup, (ctx, tuple(inputs), output), None)
+        _core.captured(setup, (ctx, inputs, output), None)
     return output
 
 
@@ -171,7 +170,7 @@ def make_function(session: Session, callable_: Any, args: tuple[Any, ...], kwarg
 
 
 @substitute(FunctionMeta.__init__)
-def _new_function_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _new_function_class(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A class made inside gets its number from a counter of the process, which nobody reads."""
     return callable_(*args, **kwargs)
 
@@ -192,14 +191,14 @@ def _methods(cls: type) -> tuple[Any, Any, Any]:
     return forward, None if setup is SingleLevelFunction.setup_context else setup, backward
 
 
-def _bound(forward: Any, inputs: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def _bound(forward: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments with the forward's defaults filled in, as `apply` does where there is a setup_context."""
     bound = inspect.signature(forward).bind(*inputs, **kwargs)
     given = {id(x) for x in (*inputs, *kwargs.values())}
     bound.apply_defaults()
     if any(id(x) not in given and type(x) not in LEAF_TYPES for x in bound.args):
         raise Interrupt("torch-operation", "autograd.Function.apply with a default value that is no plain value")
-    return list(bound.args), bound.kwargs
+    return bound.args, bound.kwargs
 
 
 @scope
@@ -251,7 +250,7 @@ class _Tracked:
         cls: type,
         backward: Any,
         ctx: Context,
-        inputs: list[Any],
+        inputs: tuple[Any, ...],
         tensors: list[Any],
         is_tracked: bool,
     ) -> None:

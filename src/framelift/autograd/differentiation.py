@@ -8,7 +8,6 @@ outside, and hooks on leaves, stay plain Python's business.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -147,64 +146,68 @@ def _seeds(recorder: Recorder, given: Any, count: int) -> list[Any]:
 
 
 @substitute(torch.autograd.grad)
-def _grad(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    bound = inspect.signature(torch.autograd.grad).bind(*args, **kwargs)
-    bound.apply_defaults()
-    with _by_results(session.recorder, bound.arguments["inputs"]):
-        return _gradients_of(session, bound.arguments)
-
-
-def _gradients_of(session: Session, named: dict[str, Any]) -> Any:
+def _grad(
+    session: Session,
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: Any = None,
+    create_graph: Any = False,
+    only_inputs: Any = True,
+    allow_unused: Any = None,
+    is_grads_batched: Any = False,
+    materialize_grads: Any = False,
+) -> Any:
+    flags = {
+        "retain_graph": retain_graph,
+        "create_graph": create_graph,
+        "allow_unused": allow_unused,
+        "materialize_grads": materialize_grads,
+    }
     recorder = session.recorder
-    _check(session)
-    if (
-        named["is_grads_batched"]
-        or not named.get("only_inputs", True)
-        or any(type(named[n]) not in (bool, type(None)) for n in _FLAGS)
-    ):
-        raise Interrupt("torch-operation", f"{_NAME} with unusual options")
-    if recorder.gradients.retained:  # which of them this comes by, autograd alone knows
-        raise Interrupt("torch-operation", f"{_NAME} beside results that retain their gradients")
-    outputs, wanted = _tensors(recorder, named["outputs"], "outputs"), _tensors(recorder, named["inputs"], "inputs")
-    if None in outputs or None in wanted or not wanted:
-        raise Interrupt("torch-operation", f"{_NAME} of nothing")
-    options = {name: named[name] for name in _FLAGS if named[name]}
-    seeds = _seeds(recorder, named["grad_outputs"], len(outputs))
-    with DisableTorchFunction():
-        found = _asked(recorder, outputs, wanted, seeds, options)
-    return tuple(_gradients(session, outputs, wanted, seeds, options, found))
-
-
-_FLAGS = ("retain_graph", "create_graph", "allow_unused", "materialize_grads")
+    with _by_results(recorder, inputs):
+        _check(session)
+        if is_grads_batched or not only_inputs or any(type(flag) not in (bool, type(None)) for flag in flags.values()):
+            raise Interrupt("torch-operation", f"{_NAME} with unusual options")
+        if recorder.gradients.retained:  # which of them this comes by, autograd alone knows
+            raise Interrupt("torch-operation", f"{_NAME} beside results that retain their gradients")
+        ends, wanted = _tensors(recorder, outputs, "outputs"), _tensors(recorder, inputs, "inputs")
+        if None in ends or None in wanted or not wanted:
+            raise Interrupt("torch-operation", f"{_NAME} of nothing")
+        options = {name: flag for name, flag in flags.items() if flag}
+        seeds = _seeds(recorder, grad_outputs, len(ends))
+        with DisableTorchFunction():
+            found = _asked(recorder, ends, wanted, seeds, options)
+        return tuple(_gradients(session, ends, wanted, seeds, options, found))
 
 
 @substitute(torch.Tensor.backward)
-def _tensor_backward(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    def bound(
-        tensor: Any, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False, inputs: Any = None
-    ) -> None:
-        with _by_results(session.recorder, inputs):
-            _backward(session, [tensor], gradient, retain_graph, create_graph, inputs)
-
-    bound(*args, **kwargs)
+def _tensor_backward(
+    session: Session,
+    self: Any,
+    gradient: Any = None,
+    retain_graph: Any = None,
+    create_graph: Any = False,
+    inputs: Any = None,
+) -> None:
+    with _by_results(session.recorder, inputs):
+        _backward(session, [self], gradient, retain_graph, create_graph, inputs)
 
 
 @substitute(torch.autograd.backward)
-def _autograd_backward(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    def bound(
-        tensors: Any,
-        grad_tensors: Any = None,
-        retain_graph: Any = None,
-        create_graph: Any = False,
-        grad_variables: Any = None,
-        inputs: Any = None,
-    ) -> None:
-        if grad_variables is not None:
-            raise Interrupt("torch-operation", "torch.autograd.backward with grad_variables")
-        with _by_results(session.recorder, inputs):
-            _backward(session, tensors, grad_tensors, retain_graph, create_graph, inputs)
-
-    bound(*args, **kwargs)
+def _autograd_backward(
+    session: Session,
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: Any = None,
+    create_graph: Any = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    if grad_variables is not None:
+        raise Interrupt("torch-operation", "torch.autograd.backward with grad_variables")
+    with _by_results(session.recorder, inputs):
+        _backward(session, tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
 def _backward(

@@ -72,21 +72,18 @@ def _hooked(session: Session, args: Any) -> int | None:
 
 
 @substitute(BackwardHook.setup_input_hook)
-def _input(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    pair, given = args
-    place = _hooked(session, given)
+def _input(session: Session, self: Any, args: Any) -> Any:
+    place = _hooked(session, args)
     if place is None:
-        return _core.captured(_setup_input, args, kwargs)
+        return _core.captured(_setup_input, (self, args), None)
     recorder = session.recorder
     made = _same(
         recorder,
-        record_step(
-            recorder, hooked_argument, [recorder.value_of(given[place])], {}, [recorder.value_of(given[place])]
-        ),
-        recorder.value_of(given[place]),
+        record_step(recorder, hooked_argument, [recorder.value_of(args[place])], {}, [recorder.value_of(args[place])]),
+        recorder.value_of(args[place]),
     )
-    vars(pair).update({"n_inputs": len(given), "input_tensors_index": [place], _WAITING: _Waiting(made)})
-    return (*given[:place], made, *given[place + 1 :])
+    vars(self).update({"n_inputs": len(args), "input_tensors_index": [place], _WAITING: _Waiting(made)})
+    return (*args[:place], made, *args[place + 1 :])
 
 
 class _Waiting(Handle):
@@ -100,14 +97,13 @@ class _Waiting(Handle):
 
 
 @substitute(BackwardHook.setup_output_hook)
-def _output(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    pair, result = args
-    waiting = vars(pair).pop(_WAITING, None)
-    results = result if is_a(result, tuple) else (result,)
+def _output(session: Session, self: Any, args: Any) -> Any:
+    waiting = vars(self).pop(_WAITING, None)
+    results = args if is_a(args, tuple) else (args,)
     place = _hooked(session, results)
     if place is None:
-        return _core.captured(_setup_output, args, kwargs)
-    recorder, about = session.recorder, vars(pair)
+        return _core.captured(_setup_output, (self, args), None)
+    recorder, about = session.recorder, vars(self)
     if waiting is None and about["user_hooks"]:
         raise Interrupt("torch-operation", "a full backward hook of a module whose arguments have no gradient")
     value = recorder.value_of(results[place])
@@ -136,7 +132,7 @@ def _output(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     )
     made = _same(recorder, step, value)
     about.update({"n_outputs": len(results), "output_tensors_index": [place]})
-    return (*results[:place], made, *results[place + 1 :]) if is_a(result, tuple) else made
+    return (*results[:place], made, *results[place + 1 :]) if is_a(args, tuple) else made
 
 
 def _same(recorder: Recorder, step: Any, value: Value) -> torch.Tensor:

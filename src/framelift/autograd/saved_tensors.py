@@ -48,8 +48,7 @@ class Region:
 
 
 @substitute(torch.autograd.graph.saved_tensors_hooks.__enter__)
-def _enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    (context,) = args
+def _enter(session: Session, self: Any) -> None:
     recorder = session.recorder
     if (
         recorder.options.code is None
@@ -63,7 +62,7 @@ def _enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         or not saved_hooks_enabled()
     ):
         raise Interrupt("torch-state", _NAME)
-    pack, unpack = _core.read(context, "pack_hook"), _core.read(context, "unpack_hook")
+    pack, unpack = _core.read(self, "pack_hook"), _core.read(self, "unpack_hook")
     for hook in (pack, unpack):
         try:
             runs_later(session, _HOOK, hook, is_later=hook is unpack)
@@ -72,13 +71,13 @@ def _enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         session.world.finishing.append(functools.partial(_check, recorder, session.world.finishing.pop()))
     index = len(recorder.tape)
     step = record_step(recorder, enter_hooks, [Body(SavedHooks(), "saved_hooks"), (), ()], {}, [], effect=True)
-    recorder.gradients.saving.append(Region(context, pack, unpack, step, index))
+    recorder.gradients.saving.append(Region(self, pack, unpack, step, index))
 
 
 @substitute(torch.autograd.graph.saved_tensors_hooks.__exit__)
-def _exit(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _exit(session: Session, self: Any, *args: Any) -> None:
     recorder = session.recorder
-    if not recorder.gradients.saving or recorder.gradients.saving[-1].context is not args[0]:
+    if not recorder.gradients.saving or recorder.gradients.saving[-1].context is not self:
         raise Interrupt("torch-state", _NAME)
     region = recorder.gradients.saving[-1]
     try:

@@ -121,31 +121,23 @@ def _by_the_entry(session: Session, registering: Any, tensor: Any, hook: Any) ->
 
 
 @substitute(torch.Tensor.register_post_accumulate_grad_hook)
-def _register_post_accumulate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def bound(tensor: Any, hook: Any) -> tuple[Any, Any]:
-        return tensor, hook
-
-    tensor, hook = bound(*args, **kwargs)
-    value = session.recorder.value_of(tensor)
+def _register_post_accumulate(session: Session, self: Any, hook: Any) -> Any:
+    value = session.recorder.value_of(self)
     if value.external is None or not value.facts.requires_grad or not value.facts.is_leaf:
         raise Interrupt(
             "torch-operation", "Tensor.register_post_accumulate_grad_hook, except on a leaf that is an input,"
         )
-    return _by_the_entry(session, register_after_accumulation, tensor, hook)
+    return _by_the_entry(session, register_after_accumulation, self, hook)
 
 
 @substitute(torch.Tensor.register_hook)
-def _register_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def bound(tensor: Any, hook: Any) -> tuple[Any, Any]:
-        return tensor, hook
-
-    tensor, hook = bound(*args, **kwargs)
+def _register_hook(session: Session, self: Any, hook: Any) -> Any:
     recorder = session.recorder
-    value = recorder.value_of(tensor)
+    value = recorder.value_of(self)
     if not value.facts.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if value.external is not None:
-        return _by_the_entry(session, register_hook, tensor, hook)
+        return _by_the_entry(session, register_hook, self, hook)
     facts = value.facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
     grad = fresh(recorder, facts, "grad", exact=False)
     before = is_grad_enabled()
@@ -201,7 +193,7 @@ def _counted_by_effects(session: Session) -> None:
 
 
 @substitute(RemovableHandle.__init__)
-def _count_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _count_hook(session: Session, self: Any, hooks_dict: Any, *, extra_dict: Any = None) -> None:
     """Hooks are keys of tables by a number of torch's: it need only be greater than the keys that are there."""
     registered = _REGISTERED.of(session)
     if registered.of_inputs:
@@ -211,11 +203,10 @@ def _count_hook(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
     for _ in range(registered.of_results):
         _count(session)
     registered.of_results = 0
-    _core.captured(_init, args, kwargs)
-    handle, table = args[0], kwargs.get("hooks_dict", args[-1])
-    number = vars(handle).get("id")
-    if type(number) is Int and number.hint is not None and type(table) is collections.OrderedDict:
-        keys = list(table)
+    _core.captured(_init, (self, hooks_dict), {"extra_dict": extra_dict})
+    number = vars(self).get("id")
+    if type(number) is Int and number.hint is not None and type(hooks_dict) is collections.OrderedDict:
+        keys = list(hooks_dict)
         others = [key for key in keys if type(key) is int]
         if len(others) + sum(type(key) is Int and key.is_new for key in keys) == len(keys) and (
             not others or number > max(others)

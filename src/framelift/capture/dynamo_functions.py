@@ -16,8 +16,9 @@ from .. import _core, config
 from .._core import is_a
 from ..boundary.becomes.arrays import Array, array_over, tensor_of
 from ..bytecode import make_twin
+from ..calls.call_tables import handler_form
 from ..graph.symbols.numbers import Int
-from ..substitutes.marks import disabled, forbidden, refusing
+from ..substitutes.marks import disabled, forbidden, ignored, refusing
 from ..substitutes.python.code_objects import optimizer_break
 from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.reasons import Interrupt
@@ -33,10 +34,6 @@ _PLAIN = frozenset(
 )
 
 
-def _nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Bookkeeping of another front end: nothing of it is the program's."""
-
-
 #: TorchDynamo puts these around nn.Module.__init__ and __setstate__ for the whole process: what they wrap runs, their
 #: note is left out
 _AROUND = frozenset(
@@ -48,7 +45,8 @@ _AROUND = frozenset(
 _NOTES = frozenset({"GenerationTracker.tag", "_GenerationTracker.tag"})  # the second since torch 2.15
 
 
-def _graph_break(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+@handler_form
+def _graph_break(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> None:
     if not optimizer_break(callable_):
         raise Interrupt("disabled", "graph_break")
 
@@ -57,16 +55,17 @@ def _graph_break(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
 _PATCHED: FeatureState[list[Any]] = FeatureState(list)
 
 
-def _patched(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+@handler_form
+def _patched(session: Session, callable_: Any, patched: Any, /, *error: Any) -> None:
     """torch._dynamo.patch_dynamo_config around captured code, for the options that framelift has."""
     if callable_.__name__ == "__exit__":
         _PATCHED.of(session).pop()()
         return
-    inside = _core.is_internal(args[0])
+    inside = _core.is_internal(patched)
     changes = (
-        args[0].config_patch.changes
+        patched.config_patch.changes
         if inside
-        else session.load_attr(session.load_attr(args[0], "config_patch"), "changes")
+        else session.load_attr(session.load_attr(patched, "config_patch"), "changes")
     )
     patch = config.patch(
         {name: value for name, value in changes.items() if name in config.OPTIONS and name in _PATCHABLE}
@@ -93,14 +92,16 @@ def _patched(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
 _PATCHABLE = frozenset({"capture_scalar_outputs", "verbose"})
 
 
-def _made_plainly(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@handler_form
+def _made_plainly(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A context object of TorchDynamo's, made of constants, and made inside: no guard is about it."""
     made = callable_(*args, **kwargs)
     _core.mark_internal(made)
     return made
 
 
-def switches_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@handler_form
+def switches_nothing(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Nothing to switch here: a context or a decorator.  torch makes a class at each call, which dies."""
     given = [*args, *kwargs.values()]
     return given[0] if given and given[0] is not None else contextlib.nullcontext()
@@ -110,40 +111,43 @@ def switches_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kw
 CUDAGRAPHS: FeatureState[list[Any]] = FeatureState(list)
 
 
-def override_cudagraphs(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+@handler_form
+def override_cudagraphs(session: Session, context: Any, /) -> None:
     """torch._dynamo.override_cudagraphs entered in captured code: its graph says so to the backend."""
-    read = session.load_attr if not _core.is_internal(args[0]) else getattr
+    read = session.load_attr if not _core.is_internal(context) else getattr
     from ..torch_ports.inductor import CudagraphAnnotation as made
 
     if made is not None:  # before torch 2.12 there is none
-        CUDAGRAPHS.of(session)[:] = [made(read(args[0], "fwd"), read(args[0], "bwd"))]
+        CUDAGRAPHS.of(session)[:] = [made(read(context, "fwd"), read(context, "bwd"))]
 
 
 #: context managers whose leaving says something to other front ends alone
 _SILENT = frozenset({"CudagraphOverrideContextManager.__exit__"})
 
 
-def _as_array(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@handler_form
+def _as_array(session: Session, tensor: Any, /) -> Any:
     """torch.compiler.wrap_numpy gives a tensor to numpy's functions, with its history and wherever it is."""
-    facts = session.recorder.value_of(args[0]).facts
+    facts = session.recorder.value_of(tensor).facts
     if facts.requires_grad or facts.device.type != "cpu":
-        return array_over(args[0])
-    return session.recorder.call(torch.Tensor.numpy, args, {})
+        return array_over(tensor)
+    return session.recorder.call(torch.Tensor.numpy, (tensor,), {})
 
 
-def _as_tensor(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@handler_form
+def _as_tensor(session: Session, array: Any, /) -> Any:
     """Convert a resulting array as wrap_numpy does."""
-    if is_a(args[0], Array):
-        tensor = tensor_of(args[0])
+    if is_a(array, Array):
+        tensor = tensor_of(array)
         facts = session.recorder.value_of(tensor).facts
         if facts.requires_grad or facts.device.type != "cpu":
             return tensor
-    return _core.captured(torch.as_tensor, args, None)
+    return _core.captured(torch.as_tensor, (array,), None)
 
 
-def _tune_for(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+@handler_form
+def _tune_for(session: Session, callable_: Any, number: Any, value: Any, /) -> None:
     """torch._dynamo.override_optimization_hint: a fact for compilers, about a number that only the graph knows."""
-    number, value = (*args, *kwargs.values())
     callable_(number.raw if is_a(number, Int) else number, value)
 
 
@@ -160,7 +164,7 @@ def of_dynamo(code: types.CodeType) -> Any:
     if code.co_qualname == "CudagraphOverrideContextManager.__enter__":
         return override_cudagraphs
     if code.co_qualname in _SILENT:
-        return _nothing
+        return ignored
     if code.co_qualname.startswith("wrap_numpy.<locals>.wrap.<locals>.") and code.co_names[-1:]:
         return _ARRAYS.get(code.co_names[-1]) or make_twin(code, _core.PROBES)
     if code.co_filename in _PLAIN:
@@ -169,11 +173,12 @@ def of_dynamo(code: types.CodeType) -> Any:
         if code.co_qualname in _AROUND:
             return make_twin(code, _core.PROBES)
         if code.co_qualname in _NOTES:
-            return _nothing
+            return ignored
     return _BY_NAME.get(code.co_name) or disabled
 
 
-def _compiling(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+@handler_form
+def _compiling(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> bool:
     return True
 
 
@@ -185,7 +190,7 @@ _BY_NAME: dict[str, Any] = {
     "disable_nested_graph_breaks": switches_nothing,
     "override_optimization_hint": _tune_for,
     "_set_stance": forbidden,
-    "mark_static": _nothing,
+    "mark_static": ignored,
     "graph_break": refusing("graph-break"),
     "skip_frame": refusing("skip-frame"),
 }

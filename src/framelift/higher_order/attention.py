@@ -14,7 +14,7 @@ from ..graph.metadata.facts import Facts, intern_facts
 from ..torch_ports.autograd import is_grad_enabled
 from ..torch_ports.modes import DisableTorchFunction
 from .bodies import Rehearsed, fresh, values_in
-from .operators import bound, fresh_results, never_plain, operator, pure_body, record_step, refuse
+from .operators import fresh_results, operator, pure_body, record_step, refuse
 
 if TYPE_CHECKING:
     from ..rehearsal.session import Session
@@ -68,22 +68,20 @@ def _function(session: Session, function: Any, operands: list[Any]) -> tuple[Reh
     return body, *body.close(session.recorder, values_in(session.recorder, operands), body.result)
 
 
-@operator("flex_attention")
-@never_plain(_NAME)
-def _flex_attention(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def signature(
-        query: Any,
-        key: Any,
-        value: Any,
-        score_mod: Any,
-        block_mask: Any,
-        scale: Any,
-        kernel_options: Any,
-        score_mod_other_buffers: Any = (),
-        mask_mod_other_buffers: Any = (),
-    ) -> None: ...
-
-    query, key, value, score_mod, block_mask, scale, options, *_ = bound(signature, args, kwargs)
+@operator("flex_attention", _NAME)
+def _flex_attention(
+    session: Session,
+    callable_: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    score_mod: Any,
+    block_mask: Any,
+    scale: Any,
+    kernel_options: Any,
+    score_mod_other_buffers: Any = (),
+    mask_mod_other_buffers: Any = (),
+) -> Any:
     recorder = session.recorder
     tensors = [recorder.value_of(x) for x in (query, key, value)]
     facts = tensors[0].facts
@@ -108,7 +106,7 @@ def _flex_attention(session: Session, callable_: Any, args: tuple[Any, ...], kwa
             Body(score_graph, "score_mod"),
             (*mask, Body(mask_graph, "mask_mod")),
             scale,
-            dict(options),
+            dict(kernel_options),
             tuple(score_around),
             tuple(mask_around),
         ],

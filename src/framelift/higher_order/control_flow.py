@@ -26,7 +26,7 @@ from ..torch_ports.tensors import check
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, Surroundings, fresh, kept_of, values_in
-from .operators import bound, fresh_results, never_plain, operator, pure_body, record_step, refuse
+from .operators import fresh_results, operator, pure_body, record_step, refuse
 
 if TYPE_CHECKING:
     from ..recording.recorder import Recorder
@@ -104,12 +104,8 @@ def _around(recorder: Recorder, *parts: tuple[Rehearsed, Sequence[Value], Any]) 
     )
 
 
-@operator("cond")
-@never_plain("torch.cond")
-def _cond(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def signature(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> None: ...
-
-    pred, true_fn, false_fn, operands = bound(signature, args, kwargs)
+@operator("cond", "torch.cond")
+def _cond(session: Session, callable_: Any, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
     name, recorder = "torch.cond", session.recorder
     if type(pred) in (bool, int, float, Int, Float):
         # decided while capturing, so the other branch is not there
@@ -183,26 +179,14 @@ def _both(session: Session, name: str, pred: Any, branches: tuple[Any, Any], ope
     return pytree.tree_unflatten([recorder.call(torch.where, (pred, a, b), {}) for a, b in zip(one, other)], spec)
 
 
-@operator("while_loop")
-@never_plain("torch.while_loop")
-def _while_loop(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _loop(session, callable_, "torch.while_loop", args, kwargs)
-
-
-@operator("while_loop_stack_output")
-@never_plain("while_loop_stack_output")
-def _while_loop_stack_output(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _loop(session, callable_, "while_loop_stack_output", args, kwargs, stacked=True)
-
-
+@operator("while_loop", "torch.while_loop")
+@operator("while_loop_stack_output", "while_loop_stack_output")
 def _loop(
-    session: Session, callable_: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], stacked: bool = False
+    session: Session, callable_: Any, cond_fn: Any, body_fn: Any, carried_inputs: Any, additional_inputs: Any = ()
 ) -> Any:
-    """A loop that the graph runs.  `stacked`: its results are those of all steps."""
-
-    def signature(cond_fn: Any, body_fn: Any, carried_inputs: Any, additional_inputs: Any = ()) -> None: ...
-
-    cond_fn, body_fn, carried, additional = bound(signature, args, kwargs)
+    """A loop that the graph runs; the results of the second operator are those of all steps."""
+    stacked = callable_.name() == "while_loop_stack_output"
+    name, carried, additional = callable_.name() if stacked else "torch.while_loop", carried_inputs, additional_inputs
     recorder = session.recorder
     numbers = () if stacked else (int, Int)
     if (
@@ -296,17 +280,13 @@ def _unknown(recorder: Recorder) -> torch.SymInt:
         return env.create_unbacked_symint()
 
 
-@operator("map_impl")
-@never_plain("torch.map")
-def _map(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def signature(f: Any, xs: Any, pos_args: Any = ()) -> None: ...
-
-    function, xs, more = bound(signature, args, kwargs)
+@operator("map_impl", "torch.map")
+def _map(session: Session, callable_: Any, f: Any, xs: Any, pos_args: Any = ()) -> Any:
     name, recorder = "torch.map", session.recorder
     mapped = [recorder.value_of(x) for x in xs]
     count = mapped[0].facts.size[0]
     slices = [_slice(recorder, value, f"x_{i}") for i, value in enumerate(mapped)]
-    outputs = _Outputs(recorder, name, pure_body(session, name, function, (*slices, *more)))
+    outputs = _Outputs(recorder, name, pure_body(session, name, f, (*slices, *pos_args)))
     given = values_in(recorder, slices)
     body, around = outputs.body.close(recorder, given, tuple(outputs.leaves), takes=(Int,))
     step = record_step(
@@ -321,12 +301,8 @@ def _map(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[s
     return pytree.tree_unflatten(fresh_results(recorder, step, facts, [False] * len(facts)), outputs.spec)
 
 
-@operator("scan")
-@never_plain("torch.scan")
-def _scan(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def signature(combine_fn: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> None: ...
-
-    function, init, xs, additional = bound(signature, args, kwargs)
+@operator("scan", "torch.scan")
+def _scan(session: Session, callable_: Any, combine_fn: Any, init: Any, xs: Any, additional_inputs: Any = ()) -> Any:
     name, recorder = "torch.scan", session.recorder
     start, scanned = [recorder.value_of(x) for x in init], [recorder.value_of(x) for x in xs]
     count = scanned[0].facts.size[0]
@@ -334,7 +310,7 @@ def _scan(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         *(_operand(recorder, v, f"carry_{i}") for i, v in enumerate(start)),
         *(_slice(recorder, v, f"x_{i}") for i, v in enumerate(scanned)),
     ]
-    outputs = _Outputs(recorder, name, pure_body(session, name, function, (*operands, *additional)))
+    outputs = _Outputs(recorder, name, pure_body(session, name, combine_fn, (*operands, *additional_inputs)))
     if type(outputs.body.result) is not tuple or len(outputs.body.result) != 2:
         raise refuse(name, "combine_fn must return a pair: the carry and the output")
     _agree(name, "init and the carry that combine_fn returns", [v.facts for v in start], outputs.facts[: len(start)])
@@ -353,16 +329,12 @@ def _scan(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     return pytree.tree_unflatten(fresh_results(recorder, step, facts, [False] * len(facts)), outputs.spec)
 
 
-@operator("associative_scan")
-@never_plain("torch.associative_scan")
-def _associative_scan(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def signature(combine_fn: Any, xs: Any, additional_inputs: Any = ()) -> None: ...
-
-    function, xs, additional = bound(signature, args, kwargs)
+@operator("associative_scan", "torch.associative_scan")
+def _associative_scan(session: Session, callable_: Any, combine_fn: Any, xs: Any, additional_inputs: Any = ()) -> Any:
     name, recorder = "torch.associative_scan", session.recorder
     scanned = [recorder.value_of(x) for x in xs]
     operands = [_slice(recorder, v, f"{side}_{i}") for side in ("left", "right") for i, v in enumerate(scanned)]
-    outputs = _Outputs(recorder, name, pure_body(session, name, function, (*operands, *additional)))
+    outputs = _Outputs(recorder, name, pure_body(session, name, combine_fn, (*operands, *additional_inputs)))
     _agree(
         name,
         "what combine_fn is given and what it returns",
@@ -384,26 +356,19 @@ def _associative_scan(session: Session, callable_: Any, args: tuple[Any, ...], k
     return pytree.tree_unflatten(fresh_results(recorder, step, facts, [False] * len(facts)), outputs.spec)
 
 
-@operator("strict_mode")
-@never_plain("torch.strict_mode")
-def _strict_mode(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def signature(callable: Any, operands: Any) -> None: ...
-
-    function, operands = bound(signature, args, kwargs)
-    return _called_once(session, callable_, "torch.strict_mode", function, tuple(operands))
+@operator("strict_mode", "torch.strict_mode")
+def _strict_mode(session: Session, callable_: Any, callable: Any, operands: Any) -> Any:
+    return _called_once(session, callable_, "torch.strict_mode", callable, tuple(operands))
 
 
 @operator("hints_wrapper")
-def _hints_wrapper(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def signature(body_fn: Any, args: Any, kwargs: Any, hints: Any) -> None: ...
-
-    function, operands, keywords, hints = bound(signature, args, kwargs)
-    plain = type(keywords) is dict and not keywords and type(hints) is dict and type(operands) in (tuple, list)
+def _hints_wrapper(session: Session, callable_: Any, body_fn: Any, args: Any, kwargs: Any, hints: Any) -> Any:
+    plain = type(kwargs) is dict and not kwargs and type(hints) is dict and type(args) in (tuple, list)
     if not plain or any(
         type(key) is not str or type(value) not in (int, float, bool, str) for key, value in hints.items()
     ):
         raise Interrupt("torch-operation", "torch.ops.higher_order.hints_wrapper with arguments that it refuses")
-    return _called_once(session, callable_, "hints_wrapper", function, tuple(operands), ({},), {"hints": dict(hints)})
+    return _called_once(session, callable_, "hints_wrapper", body_fn, tuple(args), ({},), {"hints": dict(hints)})
 
 
 def _called_once(
@@ -434,7 +399,7 @@ def _called_once(
 
 
 @operator("print")
-def _print(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _print(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> None:
     """Text that is printed when the graph runs; the operator exists to be part of one."""
     recorder = session.recorder
     for value in (*args, *kwargs.values()):

@@ -1,19 +1,18 @@
 """Higher-order operators: which handler records which operator, and what all of them share.
 
-A handler is `handler(session, operator, args, kwargs)` under `@operator(...)`.  Those of control flow
-(control_flow.py) refuse to fall back to eager mode; regions (regions.py) are ordinary calls otherwise.
+A handler has the operator's parameters, after the session and the operator itself, under `@operator(...)`.  Those of
+control flow (control_flow.py) refuse to fall back to eager mode; regions (regions.py) are ordinary calls otherwise.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .._core import is_a
+from ..calls.call_tables import handler_form
 from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Storage, Value
@@ -37,12 +36,17 @@ HANDLERS: dict[str, Handler] = {}
 FAMILIES: dict[type, Handler] = {}
 
 
-def operator(*names: str) -> Callable[[Handler], Handler]:
-    """Register the handler of the operators of these names."""
+def operator(name: str, never_plain: str = "") -> Callable[[Handler], Handler]:
+    """Register the handler of the operator of this name.
 
-    def register(handler: Handler) -> Handler:
-        HANDLERS.update((name, handler) for name in names)
-        return handler
+    `never_plain`: what users call an operator that has no meaning outside of a graph.  What of it cannot be captured
+    is an error, never a fallback.
+    """
+
+    def register(function: Handler) -> Handler:
+        handler = handler_form(function)
+        HANDLERS[name] = _checked(handler, never_plain) if never_plain else handler
+        return function
 
     return register
 
@@ -51,7 +55,7 @@ def family(base: type) -> Callable[[Handler], Handler]:
     """Register the handler of all operators of a class, which says what they mean."""
 
     def register(handler: Handler) -> Handler:
-        FAMILIES[base] = handler
+        FAMILIES[base] = handler_form(handler)
         return handler
 
     return register
@@ -67,23 +71,17 @@ def call_operator(session: Session, callable_: Any, args: tuple[Any, ...], kwarg
     return handler(session, callable_, args, kwargs)
 
 
-def never_plain(name: str) -> Callable[[Handler], Handler]:
-    """For operators that have no meaning outside of a graph: what cannot be captured is an error, never a fallback."""
+def _checked(handler: Handler, name: str) -> Handler:
+    def checked(session: Session, operator_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            return handler(session, operator_, args, kwargs)
+        except Interrupt as interrupt:
+            interrupt.operator = interrupt.operator or name
+            raise
+        except Exception as error:
+            raise refuse(name, f"{name_of(type(error))}: {error}") from error
 
-    def wrap(handler: Handler) -> Handler:
-        @functools.wraps(handler)
-        def checked(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            try:
-                return handler(session, callable_, args, kwargs)
-            except Interrupt as interrupt:
-                interrupt.operator = interrupt.operator or name
-                raise
-            except Exception as error:
-                raise refuse(name, f"{name_of(type(error))}: {error}") from error
-
-        return checked
-
-    return wrap
+    return checked
 
 
 def refuse(name: str, why: str) -> Interrupt:
@@ -91,13 +89,6 @@ def refuse(name: str, why: str) -> Interrupt:
     interrupt = Interrupt("body-shape", f"{name}: {why}")
     interrupt.operator = name
     return interrupt
-
-
-def bound(signature: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments in the order of the parameters of `signature`."""
-    found = inspect.signature(signature).bind(*args, **kwargs)
-    found.apply_defaults()
-    return tuple(found.arguments.values())
 
 
 def pure_body(

@@ -70,19 +70,17 @@ def _tensors(session: Session, args: Any) -> list[Value]:
 
 
 @operator("wrap")
-def _wrap(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    function, *rest = args
-    body = pure_body(session, "wrap", function, tuple(rest), kwargs, once=True, writes=True)
+def _wrap(session: Session, callable_: Any, function: Any, /, *rest: Any, **kwargs: Any) -> Any:
+    body = pure_body(session, "wrap", function, rest, kwargs, once=True, writes=True)
     return _record(session, callable_, body, _tensors(session, (rest, kwargs)), "wrap_body")
 
 
 @family(BaseHOP)
-def _named_region(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _named_region(session: Session, callable_: Any, function: Any, /, *operands: Any, **kwargs: Any) -> Any:
     """An operator that means its function of its operands; its keywords are for the backend.  It may neither write nor
     return what it is given.
     """
-    function, *operands = args
-    body = pure_body(session, callable_.name(), function, tuple(operands))
+    body = pure_body(session, callable_.name(), function, operands)
     recorder = session.recorder
     inside = {id(step) for step in body.tape}
     results = [recorder.value_of(leaf) for leaf in pytree.tree_leaves(body.result) if recorder.is_stand_in(leaf)]
@@ -107,13 +105,12 @@ def _said(callable_: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 @operator("out_dtype")
-def _out_dtype(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _out_dtype(session: Session, callable_: Any, inner: Any, dtype: Any, /, *rest: Any, **kwargs: Any) -> Any:
     """An operator with a result of another dtype: one node, whose result is like the operator's own."""
     recorder = session.recorder
-    inner, dtype, *rest = args
     outer, recorder.tape = recorder.tape, []  # what the operator itself would give is asked, not recorded
     try:
-        like = recorder.value_of(recorder.call(inner, tuple(rest), kwargs))
+        like = recorder.value_of(recorder.call(inner, rest, kwargs))
     finally:
         recorder.tape = outer
     kept, values = kept_of(recorder, list(rest))
@@ -124,44 +121,40 @@ def _out_dtype(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 
 @operator("trace_wrapped")
-def _trace_wrapped(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _trace_wrapped(session: Session, /, *args: Any, fn: Any, **kwargs: Any) -> Any:
     """A function that waits for the backward to be compiled; here it is."""
-    return _core.captured(kwargs.pop("fn"), args, kwargs)
-
-
-#: keywords of checkpoint itself -> the only value with which it is captured; None: any
-_CHECKPOINT = {
-    "use_reentrant": None,
-    "preserve_rng_state": None,
-    "determinism_check": None,
-    "debug": False,
-    "early_stop": None,
-    "context_fn": None,
-}
+    return _core.captured(fn, args, kwargs)
 
 
 @substitute(torch.utils.checkpoint.checkpoint)
-def _checkpoint(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    function, *rest = args
-    own = {name: kwargs.pop(name) for name in _CHECKPOINT if name in kwargs}
-    for name, only in _CHECKPOINT.items():
-        if only is not None and own.get(name, only) is not only:
-            raise Interrupt("torch-operation", f"torch.utils.checkpoint.checkpoint with {name}")
+def _checkpoint(
+    session: Session,
+    function: Any,
+    /,
+    *args: Any,
+    use_reentrant: Any = True,
+    context_fn: Any = torch.utils.checkpoint.noop_context_fn,
+    preserve_rng_state: Any = True,
+    determinism_check: Any = None,
+    debug: Any = False,
+    early_stop: Any = True,
+    **kwargs: Any,
+) -> Any:
+    if debug is not False:
+        raise Interrupt("torch-operation", "torch.utils.checkpoint.checkpoint with debug")
     if not is_grad_enabled() or session.recorder.in_transform():
-        return _core.captured(function, tuple(rest), kwargs)
-    body = pure_body(session, "checkpoint", function, tuple(rest), kwargs)
+        return _core.captured(function, args, kwargs)
+    body = pure_body(session, "checkpoint", function, args, kwargs)
     recorder = session.recorder
-    given = _tensors(session, (rest, kwargs))
+    given = _tensors(session, (args, kwargs))
     leaving, before = tuple(v.stand_in for v in body.escaping(recorder)), len(recorder.tape)
     around = body.close(recorder, given, leaving, takes=(Int, Float))[1]
     if not any(value.facts is not None and value.facts.requires_grad for value in (*given, *around)):
         del recorder.tape[before:]  # numbers that the body would be given
         return body.inline(recorder)  # nothing will be recomputed
-    reentrant = own.get("use_reentrant", True)
-    contexts = own.get("context_fn", torch.utils.checkpoint.noop_context_fn)
-    if contexts is not torch.utils.checkpoint.noop_context_fn:
-        body_contexts = _selective(session, contexts)
-        if reentrant:
+    if context_fn is not torch.utils.checkpoint.noop_context_fn:
+        body_contexts = _selective(session, context_fn)
+        if use_reentrant:
             raise Interrupt("torch-operation", "a reentrant checkpoint with context_fn")
         return _record(
             session,
@@ -169,22 +162,17 @@ def _checkpoint(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
             body,
             given,
             "wrap_body",
-            kwargs={"preserve_rng_state": own.get("preserve_rng_state", True)},
+            kwargs={"preserve_rng_state": preserve_rng_state},
             meta={"_checkpoint_context_fn": body_contexts},
         )
-    if reentrant and not any(value.facts.requires_grad for value in given):
+    if use_reentrant and not any(value.facts.requires_grad for value in given):
         raise Interrupt("torch-operation", "a reentrant checkpoint none of whose arguments require grad")
     if body.has_effect:  # random numbers: the recomputation must draw the same ones
         return _record(
-            session,
-            checkpoint_region,
-            body,
-            given,
-            "wrap_body",
-            kwargs={"preserve_rng_state": own.get("preserve_rng_state", True)},
+            session, checkpoint_region, body, given, "wrap_body", kwargs={"preserve_rng_state": preserve_rng_state}
         )
     return _record(
-        session, tag_activation_checkpoint, body, given, "wrap_body", kwargs={"use_reentrant": bool(reentrant)}
+        session, tag_activation_checkpoint, body, given, "wrap_body", kwargs={"use_reentrant": bool(use_reentrant)}
     )
 
 
@@ -223,13 +211,12 @@ def _may_stay(value: Any) -> bool:
 
 
 @substitute(invoke_subgraph_placeholder)
-def _region(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _region(session: Session, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A function under `torch.compiler.nested_compile_region`."""
-    function, *rest = args
     if session.recorder.in_transform():
-        return _core.captured(function, tuple(rest), kwargs)
-    body = pure_body(session, "nested_compile_region", function, tuple(rest), kwargs)
+        return _core.captured(function, args, kwargs)
+    body = pure_body(session, "nested_compile_region", function, args, kwargs)
     session.recorder.regions += 1
     name = f"subgraph_{session.recorder.regions}"
-    given = _tensors(session, (rest, kwargs))
+    given = _tensors(session, (args, kwargs))
     return _record(session, compile_region, body, given, name, before=(name,), takes=(Int,))

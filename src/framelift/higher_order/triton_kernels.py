@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._core import is_a
-from ..calls.call_tables import CODE_HANDLERS, substitute
+from ..calls.call_tables import CODE_HANDLERS, handler_form, substitute
 from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
@@ -39,24 +39,21 @@ def meet_triton() -> None:
     jit = sys.modules.get("triton.runtime.jit")
     interface = getattr(jit, "KernelInterface", None)
     if interface is not None and interface.__getitem__.__code__ not in CODE_HANDLERS:
-        CODE_HANDLERS[interface.__getitem__.__code__] = _with_grid
+        CODE_HANDLERS[interface.__getitem__.__code__] = handler_form(_with_grid)
         helper = getattr(jit, "ConstexprFunction", None)  # triton.cdiv and its kind
         if helper is not None:
-            CODE_HANDLERS[helper.__call__.__code__] = _helper
+            CODE_HANDLERS[helper.__call__.__code__] = handler_form(_helper)
 
 
-def _helper(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _helper(session: Session, helper: Any, /, *args: Any, _semantic: Any = None, **kwargs: Any) -> Any:
     """A function for kernels that the program calls itself: the plain function inside."""
-    if kwargs.get("_semantic") is not None:
+    if _semantic is not None:
         raise Interrupt("unknown-callable", "a function of Triton called as kernels call it")
-    return _core.captured(
-        _core.read(args[0], "fn"), args[1:], {name: value for name, value in kwargs.items() if name != "_semantic"}
-    )
+    return _core.captured(_core.read(helper, "fn"), args, kwargs)
 
 
-def _with_grid(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _with_grid(session: Session, kernel: Any, grid: Any) -> Any:
     """`kernel[grid]`"""
-    kernel, grid = args
     kind = type(kernel)
     if f"{module_of(kind)}.{qualname_of(kind)}" not in _KERNELS:
         raise Interrupt("unknown-callable", f"{qualname_of(kind)} of Triton, which runs its kernel to choose how,")
@@ -69,8 +66,7 @@ def _launch(kernel: Any, grid: Any, *args: Any, **kwargs: Any) -> None:
 
 
 @substitute(_launch)
-def _record_launch(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    kernel, grid, *given = args
+def _record_launch(session: Session, kernel: Any, grid: Any, /, *given: Any, **kwargs: Any) -> None:
     recorder = session.recorder
     if recorder.in_transform():
         raise Interrupt("torch-operation", "a Triton kernel inside a function transform")

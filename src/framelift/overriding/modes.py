@@ -372,44 +372,43 @@ class _Spy(TorchFunctionMode):
 
 
 @substitute(_length)
-def _len_stack(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+def _len_stack(session: Session) -> int:
     return len(session.recorder.modes)
 
 
 @substitute(_push)
-def _push_on_stack(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    (mode,) = args
+def _push_on_stack(session: Session, mode: Any, /) -> None:
     if OPEN_BLOCKS.of(session).count:
         raise Interrupt("torch-state", "a torch-function mode inside DisableTorchFunction")
     session.recorder.modes.append(mode)
 
 
 @substitute(_pop)
-def _pop_from_stack(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _pop_from_stack(session: Session) -> Any:
     if not session.recorder.modes:
         raise Interrupt("torch-state", "Popping from an empty torch function mode stack")
     return session.recorder.modes.pop()
 
 
 @substitute(_at)
-def _stack_at(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return session.recorder.modes[args[0]]
+def _stack_at(session: Session, place: int, /) -> Any:
+    return session.recorder.modes[place]
 
 
 @substitute(len_torch_dispatch_stack)
-def _no_dispatch_modes(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+def _no_dispatch_modes(session: Session) -> int:
     return 0  # with a mode there, nothing is captured
 
 
 @substitute(is_torch_function_mode_enabled)
-def _any_mode(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _any_mode(session: Session) -> bool:
     return bool(session.recorder.modes)
 
 
 @substitute(has_torch_function, has_torch_function_unary, has_torch_function_variadic)
-def _has_torch_function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _has_torch_function(session: Session, /, *args: Any) -> bool:
     """Torch's own is the recorder's."""
-    return is_overridden(session, args, kwargs)
+    return is_overridden(session, args, {})
 
 
 def _shown_types(args: tuple[Any, ...]) -> tuple[type, ...]:
@@ -419,33 +418,28 @@ def _shown_types(args: tuple[Any, ...]) -> tuple[type, ...]:
 
 
 @substitute(torch.overrides.handle_torch_function)
-def _handle_torch_function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def bound(public_api: Any, relevant_args: Any, /, *args: Any, **kwargs: Any) -> Any:
-        shown = () if session.recorder.subclasses_off else _shown_types(tuple(relevant_args))
-        return dispatch(session, public_api, shown, args, kwargs)
-
-    return bound(*args, **kwargs)
+def _handle_torch_function(session: Session, public_api: Any, relevant_args: Any, /, *args: Any, **kwargs: Any) -> Any:
+    shown = () if session.recorder.subclasses_off else _shown_types(tuple(relevant_args))
+    return dispatch(session, public_api, shown, args, kwargs)
 
 
 @substitute(types.GetSetDescriptorType.__get__, types.MemberDescriptorType.__get__, property.__get__)
-def _get(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _get(session: Session, callable_: Any, found: Any, owner: Any, kind: Any = None, /) -> Any:
     """`Tensor.shape.__get__(x)`, as modes see attributes."""
-    if len(args) > 1 and is_a(args[1], torch.Tensor) and not kwargs:
-        found = args[0]
+    if is_a(owner, torch.Tensor):
         return session.world.of_tensor(
-            args[1], found.__name__ if type(found) is types.GetSetDescriptorType else "", found
+            owner, found.__name__ if type(found) is types.GetSetDescriptorType else "", found
         )
-    if len(args) == 2 and not kwargs and type(args[0]) in (types.GetSetDescriptorType, types.MemberDescriptorType):
-        found, owner = args
+    if kind is None and type(found) in (types.GetSetDescriptorType, types.MemberDescriptorType):
         if is_a(owner, type) and found.__objclass__ is type:
             return read_of_type(session.world, owner, found.__name__)
         reads = _core.type_lookup(type(owner), "__getattribute__", None)
         if _core.type_lookup(type(owner), found.__name__, None) is found and type(reads) is types.WrapperDescriptorType:
             return _core.read(owner, found.__name__)  # what a dot gives: such descriptors come before all else
-    if any(_core.is_external(arg) or is_constant(arg) and not _core.is_internal(arg) for arg in args[1:]):
+    if any(_core.is_external(arg) or is_constant(arg) and not _core.is_internal(arg) for arg in (owner, kind)):
         raise Interrupt("callable-on-handle", "__get__ of a descriptor")
-    refuse_opaque(args)
-    return _core.natively(callable_, args, kwargs)
+    refuse_opaque((found, owner, kind))
+    return _core.natively(callable_, (found, owner, kind), None)
 
 
 def keep_default_device(context: Any) -> None:
@@ -458,13 +452,8 @@ _DEFAULT_DEVICE: FeatureState[list[Any]] = FeatureState(list)
 
 
 @substitute(torch.set_default_device)
-def _set_default_device(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _set_default_device(session: Session, device: Any) -> None:
     """As torch does it: the mode of the old device leaves the stack, that of the new one comes to its bottom."""
-
-    def bound(device: Any) -> Any:
-        return device
-
-    device = bound(*args, **kwargs)
     known, new = _DEFAULT_DEVICE.of(session), None
     if not known:
         known.append(let_in(session.world, MODES.default_device, const(MODES).to("attr", "default_device")))

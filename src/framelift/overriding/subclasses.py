@@ -112,38 +112,29 @@ class AllOff(SubclassesOff):
 
 
 @substitute(DisableTorchFunction)
-def _all_off(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SubclassesOff:
+def _all_off(session: Session) -> SubclassesOff:
     return AllOff(session)
 
 
 @substitute(DisableTorchFunctionSubclass)
-def _off(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SubclassesOff:
+def _off(session: Session) -> SubclassesOff:
     return SubclassesOff(session)
 
 
 @substitute(torch.Tensor.__torch_function__.__func__)
-def _default(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _default(session: Session, cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """Run the `__torch_function__` that subclasses inherit: the operation, its results made tensors of the subclass."""
-
-    def bound(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not all(issubclass(cls, one) for one in types):
-            return NotImplemented
-        with SubclassesOff(session):
-            result = _core.captured(func, tuple(args), kwargs or {})
-        return result if func in get_default_nowrap_functions() else _converted(session.recorder, result, cls)
-
-    return bound(*args, **kwargs)
+    if not all(issubclass(cls, one) for one in types):
+        return NotImplemented
+    with SubclassesOff(session):
+        result = _core.captured(func, tuple(args), kwargs or {})
+    return result if func in get_default_nowrap_functions() else _converted(session.recorder, result, cls)
 
 
 @substitute(_disabled)
-def _without(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def bound(
-        func: Any, types: Any, args: Any = (), kwargs: Any = None, /
-    ) -> Any:  # a C function, so classes do not bind it
-        with SubclassesOff(session):
-            return _core.captured(func, tuple(args), kwargs or {})
-
-    return bound(*args, **kwargs)
+def _without(session: Session, func: Any, types: Any, args: Any = (), kwargs: Any = None, /) -> Any:
+    with SubclassesOff(session):  # a C function, so classes do not bind it
+        return _core.captured(func, tuple(args), kwargs or {})
 
 
 def _converted(recorder: Recorder, result: Any, cls: type) -> Any:

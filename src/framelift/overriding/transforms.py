@@ -70,7 +70,7 @@ def _record(
 
 
 @substitute(*_found("_grad_increment_nesting _jvp_increment_nesting"))
-def _differentiate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _differentiate(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Opens a level to differentiate in.  Torch itself suspends an inference mode for its length, which nodes for that
     mode would cross.
     """
@@ -87,22 +87,22 @@ def _differentiate(session: Session, callable_: Any, args: tuple[Any, ...], kwar
         "_saved_tensors_hooks_enable _set_tensor_requires_grad lazy_load_decompositions _maybe_load_decompositions"
     )
 )
-def _switch(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _switch(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Changes the state of the transforms: done, and kept in the graph."""
     return _record(session, callable_, args, kwargs, effect=True)
 
 
 @substitute(*_found("_enter_dual_level"))
-def _enter_dual(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    level = _record(session, callable_, args, kwargs, effect=True)
+def _enter_dual(session: Session, callable_: Any) -> Any:
+    level = _record(session, callable_, (), {}, effect=True)
     session.recorder.live.enter_dual(1)
     return level
 
 
 @substitute(*_found("_exit_dual_level"))
-def _exit_dual(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _exit_dual(session: Session, callable_: Any, *, level: int) -> Any:
     session.recorder.live.check_dual("leaving a level of forward-mode differentiation that was entered outside", 1)
-    _record(session, callable_, args, kwargs, effect=True)
+    _record(session, callable_, (), {"level": level}, effect=True)
     session.recorder.live.enter_dual(-1)
 
 
@@ -113,14 +113,14 @@ _SHOWN = (make_dual, unpack_dual)
 @substitute(
     *_found("_add_batch_dim _remove_batch_dim _wrap_for_grad _unwrap_for_grad _make_dual _unpack_dual _autograd_grad")
 )
-def _primitive(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _primitive(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Wraps, unwraps or differentiates tensors: one node."""
     if callable_ in _SHOWN and is_overridden(session, args, kwargs):
         return shown_by_torch(session, callable_, args, kwargs)
     return _record(session, callable_, args, kwargs)
 
 
-def _asks(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _asks(session: Session, callable_: Any, /, *args: Any) -> Any:
     """Asks functorch about its state or about a tensor: answered now, no node."""
     recorder = session.recorder
     return recorder.live.ask(callable_, *(recorder.value_of(arg) if is_a(arg, torch.Tensor) else arg for arg in args))
@@ -136,20 +136,19 @@ substitute(
 
 
 @substitute(*_found("_saved_tensors_hooks_is_enabled _saved_tensors_hooks_get_disabled_error_message"))
-def _asks_for_hooks(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _asks_for_hooks(session: Session, callable_: Any) -> Any:
     """Return whether hooks on saved tensors may be set; what was so when the rehearsal began is a guard."""
     disabled = session.recorder.live.disabled
     session.world.guard(const(saved_hooks_error), "CHECK", (functools.partial(gives, disabled), f"() == {disabled!r}"))
-    return _asks(session, callable_, args, kwargs)
+    return _asks(session, callable_)
 
 
 @substitute(*_found("unwrap_if_dead"))
-def _unwrap_if_dead(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _unwrap_if_dead(session: Session, callable_: Any, tensor: Any, /) -> Any:
     recorder = session.recorder
-    (tensor,) = args
     if not recorder.live.wraps(recorder.value_of(tensor)):
         return tensor
-    return _record(session, callable_, args, kwargs)
+    return _record(session, callable_, (tensor,), {})
 
 
 @substitute(
@@ -157,5 +156,5 @@ def _unwrap_if_dead(session: Session, callable_: Any, args: tuple[Any, ...], kwa
         "peek_interpreter_stack get_interpreter_stack get_unwrapped pop_dynamic_layer_stack push_dynamic_layer_stack"
     )
 )
-def _inside(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _inside(session: Session, callable_: Any, /, *args: Any) -> Any:
     raise Interrupt("torch-operation", f"torch._C._functorch.{callable_.__name__}")

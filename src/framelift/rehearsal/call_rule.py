@@ -240,7 +240,7 @@ def _metaclass(callable_: Any) -> Any:
         and _core.is_python_class(callable_)
         and type(callable_) is type
     ):
-        return lambda session, meta, args, kwargs: made_class(session, meta, args, kwargs)
+        return lambda session, meta, args, kwargs: made_class(session, meta, *args, **kwargs)
     return None
 
 

@@ -23,7 +23,7 @@ from ..boundary.becomes.leaves import is_constant, is_leaf
 from ..boundary.facts.unwatched_reads import UnwatchedReads
 from ..boundary.gateway import let_in
 from ..boundary.lazy.view import View
-from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES, Handler
+from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES, Handler, handler_form
 from ..exc import ForbiddenCallable
 from ..graph.fx.targets import OneNode
 from ..guards.checks import check
@@ -69,11 +69,13 @@ def unmark(callable_: Any) -> None:
         _core.forget_verdicts()
 
 
-def on_code(handler: Handler) -> Callable[[_Function], _Function]:
-    """Mark every function that shares this one's code: wrappers made by one decorator."""
+def on_code(handler: Callable[..., Any]) -> Callable[[_Function], _Function]:
+    """Mark every function that shares this one's code, as wrappers made by one decorator do.  The handler has one of
+    the forms that `handler_form` takes.
+    """
 
     def register(function: _Function) -> _Function:
-        CODE_HANDLERS[function.__code__] = handler
+        CODE_HANDLERS[function.__code__] = handler_form(handler)
         return function
 
     return register

@@ -198,12 +198,10 @@ def _as_asked(model: Any, compiled: Any, again: Callable[[Any], Any], waits: boo
     return wrapper
 
 
-def _inside(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _inside(session: Session, model: Any = None, **named: Any) -> Any:
     """`compile` in captured code: what it gives is made now, and calls of that are captured as calls of the function.
     It cannot leave.
     """
-    named = dict(zip(("model",), args), **kwargs)
-    model = named.pop("model", None)
     if model is None:
         return functools.partial(compile, **named)
     if callable(named.get("backend")):

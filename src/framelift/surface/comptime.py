@@ -201,26 +201,25 @@ class _Comptime:
     def sleep(sec: float) -> None: ...
 
 
-def _direct(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    fn = args[1] if len(args) > 1 else kwargs["fn"]
+def _direct(session: Session, self: Any, fn: Any) -> None:
     fn(ComptimeContext(session, caller()))
 
 
 def _by_name(name: str) -> Callable[..., None]:
-    def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def call(session: Session, /, *args: Any, **kwargs: Any) -> None:
         given = [ComptimeVar(arg) for arg in args] if name in ("print", "assert_static") else args
         getattr(ComptimeContext(session, caller()), name)(*given, **kwargs)
 
     return call
 
 
-def _force(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    ComptimeVar(args[0]).force_static()
+def _force(session: Session, val: Any) -> None:
+    ComptimeVar(val).force_static()
 
 
-def _stack_and_return(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _stack_and_return(session: Session, val: Any) -> Any:
     ComptimeContext(session, caller()).print_value_stack()
-    return args[0]
+    return val
 
 
 on_code(_stack_and_return)(_Comptime.print_value_stack_and_return)

@@ -472,17 +472,17 @@ class error_on_graph_break:
 
 
 @substitute(error_on_graph_break.__init__)
-def _error_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _error_init(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> None:
     callable_(*args, **kwargs)
 
 
 @substitute(error_on_graph_break.__enter__)
-def _error_enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    session.blocks.push(bool(_core.read(args[0], "error_on_graph_break")))
+def _error_enter(session: Session, self: Any) -> None:
+    session.blocks.push(bool(_core.read(self, "error_on_graph_break")))
 
 
 @substitute(error_on_graph_break.__exit__)
-def _error_exit(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _error_exit(session: Session, self: Any, *exc: Any) -> None:
     session.blocks.pop()
 
 

@@ -173,11 +173,10 @@ def mark_static_address(tensor: torch.Tensor, guard: bool = False) -> None:
     tensor._dynamo_static_input_type = "guarded" if guard else "unguarded"
 
 
-def _fix_sizes(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _fix_sizes(session: Session, tensor: Any, index: Any = None) -> None:
     """mark_static in captured code: the sizes are constants of this capture."""
-    given = dict(zip(("tensor", "index"), args), **kwargs)
-    size = session.recorder.call(torch.Tensor.size, (given["tensor"],), {})
-    for dim in range(len(size)) if given.get("index") is None else _each(given["tensor"], given["index"]):
+    size = session.recorder.call(torch.Tensor.size, (tensor,), {})
+    for dim in range(len(size)) if index is None else _each(tensor, index):
         int(size[dim])
 
 

@@ -133,4 +133,4 @@ def _silence() -> Iterator[None]:
 
 
 # In captured code it is the function that it compiles.
-on_code(lambda session, callable_, args, kwargs: _core.captured(args[0]._compiled, args[1:], kwargs))(Verified.__call__)
+on_code(lambda session, self, /, *args, **kwargs: _core.captured(self._compiled, args, kwargs))(Verified.__call__)

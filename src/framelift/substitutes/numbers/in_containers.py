@@ -64,7 +64,7 @@ _encode = json.encoder.c_make_encoder.__call__  # type: ignore[attr-defined]  # 
 
 
 @substitute(_encode, str.translate, str.maketrans, memoryview.cast)
-def _call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     name = "json.dumps" if "make_encoder" in str(callable_) else callable_.__name__
     return _core.natively(
         callable_,

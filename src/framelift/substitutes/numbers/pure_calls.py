@@ -330,7 +330,7 @@ def _extreme(builtin: Any, symbolic: Any) -> None:
     otherwise = calling_back(None, "key")
 
     @substitute(builtin)
-    def handler(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and session.recorder.has_tensors:
             items = items_of(session, args)
             found = extreme_of(session, builtin, items)
@@ -349,7 +349,7 @@ def _extreme(builtin: Any, symbolic: Any) -> None:
                 and all(type(item) in (Int, int) for item in items)
                 and any(type(item) is Int and item.hint is None for item in items)
             ):
-                return functools.reduce(lambda left, right: handler(session, callable_, (left, right), {}), items)
+                return functools.reduce(lambda left, right: handler(session, callable_, left, right), items)
             args = (items,)
         if len(args) == 2 and not kwargs and Int in map(type, args) and all(type(arg) in (Int, int) for arg in args):
             return next(arg.home for arg in args if type(arg) is Int).int_op(symbolic, *args)
@@ -360,7 +360,7 @@ def _extreme(builtin: Any, symbolic: Any) -> None:
             and any(type(a) is Float and a.hint is None for a in args)
         ):
             return next(arg.home for arg in args if type(arg) is Float).float_op(symbolic, args)
-        return otherwise(session, callable_, args, kwargs)
+        return otherwise(session, callable_, *args, **kwargs)
 
 
 _extreme(max, torch.sym_max)
@@ -370,55 +370,40 @@ _extreme(min, torch.sym_min)
 # ---- torch's functions of numbers ------------------------------------------------------------------------------------
 
 
-def _symbolic(func: Any, count: int) -> Callable[..., Any]:
-    def handler(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if (
-            kwargs
-            or len(args) != count
-            or not any(type(arg) is Int for arg in args)
-            or not all(type(arg) in (Int, int) for arg in args)
-        ):
-            plain = tuple(arg.value() if type(arg) is Float else arg for arg in args)
-            if not all(type(arg) in (int, float, bool) for arg in plain):
-                raise Interrupt("unknown-callable", f"torch.{callable_.__name__}")
-            return callable_(*plain, **kwargs)  # paused: as captured code it would come here again
-        home = next(arg.home for arg in args if type(arg) is Int)
-        return home.int_op(func, *args)
-
-    return handler
-
-
-for _func, _count in ((torch.sym_max, 2), (torch.sym_min, 2)):
-    substitute(_func)(_symbolic(_func, _count))
+@substitute(torch.sym_max, torch.sym_min)
+def _symbolic(session: Session, callable_: Any, a: Any, b: Any) -> Any:
+    given = (a, b)
+    if not any(type(arg) is Int for arg in given) or not all(type(arg) in (Int, int) for arg in given):
+        plain = tuple(arg.value() if type(arg) is Float else arg for arg in given)
+        if not all(type(arg) in (int, float, bool) for arg in plain):
+            raise Interrupt("unknown-callable", f"torch.{callable_.__name__}")
+        return callable_(*plain)  # paused: as captured code it would come here again
+    home = next(arg.home for arg in given if type(arg) is Int)
+    return home.int_op(callable_, *given)
 
 
 @substitute(torch.sym_ite)
-def _sym_ite(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _sym_ite(session: Session, b: Any, t: Any, f: Any) -> Any:
     """One of two numbers, whichever a truth value chooses."""
-    names = ("b", "t", "f")
-    given = dict(zip(names, args), **kwargs)
-    truth, if_true, if_false = (given[name] for name in names)
-    if type(truth) is Bool and type(if_true) is Int and type(if_false) is Int:
-        return truth.home.int_op(torch.sym_ite, truth, if_true, if_false)
-    return if_true if truth else if_false
+    if type(b) is Bool and type(t) is Int and type(f) is Int:
+        return b.home.int_op(torch.sym_ite, b, t, f)
+    return t if b else f
 
 
 @substitute(check)
-def _check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _check(session: Session, cond: Any, message: Any = None) -> None:
     """Assume what the program checks of a number that only the graph knows; the graph checks it.
 
     The message is computed only where the check fails: the call runs eagerly then. An exported program has no such
     mode.
     """
-    if not args or type(args[0]) is not Bool:
-        given = dict(zip(("cond", "message"), args)) | kwargs if len(args) < 3 else {}
-        return _core.captured(check_with, (RuntimeError,), {"message": None, **given})
-    message = args[1] if len(args) > 1 else kwargs.get("message")
+    if type(cond) is not Bool:
+        _core.captured(check_with, (RuntimeError, cond, message), None)
+        return
     asked = session.exporting and callable(message)
     text = _core.captured(message, (), None) if asked else "Expected cond to be True, but got False."
-    args[0].home.expect(args[0])
-    assertion(session.recorder, args[0], str(text))
-    return None
+    cond.home.expect(cond)
+    assertion(session.recorder, cond, str(text))
 
 
 #: the same without the substitute, which is found by code as well
@@ -431,10 +416,9 @@ _plain_check = types.FunctionType(
 
 
 @substitute(check_tensor_all_with)
-def _check_tensor_all(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _check_tensor_all(session: Session, error_type: Any, cond: Any, message: Any = None) -> Any:
     """Assume what the program checks of a tensor's values, as for an assertion; the graph checks it."""
     recorder = session.recorder
-    cond: Any = args[1] if len(args) > 1 else kwargs.get("cond")
     if (
         recorder.is_stand_in(cond)
         and cond.dtype is torch.bool
@@ -443,31 +427,31 @@ def _check_tensor_all(session: Session, callable_: Any, args: tuple[Any, ...], k
     ):
         if assume(recorder, recorder.record(target_of(torch.Tensor.all), (cond,), {}), True):
             return None
-    return _core.captured(_plain_check, args, kwargs)
+    return _core.captured(_plain_check, (error_type, cond, message), None)
 
 
 @substitute(check_is_size)
-def _check_is_size(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _check(
-        session, check, (args[0] >= 0, *args[1:]), {name: value for name, value in kwargs.items() if name != "max"}
-    )
+def _check_is_size(session: Session, i: Any, message: Any = None, *, max: Any = None) -> None:
+    _check(session, i >= 0, message)
+    if max is not None:
+        _check(session, i <= max, message)
 
 
 @substitute(torch.sym_int)
-def _sym_int(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _int(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.captured(int, args, kwargs)
+def _sym_int(session: Session, a: Any) -> Any:
+    return _int(session, (a,)) if type(a) in NUMBERS else _core.captured(int, (a,), None)
 
 
 @substitute(torch.sym_float)
-def _sym_float(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _float(session, args) if len(args) == 1 and type(args[0]) in NUMBERS else _core.captured(float, args, kwargs)
+def _sym_float(session: Session, a: Any) -> Any:
+    return _float(session, (a,)) if type(a) in NUMBERS else _core.captured(float, (a,), None)
 
 
 @substitute(torch.Size.numel)
-def _numel(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if len(args) == 1 and any(type(length) is Int for length in args[0]):
-        return functools.reduce(operator.mul, args[0], 1)
-    return callable_(*args, **(kwargs or {}))
+def _numel(session: Session, size: Any, /) -> Any:
+    if any(type(length) is Int for length in size):
+        return functools.reduce(operator.mul, size, 1)
+    return torch.Size.numel(size)
 
 
 _core.set_numbers(_SYMBOLIC, handle, len, isinstance, _TENSOR_TYPE)

@@ -246,7 +246,7 @@ def _has_array(value: Any) -> bool:
     return is_a(value, (torch.Tensor, _BASE))
 
 
-def _function(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _function(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     name = getattr(callable_, "__name__", "function")
     if NumpyNumber in _kinds(args) and not _has_array((*args, *kwargs.values())):
         if is_a(callable_, numpy.ufunc) and not kwargs and all(type(arg) in _OPERANDS for arg in args):
@@ -356,7 +356,7 @@ def _pairs() -> Any:
                 yield found, function
 
 
-def _value(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _value(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A scalar or dtype made of values is one; a scalar made of one number that changes is one that changes."""
     if (
         len(args) == 1
@@ -371,7 +371,7 @@ def _value(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return callable_(*args, **kwargs)
 
 
-def _plain_number(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _plain_number(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Return the value of a scalar."""
     if kwargs or not args or not all(map(_is_value, args)):
         raise _refuse(callable_.__name__, "of other than values")
@@ -385,9 +385,9 @@ def _scalar_types() -> Any:
     }
 
 
-def _limits(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _limits(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Return numpy's limits of a dtype. For floating-point dtypes it is one object for all calls, which numpy keeps."""
-    made = _value(session, callable_, args, kwargs)
+    made = _value(session, callable_, *args, **kwargs)
     return let_in(session.world, made, const(made)) if callable_ is numpy.finfo else made
 
 
@@ -440,7 +440,7 @@ def _are_alike(data: Any) -> bool:
     return bool(first.dim()) and all(one.shape == first.shape and one.dtype is first.dtype for one in others)
 
 
-def _tensor_of(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _tensor_of(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """torch.from_numpy and similar functions, given an array."""
     if session.recorder.modes and callable_ is not torch.from_numpy:  # which torch shows to no mode
         return torch_call(session, callable_, args, kwargs)

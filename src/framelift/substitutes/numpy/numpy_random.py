@@ -66,7 +66,7 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if type(value) in (list, tuple) else value
 
 
-def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _make(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A generator with a seed: what it draws is known."""
     if (
         len(args) + len(kwargs) != 1
@@ -79,9 +79,9 @@ def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     return made
 
 
-def _known(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _known(session: Session, callable_: Any, generator: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Draw from a generator made inside."""
-    found = callable_(*args, **kwargs) if all(map(_is_plain, (*args[1:], *kwargs.values()))) else None
+    found = callable_(generator, *args, **kwargs) if all(map(_is_plain, (*args, *kwargs.values()))) else None
     shown = found if type(found) in (int, float) or type(found) in SCALARS else constant_array(session, found)
     if shown is None:
         raise Interrupt(
@@ -90,16 +90,16 @@ def _known(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return shown
 
 
-def _draw(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _draw(session: Session, callable_: Any, generator: Any, /, *args: Any, **kwargs: Any) -> Any:
     recorder = session.recorder
-    if args and id(args[0]) in _MADE.of(session):
-        return _known(session, callable_, args, kwargs)
-    record = session.world.by_seen.get(id(args[0])) if args else None
+    if id(generator) in _MADE.of(session):
+        return _known(session, callable_, generator, *args, **kwargs)
+    record = session.world.by_seen.get(id(generator))
     name = f"numpy.random.{callable_.__name__}"
-    copy = _copy(session, args[0]) if record is not None else None
-    if record is None or copy is None or not all(map(_is_plain, (*args[1:], *kwargs.values()))):
+    copy = _copy(session, generator) if record is not None else None
+    if record is None or copy is None or not all(map(_is_plain, (*args, *kwargs.values()))):
         raise Interrupt("unknown-callable", f"{name} of other than plain values")
-    given, named = _frozen(args[1:]), {key: _frozen(value) for key, value in kwargs.items()}
+    given, named = _frozen(args), {key: _frozen(value) for key, value in kwargs.items()}
     hint = callable_(copy, *given, **named)
     tensor = (
         torch.from_numpy(hint)

@@ -329,17 +329,15 @@ def _asked_in_order(session: Session, held: Registrations, owner: Any, cls: Any)
 
 
 @substitute(_abc._abc_instancecheck)
-def _instance_check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if len(args) == 2 and issubclass(type(args[1]), _PLACEHOLDERS):  # the class of the placeholder is nobody's business
-        return _core.captured(issubclass, (args[1].__class__, args[0]), None)
-    if len(args) != 2 or kwargs:
-        return _core.natively(callable_, args, kwargs)  # an error
-    owner, cls = args[0], args[1].__class__
-    kinds = [cls] if type(args[1]) is cls else [cls, type(args[1])]
+def _instance_check(session: Session, owner: Any, obj: Any, /) -> Any:
+    if issubclass(type(obj), _PLACEHOLDERS):  # the class of the placeholder is nobody's business
+        return _core.captured(issubclass, (obj.__class__, owner), None)
+    cls = obj.__class__
+    kinds = [cls] if type(obj) is cls else [cls, type(obj)]
     if _registrations(session, owner) is None:
         place = remembered_by(owner, cls)
         if place is not None and (place[0] or len(kinds) == 1):
-            return _subclass_check(session, _abc._abc_subclasscheck, (owner, cls), {})
+            return _subclass_check(session, _abc._abc_subclasscheck, owner, cls)
     asks = _core.read(owner, "__subclasscheck__")
     if _core.type_lookup(owner, "__subclasscheck__", None) is not None:  # it decides while nothing is remembered
         raise Interrupt("opaque-object", f"{qualname_of(owner)}.__subclasscheck__")
@@ -347,16 +345,17 @@ def _instance_check(session: Session, callable_: Any, args: tuple[Any, ...], kwa
 
 
 @substitute(_abc._abc_subclasscheck)
-def _subclass_check(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if len(args) != 2 or kwargs or not is_a(args[1], type):
-        return _core.natively(callable_, args, kwargs)  # an error
-    held = _registrations(session, args[0])
+def _subclass_check(session: Session, callable_: Any, owner: Any, cls: Any, /) -> Any:
+    if not is_a(cls, type):
+        return _core.natively(callable_, (owner, cls), None)  # an error
+    held = _registrations(session, owner)
     if held is not None:
-        return _with_registrations(session, held, *args)
-    if remembered_by(*args) is None and has_registered(*args) and not any(base is args[0] for base in mro_of(args[1])):
-        return _registered(session, *args)
-    answer = _core.natively(callable_, args, kwargs)
-    _note(session, args[0], {args[1]}, answer)
+        return _with_registrations(session, held, owner, cls)
+    known = remembered_by(owner, cls) is not None or any(base is owner for base in mro_of(cls))
+    if not known and has_registered(owner, cls):
+        return _registered(session, owner, cls)
+    answer = _core.natively(callable_, (owner, cls), None)
+    _note(session, owner, {cls}, answer)
     return answer
 
 
@@ -373,8 +372,8 @@ def _registered(session: Session, owner: type, cls: type) -> bool:
 
 
 @substitute(_abc.get_cache_token)
-def _cache_token(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    number = callable_(*args, **kwargs)
+def _cache_token(session: Session, callable_: Any) -> Any:
+    number = callable_()
     session.world.guard(const(callable_), "CHECK", (functools.partial(gives, number), f"gives {number}"))
     held = _REGISTRATIONS.found(session)
     return number if held is None else number + len(held.made)

@@ -198,19 +198,19 @@ def _type_getattribute(session: Session, cls: Any, name: Any, /) -> Any:
 
 
 @substitute(type)
-def _type(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if len(args) == 1 and not kwargs:
-        if issubclass(type(args[0]), View):
-            return args[0].builtin_type
-        # outside, a method of C code
-        if type(args[0]) is types.MethodType and issubclass(type(args[0].__self__), (View, Array)):
-            return types.BuiltinFunctionType
-        if is_a(args[0], (type, types.ModuleType)):
-            session.world.note_kind(args[0])
-        if type(args[0]) in (Opaque, Array, Scalar, NumpyNumber) or type(args[0]) in NUMBERS:
-            return args[0].__class__
-        return type(args[0])
-    return made_class(session, callable_, args, kwargs)
+def _type(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if len(args) != 1 or kwargs:
+        return made_class(session, callable_, *args, **kwargs)
+    (obj,) = args
+    if issubclass(type(obj), View):
+        return obj.builtin_type
+    if type(obj) is types.MethodType and issubclass(type(obj.__self__), (View, Array)):
+        return types.BuiltinFunctionType  # outside, a method of C code
+    if is_a(obj, (type, types.ModuleType)):
+        session.world.note_kind(obj)
+    if type(obj) in (Opaque, Array, Scalar, NumpyNumber) or type(obj) in NUMBERS:
+        return obj.__class__
+    return type(obj)
 
 
 @substitute(vars)

@@ -78,7 +78,7 @@ def watched(session: Session, callback: Any) -> Any:
 def calling_back(place: int | None, name: str | None) -> Callable[..., Any]:
     """A handler that gives C code a callback it may call."""
 
-    def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
         if place is not None and len(args) > place:
             args = (*args[:place], watched(session, args[place]), *args[place + 1 :])
         if name in kwargs:
@@ -93,8 +93,6 @@ for _callable, _place, _name in CALLBACKS:
 
 
 @substitute(iter)
-def _iter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _iter(session: Session, callable_: Any, obj: Any, /, *sentinel: Any) -> Any:
     """With two arguments the first is called until it gives the second."""
-    if len(args) == 2:
-        args = (watched(session, args[0]), args[1])
-    return _core.natively(callable_, args, kwargs)
+    return _core.natively(callable_, (watched(session, obj) if sentinel else obj, *sentinel), None)

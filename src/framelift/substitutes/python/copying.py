@@ -54,8 +54,8 @@ def slots_of(cls: type) -> list[str]:
 
 
 @substitute(copyreg._slotnames)  # type: ignore[attr-defined]  # private in typeshed
-def _slotnames(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    return slots_of(args[0])
+def _slotnames(session: Session, cls: Any) -> list[str]:
+    return slots_of(cls)
 
 
 def _default_state(obj: Any) -> Any:

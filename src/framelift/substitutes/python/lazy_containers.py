@@ -126,10 +126,10 @@ _core.set_views((*VIEWS, Opaque), _call)
 
 
 @substitute(BaseException.add_note)
-def _add_note(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _add_note(session: Session, callable_: Any, error: Any, note: Any, /) -> Any:
     """The list of an exception's notes may be one that grows; C code would append to the empty list it sees."""
-    notes = getattr(args[0], "__dict__", {}).get("__notes__") if args else None
-    if is_a(notes, LazyList) and len(args) == 2 and is_a(args[1], str):
-        notes.append(args[1])
+    notes = getattr(error, "__dict__", {}).get("__notes__")
+    if is_a(notes, LazyList) and is_a(note, str):
+        notes.append(note)
         return None
-    return _core.natively(callable_, args, kwargs)
+    return _core.natively(callable_, (error, note), None)

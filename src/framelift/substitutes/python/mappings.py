@@ -39,7 +39,7 @@ def as_dict(mapping: Any) -> Any:
 
 
 def _handler(place: int) -> Any:
-    def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
         own = own_method(callable_, args)
         if own is not None:
             return own[0](*own[1], **kwargs)

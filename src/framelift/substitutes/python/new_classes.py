@@ -58,14 +58,14 @@ def _with_module(session: Session, namespace: Any) -> Any:
         raise Interrupt("unsupported-code", "a class made in a namespace without a name") from None
 
 
-def made_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def made_class(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`type(name, bases, namespace)`."""
     _check_texts(session, args)
     meta = _metaclass(args[1], {"metaclass": callable_}) if len(args) == 3 else None
     if _makes_plainly(meta):
         args = (*args[:2], marked(_with_module(session, args[2])))
     elif meta is not None and _is_new_of_type(meta):  # only its `__init__` sees the namespace
-        cls = _type_new(session, type.__new__, (callable_, *args), kwargs)
+        cls = _type_new(session, type.__new__, callable_, *args, **kwargs)
         return _started(session, cls, callable_, args, kwargs)
     cls = _core.natively(callable_, args, kwargs)
     if is_a(cls, type):
@@ -102,15 +102,15 @@ def _makes_plainly(meta: type | None) -> bool:
 
 
 @substitute(type.__new__)
-def _type_new(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type_new(session: Session, callable_: Any, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A metaclass makes its class."""
-    _check_texts(session, args[1:])
-    meta = _metaclass(args[2], {"metaclass": args[0]}) if len(args) == 4 else None
-    if meta is not None and (meta is args[0] or _is_new_of_type(meta)):
-        args = (*args[:3], marked(_with_module(session, args[3])))
-    cls = _core.natively(callable_, args, kwargs)
-    _core.mark_internal(cls)
-    return cls
+    _check_texts(session, args)
+    meta = _metaclass(args[1], {"metaclass": cls}) if len(args) == 3 else None
+    if meta is not None and (meta is cls or _is_new_of_type(meta)):
+        args = (*args[:2], marked(_with_module(session, args[2])))
+    made = _core.natively(callable_, (cls, *args), kwargs)
+    _core.mark_internal(made)
+    return made
 
 
 class Body:
@@ -127,10 +127,8 @@ class Body:
 
 
 @substitute(builtins.__build_class__)
-def _build_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _build_class(session: Session, callable_: Any, body: Any, name: Any, /, *stated: Any, **kwargs: Any) -> Any:
     """A class statement in its steps: metaclass, namespace, body, class."""
-    body, name, *rest = args
-    stated = tuple(rest)
     bases = _resolved(stated)
     meta = _metaclass(bases, kwargs)
     if meta is None and bases is not stated:
@@ -138,7 +136,7 @@ def _build_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
     if meta is None:
         if session.has_texts:
             session.text_is_read()
-        cls = _core.natively(callable_, args, kwargs)
+        cls = _core.natively(callable_, (body, name, *stated), kwargs)
         if is_a(cls, type):
             _core.mark_internal(cls)
         return cls
@@ -151,7 +149,7 @@ def _build_class(session: Session, callable_: Any, args: tuple[Any, ...], kwargs
         _core.natively(operator.setitem, (namespace, "__orig_bases__", stated), None)
     cell = namespace.get("__classcell__") if type(namespace) is dict else None
     if meta is not type and type(meta) is type and _is_new_of_type(meta):
-        cls = made_class(session, meta, (name, bases, namespace), more)
+        cls = made_class(session, meta, name, bases, namespace, **more)
     else:
         cls = (_core.captured if meta is type else _core.natively)(meta, (name, bases, namespace), more)
     if is_a(cls, type):

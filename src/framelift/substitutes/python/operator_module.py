@@ -18,13 +18,12 @@ _CALL_METHODCALLER = vars(operator.methodcaller)["__call__"]
 
 
 @substitute(_CALL_ATTRGETTER)
-def _attrgetter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    getter, *rest = args
-    if len(rest) != 1 or kwargs:
-        return getter(*rest, **kwargs)  # raises
+def _attrgetter(session: Session, getter: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if len(args) != 1 or kwargs:
+        return getter(*args, **kwargs)  # raises
     found = []
     for path in getter.__reduce__()[1]:
-        value = rest[0]
+        value = args[0]
         for name in path.split("."):
             value = _core.read(value, name)
         found.append(value)
@@ -32,13 +31,12 @@ def _attrgetter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs:
 
 
 @substitute(_CALL_METHODCALLER)
-def _methodcaller(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    caller, *rest = args
-    if len(rest) != 1 or kwargs:
-        return caller(*rest, **kwargs)  # raises
+def _methodcaller(session: Session, caller: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if len(args) != 1 or kwargs:
+        return caller(*args, **kwargs)  # raises
     made, arguments = caller.__reduce__()
     keywords = {}
     if is_a(made, partial):  # made with keywords: partial(methodcaller, name, **keywords)
         arguments, keywords = (*made.args, *arguments), made.keywords
     name, *arguments = arguments
-    return _core.captured(_core.read(rest[0], name), tuple(arguments), keywords)
+    return _core.captured(_core.read(args[0], name), tuple(arguments), keywords)

@@ -34,9 +34,8 @@ def _answers(answer: Any, path: str, ask: Callable[[str], Any]) -> bool:
     return bool(ask(path) == answer)
 
 
-@substitute(*_QUESTIONS)
-def _question(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    (path,) = args
+@substitute(*(question for question in _QUESTIONS if question is not os.path.isdir))
+def _question(session: Session, callable_: Any, path: Any) -> bool:
     if is_a(path, os.PathLike):
         path = _core.captured(os.fspath, (path,), None)
     name = _QUESTIONS[callable_]
@@ -47,3 +46,8 @@ def _question(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
     said = f"({path!r}) is {answer!r}"
     session.world.guard(const(callable_), "CHECK", (functools.partial(_answers, answer, path), said), path)
     return answer
+
+
+@substitute(os.path.isdir)
+def _is_directory(session: Session, callable_: Any, s: Any) -> bool:
+    return _question(session, callable_, s)

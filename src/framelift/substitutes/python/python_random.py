@@ -120,19 +120,21 @@ def _followed(session: Session, callable_: Any, generator: Any, args: tuple[Any,
     return session.recorder.with_symbols().drawn(Drawn(callable_, args, record.origin), hint, f"{callable_.__name__}()")
 
 
-@substitute(_random.Random.random, _random.Random.getrandbits)
-def _draw(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    rest = args[1:]
-    plain = not kwargs and (
-        not rest
-        if callable_ is _random.Random.random
-        else len(rest) == 1 and type(rest[0]) is int and 0 < rest[0] <= _MOST_BITS
-    )
-    if args and plain and _may_follow(session, args[0]):
-        return _followed(session, callable_, args[0], rest)
-    if args:
-        _depend(session, args[0])
-    return _core.natively(callable_, args, kwargs)
+@substitute(_random.Random.random)
+def _draw(session: Session, callable_: Any, generator: Any, /) -> Any:
+    return _drawn(session, callable_, generator, ())
+
+
+@substitute(_random.Random.getrandbits)
+def _draw_bits(session: Session, callable_: Any, generator: Any, k: Any, /) -> Any:
+    return _drawn(session, callable_, generator, (k,), type(k) is int and 0 < k <= _MOST_BITS)
+
+
+def _drawn(session: Session, callable_: Any, generator: Any, bits: tuple[Any, ...], is_plain: bool = True) -> Any:
+    if is_plain and _may_follow(session, generator):
+        return _followed(session, callable_, generator, bits)
+    _depend(session, generator)
+    return _core.natively(callable_, (generator, *bits), None)
 
 
 _below = random.Random._randbelow_with_getrandbits  # type: ignore[attr-defined]  # private in typeshed
@@ -143,40 +145,37 @@ _captured_below = types.FunctionType(
 
 
 @substitute(_below)
-def _draw_below(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _draw_below(session: Session, callable_: Any, self: Any, n: Any) -> Any:
     """It draws until the number is small enough: as one draw, how often does not matter."""
     if (
-        not kwargs
-        and len(args) == 2
-        and type(args[0]) is random.Random
-        and type(args[1]) is int
-        and 1 <= args[1] < 1 << _MOST_BITS
-        and (type(_core.read(args[0], "getrandbits")) is types.BuiltinMethodType)
-        and _may_follow(session, args[0])
+        type(self) is random.Random
+        and type(n) is int
+        and 1 <= n < 1 << _MOST_BITS
+        and type(_core.read(self, "getrandbits")) is types.BuiltinMethodType
+        and _may_follow(session, self)
     ):
-        return _followed(session, callable_, args[0], args[1:])
-    return _core.captured(_captured_below, args, kwargs)
+        return _followed(session, callable_, self, (n,))
+    return _core.captured(_captured_below, (self, n), None)
 
 
 @substitute(_random.Random.getstate)
-def _getstate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if args:
-        _depend(session, args[0])
-    return _core.natively(callable_, args, kwargs)
+def _getstate(session: Session, callable_: Any, generator: Any, /) -> Any:
+    _depend(session, generator)
+    return _core.natively(callable_, (generator,), None)
 
 
 @substitute(_random.Random.seed)
-def _seed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _seed(session: Session, callable_: Any, generator: Any, n: Any = None, /) -> Any:
     # other seeds are hashed, by their address perhaps
-    if kwargs or len(args) != 2 or type(args[1]) not in (int, float):
+    if type(n) not in (int, float):
         raise Interrupt("random-state", "a generator seeded by the system")
-    result = _core.natively(callable_, args, None)
-    _given(session, args[0])
+    result = _core.natively(callable_, (generator, n), None)
+    _given(session, generator)
     return result
 
 
 @substitute(_random.Random.setstate)
-def _setstate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    result = _core.natively(callable_, args, kwargs)
-    _given(session, args[0])
+def _setstate(session: Session, callable_: Any, generator: Any, state: Any, /) -> Any:
+    result = _core.natively(callable_, (generator, state), None)
+    _given(session, generator)
     return result

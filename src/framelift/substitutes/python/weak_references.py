@@ -98,14 +98,13 @@ _WATCHED = frozenset({*lookup.safe_self_types(), functools.partial})
 
 
 @substitute(weakref.proxy)
-def _proxy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _proxy(session: Session, callable_: Any, target: Any, callback: Any = None, /) -> Any:
     """A proxy of an object made inside.  Each look at an attribute asks whether the object lives; operators would not,
     so there must be none.  The end of an object of a C type is watched instead.
     """
-    made = callable_(*args, **kwargs)  # raises where an object knows no weak references
-    target, *callback = args
+    made = callable_(target, callback)  # raises where an object knows no weak references
     cls = type(target)
-    if any(one is not None for one in callback):
+    if callback is not None:
         raise Interrupt("unsupported-code", "weakref.proxy() with a callback")
     seen_outside = id(target) in session.world.by_seen or _core.is_external(target)
     in_c = known_kind(cls) in _WATCHED and not seen_outside
@@ -134,10 +133,9 @@ def _proxy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 @substitute(vars(weakref.ref)["__call__"])
-def _deref(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    reference, *more = args
-    if more or kwargs:
-        return reference(*more, **kwargs)  # raises
+def _deref(session: Session, reference: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if args or kwargs:
+        return reference(*args, **kwargs)  # raises
     world = session.world
     record = world.by_seen.get(id(reference))
     if record is not None:
@@ -155,7 +153,7 @@ def _deref(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
 
 
 @substitute(weakref.ref, weakref.ref.__new__)
-def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _make(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     made = _core.natively(callable_, args, kwargs)
     if is_a(made, weakref.ref) and made.__callback__ is not None:
         _keep_alive(session, made)
@@ -266,9 +264,9 @@ def _check_alive(session: Session, referred: _Referred) -> None:
 
 
 @substitute(gc.collect)
-def _collect(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _collect(session: Session, callable_: Any, generation: int = 2) -> Any:
     """Collect nothing: garbage may go at any time, and how much there was is not observable."""
-    gc.collect(*args, **kwargs)
+    gc.collect(generation)
     COLLECTIONS.of(session).append(True)
     session.world.write("call", callable_, None, ())
     return opaque_for(0, "unknown-callable", "gc.collect, whose result was used,")
@@ -282,6 +280,6 @@ def _functions_of(cls: type) -> list[types.FunctionType]:
 
 
 @substitute(weakref.finalize, *_functions_of(weakref.finalize))
-def _finalize(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _finalize(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Its register is one for the process: torch and others write to it at any time, while capturing too."""
     raise Interrupt("unsupported-code", "weakref.finalize")

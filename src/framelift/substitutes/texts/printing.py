@@ -35,29 +35,26 @@ def _writes_under_watch(file: Any) -> bool:
 
 
 @substitute(print)
-def _print(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if not lookup.takes(callable_, args, kwargs):
-        return callable_(*args, **kwargs)  # raises
-    file = kwargs.get("file")
+def _print(
+    session: Session, /, *args: Any, sep: Any = None, end: Any = None, file: Any = None, flush: Any = False
+) -> None:
     if file is None:
         file = session.world.overlay.get((id(vars(sys)), "stdout"))  # captured code redirected it
     if file is None or not _writes_under_watch(file):
         raise Interrupt("unknown-callable", "print (reads or writes the terminal)")
-    separator, end = (kwargs.get(name) for name in ("sep", "end"))
-    flush = bool(kwargs.get("flush"))
-    if not all(part is None or is_a(part, str) for part in (separator, end)):
-        # raises
-        return callable_(file=io.StringIO(), **{name: value for name, value in kwargs.items() if name != "file"})
+    flushed = bool(flush)
+    if not all(part is None or is_a(part, str) for part in (sep, end)):
+        return print(sep=sep, end=end, file=io.StringIO())  # raises
 
     def write(text: Any) -> None:  # the method is looked up each time
         _core.captured(_core.read(file, "write"), (_core.captured(builtins.str, (text,), None),), None)
 
     for place, value in enumerate(args):
         if place:
-            write(" " if separator is None else separator)
+            write(" " if sep is None else sep)
         write(value)
     write("\n" if end is None else end)
-    if flush:
+    if flushed:
         _core.captured(_core.read(file, "flush"), (), None)
 
 
@@ -66,11 +63,10 @@ _IN_C = sys.version_info < (3, 12)
 
 
 @substitute(sys.__excepthook__)
-def _excepthook(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _excepthook(session: Session, kind: Any, error: Any, trace: Any, /) -> None:
     file = session.world.overlay.get((id(vars(sys)), "stderr"))
-    if type(file) is not io.StringIO or kwargs or len(args) != 3:
+    if type(file) is not io.StringIO:
         raise Interrupt("unknown-callable", "sys.excepthook (reads or writes the terminal)")
-    error, trace = args[1:]
     if not is_a(error, BaseException) or is_a(error, (SyntaxError, BaseExceptionGroup)):
         raise Interrupt("unknown-callable", f"sys.excepthook of a {qualname_of(type(error))}")
     own = _core.read(error, "__traceback__")

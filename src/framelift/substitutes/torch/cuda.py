@@ -27,11 +27,7 @@ def _guard_current(session: Session) -> int:
     return value
 
 
-def _current_device(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return callable_(*args, **kwargs) if args or kwargs else _guard_current(session)  # any argument makes it raise
-
-
-def _of_device(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _of_device(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A fact about a device, the current one if none is named."""
     if not all(map(is_leaf, (*args, *kwargs.values()))):
         raise Interrupt("unknown-callable", callable_.__qualname__)
@@ -43,11 +39,11 @@ def _of_device(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
 
 
 @substitute(torch.cuda.device_count)
-def _device_count(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _device_count(session: Session, callable_: Any) -> Any:
     """Return the number of devices, as far as the driver knows."""
-    return callable_(*args, **kwargs)
+    return callable_()
 
 
 if _current is not None:
-    substitute(_current)(_current_device)
+    substitute(_current)(_guard_current)
     substitute(torch.cuda.get_device_capability, torch.cuda.get_device_name, torch.cuda.is_bf16_supported)(_of_device)

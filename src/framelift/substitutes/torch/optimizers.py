@@ -27,7 +27,7 @@ _OWN = {step: with_own_code(step) for step in _STEPS}
 
 
 @substitute(*_STEPS)
-def _step(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _step(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     devices = {
         session.recorder.value_of(tensor).facts.device for row in args for tensor in row if is_a(tensor, torch.Tensor)
     }

@@ -73,5 +73,5 @@ def _given(session: Session, value: Any, kind: Any) -> Any:
 
 
 @substitute(torch.jit.is_scripting)
-def _scripting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _scripting(session: Session) -> bool:
     return bool(_RUNNING.of(session))

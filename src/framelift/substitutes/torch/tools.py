@@ -28,19 +28,17 @@ if TYPE_CHECKING:
 
 
 @substitute(infer_parameters)
-def _infer_parameters(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _infer_parameters(
+    session: Session, callable_: Any, self: Any, module: Any, args: tuple[Any, ...], kwargs: Any = None
+) -> Any:
     """A lazy module gets its parameters when it is first called.
 
     torch's own look at the sizes of their arguments alone, so that can be done before the capture; unless random
     numbers were drawn by then, which the program draws first, or a mode or setting of the program's is on, such as
     inference mode, which parameters made in it belong to.
     """
-
-    def bound(self: Any, module: Any, args: tuple[Any, ...], kwargs: Any = None) -> tuple[Any, Any, Any]:
-        return module, args, kwargs or {}
-
-    module, given, named = bound(*args, **kwargs)
-    stop = Interrupt("lazy-module", qualname_of(type(args[0])))
+    named = kwargs or {}
+    stop = Interrupt("lazy-module", qualname_of(type(self)))
     recorder = session.recorder
     own = (
         is_torch_function(type(module).initialize_parameters, "torch.nn.modules")
@@ -53,27 +51,26 @@ def _infer_parameters(session: Session, callable_: Any, args: tuple[Any, ...], k
         and not recorder.settings.touched
         and not session.active_modes
         and not session.world.effects
-        and all(map(recorder.is_stand_in, (*given, *named.values())))
+        and all(map(recorder.is_stand_in, (*args, *named.values())))
     ):
-        stop.first = functools.partial(callable_, module, module, given, named)
+        stop.first = functools.partial(callable_, module, module, args, named)
     raise stop
 
 
 @substitute(torch.Tensor.__deepcopy__, torch.nn.Parameter.__deepcopy__)
-def _deepcopy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _deepcopy(session: Session, self: Any, memo: Any) -> Any:
     """A copy of its own; only where memory, gradient and attributes are nobody else's business."""
-    tensor, memo = (*args, *kwargs.values())
-    if id(tensor) in memo:
-        return memo[id(tensor)]
+    if id(self) in memo:
+        return memo[id(self)]
     recorder = session.recorder
-    value, record = recorder.value_of(tensor), session.world.by_seen.get(id(tensor))
-    parameter = type(tensor) is torch.nn.Parameter
+    value, record = recorder.value_of(self), session.world.by_seen.get(id(self))
+    parameter = type(self) is torch.nn.Parameter
     if (
-        type(tensor) not in (torch.Tensor, torch.nn.Parameter)
+        type(self) not in (torch.Tensor, torch.nn.Parameter)
         or len(value.storage.values) > 1
         or not value.facts.is_contiguous()
         or (value.facts.requires_grad and not parameter)
-        or any(key[0] == id(tensor) for key in session.world.overlay)
+        or any(key[0] == id(self) for key in session.world.overlay)
     ):
         raise Interrupt("torch-operation", "Tensor.__deepcopy__")
     if (
@@ -83,24 +80,19 @@ def _deepcopy(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
     ):
         raise Interrupt("torch-operation", "Tensor.__deepcopy__ of a tensor with attributes of its own")
     if parameter:
-        data = recorder.call(torch.Tensor.clone, (recorder.call(torch.Tensor.detach, (tensor,), {}),), {})
-        memo[id(tensor)] = recorder.call(torch.nn.Parameter, (data, value.facts.requires_grad), {})
+        data = recorder.call(torch.Tensor.clone, (recorder.call(torch.Tensor.detach, (self,), {}),), {})
+        memo[id(self)] = recorder.call(torch.nn.Parameter, (data, value.facts.requires_grad), {})
     else:
-        memo[id(tensor)] = recorder.call(torch.Tensor.clone, (tensor,), {})
-    return memo[id(tensor)]
+        memo[id(self)] = recorder.call(torch.Tensor.clone, (self,), {})
+    return memo[id(self)]
 
 
 _MOST_OF_A_MASK = 1 << 16
 
 
 @substitute(detect_is_causal_mask)
-def _detect_is_causal(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _detect_is_causal(session: Session, callable_: Any, mask: Any, is_causal: Any = None, size: Any = None) -> Any:
     """Which attention kernel is taken depends on the mask's values, which hardly ever change: they are guarded."""
-
-    def bound(mask: Any, is_causal: Any = None, size: Any = None) -> tuple[Any, Any, Any]:
-        return mask, is_causal, size
-
-    mask, is_causal, size = bound(*args, **kwargs)
     recorder = session.recorder
     if is_causal is None and recorder.is_stand_in(mask) and type(size) in (int, type(None)):
         value = recorder.value_of(mask)
@@ -112,7 +104,7 @@ def _detect_is_causal(session: Session, callable_: Any, args: tuple[Any, ...], k
         ):
             with DisableTorchFunction():
                 return callable_(value.external, None, size)
-    return _core.captured(_detect_is_causal_mask, args, kwargs)
+    return _core.captured(_detect_is_causal_mask, (mask, is_causal, size), None)
 
 
 # its own code is this substitute's
@@ -126,56 +118,44 @@ _detect_is_causal_mask.__module__ = __name__  # where it is found by its name
 
 
 @substitute(OpOverloadPacket.__getattr__)
-def _overload(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _overload(session: Session, callable_: Any, self: Any, key: str) -> Any:
     """torch makes an operator's overloads when they are first asked for, and keeps them."""
-    found = callable_(*args, **kwargs)
+    found = callable_(self, key)
     return let_in(session.world, found, const(found))
 
 
 @substitute(group_tensors_by_device_and_dtype)
-def _group(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _group(session: Session, callable_: Any, columns: list[list[Any]], with_indices: bool = False) -> Any:
     """Columns of equal length, sorted by device and dtype of the first one's tensors, groups in torch's order."""
-
-    def bound(columns: list[list[Any]], with_indices: bool = False) -> Any:
-        facts = [session.recorder.value_of(tensor).facts for tensor in columns[0]]
-        with DisableTorchFunction():
-            alike = {one: torch.empty(0, dtype=one.dtype, device=one.device) for one in facts}
-            groups = callable_([[alike[one] for one in facts]], True)
-        return {
-            key: ([[column[i] for i in indices] for column in columns], indices if with_indices else [])
-            for key, (_, indices) in groups.items()
-        }
-
-    return bound(*args, **kwargs)
+    facts = [session.recorder.value_of(tensor).facts for tensor in columns[0]]
+    with DisableTorchFunction():
+        alike = {one: torch.empty(0, dtype=one.dtype, device=one.device) for one in facts}
+        groups = callable_([[alike[one] for one in facts]], True)
+    return {
+        key: ([[column[i] for i in indices] for column in columns], indices if with_indices else [])
+        for key, (_, indices) in groups.items()
+    }
 
 
 @substitute(torch.autograd.profiler.record_function.__init__)
-def _record_function_init(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _record_function_init(session: Session, self: Any, name: Any, args: Any = None) -> None:
     """A profiler range has no result; in a captured graph it names nothing.  Outside of one it is what it is."""
-
-    def bound(self: Any, name: Any, args: Any = None) -> None:
-        for attribute, value in {
-            **vars(torch.autograd.profiler.record_function("")),
-            "name": name,
-            "args": args,
-        }.items():
-            _core.captured(setattr, (self, attribute, value), None)
-
-    bound(*args, **kwargs)
+    for attribute, value in {**vars(torch.autograd.profiler.record_function("")), "name": name, "args": args}.items():
+        _core.captured(setattr, (self, attribute, value), None)
 
 
 @substitute(torch.autograd.profiler.record_function.__enter__)
-def _record_function_enter(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _record_function_enter(session: Session, self: Any) -> Any:
     """Nothing was begun, so nothing is to be ended: neither here nor, after a break, in eager mode."""
-    _core.captured(setattr, (args[0], "run_callbacks_on_exit", False), None)
-    return args[0]
+    _core.captured(setattr, (self, "run_callbacks_on_exit", False), None)
+    return self
 
 
 @substitute(torch.autograd.profiler.record_function.__exit__)
-def _record_function_exit(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if _core.read(args[0], "run_callbacks_on_exit"):
+def _record_function_exit(session: Session, self: Any, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+    if _core.read(self, "run_callbacks_on_exit"):
         raise Interrupt("torch-state", "leaving a profiler range that was entered outside")
-    _core.captured(setattr, (args[0], "run_callbacks_on_exit", True), None)
+    _core.captured(setattr, (self, "run_callbacks_on_exit", True), None)
 
 
 class _Profiler:
@@ -203,25 +183,25 @@ _ACTS = frozenset(("schedule", "on_trace_ready", "execution_trace_observer", "po
 
 
 @substitute(torch.profiler.profile, torch.autograd.profiler.profile)
-def _profile(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _profile(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     if args or _ACTS.intersection(kwargs) or _core.captured(profiler_enabled, (), None):
         raise Interrupt("torch-state", "a profiler")
     return _Profiler()
 
 
 @substitute(contextlib.nullcontext.__enter__)
-def _enter_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _enter_nothing(session: Session, self: Any) -> Any:
     """One that stands for torch.fx.traceback.annotate: nodes recorded inside carry its notes."""
-    notes = _ANNOTATIONS.of(session).get(id(args[0]))
+    notes = _ANNOTATIONS.of(session).get(id(self))
     if notes is not None:
         stack = session.recorder.annotations
         stack.append({**(stack[-1] if stack else {}), **notes[1]})
-    return _core.captured(getattr, (args[0], "enter_result"), None)
+    return _core.captured(getattr, (self, "enter_result"), None)
 
 
 @substitute(contextlib.nullcontext.__exit__)
-def _leave_nothing(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    if id(args[0]) in _ANNOTATIONS.of(session) and session.recorder.annotations:
+def _leave_nothing(session: Session, self: Any, *excinfo: Any) -> None:
+    if id(self) in _ANNOTATIONS.of(session) and session.recorder.annotations:
         session.recorder.annotations.pop()
 
 
@@ -232,8 +212,8 @@ _ANNOTATIONS: FeatureState[dict[int, tuple[Any, dict[str, Any]]]] = FeatureState
 if hasattr(torch.fx.traceback, "annotate"):
 
     @substitute(torch.fx.traceback.annotate)
-    def _annotate(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _annotate(session: Session, annotation_dict: Any) -> Any:
         """Notes for whoever reads the graph; eager mode, after a break, has no use for them."""
         made = contextlib.nullcontext()
-        _ANNOTATIONS.of(session)[id(made)] = made, args[0] if args else kwargs["annotation_dict"]
+        _ANNOTATIONS.of(session)[id(made)] = made, annotation_dict
         return made

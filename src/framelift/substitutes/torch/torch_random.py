@@ -60,7 +60,7 @@ def _device(callable_: Any, device: Any) -> Any:
 
 
 @substitute(torch.Generator)
-def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _make(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     made = callable_(*args, **kwargs)
     if made.device.type != "cpu":
         raise Interrupt("torch-operation", f"with a torch.Generator of {made.device}")
@@ -68,62 +68,44 @@ def _make(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
 
 
 @substitute(torch.Generator.manual_seed)
-def _manual_seed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def bound(generator: Any, seed: Any) -> Any:
-        held = _drawing(session, callable_)
-        held.act(random_draws.seed, held.source_of(generator), _seed_of(callable_, seed))
-        return generator
-
-    return bound(*args, **kwargs)
+def _manual_seed(session: Session, callable_: Any, generator: Any, /, seed: Any) -> Any:
+    held = _drawing(session, callable_)
+    held.act(random_draws.seed, held.source_of(generator), _seed_of(callable_, seed))
+    return generator
 
 
 @substitute(torch.Generator.get_state)
-def _get_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _take(session, callable_, random_draws.take_state, _drawing(session, callable_).source_of(*args, **kwargs))
+def _get_state(session: Session, callable_: Any, generator: Any, /) -> Any:
+    return _take(session, callable_, random_draws.take_state, _drawing(session, callable_).source_of(generator))
 
 
 @substitute(torch.Generator.set_state)
-def _set_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def bound(generator: Any, new_state: Any) -> Any:
-        _set(session, callable_, random_draws.set_state, _drawing(session, callable_).source_of(generator), new_state)
-        return generator
-
-    return bound(*args, **kwargs)
+def _set_state(session: Session, callable_: Any, generator: Any, /, new_state: Any) -> Any:
+    _set(session, callable_, random_draws.set_state, _drawing(session, callable_).source_of(generator), new_state)
+    return generator
 
 
 @substitute(torch.manual_seed)
-def _manual_seed_all(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def bound(seed: Any) -> Any:
-        _drawing(session, callable_).act(random_draws.seed_all, DEFAULT, _seed_of(callable_, seed))
-        return torch.default_generator
-
-    return bound(*args, **kwargs)
+def _manual_seed_all(session: Session, callable_: Any, seed: Any) -> Any:
+    _drawing(session, callable_).act(random_draws.seed_all, DEFAULT, _seed_of(callable_, seed))
+    return torch.default_generator
 
 
 @substitute(torch.get_rng_state)
-def _get_rng_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _get_rng_state(session: Session, callable_: Any) -> Any:
     return _take(session, callable_, random_draws.take_state, DEFAULT)
 
 
 @substitute(torch.set_rng_state)
-def _set_rng_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    def bound(new_state: Any) -> None:
-        _set(session, callable_, random_draws.set_state, DEFAULT, new_state)
-
-    bound(*args, **kwargs)
+def _set_rng_state(session: Session, callable_: Any, new_state: Any) -> None:
+    _set(session, callable_, random_draws.set_state, DEFAULT, new_state)
 
 
 @substitute(torch.cuda.get_rng_state)
-def _get_cuda_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    def bound(device: Any = "cuda") -> Any:
-        return _take(session, callable_, random_draws.take_cuda_state, DEFAULT, _device(callable_, device))
-
-    return bound(*args, **kwargs)
+def _get_cuda_state(session: Session, callable_: Any, device: Any = "cuda") -> Any:
+    return _take(session, callable_, random_draws.take_cuda_state, DEFAULT, _device(callable_, device))
 
 
 @substitute(torch.cuda.set_rng_state)
-def _set_cuda_state(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    def bound(new_state: Any, device: Any = "cuda") -> None:
-        _set(session, callable_, random_draws.set_cuda_state, DEFAULT, new_state, _device(callable_, device))
-
-    bound(*args, **kwargs)
+def _set_cuda_state(session: Session, callable_: Any, new_state: Any, device: Any = "cuda") -> None:
+    _set(session, callable_, random_draws.set_cuda_state, DEFAULT, new_state, _device(callable_, device))

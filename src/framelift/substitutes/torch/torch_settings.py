@@ -33,7 +33,7 @@ def _only_leaves(callable_: Any, args: tuple[Any, ...]) -> None:
 
 
 @substitute(*PRECISION_SETTERS)
-def _set_precision(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _set_precision(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Done for the length of the rehearsal.  What is left of it depends on all that was set before."""
     _only_leaves(callable_, args)
     if kwargs or callable_ is set_float32_matmul_precision and args[0] not in _LEVELS:
@@ -56,18 +56,17 @@ def _gives_for(args: tuple[Any, ...], value: Any, ask: Any) -> bool:
     return indistinguishable(ask(*args), value)
 
 
-def _precision(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _precision(session: Session, callable_: Any, /, *args: Any) -> Any:
     """All of them are guarded once one was set inside."""
     _only_leaves(callable_, args)
-    value = callable_(*args, **kwargs)
+    value = callable_(*args)
     if not session.recorder.settings.precise:
         _guard(session, callable_, args, value)
     return value
 
 
-def _setting(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A question without arguments: any would make it raise."""
-    value = callable_(*args, **kwargs)
+def _setting(session: Session, callable_: Any) -> Any:
+    value = callable_()
     _guard(session, callable_, (), kernel_at_first(callable_, session.recorder.settings.at_first(callable_, value)))
     return value
 
