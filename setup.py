@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import sys
-import sysconfig
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -29,7 +28,6 @@ def part(name: str) -> ModuleType:
 
 
 core_build, native_core = part("core_build"), part("native_core")
-PYTHONS = ((3, 11), (3, 15))  # from, to (not included)
 #: torch's own libraries have no type information for the sanitizer's vptr check
 SANITIZE = [
     "-fsanitize=address,undefined",
@@ -43,22 +41,6 @@ CSRC = sorted(glob.glob("csrc/*"))
 
 def fail(sentence: str) -> None:
     sys.exit(f"framelift: {sentence}")
-
-
-def check_python() -> None:
-    version = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
-    if sys.implementation.name != "cpython" or sys.version_info[:2] < PYTHONS[0]:
-        fail(f"{version} is not supported; use CPython 3.11, 3.12, 3.13 or 3.14.")
-    if sys.version_info[:2] >= PYTHONS[1]:
-        fail(
-            f"{version} is not supported yet: it needs a dialect in src/framelift/bytecode/dialects and its frames in "
-            "csrc/frame_access.h, see docs/adding/python_version.md; use CPython 3.11, 3.12, 3.13 or 3.14."
-        )
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        fail(
-            "free-threaded builds of CPython are not supported: guards and the core's tables would need locks, see "
-            "docs/design.md; use a build with the GIL."
-        )
 
 
 def torches() -> list[str]:
@@ -116,7 +98,8 @@ class Build(build_ext):
 #: commands that end in compiling: what is missing is said before anything else is done
 BUILDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
 
-check_python()
+if (reason := native_core.unsupported()) is not None:
+    fail(f"{reason}.")
 if BUILDS.intersection(sys.argv):
     try:
         for torch in torches():

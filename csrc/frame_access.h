@@ -113,6 +113,17 @@ inline void end_generator(PyObject* object) {
 // The finaliser of an object that the collector knows does not run any more: it counts as finalised.
 inline void take_finaliser(PyObject* object) { _PyGC_SET_FINALIZED(object); }
 
+// The exception that a generator is resumed with, for CPython raises it from the RESUME behind the yield, where it also
+// looks for signals; borrowed.  Before 3.13 it has the yield's place: NULL.
+inline PyObject* thrown_at_resume(PyThreadState* ts) {
+#if PY_VERSION_HEX >= 0x030d0000
+  return ts->current_exception;
+#else
+  (void)ts;
+  return nullptr;
+#endif
+}
+
 // The exception being handled in this thread, as `except` blocks see it: the slot itself.
 inline PyObject** handled_at(PyThreadState* ts) { return &ts->exc_info->exc_value; }
 

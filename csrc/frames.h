@@ -14,20 +14,22 @@ namespace framelift {
 // CPython 3.14 has no versions.  A dictionary gets one from us when it is first wanted, in the bits beside its watchers
 // that CPython leaves free, and our watcher takes it away again before the dictionary changes (guard_watches.cpp).
 constexpr int kVersionShift = 12;
-uint64_t give_dict_version(PyObject* dict);  // zero where CPython does not let us watch it
 inline uint64_t& version_word_of(PyObject* dict) { return ((PyDictObject*)dict)->_ma_watcher_tag; }
 #else
 inline uint64_t& version_word_of(PyObject* dict) { return ((PyDictObject*)dict)->ma_version_tag; }
 #endif
 inline const void* dict_version_at(PyObject* dict) { return &version_word_of(dict); }
-
-// Zero where changes may leave the version alone: from 3.13 on, a dict that shares its values with its instance.
-inline uint64_t dict_version(PyObject* dict) {
 #if PY_VERSION_HEX >= 0x030d0000
-  if (((PyDictObject*)dict)->ma_values) return 0;
+// Of a dictionary that is watched from then on; zero where CPython does not tell us of all its changes.
+uint64_t watched_dict_version(PyObject* dict);
 #endif
+
+inline uint64_t dict_version(PyObject* dict) {
 #if PY_VERSION_HEX >= 0x030e0000
-  if (!(version_word_of(dict) >> kVersionShift)) return give_dict_version(dict);
+  if (!(version_word_of(dict) >> kVersionShift)) return watched_dict_version(dict);
+#elif PY_VERSION_HEX >= 0x030d0000
+  // One that shares its values with its instance: an attribute that is set leaves the version alone.
+  if (((PyDictObject*)dict)->ma_values) return watched_dict_version(dict);
 #endif
   return version_word_of(dict);
 }

@@ -7,6 +7,7 @@
 
 #include "barrier.h"
 #include "frames.h"
+#include "main_thread.h"
 #include "reference.h"
 
 namespace framelift {
@@ -20,6 +21,8 @@ static auto& watched = *new std::unordered_map<const PyObject*, Marks>;  // neve
 static int on_change(PyDict_WatchEvent, PyObject* dict, PyObject*, PyObject*) noexcept {
 #if PY_VERSION_HEX >= 0x030e0000
   version_word_of(dict) &= ((uint64_t)1 << kVersionShift) - 1;
+#elif PY_VERSION_HEX >= 0x030d0000
+  version_word_of(dict) = next_dict_version() | (version_word_of(dict) & (kDictVersionStep - 1));
 #endif
   auto found = watched.find(dict);
   if (found == watched.end()) return 0;
@@ -37,12 +40,38 @@ static int watcher() {
   return id;
 }
 
+#if PY_VERSION_HEX >= 0x030d0000
+// Whether the watcher hears of an attribute that is set on an instance which shares its values with its dictionary.
+// CPython 3.13.0 tells nobody.
+static bool hears_of_attributes() {
+  if (watcher() < 0) return false;
+  CollectorPause pause;
+  Ref cls = Ref::steal(PyObject_CallFunction((PyObject*)&PyType_Type, "s(){}", "probe"));
+  Ref object = Ref::steal(cls ? PyObject_CallNoArgs(cls.get()) : nullptr);
+  bool is_set = object && PyObject_SetAttrString(object.get(), "one", Py_None) == 0;
+  Ref dict = Ref::steal(is_set ? PyObject_GenericGetDict(object.get(), nullptr) : nullptr);
+  bool watched = dict && PyDict_Watch(watcher(), dict.get()) == 0;
+  uint64_t before = 0;
 #if PY_VERSION_HEX >= 0x030e0000
-uint64_t give_dict_version(PyObject* dict) {
-  static uint64_t last = 0;
-  if (watcher() < 0) return 0;
+  if (watched) before = version_word_of(dict.get()) |= (uint64_t)1 << kVersionShift;
+#else
+  if (watched) before = version_word_of(dict.get());
+#endif
+  bool hears = watched && PyObject_SetAttrString(object.get(), "one", Py_True) == 0 &&
+               version_word_of(dict.get()) != before;
+  PyErr_Clear();
+  return hears;
+}
+
+uint64_t watched_dict_version(PyObject* dict) {
+  static const bool hears = hears_of_attributes();
+  if (watcher() < 0 || (((PyDictObject*)dict)->ma_values && !hears)) return 0;
   if (PyDict_Watch(watcher(), dict) < 0) return PyErr_Clear(), 0;
-  return version_word_of(dict) |= ++last << kVersionShift;
+#if PY_VERSION_HEX >= 0x030e0000
+  static uint64_t last = 0;
+  version_word_of(dict) |= ++last << kVersionShift;
+#endif
+  return version_word_of(dict);
 }
 #endif
 

@@ -368,6 +368,22 @@ static void give(Frame* frame) {
   }
 }
 
+static int note_thrown(Rehearsal* r, PyThreadState* ts) {
+  if (PyObject* thrown = thrown_at_resume(ts)) r->thrown.insert(thrown);
+  return 0;
+}
+
+// was_thrown(exception, code): whether the program threw it into a generator; None where that is not known: outside of
+// a rehearsal, and in code that is no twin.
+static PyObject* was_thrown(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 2 || !PyCode_Check(args[1])) return PyErr_Format(PyExc_TypeError, "was_thrown(exception, code)");
+  Rehearsal* r = current_rehearsal();
+  if (r && r->thrown.count(args[0])) Py_RETURN_TRUE;
+  const CodeInfo* info = r ? get_info(args[1]) : nullptr;
+  if (info && info->kind == CodeInfo::Twin) Py_RETURN_FALSE;
+  Py_RETURN_NONE;
+}
+
 static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) noexcept {
   CalledFromPython counted(ts);
   if (is_chain_test()) return _PyEval_EvalFrameDefault(ts, frame, throwflag);
@@ -379,6 +395,7 @@ static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) noexce
     case Mode::Paused:
       if (!current_rehearsal()) break;
       if (is_signal_handler(frame)) return run_signal_handler(ts, frame, throwflag);
+      if (throwflag) slot<note_thrown>(current_rehearsal(), ts);
       if (!throwflag && is_finaliser(current_rehearsal(), frame)) return finalise(ts, frame);
       if (tls.mode == Mode::Rehearse) return rehearse_frame(ts, frame, throwflag);
       return _PyEval_EvalFrameDefault(ts, frame, throwflag);  // our own code: nobody else's business
@@ -582,6 +599,7 @@ static MethodTable methods({
     method<rehearse>("rehearse", "rehearse(session, function, locals)"),
     method<call_plainly>("call_plainly", "call_plainly(callable, args, kwargs): without a capture of its own frame"),
     method<set_hooks, METH_VARARGS>("set_hooks", "set_hooks(resolve_code, capture_frame, trampoline_code)"),
+    method<was_thrown>("was_thrown", "was_thrown(exception, code): into a generator by the program; None: not known"),
     method<get_mode, METH_NOARGS>("get_mode", "the thread's mode"),
     method<set_mode, METH_O>("set_mode", "set the thread's mode, return the one before"),
 });

@@ -1,5 +1,5 @@
-// Which thread runs signal handlers, and how many objects were made since the last collection, as the interpreter keeps
-// them.
+// Which thread runs signal handlers, how many objects were made since the last collection, and versions of dictionaries,
+// as the interpreter keeps them.
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -21,5 +21,11 @@ inline int& young_objects() {
   return PyInterpreterState_Get()->gc.generations[0].count;
 #endif
 }
+
+#if PY_VERSION_HEX >= 0x030d0000 && PY_VERSION_HEX < 0x030e0000
+// A version that no dictionary had before, as CPython itself makes them.  The bits below belong to watchers.
+constexpr uint64_t kDictVersionStep = (uint64_t)1 << (DICT_MAX_WATCHERS + DICT_WATCHED_MUTATION_BITS);
+inline uint64_t next_dict_version() { return PyInterpreterState_Get()->dict_state.global_version += kDictVersionStep; }
+#endif
 
 }  // namespace framelift

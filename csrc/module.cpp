@@ -2,6 +2,7 @@
 #include "barrier.h"
 #include "entry_steps.h"
 #include "handle_reads.h"
+#include "layouts.h"
 #include "marked_ids.h"
 #include "paths.h"
 #include "places.h"
@@ -15,7 +16,7 @@ static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "framelift._core",
                                  "Native core of framelift: frame hook, probes, guard programs.", -1, nullptr};
 
 static PyObject* make_module() {
-#ifdef Py_GIL_DISABLED  // setup.py says so earlier
+#ifdef Py_GIL_DISABLED  // surface/native_core.py says so earlier
   PyErr_SetString(PyExc_ImportError, "free-threaded builds of CPython are not supported; use a build with the GIL");
   return nullptr;
 #endif
@@ -26,7 +27,7 @@ static PyObject* make_module() {
         init_instances, init_resume, init_sets, init_tensor_reads, init_evaluator, init_outside, init_scopes,
         init_graph_calls,
         init_paths, init_guard_tree, init_guard_log, init_module_calls, init_remembered, init_entry_steps,
-        init_handle_reads, init_marked_ids})
+        init_handle_reads, init_marked_ids, init_layouts})
     if (!init(module.get())) return nullptr;
   return module.release();
 }

@@ -21,9 +21,7 @@ inline bool surely_without_attributes(PyObject* object) {
 // The dictionary of its attributes; NULL where there is none yet, or where words of memory cannot tell.
 inline PyObject* attributes_at(PyObject* object) {
   if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT)) return nullptr;
-#if PY_VERSION_HEX >= 0x030d0000
-  if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_INLINE_VALUES) return nullptr;
-#elif PY_VERSION_HEX < 0x030c0000
+#if PY_VERSION_HEX < 0x030c0000
   if (((void**)object)[-4]) return nullptr;
 #endif
   uintptr_t dict = ((uintptr_t*)object)[-3];

@@ -111,6 +111,7 @@ struct Rehearsal {
   int left_unit = -1;
   long losses = 0;                               // `hook_losses` when it began
   bool has_handlers = true;  // signal handlers of Python's may strike it: the hook sees their frames begin
+  std::unordered_set<PyObject*> thrown;  // what generators were resumed with, by address (only compared)
   Ref outside;  // an exception from outside of the program, which leaves the rehearsal as itself
   // The last probe that raised: where, and what type (borrowed; only compared).
   PyObject* failed_type = nullptr;

@@ -3,12 +3,17 @@
 // for one to read the next.
 #include "tensor_rows.h"
 
+#include <ATen/EmptyTensor.h>
+
 #include <algorithm>
 #include <cstring>
 #include <tuple>
 
 #include "frames.h"
+#include "layouts.h"
 #include "own_attributes.h"
+#include "reference.h"
+#include "tensor_class.h"
 #include "tensor_fields.h"
 
 namespace framelift {
@@ -54,6 +59,23 @@ static bool known_layout(const c10::TensorImpl* impl, const AutogradMeta* meta) 
                 (const void*)layout.strides_data() == words + 1 + TensorCheck::kInline;
   const char* gradient = meta ? (const char*)((uintptr_t)&meta->requires_grad_ & ~(uintptr_t)7) : nullptr;
   return near && inside && (!meta || in_one_word(gradient, &meta->is_view_));
+}
+
+// One that torch itself makes, without its dispatcher.
+bool tensors_are_known() {
+  at::TensorBase made = at::detail::empty_cpu({2, 3}, at::kFloat);
+  c10::TensorImpl* impl = made.unsafeGetTensorImpl();
+  impl->set_requires_grad(true);
+  const AutogradMeta* meta = autograd_of(impl);
+  const auto& device = impl->*field_of(DeviceField{});
+  const auto& layout = impl->*field_of(LayoutField{});
+  bool sizes = layout.sizes_arrayref() == at::IntArrayRef({2, 3}) && layout.strides_arrayref() == at::IntArrayRef({3, 1});
+  if (!sizes || impl->*field_of(TypeField{}) != made.dtype() || !device || *device != c10::Device(c10::kCPU)) return false;
+  if (!(impl->*field_of(KeysField{})).has_all(c10::DispatchKeySet(c10::DispatchKey::CPU))) return false;
+  if (!meta || !meta->requires_grad_ || meta->is_view_ || meta->grad_fn_) return false;
+  Ref object = Ref::steal(THPVariable_Wrap(made));
+  return object && is_tensor(object.get()) && THPVariable_Unpack(object.get()).unsafeGetTensorImpl() == impl &&
+         made.storage().nbytes() == 6 * sizeof(float) && impl->storage_offset() == 0;
 }
 
 // Only backends' own dense tensors: their getters read the fields.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -102,11 +103,9 @@ def main() -> None:
     parser.add_argument("--system", action="store_true", help="use this very Python, install nothing")
     parser.add_argument("--torch", default="", help="the version of torch, in an environment of its own")
     options = parser.parse_args()
-    if not (3, 11) <= sys.version_info[:2] < (3, 15):
-        stop(
-            f"Python {sys.version_info.major}.{sys.version_info.minor} is not supported; set PYTHON to "
-            f"CPython 3.11, 3.12, 3.13 or 3.14."
-        )
+    reason = runpy.run_path(str(ROOT / "src" / "framelift" / "surface" / "native_core.py"))["unsupported"]()
+    if reason is not None:
+        stop(f"{reason} (PYTHON=...).")
     if shutil.which((os.environ.get("CXX") or "g++").split()[0]) is None:
         stop("no C++ compiler found; install g++ or set CXX to one.")
     MARK.parent.mkdir(exist_ok=True)

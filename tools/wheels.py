@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 WHEELS, TOOLS = ROOT / "build" / "wheels", ROOT / "build" / "wheel_tools"
-PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+(_, _FIRST), (_, _END) = runpy.run_path(str(ROOT / "src" / "framelift" / "surface" / "native_core.py"))["PYTHONS"]
+PYTHONS = tuple(f"3.{minor}" for minor in range(_FIRST, _END))
 TORCHES = ("2.11", "2.12", "2.13", "2.14", "2.15")
 MOST = 15 << 20  # bytes of a wheel
 _INDEX = "https://download.pytorch.org/whl/cpu"

@@ -6,9 +6,7 @@ The programs are in `twin_support/programs.py`; `tools/twin_check.py` does the s
 from __future__ import annotations
 
 import dis
-import glob
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -28,10 +26,12 @@ from twin_support import checker
 
 from bytecode import handlers, locations
 from bytecode.decode import instructions
-from bytecode.dialects import VERSIONS, current
+from bytecode.dialects import current
 from bytecode.maker import AnyProbe, twin_with
 from twin_support.passthrough import passthrough
 from twin_support.trial import Trial
+
+from other_pythons import OTHERS, interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "twin_check.py"
@@ -236,22 +236,8 @@ def test_library_tests_behave_the_same() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def _interpreter(version: tuple[int, int]) -> str | None:
-    dotted = ".".join(map(str, version))
-    candidates = [
-        *glob.glob(os.path.expanduser(f"~/.pyenv/versions/{dotted}.*/bin/python")),
-        shutil.which(f"python{dotted}"),
-    ]
-    return next(
-        (c for c in candidates if c and subprocess.run([c, "-c", ""], capture_output=True).returncode == 0), None
-    )
-
-
-@pytest.mark.parametrize("version", [v for v in VERSIONS if v != sys.version_info[:2]])
+@pytest.mark.parametrize("version", OTHERS)
 def test_other_versions(version: tuple[int, int]) -> None:
-    python = _interpreter(version)
-    if python is None:
-        pytest.skip(f"no CPython {version[0]}.{version[1]} here")
     script = Path(__file__).parent / "twin_support" / "compare.py"
-    done = subprocess.run([python, "-W", "ignore", str(script)], capture_output=True, text=True)
+    done = subprocess.run([interpreter(version), "-W", "ignore", str(script)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

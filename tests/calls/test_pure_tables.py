@@ -10,7 +10,6 @@ import datetime
 import decimal
 import doctest
 import functools
-import glob
 import importlib
 import io
 import itertools
@@ -18,7 +17,6 @@ import operator
 import os
 import random
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -37,8 +35,8 @@ from framelift.calls.pure import lookup, judges, stdlib_functions, words as pure
 from framelift.calls.pure.lookup import JUDGES, STATE_READERS, WORDS, resolve, safe_self_types, verdict
 from framelift.calls.pure.words import ALLOWED, DENIALS, is_c_callable
 from framelift import _core
-from framelift.bytecode.dialects import VERSIONS
 from framelift.calls.call_tables import HIGHER_ORDER, PURE, PURE_ON_INTERNALS, SUBSTITUTES
+from other_pythons import OTHERS, interpreter
 
 #: every C callable in these is judged
 COVERED = """builtins _abc _bisect _codecs _collections _collections_abc _datetime _decimal _functools _hashlib
@@ -105,20 +103,10 @@ def test_the_library_is_classified() -> None:
     assert len(found) > 2000 and not silent, f"no table judges these: {' '.join(silent)}"
 
 
-@pytest.mark.parametrize("version", [v for v in VERSIONS if v != sys.version_info[:2]])
+@pytest.mark.parametrize("version", OTHERS)
 def test_the_library_of_other_versions_is_classified(version: tuple[int, int]) -> None:
-    dotted = ".".join(map(str, version))
-    candidates = [
-        *glob.glob(os.path.expanduser(f"~/.pyenv/versions/{dotted}.*/bin/python")),
-        shutil.which(f"python{dotted}"),
-    ]
-    python = next(
-        (c for c in candidates if c and subprocess.run([c, "-c", ""], capture_output=True).returncode == 0), None
-    )
-    if python is None:
-        pytest.skip(f"no CPython {dotted} here")
     script = Path(__file__).parents[1] / "bytecode" / "twin_support" / "tables.py"
-    done = subprocess.run([python, "-W", "ignore", str(script), *LIBRARY], capture_output=True, text=True)
+    done = subprocess.run([interpreter(version), "-W", "ignore", str(script), *LIBRARY], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

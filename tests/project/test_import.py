@@ -10,12 +10,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 import torch
 
 import framelift
+from framelift.surface import native_core
 
 #: all that `import framelift` may load on top of torch
 LOADED = {
@@ -142,6 +144,28 @@ def test_without_a_core_for_this_torch_programs_run_as_they_are(version: str) ->
     assert answers[2].startswith("UnsupportedPlatform framelift.explain cannot be used: framelift has no native core")
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("sys.version_info = V(3, 15, 0, 'final', 0)", "cpython 3.15 is not supported yet: it needs a dialect in src/"),
+        ("sys.abiflags = 't'", "free-threaded builds of CPython are not supported: guards and the core's tables would"),
+    ],
+)
+def test_a_python_that_is_not_supported_is_refused_in_one_sentence(change: str, sentence: str) -> None:
+    program = (
+        "import collections, sys, warnings, torch\n"
+        "V = collections.namedtuple('V', 'major minor micro releaselevel serial')\n"
+        f"{change}\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    import framelift\n"
+        "print(len(caught), caught[0].message)\n"
+        "print(framelift.compile(print) is print, framelift.is_supported())\n"
+    )
+    said, answers = in_a_new_process(program).split("\n")
+    assert said.startswith(f"1 framelift does nothing here: {sentence}") and answers == "True False"
+
+
 def test_the_core_of_another_torch_is_not_loaded(tmp_path) -> None:
     program = (
         "import pathlib, shutil, torch\n"
@@ -155,6 +179,19 @@ def test_the_core_of_another_torch_is_not_loaded(tmp_path) -> None:
         "except ImportError as error: print(error)\n"
     )
     assert f"was built for torch {torch.__version__.partition('+')[0]}, and torch is 99.0" in in_a_new_process(program)
+
+
+def test_a_core_that_reads_structs_wrongly_is_not_loaded() -> None:
+    assert len(framelift._core.LAYOUTS) > 10 and all(holds for *_, holds in framelift._core.LAYOUTS)
+    core = types.SimpleNamespace(
+        __file__="core.so",
+        TORCH_VERSION=torch.__version__,
+        LAYOUTS=(("frames", "frame_access.h", False), ("super objects", "frames.h", True)),
+    )
+    with pytest.raises(
+        ImportError, match=rf"core.so does not know how Python .* lays out frames \(csrc/frame_access.h\)$"
+    ):
+        native_core.check(core, torch.__version__)
 
 
 #: in place of a C++ compiler: it writes a line for each call, and links by copying a core

@@ -293,8 +293,7 @@ def build(tmp_path: Path, prepare: str = "", **environment: str) -> subprocess.C
             "use CPython 3.11, 3.12, 3.13 or 3.14.",
         ),
         (
-            "import sysconfig; get = sysconfig.get_config_var; "
-            "sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' else get(name)",
+            "import setuptools.command.build_ext; sys.abiflags = 't'",
             {},
             "framelift: free-threaded builds of CPython are not supported: guards and the core's tables would need "
             "locks, see docs/design.md; use a build with the GIL.",

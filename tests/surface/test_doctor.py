@@ -31,6 +31,7 @@ def test_what_is_found_here_is_right(tmp_path, monkeypatch) -> None:
     assert not [one for one in found.values() if one.status == "wrong"]
     assert torch.__version__ in found["torch", "version"].text
     assert sys.executable in found["Python", "interpreter"].text
+    assert all(what in found["torch", "layouts"].text for what, _, _ in framelift._core.LAYOUTS)
     assert " found" in found["parts of torch", "in all"].text
     assert found["drop-in", "torch.compile"].text == "not installed in this process"
 

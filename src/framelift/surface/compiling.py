@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import functools
 import os
-import sys
 import types
 import warnings
 import weakref
@@ -28,7 +27,7 @@ from ..capture.records import callbacks, compile_ids
 from ..capture.records.captures import counts, innermost_compiled
 from ..capture.records.guard_hooks import Hooks
 from ..capture.records.user_names import MODULE_CALLS, names_in
-from ..exc import NotCallable, UnsupportedPlatform
+from ..exc import NotCallable
 from ..graph.symbols import environment
 from ..packages import methods  # noqa: F401  (gives callables theirs)
 from ..packages.recording import recording_driver
@@ -128,7 +127,6 @@ def compile(
         raise NotCallable(f"compile takes a function, module or other callable, not {type(model).__name__}")
     if disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1" or _exporting(model):
         return model
-    _check_platform()
     options = dict(options or {})
     background = _background(options.pop("background", background))
     kept = guard_filter_fn or options.pop("guard_filter_fn", None)
@@ -373,20 +371,13 @@ def _exporting(model: Any) -> bool:
 
 
 def is_supported() -> bool:
-    """Return whether framelift works on this Python.
+    """Return whether framelift works with this Python and this torch.
 
     >>> import framelift
     >>> framelift.is_supported()
     True
     """
-    return sys.implementation.name == "cpython" and (3, 11) <= sys.version_info[:2] <= (3, 14)
-
-
-def _check_platform() -> None:
-    if not is_supported():
-        raise UnsupportedPlatform(
-            f"framelift supports CPython 3.11 to 3.14, not {sys.implementation.name} {sys.version.split()[0]}"
-        )
+    return True  # elsewhere no core is loaded, and without_core.py answers
 
 
 def reset() -> None:

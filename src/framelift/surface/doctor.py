@@ -58,6 +58,8 @@ def _torch() -> Iterator[Finding]:
     device = torch.version.cuda and f"CUDA {torch.version.cuda}, {torch.cuda.device_count()} devices" or "no CUDA"
     yield Finding("torch", "version", "ok", f"{torch.__version__}, {device}, {os.path.dirname(torch.__file__)}")
     yield Finding("torch", "native core", "ok", f"{_core.__file__}")
+    believed = ", ".join(what for what, _, _ in _core.LAYOUTS)  # a core that is wrong about one is not loaded
+    yield Finding("torch", "layouts", "ok", f"{len(_core.LAYOUTS)} of CPython's and torch's as expected: {believed}")
 
 
 def _parts() -> Iterator[Finding]:

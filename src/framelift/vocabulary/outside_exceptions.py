@@ -105,8 +105,11 @@ def from_outside(error: BaseException) -> int:
         trace = trace.tb_next
     raw = code.co_code[trace.tb_lasti : trace.tb_lasti + 2] if trace.tb_lasti >= 0 else b""
     at, arg = (opname[raw[0]], raw[1]) if raw else ("", 0)
-    if _THROWN_AT_RESUME and at == "RESUME" and arg & 3:  # behind a yield, where another look is unlikely
-        return OUTSIDE if isinstance(error, KeyboardInterrupt) else NOT_OUTSIDE
+    if _THROWN_AT_RESUME and at == "RESUME" and arg & 3:
+        thrown = isinstance(error, GeneratorExit) or _core.was_thrown(error, code)
+        if thrown is None:
+            thrown = not isinstance(error, KeyboardInterrupt)
+        return NOT_OUTSIDE if thrown else OUTSIDE
     if at in _ONLY_LOOK:
         return OUTSIDE
     if at in _ALSO_LOOK and not _ARGS(error) and not isinstance(error, _WITHOUT_WORDS):
