@@ -43,6 +43,7 @@ static CodeInfo* set_info(PyObject* code, CodeInfo::Kind kind, Ref payload) {
 }
 
 static bool mark_twin(PyObject* twin) { return get_info(twin) || set_info(twin, CodeInfo::Twin, nullptr); }
+bool is_twin(PyObject* code) { return get_info(code) && get_info(code)->kind == CodeInfo::Twin; }
 
 static CodeInfo* resolve(Rehearsal* r, PyObject* code) {
   CodeInfo* info = get_info(code);
@@ -216,8 +217,7 @@ static PyObject* answer_frame(Rehearsal* r, CodeInfo* info, PyThreadState* ts, F
 
 static Times::Row* times_of(Rehearsal* r, PyObject* code) { return r->times.row_of(code); }
 
-// From here on C++ exceptions are caught before a frame is evaluated or ended: it must be neither left alone nor ended
-// twice.
+// From here on C++ exceptions are caught before a frame is evaluated or ended: exactly one of these happens, once.
 static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) {
   Rehearsal* r = current_rehearsal();
   PyObject* code = (PyObject*)frame_code(frame);
@@ -253,9 +253,8 @@ static PyObject* finalise(PyThreadState* ts, Frame* frame) {
 }
 
 // Capture and RunOnly: a cached entry for a function's frame, or a capture.  As try_entries; 0 and 2 mean plain Python.
-// Entries are kept per code, and several functions may share one code, so the function is handed over as one more
-// local. *muted: nothing that the function calls is captured: it switches that off, or the call is left to plain
-// Python.
+// Entries are kept per code, and several functions may share one code, so the function is one more local.
+// *muted: nothing that the function calls is captured: it switches that off, or the call is left to plain Python.
 static int look_up(PyObject* context, PyObject* function, PyObject* const* locals, int n, Mode mode, PyObject** result,
                    bool* muted) {
   struct Scope {
@@ -366,22 +365,6 @@ static void give(Frame* frame) {
     PyTuple_SET_ITEM(values, i, Py_NewRef(Py_None));
     Py_DECREF(value);
   }
-}
-
-static int note_thrown(Rehearsal* r, PyThreadState* ts) {
-  if (PyObject* thrown = thrown_at_resume(ts)) r->thrown.insert(thrown);
-  return 0;
-}
-
-// was_thrown(exception, code): whether the program threw it into a generator; None where that is not known: outside of
-// a rehearsal, and in code that is no twin.
-static PyObject* was_thrown(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (n != 2 || !PyCode_Check(args[1])) return PyErr_Format(PyExc_TypeError, "was_thrown(exception, code)");
-  Rehearsal* r = current_rehearsal();
-  if (r && r->thrown.count(args[0])) Py_RETURN_TRUE;
-  const CodeInfo* info = r ? get_info(args[1]) : nullptr;
-  if (info && info->kind == CodeInfo::Twin) Py_RETURN_FALSE;
-  Py_RETURN_NONE;
 }
 
 static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) noexcept {
@@ -599,7 +582,6 @@ static MethodTable methods({
     method<rehearse>("rehearse", "rehearse(session, function, locals)"),
     method<call_plainly>("call_plainly", "call_plainly(callable, args, kwargs): without a capture of its own frame"),
     method<set_hooks, METH_VARARGS>("set_hooks", "set_hooks(resolve_code, capture_frame, trampoline_code)"),
-    method<was_thrown>("was_thrown", "was_thrown(exception, code): into a generator by the program; None: not known"),
     method<get_mode, METH_NOARGS>("get_mode", "the thread's mode"),
     method<set_mode, METH_O>("set_mode", "set the thread's mode, return the one before"),
 });

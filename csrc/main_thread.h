@@ -1,5 +1,5 @@
-// Which thread runs signal handlers, how many objects were made since the last collection, and versions of dictionaries,
-// as the interpreter keeps them.
+// What the interpreter keeps: which thread runs signal handlers, how many objects were made since the last collection,
+// and versions of dictionaries.
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

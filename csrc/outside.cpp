@@ -199,6 +199,21 @@ static PyObject* set_own_folders(PyObject*, PyObject* folders) {
   Py_RETURN_NONE;
 }
 
+int note_thrown(Rehearsal* r, PyThreadState* ts) {
+  if (PyObject* thrown = thrown_at_resume(ts)) r->thrown.insert(thrown);
+  return 0;
+}
+
+// was_thrown(exception, code): whether the program threw it into a generator; None where that is not known: outside of
+// a rehearsal, and in code that is no twin.
+static PyObject* was_thrown(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 2 || !PyCode_Check(args[1])) return PyErr_Format(PyExc_TypeError, "was_thrown(exception, code)");
+  Rehearsal* r = current_rehearsal();
+  if (r && r->thrown.count(args[0])) Py_RETURN_TRUE;
+  if (r && is_twin(args[1])) Py_RETURN_FALSE;
+  Py_RETURN_NONE;
+}
+
 bool came_from_outside(PyObject* error) { return judged(error) != 0; }
 
 static MethodTable caught_probe({method<caught, METH_O>("caught")});
@@ -209,6 +224,7 @@ static MethodTable methods({
         "set_outside_judges",
         "(function -> handles a signal, () -> whether Python code handles one, exception -> 0, 1: from outside, 2: "
         "unless a C function raised it)"),
+    method<was_thrown>("was_thrown", "was_thrown(exception, code): into a generator by the program; None: not known"),
     method<handlers_may_change, METH_NOARGS>("handlers_may_change", "code ran that may have set a signal handler"),
 });
 

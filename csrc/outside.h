@@ -16,6 +16,8 @@ PyObject* run_signal_handler(PyThreadState* ts, Frame* frame, int throwflag);
 void left_own_code(Rehearsal* r, Ref& result);
 // The exception that is set leaves the rehearsal as itself where it came from outside.
 void note_outside(Rehearsal* r);
+// A generator is resumed with the exception that is set.
+int note_thrown(Rehearsal* r, PyThreadState* ts);
 // Whether an exception that left a graph came from outside.
 bool came_from_outside(PyObject* error);
 

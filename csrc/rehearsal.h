@@ -172,6 +172,7 @@ void set_fault_judge(PyObject* judge);
 // hook.cpp
 PyObject* run_python_function(Rehearsal* r, PyObject* function, PyObject* const* args, size_t nargsf,
                               PyObject* kwnames);
+bool is_twin(PyObject* code);
 int note_function(Rehearsal* r, PyObject* function);
 int note_class(Rehearsal* r, PyObject* cls);
 // Holds the frame hook installed while it lives.

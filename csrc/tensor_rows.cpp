@@ -69,8 +69,9 @@ bool tensors_are_known() {
   const AutogradMeta* meta = autograd_of(impl);
   const auto& device = impl->*field_of(DeviceField{});
   const auto& layout = impl->*field_of(LayoutField{});
-  bool sizes = layout.sizes_arrayref() == at::IntArrayRef({2, 3}) && layout.strides_arrayref() == at::IntArrayRef({3, 1});
-  if (!sizes || impl->*field_of(TypeField{}) != made.dtype() || !device || *device != c10::Device(c10::kCPU)) return false;
+  if (layout.sizes_arrayref() != at::IntArrayRef({2, 3}) || layout.strides_arrayref() != at::IntArrayRef({3, 1}))
+    return false;
+  if (impl->*field_of(TypeField{}) != made.dtype() || !device || *device != c10::Device(c10::kCPU)) return false;
   if (!(impl->*field_of(KeysField{})).has_all(c10::DispatchKeySet(c10::DispatchKey::CPU))) return false;
   if (!meta || !meta->requires_grad_ || meta->is_view_ || meta->grad_fn_) return false;
   Ref object = Ref::steal(THPVariable_Wrap(made));

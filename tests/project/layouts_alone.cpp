@@ -1,4 +1,4 @@
-// The core's checks of CPython's structs as a module of their own, without torch: see test_layouts.py.
+// The core's checks of CPython's structs as a module of their own, without torch: see test_structs.py.
 #include "layouts.h"
 
 namespace framelift {
