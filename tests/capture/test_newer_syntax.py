@@ -200,6 +200,126 @@ PROGRAMS: dict[str, tuple[tuple[int, int], str]] = {
         return y, made.strings, parts
         """,
     ),
+    "template strings that are nested, added, walked and handed on": (
+        (3, 14),
+        """
+        width, name = len(log) + 3, "w"
+        def shown(template):
+            return "".join(each if isinstance(each, str) else f"{each.value!r:{each.format_spec}}" for each in template)
+        made = t"{name:>{width}}|" + t"{t'in {width}'.values}{name=}{{}}"
+        print(end="")
+        y = x * len(made.values)
+        nested = t"{shown(t'{width}'):<4}{y.shape[0] + 1}"
+        return y, shown(made), nested.values, [type(each).__name__ for each in made], shown(nested)
+        """,
+    ),
+    "a template string over what a break gives": (
+        (3, 14),
+        """
+        y = x + 1
+        made = t"{y.sum()}{(print(end=''), len(log))[1]:{log}}{y if print(end='') else None}"
+        return y * made.values[1], made.values[0], made.interpolations[1].format_spec, made.strings
+        """,
+    ),
+    "annotations that are evaluated late": (
+        (3, 14),
+        """
+        import annotationlib
+        later = 1
+        def inner(value: (log, later), *rest: "text") -> torch.Tensor:
+            return value
+        class Made:
+            field: later = 3
+            other: list[int]
+        later = 2
+        print(end="")
+        found = inner.__annotations__, Made.__annotations__, inner(x + later)
+        text = annotationlib.get_annotations(inner, format=annotationlib.Format.STRING)
+        return found, sorted(text), Made.__annotations__ is Made.__annotations__
+        """,
+    ),
+    "groups of exceptions without parentheses": (
+        (3, 14),
+        """
+        y = x
+        try:
+            print(end="")
+            raise ExceptionGroup("g", [ValueError("v"), KeyError("k"), TypeError("t")])
+        except* ValueError, KeyError:
+            y = y + 2
+            print(end="")
+        except* TypeError:
+            y = y * 2
+        return y
+        """,
+    ),
+    "references that a stack borrows from variables, at breaks": (
+        (3, 11),
+        """
+        import weakref
+        class Kept:
+            pass
+        a, b = x + 1, x + 2
+        listed = [a, b, (print(end=""), a * b)[1], a]
+        named = dict(first=a, second=(print(end=""), b)[1], third=a)
+        y = a.mul(b if print(end="") else 2).add(b) + a * (print(end="") or 1)
+        kept = Kept()
+        seen = weakref.ref(kept)
+        before = [kept, print(end=""), seen() is kept][1:]
+        del kept
+        gone = seen() is None
+        c = a
+        c, a = (a, print(end=""), c)[0], b
+        return listed, named, y, before, gone, c, a, named["first"] is named["third"] is listed[0]
+        """,
+    ),
+    "borrowed references in loops, and in generators that wait": (
+        (3, 11),
+        """
+        def walk(value, items):
+            for each in items:
+                value = value + each
+                sent = yield value, each, print(end="")
+                value = value if sent is None else sent
+        y, found = x, []
+        for k in range(3):
+            y = y + [k, (print(end=""), k)[1], k][k]
+            if k == 1:
+                continue
+            found.append(y)
+        made = walk(y, [1, 2, 3])
+        found += [next(made)[0], made.send(x)[0], next(made, None)[1]]
+        return y, found
+        """,
+    ),
+    "asynchronous with blocks and loops": (
+        (3, 11),
+        """
+        class Manager:
+            async def __aenter__(self):
+                log.append("enter")
+                return 2
+            async def __aexit__(self, kind, error, trace):
+                log.append(kind and kind.__name__)
+                return kind is ValueError
+        async def numbers():
+            for k in range(2):
+                yield k
+        async def main(value):
+            async with Manager() as k:
+                value = value * k
+                async for number in numbers():
+                    value = value + number
+                raise ValueError("swallowed")
+            return value
+        print(end="")
+        waiting = main(x + 1)
+        try:
+            waiting.send(None)
+        except StopIteration as end:
+            return end.value
+        """,
+    ),
     "functions that are called in line": (
         (3, 11),
         """
