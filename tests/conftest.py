@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import zlib
@@ -69,3 +70,13 @@ def plain_guards() -> object:
 
     with framelift.config.patch(verify_guards=False):
         yield
+
+
+@pytest.fixture
+def small_heap() -> object:
+    """For tests that collect garbage again and again: collections look at what is made from here on, not at all of
+    torch.
+    """
+    gc.freeze()
+    yield
+    gc.unfreeze()

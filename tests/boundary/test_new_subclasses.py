@@ -273,7 +273,7 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.usefixtures("plain_guards")
+@pytest.mark.usefixtures("plain_guards", "small_heap")
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_class_made_inside_is_listed_once(program) -> None:
     """Nothing is collected meanwhile: what a rehearsal made and threw away is still there."""

@@ -217,6 +217,7 @@ def test_captured_whole(kind: str, name: str) -> None:
     assert len(program.entries) == 1
 
 
+@pytest.mark.usefixtures("small_heap")
 @pytest.mark.parametrize(("kind", "name"), PROGRAMS)
 def test_no_member_is_kept_alive(kind: str, name: str) -> None:
     framelift.reset()

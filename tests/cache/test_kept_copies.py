@@ -116,6 +116,7 @@ def test_hashes_of_numbers_are_the_same_everywhere() -> None:
     check(function, torch.ones(3), loaded=True)
 
 
+@pytest.mark.slow
 def test_other_processes(tmp_path: Path) -> None:
     """The second process has equal values as one object where the first has several, and the other way round."""
     for how, loaded in (("several", 0), ("one", 1), ("interned", 1), ("several", 1), ("changed", 0)):

@@ -35,6 +35,7 @@ def compared(folder: Path, backend: str) -> None:
     assert [row[1] for row in warm["calls"][:2]] == ["8", "symbolic"]
 
 
+@pytest.mark.slow
 def test_a_warm_start_serves_each_size_as_the_cold_one_did(tmp_path: Path) -> None:
     compared(tmp_path, "eager")
 

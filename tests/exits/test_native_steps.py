@@ -231,6 +231,7 @@ def test_references_are_counted() -> None:
     assert all(abs(new - old) < 20 for old, new in zip(counts, after)), (counts, after)
 
 
+@pytest.mark.usefixtures("small_heap")
 def test_instances_are_found_by_the_collector() -> None:
     compiled, x = _compiled(_linked), torch.ones(2)
     for _ in range(OFTEN):

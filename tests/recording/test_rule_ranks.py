@@ -57,6 +57,7 @@ def test_a_second_rule_of_one_rank_is_an_error(func: Any) -> None:
     assert RULES[id(func)][1](None, (), {}) == 1
 
 
+@pytest.mark.slow
 def test_names_of_files_decide_nothing() -> None:
     """The modules imported in the opposite order give the same chains of rules."""
     program = textwrap.dedent("""

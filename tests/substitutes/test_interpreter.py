@@ -154,6 +154,7 @@ def _not_a_class(x, registry):
         return x + 1, str(error)
 
 
+@pytest.mark.usefixtures("small_heap")
 @pytest.mark.parametrize(
     "program", [_inside_at_outside, _inside_at_inside, _inside_with_a_hook, _subclass_registered, _not_a_class]
 )

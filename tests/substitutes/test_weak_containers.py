@@ -111,6 +111,7 @@ def in_a_handler(x):
     return x + 1, seen, len(found)
 
 
+@pytest.mark.usefixtures("small_heap")
 @pytest.mark.parametrize(
     "program", [keys, values, members, rebound_in_a_loop, copies, held_by_another, while_it_is_gone_through]
 )

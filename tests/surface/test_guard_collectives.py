@@ -54,6 +54,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_all_ranks_compile_where_one_has_to(tmp_path):
     command = [sys.executable, "-c", RANK]
     ranks = [

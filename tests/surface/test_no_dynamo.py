@@ -85,7 +85,8 @@ print("fine")
 
 
 @pytest.mark.parametrize(
-    "program", [pytest.param(BERT, id="bert-eager"), pytest.param(SMALL, id="small-aot_eager-inductor")]
+    "program",
+    [pytest.param(BERT, id="bert-eager", marks=pytest.mark.slow), pytest.param(SMALL, id="small-aot_eager-inductor")],
 )
 def test_capture_without_torchdynamo(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
