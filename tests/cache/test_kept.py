@@ -10,7 +10,7 @@ import os
 import random
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sized
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,25 @@ def test_a_capture_is_loaded() -> None:
     check(program, x, options, 1, 2, flag=True, loaded=False)
     check(program, x.double(), options, 1, 2, loaded=False)
     check(program, x.double(), options, 1, 2, loaded=True)
+
+
+class Lengthless:
+    pass
+
+
+OPTIONS = Lengthless()
+
+
+def asks_an_abstract_class(x: torch.Tensor) -> Any:
+    return x + isinstance(OPTIONS, Sized), isinstance(OPTIONS, Hashable)
+
+
+def test_first_questions_to_an_abstract_class() -> None:
+    """Nothing remembers the answers yet: each class below the one that is asked is asked, those of no name too."""
+    for loaded in (False, True):
+        for one in (Sized, Hashable):
+            one._abc_caches_clear()
+        check(asks_an_abstract_class, torch.ones(2), loaded=loaded)
 
 
 CHANGES: dict[str, Callable[[pytest.MonkeyPatch, Config], Any]] = {
