@@ -52,7 +52,7 @@ STATIONS = {
         Station("src/framelift/bytecode/maker.py", "make_twin", "copies the code, with probes"),
         Station("src/framelift/boundary/gateway.py", "let_in", "imports an external value, with guards"),
         Station("src/framelift/rehearsal/call_rule.py", "classify", "decides what a call becomes"),
-        Station("src/framelift/recording/recorder.py", "Recorder.record", "records a torch call, gives stand-ins"),
+        Station("src/framelift/recording/recorder.py", "TapeRecorder.record", "records a torch call, gives stand-ins"),
     ],
     "build an entry, and try again": [
         Station("src/framelift/exits/entry.py", "plan_return", "plans results and effects as source"),
@@ -86,6 +86,8 @@ def direct_imports(package: Package) -> Graph:
     for module in package.modules.values():
         part = _part(module.name, package)
         for one in module.imports() if part else ():
+            if one.for_types:
+                continue
             target = package.own(one.imported)
             core = any(one.imported == n or one.imported.startswith(n + ".") for n in package.native)
             found = NATIVE if core else _part(target, package) if target else ""

@@ -30,12 +30,13 @@ class Function:
 
 @dataclass(frozen=True)
 class Import:
-    """One import of a module by a module; `inside` says that it stands in a function."""
+    """One import of a module by a module; `inside`: it stands in a function, `for_types`: below `TYPE_CHECKING`."""
 
     importer: str
     imported: str
     line: int
     inside: bool
+    for_types: bool = False
 
 
 class Module:
@@ -64,25 +65,22 @@ class Module:
         return max((_chain(n) for n in ast.walk(self.tree) if isinstance(n, ast.If)), default=0)
 
     def imports(self) -> list[Import]:
-        """Every import, as absolute dotted names; `from a import b` names a.b, which may be a module or a name in a.
-
-        Those for annotations alone (`if TYPE_CHECKING:`) are left out: they load nothing.
-        """
+        """Every import, as absolute dotted names; `from a import b` names a.b, which may be a module or a name in a."""
         found: list[Import] = []
-        self._collect(self.tree, False, found)
+        self._collect(self.tree, False, False, found)
         return found
 
-    def _collect(self, node: ast.AST, inside: bool, found: list[Import]) -> None:
+    def _collect(self, node: ast.AST, inside: bool, for_types: bool, found: list[Import]) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-                for part in child.orelse:
-                    self._collect(part, inside, found)
+                for part in (*child.body, *child.orelse):
+                    self._collect(ast.Module([part], []), inside, part in child.body, found)
                 continue
             if isinstance(child, (ast.Import, ast.ImportFrom)):
-                base = self._base(child)
-                found += [Import(self.name, f"{base}.{a.name}".lstrip("."), child.lineno, inside) for a in child.names]
+                names = (f"{self._base(child)}.{a.name}".lstrip(".") for a in child.names)
+                found += [Import(self.name, name, child.lineno, inside, for_types) for name in names]
             deeper = inside or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-            self._collect(child, deeper, found)
+            self._collect(child, deeper, for_types, found)
 
     def _base(self, node: ast.Import | ast.ImportFrom) -> str:
         if isinstance(node, ast.Import):
@@ -122,14 +120,14 @@ class Package:
             for one in module.imports():
                 target = self.own(one.imported)
                 if target is not None and target != module.name:
-                    found.append(Import(module.name, target, one.line, one.inside))
+                    found.append(Import(module.name, target, one.line, one.inside, one.for_types))
         return found
 
-    def cycles(self, with_functions: bool) -> list[set[str]]:
+    def cycles(self, with_functions: bool = True, with_types: bool = False) -> list[set[str]]:
         """Groups of modules that import each other, largest first."""
         graph: dict[str, set[str]] = {name: set() for name in self.modules}
         for edge in self.edges:
-            if with_functions or not edge.inside:
+            if (with_functions or not edge.inside) and (with_types or not edge.for_types):
                 graph[edge.importer].add(edge.imported)
         reach = {name: _reachable(graph, name) for name in graph}
         groups = {frozenset(m for m in reach[name] if name in reach[m]) for name in graph if name in reach[name]}
@@ -160,7 +158,7 @@ def figures(package: Package, native: Sequence[Path] = ()) -> list[tuple[str, st
     functions = sorted((f for m in package.modules.values() for f in m.functions), key=lambda f: f.lines)
     lengths = [f.lines for f in functions]
     text = "\n".join(m.text for m in package.modules.values())
-    cycles = [package.cycles(False), package.cycles(True)]
+    cycles = [package.cycles(False), package.cycles(with_types=True)]
     chain = max((m.longest_chain, m.name) for m in package.modules.values())
     return [
         ("files / lines", f"{len(sizes)} / {sum(n for n, _ in sizes)}"),
@@ -177,10 +175,10 @@ def figures(package: Package, native: Sequence[Path] = ()) -> list[tuple[str, st
             "largest import cycle",
             (
                 f"{len(cycles[0][0]) if cycles[0] else 0} modules, {len(cycles[1][0]) if cycles[1] else 0} "
-                f"with imports in functions"
+                f"with imports in functions and for annotations"
             ),
         ),
-        ("imports inside functions", str(sum(e.inside for e in package.edges))),
+        ("imports inside functions", str(sum(e.inside and not e.for_types for e in package.edges))),
         (
             "sys.version_info",
             (

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 import framelift
 from framelift.backends.registry import compile_graph, lookup, names, register
 from framelift.exc import BackendCompilerFailed, InvalidBackend
-from framelift.recording.recorder import Finished, Recorder
+from framelift.recording.recorder import Finished, TapeRecorder
 
 from recorder_programs import PROGRAMS
 
@@ -25,7 +25,7 @@ def flat(out: Any) -> list[torch.Tensor]:
 
 
 def record(function, *inputs) -> Finished:
-    recorder = Recorder()
+    recorder = TapeRecorder()
     with recorder.recording():
         outs = flat(function(*(recorder.stand_in(tensor) for tensor in inputs)))
     return recorder.finish(outs)

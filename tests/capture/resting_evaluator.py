@@ -20,11 +20,11 @@ import torch
 
 import framelift
 from framelift import _core
-from framelift.rehearsal.session import Session
+from framelift.rehearsal.session import Rehearsal
 
 FACTOR = 2
 OFFSET = 3
-_load_global = Session.load_global
+_load_global = Rehearsal.load_global
 _lines = itertools.count(1000)
 
 
@@ -47,15 +47,15 @@ def looks(program: Callable[..., Any], look: Callable[[], Any] = lambda: _core.h
     seen: list[Any] = []
     again = types.FunctionType(program.__code__.replace(co_firstlineno=next(_lines)), globals())  # never captured
 
-    def looking(self: Session, *args: Any) -> Any:
+    def looking(self: Rehearsal, *args: Any) -> Any:
         seen.append(look())
         return _load_global(self, *args)
 
-    Session.load_global = looking  # type: ignore[method-assign]
+    Rehearsal.load_global = looking  # type: ignore[method-assign]
     try:
         result = framelift.compile(again, backend="eager")(torch.ones(2))
     finally:
-        Session.load_global = _load_global  # type: ignore[method-assign]
+        Rehearsal.load_global = _load_global  # type: ignore[method-assign]
     assert torch.equal(result, program(torch.ones(2)))
     return seen
 

@@ -12,7 +12,7 @@ import torch
 import framelift
 from framelift.capture import attempts
 from framelift.capture.attempts import COMPILED, MOST_ATTEMPTS, REHEARSED
-from framelift.recording.recorder import Recorder
+from framelift.recording.recorder import TapeRecorder
 from framelift.vocabulary.reasons import Interrupt
 
 
@@ -66,12 +66,12 @@ def test_there_is_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     count: list[int] = []
 
-    def asks_again(self: Recorder, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def asks_again(self: TapeRecorder, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         stop = Interrupt("torch-operation", "something")
         stop.first = lambda: count.append(1)
         raise stop
 
-    monkeypatch.setattr(Recorder, "call", asks_again)
+    monkeypatch.setattr(TapeRecorder, "call", asks_again)
     monkeypatch.setattr(framelift.config, "strict", False)
     compiled = framelift.compile(lambda x: x.sin(), backend="eager")
     assert torch.equal(compiled(torch.ones(2)), torch.ones(2).sin())

@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 import framelift
 from framelift.graph.metadata.cache import shared_cache
-from framelift.rehearsal.session import Session
+from framelift.rehearsal.session import Rehearsal
 
 
 class Struck(Exception):
@@ -353,7 +353,7 @@ def test_what_strikes_when_a_rehearsal_is_just_over_leaves_the_call(
 
     What arrives meanwhile is raised when framelift's own code goes on, not by the program.
     """
-    finish = Session.finish
+    finish = Rehearsal.finish
     asked: Any = {
         "handler": lambda: map(_thread.interrupt_main, [signal.SIGALRM]),
         "thread": lambda: map(
@@ -369,7 +369,7 @@ def test_what_strikes_when_a_rehearsal_is_just_over_leaves_the_call(
             functools.reduce, lambda result, finish: finish(result), itertools.chain([finish.__get__(session)], after)
         )
 
-    monkeypatch.setattr(Session, "finish", property(striking))
+    monkeypatch.setattr(Rehearsal, "finish", property(striking))
 
     def program(x: torch.Tensor) -> torch.Tensor:
         y = x * 2

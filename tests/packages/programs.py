@@ -73,12 +73,12 @@ def load(folder: Path) -> dict[str, Any]:
 
 def poison() -> None:
     """From now on nothing can be rehearsed."""
-    from framelift.rehearsal.session import Session
+    from framelift.rehearsal.session import Rehearsal
 
     def refuse(*_args: Any, **_kwargs: Any) -> None:
         raise AssertionError("something was rehearsed")
 
-    Session.__init__ = refuse  # type: ignore[method-assign]
+    Rehearsal.__init__ = refuse  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import torch
 
 import framelift
 from framelift import config
-from framelift.rehearsal.session import Session
+from framelift.rehearsal.session import Rehearsal
 
 SEEN: list[Any] = []
 LIMIT = 10
@@ -84,7 +84,7 @@ def without_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("something was rehearsed")
 
     framelift.reset()
-    monkeypatch.setattr(Session, "__init__", refuse)
+    monkeypatch.setattr(Rehearsal, "__init__", refuse)
 
 
 def test_parts_of_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

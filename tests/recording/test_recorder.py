@@ -14,7 +14,7 @@ import framelift
 from framelift.exc import InternalError
 from framelift.graph.metadata.cache import shared_cache
 from framelift.vocabulary.reasons import Interrupt
-from framelift.recording.recorder import Finished, Recorder
+from framelift.recording.recorder import Finished, TapeRecorder
 from framelift.recording.rules.operations import is_torch_operation
 
 from recorder_programs import PROGRAMS
@@ -26,7 +26,7 @@ def flat(out: Any) -> list[torch.Tensor]:
 
 def record(function, *inputs) -> tuple[Finished, list[dict[str, Any]]]:
     """The graph of a function, and what its results' stand-ins say of themselves."""
-    recorder = Recorder()
+    recorder = TapeRecorder()
     with recorder.recording():
         outs = flat(function(*(recorder.stand_in(tensor, "x") for tensor in inputs)))
         said = [describe(out) for out in outs]
@@ -231,7 +231,7 @@ def test_write_that_gives_an_input_history() -> None:
 )
 def test_unsupported_inputs(tensor: torch.Tensor, reason: str) -> None:
     with pytest.raises(Interrupt) as caught:
-        Recorder().stand_in(tensor)
+        TapeRecorder().stand_in(tensor)
     assert caught.value.reason.id == reason
 
 
@@ -239,12 +239,12 @@ def test_fake_input_is_a_subclass() -> None:
     with torch._subclasses.FakeTensorMode():
         fake = torch.ones(2)
     with pytest.raises(Interrupt) as caught:
-        Recorder().stand_in(fake)
+        TapeRecorder().stand_in(fake)
     assert caught.value.reason.id == "tensor-subclass"
 
 
 def test_one_tensor_one_stand_in() -> None:
-    recorder = Recorder()
+    recorder = TapeRecorder()
     x = torch.ones(3)
     assert recorder.stand_in(x) is recorder.stand_in(x)
     assert recorder.external(recorder.stand_in(x)) is x
@@ -259,11 +259,11 @@ def test_cuda_stand_in_says_cuda() -> None:
     from framelift.graph.metadata.facts import facts_of, new_stand_in
     from framelift.graph.fx.values import Storage, Value
 
-    recorder = Recorder()
+    recorder = TapeRecorder()
     facts = facts_of(torch.ones(2, 3)).but(device=torch.device("cuda", 0))
     value = Value(new_stand_in(facts), facts, Storage(True))
     value.external = torch.ones(2, 3)
-    recorder._values[id(value.stand_in)] = value
+    recorder.by_stand_in[id(value.stand_in)] = value
     with recorder.recording():
         x = value.stand_in
         y = (x * 2).relu()
@@ -337,7 +337,7 @@ def test_default_dtype_inside() -> None:
 
 
 def test_an_exit_inside_with_blocks_leaves_their_state() -> None:
-    recorder = Recorder()
+    recorder = TapeRecorder()
     real = torch.ones(2, 2)
     with recorder.recording():
         x = recorder.stand_in(real)
@@ -385,7 +385,7 @@ def test_state_is_restored_after_an_exception() -> None:
 
 
 def test_active_modes_are_refused() -> None:
-    with torch.device("meta"), pytest.raises(Interrupt) as caught, Recorder().recording():
+    with torch.device("meta"), pytest.raises(Interrupt) as caught, TapeRecorder().recording():
         pass
     assert caught.value.reason.id == "active-mode"
 
@@ -456,7 +456,7 @@ def test_nothing_is_kept_alive() -> None:
     import weakref
 
     x = torch.ones(3)
-    recorder = Recorder()
+    recorder = TapeRecorder()
     with recorder.recording():
         y = recorder.stand_in(x) * 2
     finished = recorder.finish([y])
@@ -486,7 +486,7 @@ def test_strides_chosen_by_kernels_are_not_told() -> None:
 
 
 def test_direct_call_is_the_same_as_through_the_mode() -> None:
-    recorder = Recorder()
+    recorder = TapeRecorder()
     x = torch.randn(3, 4)
     with recorder.recording():
         s = recorder.stand_in(x)
@@ -507,7 +507,7 @@ def test_direct_call_is_the_same_as_through_the_mode() -> None:
 
 def test_a_hit_is_cheap() -> None:
     """A bound wide enough for a busy machine; the figure itself is printed."""
-    recorder = Recorder()
+    recorder = TapeRecorder()
     x, w = torch.randn(4, 8), torch.randn(8, 8)
     n = 300
     with recorder.recording():

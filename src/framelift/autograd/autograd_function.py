@@ -22,9 +22,8 @@ from ..boundary.becomes.leaves import LEAF_TYPES
 from ..boundary.facts.unwatched_reads import UnwatchedReads
 from ..calls.call_tables import substitute
 from ..graph.fx.node_functions import apply_function
-from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
-from ..graph.fx.values import Body, Value
+from ..graph.fx.values import Body, Step, Value
 from ..graph.metadata.facts import new_stand_in
 from ..graph.state.torch_state import AUTOCAST_DEVICES, read_state
 from ..graph.symbols.numbers import Float, Int
@@ -40,8 +39,7 @@ from ..vocabulary.scopes import scope
 from ..vocabulary.torch_code import is_class_of
 
 if TYPE_CHECKING:
-    from ..recording.recorder import Recorder
-    from ..rehearsal.session import Session
+    from ..recording.session import Recorder, Session
 
 _ONCE = once_differentiable(lambda: None).__code__
 _BASE = torch.autograd.Function

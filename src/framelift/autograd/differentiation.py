@@ -28,8 +28,7 @@ from ..vocabulary.scopes import scope
 from .tensor_hooks import REGISTERING
 
 if TYPE_CHECKING:
-    from ..recording.recorder import Recorder
-    from ..rehearsal.session import Session
+    from ..recording.session import Recorder, Session
 
 _NAME = "torch.autograd.grad"
 

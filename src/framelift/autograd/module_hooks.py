@@ -32,8 +32,7 @@ from .autograd_function import backward_state
 from .tensor_hooks import Handle
 
 if TYPE_CHECKING:
-    from ..recording.recorder import Recorder
-    from ..rehearsal.session import Session
+    from ..recording.session import Recorder, Session
 
 _NAME = "a module's backward hook"
 _WAITING = "waiting for its result"  # the note on a pair of hooks between argument and result

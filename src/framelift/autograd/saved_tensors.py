@@ -19,8 +19,7 @@ from .._core import is_a
 from ..boundary.becomes.leaves import LEAF_TYPES
 from ..calls.call_tables import substitute
 from ..graph.fx.saved_tensor_nodes import Pair, SavedHooks, enter_hooks, kind_of, leave_hooks
-from ..graph.fx.tape import Step
-from ..graph.fx.values import Body, Value
+from ..graph.fx.values import Body, Step, Value
 from ..graph.metadata.facts import Facts, facts_of
 from ..higher_order.bodies import fresh, parts_of
 from ..higher_order.deferred_code import runs_later
@@ -31,8 +30,7 @@ from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ..recording.recorder import Recorder
-    from ..rehearsal.session import Session
+    from ..recording.session import Recorder, Session
 
 _NAME = "torch.autograd.graph.saved_tensors_hooks"
 _HOOK = "a hook on saved tensors"

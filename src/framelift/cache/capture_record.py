@@ -33,7 +33,7 @@ from .source_files import check_sources, source_rows
 from .symbol_data import Numbers, preamble_data, preamble_from, symbols_data
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..rehearsal.session import Rehearsal
 
 #: fields of Finished that are plain values
 _FINISHED = tuple(
@@ -67,12 +67,12 @@ class Kept:
 
 
 def record_of(
-    session: Session,
+    session: Rehearsal,
     program: CapturedProgram | None,
     inputs: Sequence[Origin],
     externals: Sequence[Origin],
     rest: dict[str, Any],
-    first: Session,
+    first: Rehearsal,
     lines: Preamble | None,
     metadata: Metadata,
 ) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def record_of(
     return {"objects": writer.objects, "origins": writer.origins, "places": writer.places(), **data}
 
 
-def _check_session(session: Session, program: CapturedProgram | None) -> None:
+def _check_session(session: Rehearsal, program: CapturedProgram | None) -> None:
     """Raise `NotKept` where an entry needs something beside its plan and its graph that is not written."""
     tensors = [*program.finished.inputs, *program.plan.outputs] if program is not None else []
     for there, what in (
@@ -124,7 +124,7 @@ def _check_session(session: Session, program: CapturedProgram | None) -> None:
         raise NotKept(_OWN_ANSWERS, session.own_answers[0])
 
 
-def _check_code(session: Session, writer: Writer) -> None:
+def _check_code(session: Rehearsal, writer: Writer) -> None:
     """All code that was rehearsed is known by its hash."""
     for twin, *_ in session.times:
         code = original_of(twin)
@@ -132,7 +132,7 @@ def _check_code(session: Session, writer: Writer) -> None:
             raise NotKept("code was rehearsed that no guard names", f"{code.co_qualname} ({code.co_filename})")
 
 
-def _sources(writer: Writer, first: Session) -> list[Any]:
+def _sources(writer: Writer, first: Rehearsal) -> list[Any]:
     """What the rehearsal that met a graph break ran beyond it."""
     ran = [original_of(twin) for twin, *_ in first.times]
     known = (writer.covers, is_own_code, is_captured_function)
@@ -177,12 +177,12 @@ def _declared(writer: Writer, function: Any, args: tuple[Any, ...], kwargs: dict
     return [writer.named(function), *given, leaf_data(value)]
 
 
-def _symbols(writer: Writer, session: Session, lines: Preamble, finished: Finished) -> dict[str, Any]:
+def _symbols(writer: Writer, session: Rehearsal, lines: Preamble, finished: Finished) -> dict[str, Any]:
     recorder = session.recorder
     return symbols_data(writer, recorder.with_symbols(), lines.tensors, finished, recorder.input_facts())
 
 
-def _reached(session: Session, inputs: Sequence[Origin]) -> list[int]:
+def _reached(session: Rehearsal, inputs: Sequence[Origin]) -> list[int]:
     """The inputs to whose gradients the graph adds."""
     found = []
     for tensor in session.recorder.gradients.reached:

@@ -16,7 +16,7 @@ from ..torch_ports.port import Missing
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 #: handler(session, callable_, args, kwargs): what runs in place of a callable
 Handler = Callable[["Session", Any, tuple[Any, ...], dict[str, Any]], Any]

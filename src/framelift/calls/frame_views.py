@@ -16,7 +16,7 @@ from ..vocabulary.own_code import FRAMELIFT, is_beginning
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 #: where framelift's own code lies
 _OPTIMIZED = 0x1

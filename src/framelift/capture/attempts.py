@@ -35,7 +35,7 @@ from .rehearsing import break_off
 from .zero_one_sizes import is_same_graph
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..rehearsal.session import Rehearsal
     from .compile_entry import Compiled
     from .records.captures import Capture
 
@@ -48,7 +48,7 @@ class Found(NamedTuple):
     that is stopped there.
     """
 
-    session: Session
+    session: Rehearsal
     plan: Any
     stop: BaseException | None
 
@@ -56,8 +56,8 @@ class Found(NamedTuple):
 class Attempted(NamedTuple):
     """The parts of a capture."""
 
-    first: Session  # the rehearsal that met the interrupt
-    session: Session  # the rehearsal whose plan is used
+    first: Rehearsal  # the rehearsal that met the interrupt
+    session: Rehearsal  # the rehearsal whose plan is used
     stop: BaseException | None
     compiled: Compiled | None  # None: the frame runs eagerly
 
@@ -248,43 +248,43 @@ class Failed(NamedTuple):
     """Another rehearsal, `because` of how compiling failed, with what `dynamism` says; None: as the one before."""
 
     because: str
-    applies: Callable[[Session, BaseException], Any]
-    dynamism: Callable[[Attempts, Session, Any], Dynamism | None]
+    applies: Callable[[Rehearsal, BaseException], Any]
+    dynamism: Callable[[Attempts, Rehearsal, Any], Dynamism | None]
 
 
-def _must_be_done_first(session: Session, error: BaseException) -> bool:
+def _must_be_done_first(session: Rehearsal, error: BaseException) -> bool:
     return is_a(error, Interrupt) and error.first is not None
 
 
-def _done(attempts: Attempts, session: Session, error: Interrupt) -> Dynamism | None:
+def _done(attempts: Attempts, session: Rehearsal, error: Interrupt) -> Dynamism | None:
     assert error.first is not None
     error.first()
     return attempts.dynamism
 
 
-def _has_fewer(session: Session) -> bool:
+def _has_fewer(session: Rehearsal) -> bool:
     """Return whether there were symbols that another rehearsal can do without; the rows of jagged tensors always have
     some.
     """
     return session.recorder.symbols is not None and session.world.dynamism is not NOTHING
 
 
-def _has_other_floats(session: Session, error: BaseException) -> bool:
+def _has_other_floats(session: Rehearsal, error: BaseException) -> bool:
     return is_a(error, BackendCompilerFailed) and _has_fewer(session) and refuses_floats(session, error)
 
 
-def _without_floats(attempts: Attempts, session: Session, error: BackendCompilerFailed) -> Dynamism:
+def _without_floats(attempts: Attempts, session: Rehearsal, error: BackendCompilerFailed) -> Dynamism:
     attempts.seen.keep_floats_static(session, error)
     return attempts.learned()
 
 
-def _fails_with_symbols(session: Session, error: BaseException) -> bool:
+def _fails_with_symbols(session: Rehearsal, error: BaseException) -> bool:
     if is_a(error, Interrupt) and error.reason.id != "symbolic-number" or is_a(error, SkipFrame):
         return False
     return _has_fewer(session)
 
 
-def _with_fewer(attempts: Attempts, session: Session, error: BaseException) -> Dynamism:
+def _with_fewer(attempts: Attempts, session: Rehearsal, error: BaseException) -> Dynamism:
     return attempts.learned() if session.world.dynamism.general else NOTHING
 
 
@@ -298,8 +298,8 @@ COMPILED: tuple[Failed, ...] = (
 def attempt(
     attempts: Attempts,
     info: Capture,
-    is_fatal: Callable[[Session], bool],
-    compile_: Callable[[Session, Any, BaseException | None], Compiled],
+    is_fatal: Callable[[Rehearsal], bool],
+    compile_: Callable[[Rehearsal, Any, BaseException | None], Compiled],
 ) -> Attempted:
     """Rehearse, up to a break where there is one, and compile; again where a table says so.
 
@@ -325,8 +325,8 @@ def attempt(
 
 
 def _broken(
-    attempts: Attempts, session: Session, plan: Any, stop: Interrupt, is_fatal: Callable[[Session], bool]
-) -> tuple[Session, Any]:
+    attempts: Attempts, session: Rehearsal, plan: Any, stop: Interrupt, is_fatal: Callable[[Rehearsal], bool]
+) -> tuple[Rehearsal, Any]:
     """Plan the capture of an interrupted frame up to a break; no plan: nothing is captured."""
     if not _may_break(stop) or not session.may_break or is_fatal(session):
         return session, None
@@ -339,7 +339,7 @@ def _broken(
     return session, plan
 
 
-def _given_up(session: Session, error: BaseException) -> Interrupt:
+def _given_up(session: Rehearsal, error: BaseException) -> Interrupt:
     """The interrupt that a failure to compile is; raises what is none."""
     if is_a(error, Interrupt):
         return error
@@ -378,7 +378,7 @@ _ONLY_DATA_TELLS = (
 )
 
 
-def _cannot_compile(session: Session, error: BackendCompilerFailed) -> bool:
+def _cannot_compile(session: Rehearsal, error: BackendCompilerFailed) -> bool:
     """Return whether the compiler fails on this graph while eager does not; nodes that the program declared are its
     affair.
     """

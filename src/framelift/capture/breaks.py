@@ -38,7 +38,7 @@ from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from .._core import Compiled
-    from ..rehearsal.session import Session
+    from ..rehearsal.session import Rehearsal
     from .foreseen import Foreseen
 
 #: how many places are tried before the frame runs eagerly
@@ -63,7 +63,7 @@ class Place:
 class Tried:
     """The attempt before, which `stopping` asks why its place was too late."""
 
-    session: Session | None = None
+    session: Rehearsal | None = None
 
 
 @dataclass(frozen=True, slots=True)

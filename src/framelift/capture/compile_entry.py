@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from ..exits.entry import EntryPlan
     from ..graph.symbols.relations import Preamble
     from ..recording.finished import Finished
-    from ..rehearsal.session import Session
+    from ..rehearsal.session import Rehearsal
 
 CompileGraph = Callable[..., Any]  # as backends.registry.compile_graph, the backend bound
 
@@ -108,7 +108,7 @@ class Compiled(NamedTuple):
 
 
 def compile_entry(
-    session: Session, plan: EntryPlan, stop: BaseException | None, info: Capture, backend: Backend
+    session: Rehearsal, plan: EntryPlan, stop: BaseException | None, info: Capture, backend: Backend
 ) -> Compiled:
     """Compile what a rehearsal has recorded, up to the break `stop` where there is one."""
     info.interim = None  # of an attempt before
@@ -160,7 +160,7 @@ def compile_kept(kept: Kept, info: Capture, backend: Backend, undo: Undo | None)
     return _entry(program, graph, _inputs(program, kept.lines), kept.lines, undo, info)
 
 
-def _program_of(session: Session, plan: EntryPlan, finished: Finished, stop: BaseException | None) -> CapturedProgram:
+def _program_of(session: Rehearsal, plan: EntryPlan, finished: Finished, stop: BaseException | None) -> CapturedProgram:
     recorder = session.recorder
     at_break = (stop.sentence, places_of(stop.places)) if is_a(stop, Interrupt) else ()
     return CapturedProgram(
@@ -185,7 +185,7 @@ def _program_of(session: Session, plan: EntryPlan, finished: Finished, stop: Bas
     )
 
 
-def _places(session: Session) -> NamedPlaces:
+def _places(session: Rehearsal) -> NamedPlaces:
     tape = session.recorder.tape
     return tape.places if is_a(tape, DescribedTape) else NamedPlaces(session.function.__code__)
 
@@ -407,7 +407,7 @@ def _takes_numbers(program: CapturedProgram) -> bool:
     return any(not is_a(one, torch.Tensor) or type(facts[id(one)]) is SymbolicFacts for one in program.given)
 
 
-def plain_entry(session: Session, info: Capture, raises: str | None) -> tuple[Any, list[Any], Preamble | None]:
+def plain_entry(session: Rehearsal, info: Capture, raises: str | None) -> tuple[Any, list[Any], Preamble | None]:
     """Return what the entry of a frame that runs eagerly runs, if anything.
 
     It runs eagerly where the relations hold that led there. `raises`: what leaves the frame, in words.

@@ -30,7 +30,7 @@ from ..guards.misses import Miss, miss_of
 from ..guards.native_program import build_program
 from ..guards.sentences import explain
 from ..overriding.modes import Moment, at_rest
-from ..rehearsal.session import Session
+from ..rehearsal.session import Rehearsal
 from ..torch_ports.autograd import peek_interpreter_stack
 from ..torch_ports.fakes import CompileContext
 from ..vocabulary.log import topic, warn
@@ -283,7 +283,7 @@ class Driver:
         `is_kept`: from disk or not at all.
         """
         start = time.process_time()
-        sessions: list[Session] = []
+        sessions: list[Rehearsal] = []
         traced = policy.is_for_trace()
         compile_id = numbered(function.__code__, self.breaks.begins_at(function.__code__))
         try:
@@ -325,7 +325,7 @@ class Driver:
         locals_: tuple[Any, ...],
         root: bool,
         moment: Moment,
-        sessions: list[Session],
+        sessions: list[Rehearsal],
         pool: Pool | None,
         known: Learned | None,
         is_kept: bool,
@@ -435,11 +435,11 @@ class Driver:
         asked = self.fullgraph and root, root, self.dynamic, owner
         return keeper_for(function, locals_, moment, self.hooks, self.backend, *asked, recorded=self.recorded)
 
-    def _is_fatal(self, session: Session, root: bool) -> bool:
+    def _is_fatal(self, session: Rehearsal, root: bool) -> bool:
         """Return whether a break here is an error: `fullgraph` is a promise, which no block inside takes back."""
         return self.fullgraph and root or session.blocks.is_error
 
-    def _stopped(self, stop: BaseException, info: Capture, session: Session, fatal: bool) -> None:
+    def _stopped(self, stop: BaseException, info: Capture, session: Rehearsal, fatal: bool) -> None:
         """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs eagerly."""
         if is_a(stop, Interrupt):
             info.stop = break_of(stop, session)

@@ -24,7 +24,7 @@ from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 DYNAMO = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "_dynamo") + os.sep
 #: plain Python: helpers that the graphs of compiled autograd call, and the table of backends

@@ -16,7 +16,7 @@ from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ..graph.fx.values import Value
-    from ..recording.recorder import Recorder
+    from ..recording.session import Recorder
     from .breaks import Breaks
 
 #: reasons that do not depend on which frame is captured

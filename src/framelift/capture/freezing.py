@@ -23,10 +23,10 @@ from ..torch_ports.loaded import inductor_config
 from ..vocabulary.plain_types import GIVEN
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..rehearsal.session import Rehearsal
 
 
-def frozen(session: Session, finished: Finished) -> Finished:
+def frozen(session: Rehearsal, finished: Finished) -> Finished:
     """The finished rehearsal with its parameters and buffers inside the graph module, if they are to be there."""
     options = inductor_config.get()
     asked = config.prepare_freezing or options is not None and options.freezing

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..graph.symbols.relations import Preamble
     from ..guards.kinds import Guard
     from ..overriding.modes import Moment
-    from ..rehearsal.session import Session
+    from ..rehearsal.session import Rehearsal
     from ..vocabulary.origins import Origin
     from .attempts import Attempted
     from .records.guard_hooks import Hooks
@@ -271,7 +271,9 @@ class Keeper:
         topic("cache").info("%s is not kept: %s", info.name, refusal)
 
 
-def _check(record: dict[str, Any], session: Session, program: CapturedProgram | None, locals_: tuple[Any, ...]) -> None:
+def _check(
+    record: dict[str, Any], session: Rehearsal, program: CapturedProgram | None, locals_: tuple[Any, ...]
+) -> None:
     """A record that is read back, here and now, leads to the same guards and inputs; raises `NotKept`."""
     reader = Reader(record["objects"], record["origins"], session.function, locals_)
     try:

@@ -28,7 +28,7 @@ from .around.specialized_floats import gave_up_on_floats
 
 if TYPE_CHECKING:
     from ..boundary.world import World
-    from ..rehearsal.session import Session
+    from ..rehearsal.session import Rehearsal
 
 _NUMBERS = (int, float)
 _length_text = STEPS["len"].show
@@ -172,7 +172,7 @@ class Learned:
         """A number that could not be followed symbolically."""
         self.changing[place] = False
 
-    def keep_floats_static(self, session: Session, error: BackendCompilerFailed) -> None:
+    def keep_floats_static(self, session: Rehearsal, error: BackendCompilerFailed) -> None:
         """A compiler has no use for floats that are inputs: they are constants of each capture."""
         numbers = _floats(session)
         refused = {
@@ -184,12 +184,12 @@ class Learned:
             self.keep_static(str(origin))
 
 
-def refuses_floats(session: Session, error: BackendCompilerFailed) -> bool:
+def refuses_floats(session: Rehearsal, error: BackendCompilerFailed) -> bool:
     """Return whether a compiler failed because of floats among the graph's inputs."""
     return gave_up_on_floats(error.__cause__) and bool(_floats(session))
 
 
-def _floats(session: Session) -> dict[Origin, Any]:
+def _floats(session: Rehearsal) -> dict[Origin, Any]:
     return {origin: number for origin, number in session.world.numbers.items() if type(number) in (Float, NumpyNumber)}
 
 
@@ -231,7 +231,7 @@ def dynamism_for(
     )
 
 
-def written_numbers(session: Session) -> list[str]:
+def written_numbers(session: Rehearsal) -> list[str]:
     """The places of numbers that captured code read and wrote."""
     world = session.world
     if not world.effects and not world.shadows:

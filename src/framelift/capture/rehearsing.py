@@ -17,7 +17,7 @@ from ..graph.analysis.infallible import in_handler
 from ..graph.state.random_draws import graphs_may_hold
 from ..overriding.modes import Moment
 from ..recording.recorder_parts import Habits
-from ..rehearsal.session import Session
+from ..rehearsal.session import Rehearsal
 from ..vocabulary.own_code import begins_rehearsal, is_own_code
 from ..vocabulary.quiet_capture import no_collections, watching_warnings
 from ..vocabulary.reasons import Interrupt
@@ -35,7 +35,7 @@ def break_off(
     locals_: tuple[Any, ...],
     stop: Interrupt,
     dynamism: Dynamism,
-) -> tuple[Session, Any] | None:
+) -> tuple[Rehearsal, Any] | None:
     """Rehearse up to where an interrupt struck, or somewhat earlier: (session, plan of what the frame holds)."""
     tried = Tried()
     for place in breaks.stopping(function, stop, tried):
@@ -60,13 +60,13 @@ def rehearsed(
     dynamism: Dynamism = STATIC,
     moment: Moment | None = None,
     fullgraph: bool = False,
-    made: list[Session] | None = None,
+    made: list[Rehearsal] | None = None,
     stop: Stopping | None = None,
-    begin: Callable[..., Session] = Session,
+    begin: Callable[..., Rehearsal] = Rehearsal,
     unread: frozenset[str] = frozenset(),
     guesses: bool = True,
     guards_values: bool = False,
-) -> tuple[Session, Any, BaseException | None]:
+) -> tuple[Rehearsal, Any, BaseException | None]:
     """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
 
     `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin`
@@ -96,7 +96,7 @@ def rehearsed(
 
 @begins_rehearsal
 def rehearse(
-    session: Session, function: types.FunctionType, locals_: tuple[Any, ...], stop: Stopping | None
+    session: Rehearsal, function: types.FunctionType, locals_: tuple[Any, ...], stop: Stopping | None
 ) -> tuple[Any, BaseException | None]:
     """(plan of the exit, None), or (None, what ended the rehearsal).  The frames of captured code end at this one."""
     try:
@@ -153,7 +153,7 @@ def _raised_in_c(error: Any) -> bool:
 
 
 @scope
-def closing(sessions: list[Session]) -> Iterator[None]:
+def closing(sessions: list[Rehearsal]) -> Iterator[None]:
     """A block at whose end sessions let go of the program's objects."""
     try:
         yield
@@ -164,7 +164,7 @@ def closing(sessions: list[Session]) -> Iterator[None]:
 
 def taking_values(
     function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, **options: Any
-) -> tuple[Session, Any, BaseException | None]:
+) -> tuple[Rehearsal, Any, BaseException | None]:
     """A rehearsal for who asks for one graph: values that are taken out of tensors are numbers that the graph computes.
 
     Where Python needs them, what small tensors hold is guarded instead: the answer to its question where that is

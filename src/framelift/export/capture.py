@@ -19,7 +19,7 @@ from .strict_session import refuse, rehearse_call
 
 if TYPE_CHECKING:
     from ..recording.finished import Finished
-    from ..rehearsal.session import Session
+    from ..rehearsal.session import Rehearsal
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ def _strip(node: torch.fx.Node) -> None:
 class _Builder:
     """Rewrites a recorder's graph: its inputs become placeholders of the call, attributes, or sizes of these."""
 
-    def __init__(self, call: Call, session: Session, finished: Finished) -> None:
+    def __init__(self, call: Call, session: Rehearsal, finished: Finished) -> None:
         self.call, self.session, self.finished = call, session, finished
         self.graph = torch.fx.Graph()
         self.attributes: dict[str, torch.Tensor] = {}

@@ -27,7 +27,7 @@ from ..capture.records.messages import break_of, error_of
 from ..exc import InternalError
 from ..graph.symbols.numbers import NUMBERS
 from ..overriding.modes import at_rest
-from ..rehearsal.session import Session
+from ..rehearsal.session import Rehearsal
 from ..torch_ports.graphs import pytree
 from ..torch_ports.modes import DisableTorchFunction
 from ..torch_ports.operators import is_custom_class
@@ -37,7 +37,7 @@ from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ..graph.fx.tape import Step
+    from ..graph.fx.values import Step
     from ..overriding.modes import Moment
 
 
@@ -117,7 +117,7 @@ class ModuleTape(list[Any]):
         return known
 
 
-class _ExportSession(Session):
+class _ExportSession(Rehearsal):
     """A session whose root is an exported call."""
 
     def __init__(
@@ -188,7 +188,7 @@ def _asserted() -> str | None:
     )
 
 
-def _exit(session: Session, value: Any) -> Exit:
+def _exit(session: Rehearsal, value: Any) -> Exit:
     leaves, spec = value
     assigned, lost = _effects(session)
     for leaf in leaves:
@@ -215,7 +215,7 @@ def not_flattenable(which: str, leaf: Any) -> Exception:
     )
 
 
-def _may_leave(session: Session, leaf: Any) -> bool:
+def _may_leave(session: Rehearsal, leaf: Any) -> bool:
     return (
         session.recorder.is_stand_in(leaf) or type(leaf) in NUMBERS or isinstance(leaf, (*_PLAIN, torch.ScriptObject))
     )
@@ -232,7 +232,7 @@ def check_inputs(leaves: list[Any], *more: type) -> None:
             raise not_flattenable("inputs", leaf)
 
 
-def _effects(session: Session) -> tuple[list[tuple[torch.Tensor, Any]], list[str]]:
+def _effects(session: Rehearsal) -> tuple[list[tuple[torch.Tensor, Any]], list[str]]:
     """Buffers that were assigned to, with what they are now; and the other effects, in words."""
     assigned: list[tuple[torch.Tensor, Any]] = []
     lost = [f"{effect.kind} {effect.key}" if isinstance(effect.key, str) else effect.kind for effect in session.effects]
@@ -313,7 +313,7 @@ def rehearse_call(
     return rehearse_call(root, args, kwargs, dynamism, of_fakes, keep_functions)
 
 
-def refuse(stop: BaseException, session: Session, name: str) -> None:
+def refuse(stop: BaseException, session: Rehearsal, name: str) -> None:
     """Raise the error of a call that cannot be captured as one graph."""
     if not isinstance(stop, Interrupt):
         raise stop

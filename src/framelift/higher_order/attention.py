@@ -17,7 +17,7 @@ from .bodies import Rehearsed, fresh, values_in
 from .operators import fresh_results, operator, pure_body, record_step, refuse
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 _NAME = "flex_attention"
 

@@ -19,8 +19,8 @@ from torch.fx.graph_module import GraphModule
 from .. import _core
 from .._core import is_a
 from ..boundary.becomes.leaves import LEAF_TYPES
-from ..graph.fx.tape import HANDS_FLOAT, HANDS_INT, Step, build_body
-from ..graph.fx.values import Storage, Value
+from ..graph.fx.tape import HANDS_FLOAT, HANDS_INT, build_body
+from ..graph.fx.values import Step, Storage, Value
 from ..graph.metadata.arguments import take
 from ..graph.metadata.facts import Facts, new_stand_in
 from ..graph.state.torch_state import State, read_state
@@ -32,8 +32,7 @@ from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ..recording.recorder import Recorder
-    from ..rehearsal.session import Session
+    from ..recording.session import Recorder, Session
 
 # nothing in them can be changed
 _SIMPLE = frozenset({*LEAF_TYPES, *NUMBERS, NumpyNumber, torch.SymInt, torch.SymFloat, torch.SymBool})
@@ -169,7 +168,7 @@ def _script_calls(recorder: Recorder) -> int:
 def kept_of(recorder: Recorder, outputs: Any) -> tuple[Any, list[Value]]:
     """A structure of stand-ins and plain values as steps keep it, and the values in it."""
     found: list[Value] = []
-    (kept,) = take((outputs,), recorder._values, [], found)
+    (kept,) = take((outputs,), recorder.by_stand_in, [], found)
     return kept, found
 
 

@@ -14,8 +14,7 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..graph.fx.tape import Step
-from ..graph.fx.values import Body, Storage, Value
+from ..graph.fx.values import Body, Step, Storage, Value
 from ..graph.metadata.facts import Facts, symbolic_facts
 from ..graph.symbols.number_nodes import graph_values
 from ..graph.symbols.numbers import NUMBERS, Bool, Float, Int
@@ -29,8 +28,7 @@ from .bodies import Rehearsed, Surroundings, fresh, kept_of, values_in
 from .operators import fresh_results, operator, pure_body, record_step, refuse
 
 if TYPE_CHECKING:
-    from ..recording.recorder import Recorder
-    from ..rehearsal.session import Session
+    from ..recording.session import Recorder, Session
 
 
 class _Outputs:

@@ -28,7 +28,7 @@ from .bodies import contents_of, portrait_of
 
 if TYPE_CHECKING:
     from ..graph.fx.values import Value
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 #: nobody but autograd has a context; functions and methods hold others
 _FUNCTIONS = (types.FunctionType, types.MethodType)

@@ -13,9 +13,8 @@ import torch
 
 from .._core import is_a
 from ..calls.call_tables import handler_form
-from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
-from ..graph.fx.values import Storage, Value
+from ..graph.fx.values import Step, Storage, Value
 from ..graph.metadata.facts import Facts, SymbolicFacts, new_stand_in
 from ..graph.state.torch_state import read_state
 from ..torch_ports.modes import DisableTorchFunction
@@ -25,8 +24,7 @@ from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, Surroundings, rehearse_body
 
 if TYPE_CHECKING:
-    from ..recording.recorder import Recorder
-    from ..rehearsal.session import Session
+    from ..recording.session import Recorder, Session
 
 OPERATOR = HigherOrderOperator
 Handler = Callable[..., Any]

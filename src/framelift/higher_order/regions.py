@@ -35,7 +35,7 @@ from .bodies import Rehearsed, fresh, kept_of, values_in
 from .operators import family, operator, pure_body, record_step
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 
 def _record(

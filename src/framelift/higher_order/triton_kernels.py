@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from .. import _core
 from .._core import is_a
 from ..calls.call_tables import CODE_HANDLERS, handler_form, substitute
-from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
-from ..graph.fx.values import Value
+from ..graph.fx.values import Step, Value
 from ..graph.metadata.arguments import take
 from ..graph.metadata.fakes import UNKNOWN
 from ..graph.state.torch_state import read_state
@@ -28,8 +27,7 @@ from ..vocabulary.class_reads import module_of, qualname_of
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ..recording.recorder import Recorder
-    from ..rehearsal.session import Session
+    from ..recording.session import Recorder, Session
 
 _KERNELS = ("triton.runtime.jit.JITFunction", "triton.runtime.interpreter.InterpretedFunction")
 
@@ -97,7 +95,7 @@ def _add_step(recorder: Recorder, kernel: Any, grid: tuple[Any, ...], named: dic
     from ..torch_ports.operators import get_mutated_tensors, kernel_side_table, triton_kernel_wrapper_mutation
 
     found: list[Value] = []
-    kept = dict(zip(named, take(named.values(), recorder._values, [], found)))
+    kept = dict(zip(named, take(named.values(), recorder.by_stand_in, [], found)))
     graphed = {name: arg for name, arg in kept.items() if type(arg) is Value or type(arg) in NUMBERS}
     others = {name: arg for name, arg in kept.items() if name not in graphed}
     if any(type(arg) in (tuple, list, dict) for arg in others.values()):

@@ -67,7 +67,7 @@ from .opened_functions import opened, opened_by_attributes, opened_by_class, ope
 from .subclasses import OPEN_BLOCKS, call_override, overriding
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 _push, _pop, _length, _at = (
     push_on_torch_function_stack,

@@ -31,8 +31,7 @@ from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ..recording.recorder import Recorder
-    from ..rehearsal.session import Session
+    from ..recording.session import Recorder, Session
 
 _plain = torch.Tensor.as_subclass
 _disabled = disabled_torch_function_impl

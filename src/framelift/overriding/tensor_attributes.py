@@ -29,7 +29,7 @@ from ..vocabulary.reasons import Interrupt
 from . import modes
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 _OF_TORCH = vars(tensor_module)

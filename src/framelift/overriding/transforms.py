@@ -38,7 +38,7 @@ from ..vocabulary.reasons import Interrupt
 from .modes import is_overridden, shown_by_torch
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 _places = [
     functorch,
@@ -64,8 +64,8 @@ def _record(
 ) -> Any:
     recorder = session.recorder
     found: list[Value] = []
-    kept = take(args, recorder._values, [], found)
-    named = dict(zip(kwargs, take(kwargs.values(), recorder._values, [], found)))
+    kept = take(args, recorder.by_stand_in, [], found)
+    named = dict(zip(kwargs, take(kwargs.values(), recorder.by_stand_in, [], found)))
     return record_live(recorder, target_of(callable_), kept, named, found, read_state(), True, effect)
 
 

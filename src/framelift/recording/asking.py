@@ -20,7 +20,7 @@ from ..vocabulary.quiet_capture import silenced
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
+    from .session import Recorder
 
 _MOST_KEY_PARTS = 512  # literal data beyond this (torch.tensor of a long list) is not worth a cache entry
 

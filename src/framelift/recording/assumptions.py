@@ -17,8 +17,8 @@ import torch
 from .. import _core
 from ..bytecode.branches import unless_it_raises
 from ..graph.fx.assumption_checks import check_assumptions
-from ..graph.fx.tape import Step
 from ..graph.fx.targets import target_of
+from ..graph.fx.values import Step
 from ..graph.metadata.fakes import UNKNOWN
 from ..graph.state.torch_state import read_state
 from ..graph.symbols.number_nodes import graph_values
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..graph.metadata.cache import Outcome
     from ..graph.metadata.live_fakes import LiveOutcome
     from ..graph.symbols.numbers import Bool
-    from .recorder import Recorder
+    from .session import Recorder
 
 #: inputs of so many bytes together are copied before every run; larger ones where the program would see the difference
 SMALL = 1 << 16

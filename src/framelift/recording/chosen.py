@@ -10,7 +10,7 @@ from ..graph.fx.values import Storage, Value
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
+    from .session import Recorder
 
 
 class Chosen:

@@ -14,19 +14,19 @@ from ..graph.fx.source_names import module_path
 from ..torch_ports.tensors import call_impl
 from ..vocabulary.class_reads import module_of, qualname_of
 from ..vocabulary.own_code import beginnings
-from .recorder import Recorder
+from .recorder import TapeRecorder
 
 if TYPE_CHECKING:
-    from ..graph.fx.tape import Step
-    from ..rehearsal.session import Session
+    from ..graph.fx.values import Step
+    from .session import Session
 
 _CALL = call_impl.__code__
 
 
-def recorder_for(session: Session, tape: list[Any] | None) -> Recorder:
+def recorder_for(session: Session, tape: list[Any] | None) -> TapeRecorder:
     """The recorder of a session, on the tape given or on one of the kind that its backend wants."""
     described = tape is None and session.moment.described
-    return Recorder(DescribedTape(session) if described else tape)
+    return TapeRecorder(DescribedTape(session) if described else tape)
 
 
 def _shown(cls: type) -> Any:

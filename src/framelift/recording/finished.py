@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch.fx.graph_module import GraphModule
 
-from ..graph.fx.tape import Step
 from ..graph.fx.targets import getter_target, target_of
-from ..graph.fx.values import Value
+from ..graph.fx.values import Step, Value
 from ..torch_ports.tensors import TensorBase
 
 #: they give a tensor without history that is written together with its source

@@ -21,8 +21,7 @@ from .rules.special_cases import make_leaf
 from .tensor_writes import write
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
-    from .recorder import Recorder
+    from .session import Recorder, Session
 
 _WHAT = "Tensor.requires_grad_, which changes a tensor's autograd state"
 

@@ -23,7 +23,7 @@ from ..vocabulary.reasons import Interrupt
 from .second_backward import says_second_time
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
+    from .session import Recorder
 
 _LEAF = "a leaf made inside, as a result beside others that may depend on it,"
 _VIEWED = "a view of a tensor whose requires_grad was switched inside, as a result,"

@@ -19,7 +19,7 @@ from ..torch_ports.tensors import TensorBase
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
+    from .session import Recorder
 
 UNDECIDED = object()
 _MOST_LITERALS = 1 << 16

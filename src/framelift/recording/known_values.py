@@ -18,9 +18,8 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..boundary.world import World
-from ..graph.fx.tape import Step
 from ..graph.fx.targets import Getter, Target
-from ..graph.fx.values import Body, Value
+from ..graph.fx.values import Body, Step, Value
 from ..graph.metadata.arguments import rebuild
 from ..graph.metadata.facts import Facts, plain_kind
 from ..graph.metadata.unheard import unheard

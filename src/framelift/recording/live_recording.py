@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._core import is_a
-from ..graph.fx.tape import Step
 from ..graph.fx.targets import Target
-from ..graph.fx.values import Value
+from ..graph.fx.values import Step, Value
 from ..graph.metadata.cache import VALUES
 from ..graph.metadata.facts import SymbolicFacts, facts_of, new_stand_in
 from ..graph.metadata.live_fakes import Live, LiveOutcome
@@ -23,7 +22,7 @@ from ..vocabulary.reasons import Interrupt
 from .asking import over_fakes
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
+    from .session import Recorder
 
 
 def record_live(
@@ -49,7 +48,7 @@ def record_live(
     outcome = live.run(target.name, found, over_fakes(recorder, target, kept, kept_named, found))
     _take_writes(recorder, target, outcome, found)
     if outcome.effect_level or outcome.written:
-        recorder._note_effect(target, outcome, found)
+        recorder.note_effect(target, outcome, found)
     step = Step(
         target,
         kept,
@@ -114,7 +113,7 @@ class Results:
             return value.stand_in if value is not None else self.tensor(raw, path)
         kind = type(raw)
         if kind in VALUES or kind in (torch.SymInt, torch.SymFloat, torch.SymBool):
-            return self.recorder._shown(raw)
+            return self.recorder.shown(raw)
         if kind in (tuple, list) or is_a(raw, tuple):
             items = [self.read(item, (*path, i)) for i, item in enumerate(raw)]
             return items if kind is list else tuple(items) if kind is tuple or hasattr(kind, "_fields") else kind(items)

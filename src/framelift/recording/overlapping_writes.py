@@ -23,8 +23,8 @@ from ..torch_ports.tensors import TensorBase
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ..graph.fx.tape import Step
-    from .recorder import Recorder
+    from ..graph.fx.values import Step
+    from .session import Recorder
 
 _SETTERS = (target_of(torch.Tensor.__setitem__), target_of(TensorBase.__setitem__))
 _GETTERS = (target_of(torch.Tensor.__getitem__), target_of(TensorBase.__getitem__))

@@ -17,9 +17,9 @@ from .._core import id, insist, is_a
 from ..graph.analysis.in_place import apply_writes
 from ..graph.analysis.replay import replay, replay_views
 from ..graph.fx.saved_tensor_nodes import leaving_no_hooks
-from ..graph.fx.tape import Step, build_graph
+from ..graph.fx.tape import build_graph
 from ..graph.fx.targets import OneNode, Target, getter_target, target_of
-from ..graph.fx.values import AFTER_DATA, EXCHANGED, Storage, Value
+from ..graph.fx.values import AFTER_DATA, EXCHANGED, Step, Storage, Value
 from ..graph.metadata.arguments import distinct, take
 from ..graph.metadata.cache import Const, New, Number, Outcome, Same, shared_cache
 from ..graph.metadata.facts import Facts, SymbolicFacts, new_stand_in
@@ -93,7 +93,7 @@ _RULES = (
 _MISSING = object()
 
 
-class Recorder(StandIns):
+class TapeRecorder(StandIns):
     """Records one rehearsal, on the tape given."""
 
     def __init__(self, tape: list[Step] | None = None) -> None:
@@ -142,7 +142,7 @@ class Recorder(StandIns):
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """One torch API call on stand-ins and plain values."""
         with DisableTorchFunction():
-            return self._call(func, args, kwargs)
+            return self.call_operation(func, args, kwargs)
 
     def attribute(self, stand_in: torch.Tensor, name: str) -> Any:
         """Read an attribute of a stand-in."""
@@ -152,7 +152,7 @@ class Recorder(StandIns):
             with DisableTorchFunction():
                 if name in OF_MEMORY and type(value.facts) is WrapperFacts:
                     return kind_of_memory(self, value, name)
-                return self._shown(answer(self, value))
+                return self.shown(answer(self, value))
         found = getattr(type(stand_in), name, _MISSING)
         if is_a(found, (types.GetSetDescriptorType, property)) and name not in ("__dict__", "__weakref__"):
             raise Interrupt("tensor-data", f"Tensor.{name}")
@@ -163,13 +163,13 @@ class Recorder(StandIns):
         """Assignment to an attribute that torch defines."""
         assign(self, self.value_of(stand_in), name, new)
 
-    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.symbols is not None and self.symbols.scalars:
             args, kwargs = given_to_torch(func, args), given_to_torch(func, kwargs)
         special = RULES.get(id(func))
         if special is not None:
             try:
-                return self._shown(special[1](self, args, kwargs))
+                return self.shown(special[1](self, args, kwargs))
             except Interrupt as stop:
                 stop.given = stop.given or args
                 raise
@@ -180,11 +180,11 @@ class Recorder(StandIns):
         kind = type(func)
         if kind is types.MethodWrapperType:
             return self._descriptor(func, args)
-        if kind is types.BuiltinFunctionType and id(func.__self__) in self._values:
+        if kind is types.BuiltinFunctionType and id(func.__self__) in self.by_stand_in:
             bound = func.__self__
-            return self._call(getattr(type(bound), func.__name__), (bound, *args), kwargs)
+            return self.call_operation(getattr(type(bound), func.__name__), (bound, *args), kwargs)
         if kwargs and kwargs.get("requires_grad") is True:  # a factory: the leaf is made of what it gives
-            made = self._call(func, args, {**kwargs, "requires_grad": False})
+            made = self.call_operation(func, args, {**kwargs, "requires_grad": False})
             make_leaf(self, made, True)
             return made
         try:
@@ -193,7 +193,7 @@ class Recorder(StandIns):
             stop.given = stop.given or args
             raise
 
-    def _shown(self, result: Any) -> Any:
+    def shown(self, result: Any) -> Any:
         """Sizes and other numbers of torch's as captured code sees them."""
         return result if self.symbols is None else self.symbols.shown(result)
 
@@ -204,8 +204,8 @@ class Recorder(StandIns):
             return self.attribute(args[0], owner.__name__)
         if action == "__set__":
             return self.set_attribute(args[0], owner.__name__, args[1])
-        if id(owner) in self._values:  # x.__add__, bound
-            return self._call(getattr(type(owner), action), (owner, *args), {})
+        if id(owner) in self.by_stand_in:  # x.__add__, bound
+            return self.call_operation(getattr(type(owner), action), (owner, *args), {})
         raise Interrupt("torch-operation", repr(wrapper))
 
     def record_getter(self, target: Target, stand_in: torch.Tensor) -> Any:
@@ -227,11 +227,11 @@ class Recorder(StandIns):
         state = read_state()
         key: list[Any] = [target, state, kernel_choice() if self.settings.touched else self._flags]
         found: list[Value] = []
-        kept = take(args, self._values, key, found)
+        kept = take(args, self.by_stand_in, key, found)
         kept_named: dict[str, Any] = {}
         if kwargs:
             key.append(tuple(kwargs))
-            kept_named = dict(zip(kwargs, take(kwargs.values(), self._values, key, found)))
+            kept_named = dict(zip(kwargs, take(kwargs.values(), self.by_stand_in, key, found)))
         if self.settings.touched:
             dtypes = [value.facts.dtype for value in found if value.facts is not None]
             self.settings.meet(asks_default_dtype(dtypes, kept_named), self._may_mix)
@@ -278,7 +278,7 @@ class Recorder(StandIns):
             apply_writes(target, outcome, found, state, kept_named.get("out"))
             self.written.extend(found[i] for i in outcome.written)
         if outcome.effect:
-            self._note_effect(target, outcome, found)
+            self.note_effect(target, outcome, found)
         result = outcome.result
         if outcome.silent:
             if not (keep or self.options.keeps_all) or type(result) is not Same:
@@ -346,7 +346,7 @@ class Recorder(StandIns):
         self.known_from_now_as(tensor, self.value_of(made))
         return tensor
 
-    def _note_effect(self, target: Target, outcome: Outcome | LiveOutcome, found: list[Value]) -> None:
+    def note_effect(self, target: Target, outcome: Outcome | LiveOutcome, found: list[Value]) -> None:
         if self.violated or self.assumed:
             before_effect(self, target, outcome, found)
         self.effect_level = max(self.effect_level, outcome.effect_level)
@@ -366,7 +366,9 @@ class Recorder(StandIns):
     def known(self, tensor: torch.Tensor, outside: bool = False) -> torch.Tensor | None:
         """The real tensor that a stand-in stands for, if known; `outside`: also if that takes guards on values."""
         value = self.value_of(tensor)
-        return None if value.facts.requires_grad else self.known_values.tensor(value, self._values.values(), outside)
+        return (
+            None if value.facts.requires_grad else self.known_values.tensor(value, self.by_stand_in.values(), outside)
+        )
 
     def _results(
         self,
@@ -390,7 +392,7 @@ class Recorder(StandIns):
             value.step = step
             value.path = path
             value.exact = exact
-            self._values[id(value.stand_in)] = value
+            self.by_stand_in[id(value.stand_in)] = value
             if type(result.facts) is SymbolicFacts:
                 self.symbols.new_sizes(value)  # type: ignore[union-attr]  # numbers come with symbols
             return value.stand_in
@@ -401,7 +403,7 @@ class Recorder(StandIns):
         if kind is Same:
             return found[result.index].stand_in
         if kind is Const:
-            return self._shown(result.value)
+            return self.shown(result.value)
         fresh = {} if fresh is None else fresh
         items = [self._results(item, step, (*path, i), found, exact, fresh) for i, item in enumerate(result.items)]
         return items if result.kind is list else result.kind(items)

@@ -11,7 +11,7 @@ from ..graph.fx.targets import WRITTEN_AS_OPERATORS, method_behind
 from ..graph.metadata.facts import is_tensor_like
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
+    from .session import Recorder
 
 
 class RecordingMode(TorchFunctionMode):
@@ -35,4 +35,4 @@ class RecordingMode(TorchFunctionMode):
         func = method_behind(func)
         if not kwargs:  # calls by name were seen by a probe: here it is an operator
             func = WRITTEN_AS_OPERATORS.get(id(func), func)
-        return recorder._call(func, args, kwargs or {})
+        return recorder.call_operation(func, args, kwargs or {})

@@ -24,8 +24,8 @@ from .known_values import guard_together
 
 if TYPE_CHECKING:
     from ..graph.fx.values import Value
-    from ..rehearsal.session import Session
     from ..vocabulary.origins import Origin
+    from .session import Session
 
 #: for each of some numbers: the places among the values outside that it follows from, and what takes it out of these
 Taken = Sequence[tuple[list[int], Callable[..., Any]]]

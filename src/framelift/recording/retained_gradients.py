@@ -21,7 +21,7 @@ from ..vocabulary.reasons import Interrupt
 from .rules.ranks import rule
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
+    from .session import Recorder
 
 _LEAVES = "Tensor.retain_grad of a tensor that is a result"
 

@@ -15,9 +15,8 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..boundary.becomes.opaque import Opaque, answers_reads, callable_for
-from ..graph.fx.tape import Step
 from ..graph.fx.targets import Target
-from ..graph.fx.values import Storage, Value
+from ..graph.fx.values import Step, Storage, Value
 from ..graph.metadata.cache import VALUES
 from ..graph.metadata.facts import SymbolicFacts, facts_of, new_stand_in
 from ..graph.metadata.fakes import UNKNOWN
@@ -32,8 +31,7 @@ from ..vocabulary.reasons import Interrupt
 from .asking import over_fakes
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
-    from .recorder import Recorder
+    from .session import Recorder, Session
 
 
 def _method(obj: Any, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -95,7 +93,7 @@ class ScriptObjects:
         self._check(target, found, state)
         self.calls += 1
         result = self._run(target, kept, named, found)
-        recorder._note_effect(target, LiveOutcome(None, UNKNOWN, (), ()), found)
+        recorder.note_effect(target, LiveOutcome(None, UNKNOWN, (), ()), found)
         numbers = numbers_in([kept, named]) if recorder.symbols is not None else []
         read = graph_values(recorder.symbols, numbers) if recorder.symbols is not None else []
         step = Step(target, kept, named, [*found, *read], state, True)
@@ -136,7 +134,7 @@ class ScriptObjects:
         if kind is list or kind is tuple:
             return kind([self._result(target, step, item, (*path, i)) for i, item in enumerate(raw)])
         if kind in VALUES or kind in (str, torch.SymInt, torch.SymFloat, torch.SymBool):
-            return self._recorder._shown(raw)
+            return self._recorder.shown(raw)
         raise Interrupt("torch-operation", f"{target.name}, which gives an object of type {qualname_of(kind)}")
 
     def _tensor(self, target: Target, step: Step, fake: torch.Tensor, path: tuple[int, ...]) -> torch.Tensor:

@@ -37,7 +37,7 @@ class StandIns:
     def __init__(self) -> None:
         self.callbacks, self.options, self.gradients = Callbacks(), Options(), Gradients()
         self.overrides = False  # a tensor of an overriding subclass was met
-        self._values: dict[int, Value] = {}
+        self.by_stand_in: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}  # by id of the real tensor
         self.storages: dict[int, Storage] = {}  # of real tensors
         self._bytes: list[tuple[int, int, int]] = []  # from where to where each of them goes, and its key
@@ -73,12 +73,12 @@ class StandIns:
             self.symbols = Symbols()
             self.symbols.lazy = self.options.lazy
             if self.callbacks.answer is not None:
-                self.symbols.by_values = functools.partial(self.callbacks.answer, self._values)
+                self.symbols.by_values = functools.partial(self.callbacks.answer, self.by_stand_in)
             self.fakes.become_symbolic(self.symbols.env)
         return self.symbols
 
     def _new_input(self, tensor: torch.Tensor, name: str, dims: frozenset[int], marks: Marks) -> Value:
-        if id(tensor) in self._values:
+        if id(tensor) in self.by_stand_in:
             raise InternalError("a stand-in was imported as if it were external")
         if is_wrapper(type(tensor)):
             return self._known_as(tensor, new_wrapper(self, tensor), name)
@@ -121,21 +121,21 @@ class StandIns:
 
     def _known_as(self, tensor: torch.Tensor, value: Value, name: str) -> Value:
         value.external, value.name = tensor, identifier(name) if name else ""
-        self._inputs[id(tensor)] = self._values[id(value.stand_in)] = value
+        self._inputs[id(tensor)] = self.by_stand_in[id(value.stand_in)] = value
         return value
 
     def known_from_now_as(self, stand_in: torch.Tensor, value: Value) -> None:
         """A tensor is another value from now on: a step gave it other memory, or another place in its own."""
-        del self._values[id(value.stand_in)]
+        del self.by_stand_in[id(value.stand_in)]
         with torch.no_grad():
             stand_in.set_(value.stand_in)
         value.stand_in = stand_in
-        self._values[id(stand_in)] = value
+        self.by_stand_in[id(stand_in)] = value
 
     def adopt_input(self, value: Value, external: Any, name: str) -> None:
         """Know an external object that is an input of the graph, and no tensor."""
         value.external, value.name = external, identifier(name)
-        self._values[id(value.stand_in)] = value
+        self.by_stand_in[id(value.stand_in)] = value
 
     def with_wrappers(self) -> Wrapped:
         """The rehearsal's tensors of wrapper subclasses."""
@@ -158,7 +158,7 @@ class StandIns:
 
     def adopt(self, value: Value) -> torch.Tensor:
         """Know a value that was made elsewhere: an operand of a body, or the result of a higher-order operator."""
-        self._values[id(value.stand_in)] = value
+        self.by_stand_in[id(value.stand_in)] = value
         return value.stand_in
 
     def symbolic_entries(self, tensor: torch.Tensor) -> tuple[frozenset[int], frozenset[int]]:
@@ -177,11 +177,11 @@ class StandIns:
     @property
     def has_tensors(self) -> bool:
         """True if captured code has seen a tensor."""
-        return bool(self._values)
+        return bool(self.by_stand_in)
 
     def values(self) -> list[Value]:
         """All tensors that captured code has seen, in the order it did."""
-        return list(self._values.values())
+        return list(self.by_stand_in.values())
 
     def input_value(self, tensor: torch.Tensor) -> Value:
         """The record of an external tensor that was met."""
@@ -197,17 +197,17 @@ class StandIns:
 
     def is_stand_in(self, obj: Any) -> bool:
         """Return whether this object is one of the recorder's stand-ins."""
-        return id(obj) in self._values
+        return id(obj) in self.by_stand_in
 
     def external(self, stand_in: torch.Tensor) -> torch.Tensor | None:
         """The real tensor an input's stand-in stands for; None for results."""
-        return self._values[id(stand_in)].external
+        return self.by_stand_in[id(stand_in)].external
 
     def value_of(self, stand_in: Any) -> Value:
         """The record of a stand-in."""
-        value = self._values.get(id(stand_in))
+        value = self.by_stand_in.get(id(stand_in))
         if value is None:
-            take((stand_in,), self._values, [], [])  # says what is wrong with it
+            take((stand_in,), self.by_stand_in, [], [])  # says what is wrong with it
             raise InternalError(f"not a stand-in: {name_of(type(stand_in))}")
         return value
 

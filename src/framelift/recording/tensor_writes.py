@@ -18,7 +18,7 @@ from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from .session import Session
 
 Write = Callable[["Session", torch.Tensor, Any], None]
 

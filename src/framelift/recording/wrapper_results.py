@@ -34,8 +34,7 @@ from ..vocabulary.reasons import Interrupt
 from .live_recording import Results, record_live
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
-    from .recorder import Recorder
+    from .session import Recorder, Session
     from .stand_ins import StandIns
 
 
@@ -65,8 +64,8 @@ def _construct(session: Session, cls: Any, args: tuple[Any, ...], kwargs: dict[s
     note_wrapper_class(session.world, cls)
     with DisableTorchFunction():
         found: list[Value] = []
-        kept = take(args, recorder._values, [], found)
-        named = dict(zip(kwargs, take(kwargs.values(), recorder._values, [], found)))
+        kept = take(args, recorder.by_stand_in, [], found)
+        named = dict(zip(kwargs, take(kwargs.values(), recorder.by_stand_in, [], found)))
         if not found or recorder.tape_is_a_body():
             raise Interrupt(
                 "tensor-subclass", f"{module_of(cls)}.{qualname_of(cls)}, made of no tensor of the program's,"

@@ -55,7 +55,7 @@ from ..vocabulary.reasons import Interrupt
 from . import registered  # noqa: F401  (fills these tables)
 
 if TYPE_CHECKING:
-    from .session import Session
+    from ..recording.session import Session
 
 PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE, WATCHED = range(1, 10)
 

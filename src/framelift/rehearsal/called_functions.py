@@ -15,7 +15,7 @@ from ..substitutes.marks import forbidden, handler_of
 from ..vocabulary.origins import Origin, const
 
 if TYPE_CHECKING:
-    from .session import Session
+    from ..recording.session import Session
 
 
 def _default(world: World, value: Any, origin: Origin) -> Any:

@@ -18,7 +18,7 @@ from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from .session import Session
+    from ..recording.session import Session
 
 #: of `sys`: what the machinery asks where to look
 _WHERE = ("path", "meta_path", "path_hooks", "path_importer_cache")

@@ -23,7 +23,7 @@ from ..vocabulary.origins import Origin, const
 from . import call_rule
 
 if TYPE_CHECKING:
-    from ..recording.recorder import Recorder
+    from ..recording.recorder import TapeRecorder
 
 
 def _is_outside_cache(obj: Any) -> bool:
@@ -34,7 +34,7 @@ class RehearsedScene:
     """A scene over the world and the recorder of a rehearsal."""
 
     world: World
-    recorder: Recorder
+    recorder: TapeRecorder
     features: dict[Any, Any]
 
     def origin_of(self, obj: Any) -> Origin | None:

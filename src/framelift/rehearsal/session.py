@@ -73,13 +73,13 @@ _BUILDING = frozenset(
 )
 
 
-class Session(RehearsedScene):
+class Rehearsal(RehearsedScene):
     """State of one rehearsal.  `plan` is what `plan_return(session, value)` made of the root's return value."""
 
     def __init__(
         self,
         function: types.FunctionType,
-        plan_return: Callable[[Session, Any], Any],
+        plan_return: Callable[[Rehearsal, Any], Any],
         dynamism: Dynamism = STATIC,
         moment: modes.Moment | None = None,
         tape: list[Any] | None = None,

@@ -18,7 +18,7 @@ from ..torch_ports.tensors import reparametrize_module
 from ..vocabulary.origins import Origin, const
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 # Captured code: not of framelift's own file.
 _SPACE: dict[str, Any] = {}

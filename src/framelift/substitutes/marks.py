@@ -40,7 +40,7 @@ from .python.code_objects import optimizer_break
 
 if TYPE_CHECKING:
     from ..boundary.world import World
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

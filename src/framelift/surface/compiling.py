@@ -43,7 +43,7 @@ from .verify import Verified
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
     from .compile_types import Compiled, CompileDecorator, CompileOptions
 
 _compiled: weakref.WeakSet[Any] = weakref.WeakSet()

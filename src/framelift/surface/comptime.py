@@ -21,7 +21,7 @@ from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 
 class ComptimeVar:

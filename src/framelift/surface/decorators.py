@@ -24,7 +24,7 @@ from ..substitutes import marks
 from ..vocabulary.torch_code import TORCH
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 __all__ = [
     "allow_c_slot",

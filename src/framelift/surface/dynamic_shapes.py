@@ -27,7 +27,7 @@ from ..capture.records.captures import innermost_compiled
 from ..substitutes.marks import forbidden, on_code
 
 if TYPE_CHECKING:
-    from ..rehearsal.session import Session
+    from ..recording.session import Session
 
 __all__ = ["load", "mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked", "maybe_mark_dynamic", "save"]
 

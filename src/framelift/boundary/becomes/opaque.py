@@ -5,16 +5,13 @@ from __future__ import annotations
 import _thread
 import types
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _core
 from ...graph.metadata.arguments import PLACEHOLDERS
 from ...guards.kinds import full_name
 from ...vocabulary.class_reads import flags_of
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...calls.call_tables import Handler
 
 #: class or None, reason, detail, and what is done first before another rehearsal that can do without the placeholder
 _real: dict[int, tuple[type | None, str, str, Callable[[], None] | None]] = {}
@@ -58,7 +55,7 @@ _originals: dict[int, Any] = {}
 _bound: dict[int, Any] = {}
 #: what answers reads of attributes of some of them, and what runs when they are called
 _readers: dict[int, Callable[[Opaque, str], Any]] = {}
-_handlers: dict[int, Handler] = {}
+_handlers: dict[int, Callable[..., Any]] = {}
 #: of those whose truth is known
 _truths: dict[int, bool] = {}
 _IMMUTABLE = 1 << 8  # a flag of types
@@ -129,7 +126,7 @@ def answers_reads(placeholder: Opaque, read: Callable[[Opaque, str], Any]) -> No
     _readers[id(placeholder)] = read
 
 
-def callable_for(cls: type, detail: str, handler: Handler) -> Opaque:
+def callable_for(cls: type, detail: str, handler: Callable[..., Any]) -> Opaque:
     """A placeholder for an object of a class of C callables: a call of it is given to `handler`."""
     made = Opaque()
     _real[id(made)] = (cls, "opaque-object", detail, None)
@@ -137,7 +134,7 @@ def callable_for(cls: type, detail: str, handler: Handler) -> Opaque:
     return made
 
 
-def handler_of(callable_: Any) -> Handler | None:
+def handler_of(callable_: Any) -> Callable[..., Any] | None:
     """Return the handler of calls of a placeholder, where it has one."""
     return _handlers.get(id(callable_)) if type(callable_) is Opaque else None
 

@@ -26,7 +26,7 @@ from ..records.user_names import names_in
 
 if TYPE_CHECKING:
     from ...recording.finished import Finished
-    from ...rehearsal.session import Session
+    from ...rehearsal.session import Rehearsal
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -162,7 +162,7 @@ def put_state(generator: Any, state: Any) -> None:
         generator.bit_generator.state = state
 
 
-def first_given(session: Session, finished: Finished) -> tuple[Any, ...]:
+def first_given(session: Rehearsal, finished: Finished) -> tuple[Any, ...]:
     """Return the graph's arguments in the call it is captured for: tensors as `Input`, symbols as their numbers."""
     symbols = session.recorder.with_symbols()
     # renamed between versions of torch

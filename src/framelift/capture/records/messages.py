@@ -16,7 +16,7 @@ from .captures import Break
 from .user_names import Names
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...rehearsal.session import Rehearsal
 
 #: reasons whose error is a class of its own, as with torch.compile
 _CLASSES: dict[str, type[Unsupported]] = {
@@ -27,7 +27,7 @@ _CLASSES: dict[str, type[Unsupported]] = {
 }
 
 
-def break_of(stop: Interrupt, session: Session) -> Break:
+def break_of(stop: Interrupt, session: Rehearsal) -> Break:
     """The interrupt as data that outlives the rehearsal."""
     recorder = session.recorder
     links: tuple[Any, ...] = ()

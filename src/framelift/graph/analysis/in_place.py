@@ -13,9 +13,8 @@ import torch
 from ... import _core
 from ..._core import is_a
 from ...vocabulary.reasons import Interrupt
-from ..fx.tape import Step
 from ..fx.targets import Target, getter_target
-from ..fx.values import Value
+from ..fx.values import Step, Value
 from ..metadata.cache import Outcome
 from ..metadata.facts import Facts, new_stand_in
 from ..state.torch_state import State

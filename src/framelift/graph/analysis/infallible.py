@@ -19,9 +19,8 @@ from ..._core import is_a
 from ...bytecode.handlers import decode
 from ...torch_ports.operators import OpOverload, OpOverloadPacket
 from ...torch_ports.tensors import VariableFunctions, nn_functions
-from ..fx.tape import Step
 from ..fx.targets import Getter, Target, getter_target, tensor_method_name
-from ..fx.values import Value
+from ..fx.values import Step, Value
 from ..symbols.meanings import FromSize
 from ..symbols.number_nodes import numbers_in
 from ..symbols.numbers import Float, Int

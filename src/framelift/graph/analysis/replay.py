@@ -13,8 +13,8 @@ import torch
 from ...torch_ports.autograd import is_grad_enabled, set_grad_enabled
 from ...vocabulary.scopes import scope
 from ..fx.examples import number_example
-from ..fx.tape import Step, build_body, build_graph
-from ..fx.values import Value
+from ..fx.tape import build_body, build_graph
+from ..fx.values import Step, Value
 from ..metadata.fakes import Fakes
 from ..state.torch_state import AUTOCAST_DEVICES, State
 from ..symbols.environment import Symbols

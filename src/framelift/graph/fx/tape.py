@@ -18,59 +18,23 @@ from torch.fx import graph_module
 from torch.fx.graph_module import GraphModule
 from torch.fx.node import Node
 
-from ..._core import id, is_a, places
+from ..._core import id, is_a
 from ...torch_ports.graphs import lazy_graph_modules as lazy
 from ...vocabulary.places import stack_text
 from ...vocabulary.reasons import Interrupt
 from ..metadata.arguments import rebuild
 from ..metadata.facts import Facts
-from ..metadata.fakes import UNKNOWN
 from ..metadata.script_objects import ScriptFacts
 from ..state.torch_state import State, StateNodes
 from ..symbols.environment import Symbols
 from ..symbols.number_nodes import BodyNumbers, NumberNodes, graph_values, numbers_in
 from ..symbols.numbers import NUMBERS
 from .plain_code import PlainCode
-from .targets import Getter, Target, target_of
-from .values import Body, Value
+from .targets import Getter, target_of
+from .values import Body, Step, Value
 
 #: steps that give an external symbolic number to a body: it is an argument there, and no operation of the graph
 HANDS_INT, HANDS_FLOAT = target_of(torch.sym_int), target_of(torch.sym_float)
-
-
-class Step:
-    """One recorded operation: arguments as `take` keeps them, `inputs` the values among them, `places` the program's
-    frames.
-
-    `effect_level` is what fakes.py says of it, unknown where a call is not one operation of torch's.  `modules`: the
-    modules being called, where somebody wants to know (export/strict_session.py).
-    """
-
-    __slots__ = ("args", "custom", "effect", "effect_level", "inputs", "kwargs", "modules", "places", "state", "target")
-
-    def __init__(
-        self,
-        target: Target,
-        args: list[Any],
-        kwargs: dict[str, Any],
-        inputs: list[Value],
-        state: State,
-        effect: bool,
-        effect_level: int = UNKNOWN,
-    ) -> None:
-        self.effect_level = effect_level
-        self.target = target
-        self.args = args
-        self.kwargs = kwargs
-        self.inputs = inputs
-        self.state = state
-        self.effect = effect
-        self.places = places()
-        self.modules: Any = None
-        self.custom: Any = None  # what the program says of it
-
-    def __repr__(self) -> str:
-        return f"<step {self.target.name}{' !' if self.effect else ''}>"
 
 
 def _forget_source(kind: type[GraphModule]) -> None:

@@ -1,6 +1,6 @@
 """Per-tensor records of one rehearsal: `Value` is one stand-in, `Storage` the memory it shares with others.
 
-`Body` is the other kind of thing a step may be given: a graph of its own.
+`Step` is one recorded operation; `Body` is the other kind of thing a step may be given: a graph of its own.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..._core import places
 from ..metadata.facts import Facts
+from ..metadata.fakes import UNKNOWN
 
 if TYPE_CHECKING:
-    from .tape import Step
+    from ..state.torch_state import State
+    from .targets import Target
 
 #: the view of a leaf whose memory the program exchanged (`leaf.data = new`)
 EXCHANGED = "exchanged"
@@ -83,3 +86,38 @@ class Body:
     def __init__(self, module: Any, name: str) -> None:
         self.module = module
         self.name = name
+
+
+class Step:
+    """One recorded operation: arguments as `take` keeps them, `inputs` the values among them, `places` the program's
+    frames.
+
+    `effect_level` is what fakes.py says of it, unknown where a call is not one operation of torch's.  `modules`: the
+    modules being called, where somebody wants to know (export/strict_session.py).
+    """
+
+    __slots__ = ("args", "custom", "effect", "effect_level", "inputs", "kwargs", "modules", "places", "state", "target")
+
+    def __init__(
+        self,
+        target: Target,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        inputs: list[Value],
+        state: State,
+        effect: bool,
+        effect_level: int = UNKNOWN,
+    ) -> None:
+        self.effect_level = effect_level
+        self.target = target
+        self.args = args
+        self.kwargs = kwargs
+        self.inputs = inputs
+        self.state = state
+        self.effect = effect
+        self.places = places()
+        self.modules: Any = None
+        self.custom: Any = None  # what the program says of it
+
+    def __repr__(self) -> str:
+        return f"<step {self.target.name}{' !' if self.effect else ''}>"

@@ -18,7 +18,7 @@ from ...vocabulary.reasons import Interrupt
 from ..histories import is_certain, is_leaf_view
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 Answer = Callable[["Recorder", Value], Any]
 

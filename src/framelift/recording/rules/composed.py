@@ -12,7 +12,7 @@ from ...graph.fx.targets import target_of
 from .ranks import Handler, rule
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 _MOST_ROWS = 4096
 

@@ -12,7 +12,7 @@ from ...vocabulary.reasons import Interrupt
 from .ranks import rule
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 
 @rule(parse_to)

@@ -17,7 +17,7 @@ from ...torch_ports.tensors import TensorBase
 from .ranks import Handler, Rank, around
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 _PLAIN = (int, slice, type(None), type(Ellipsis), Int)
 

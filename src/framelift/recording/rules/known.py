@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..._core import is_a
-from ...graph.fx.tape import Step
-from ...graph.fx.values import Value
+from ...graph.fx.values import Step, Value
 from ...graph.metadata.facts import Facts
 from ...torch_ports.tensors import TensorBase, VariableFunctions
 from ...vocabulary.reasons import Interrupt
 from .ranks import Handler, Rank, around
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 _TAKES = (
     "__bool__",

@@ -20,7 +20,7 @@ from .ranks import rule
 from .special_cases import strided_arguments
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 
 def _check(recorder: Recorder, value: Value, name: str) -> None:

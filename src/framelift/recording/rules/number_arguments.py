@@ -30,7 +30,7 @@ from ...vocabulary.reasons import Interrupt
 from .ranks import Handler, rule
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 
 def _record(recorder: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:

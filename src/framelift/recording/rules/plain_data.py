@@ -9,7 +9,7 @@ import torch
 from ...graph.fx.targets import Target
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 
 def record_data(recorder: Recorder, target: Target, data: Any) -> Any:

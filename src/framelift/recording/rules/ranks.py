@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 Handler = Callable[["Recorder", tuple[Any, ...], dict[str, Any]], Any]
 #: a rule, around the one below it if there is one; None: there is nothing for it to do

@@ -22,7 +22,7 @@ from ...vocabulary.reasons import Interrupt
 from .ranks import rule
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 _MOST_ROWS = 1 << 14
 #: so many steps of a network may be written out, by a compiler and here

@@ -25,7 +25,7 @@ from .plain_data import record_data
 from .ranks import Handler, Rank, rule
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 #: callables whose Python results follow from metadata alone: id -> the callable
 GIVES_VALUES: dict[int, Any] = {}

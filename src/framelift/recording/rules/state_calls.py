@@ -18,7 +18,7 @@ from ...vocabulary.reasons import Interrupt
 from .ranks import Handler, rule
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 
 def touch_settings(recorder: Recorder) -> None:

@@ -13,7 +13,7 @@ from ...vocabulary.reasons import Interrupt
 from .ranks import rule
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 
 class _Storage:

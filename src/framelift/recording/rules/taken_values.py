@@ -15,7 +15,7 @@ from ...vocabulary.reasons import Interrupt
 from .ranks import Handler, Rank, around
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 
 def _item(recorder: Recorder, tensor: Any) -> Any:

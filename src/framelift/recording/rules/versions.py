@@ -8,15 +8,14 @@ import torch
 
 from ... import _core
 from ...graph.analysis.infallible import goes_by_element
-from ...graph.fx.tape import Step
-from ...graph.fx.values import Value
+from ...graph.fx.values import Step, Value
 from ...torch_ports.modes import dispatch_has_kernel, dispatch_has_kernel_for_dispatch_key
 from ...vocabulary.reasons import Interrupt
 from ..finished import counter_of
 from .attributes import answer
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 
 def version_of(tensor: torch.Tensor) -> int:

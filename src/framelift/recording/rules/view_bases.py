@@ -14,7 +14,7 @@ from ...vocabulary.reasons import Interrupt
 from .attributes import answer
 
 if TYPE_CHECKING:
-    from ..recorder import Recorder
+    from ..session import Recorder
 
 
 def base_of(tensor: torch.Tensor) -> torch.Tensor | None:

@@ -17,7 +17,7 @@ from ...vocabulary.reasons import Interrupt
 from ..python.lazy_containers import VIEWS, refusal
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 
 def _with_plain_numbers(value: Any, name: str, above: tuple[int, ...] = ()) -> Any:

@@ -36,7 +36,7 @@ from .tensor_extremes import extreme_of, items_of
 from .tensor_truths import truth_of
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 Handler = Callable[["Session", tuple[Any, ...]], Any]
 

@@ -21,7 +21,7 @@ from ...vocabulary.code_knowledge import knowledge_of
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 _COMPARED = {max: torch.Tensor.gt, min: torch.Tensor.lt}
 _LISTED = (list, tuple)

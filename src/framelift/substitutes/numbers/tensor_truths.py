@@ -18,7 +18,7 @@ from ...graph.symbols.numbers import NUMBERS, Float, Int
 from ...overriding.modes import is_overridden
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 #: what a tensor is compared with element by element; anything else it does not equal
 _COMPARED = (int, float, bool, Int, Float)

@@ -37,8 +37,7 @@ from .answers import Differs, ask, shown
 from .floating_errors import note_errors, without_errors
 
 if TYPE_CHECKING:
-    from ...recording.recorder import Recorder
-    from ...rehearsal.session import Session
+    from ...recording.session import Recorder, Session
 
 #: differs from numpy: copies less, looks at memory, or is another operation
 _REFUSED = frozenset(

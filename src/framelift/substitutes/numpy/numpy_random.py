@@ -23,7 +23,7 @@ from ..python.python_random import may_follow
 from .functions import constant_array
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 #: methods that draw and do nothing else, of plain values; the numbers among their arguments say how many and between
 #: what bounds

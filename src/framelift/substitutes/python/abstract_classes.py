@@ -35,7 +35,7 @@ from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 #: what captured code sees in place of objects of other classes
 _PLACEHOLDERS = (Opaque, View, Array, Scalar, NumpyNumber, *NUMBERS)

@@ -36,7 +36,7 @@ from ...vocabulary.reasons import Interrupt
 from .new_classes import made_class
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 
 # super() looks at the calling frame, and that is the twin's: same cells, same first local.

@@ -34,7 +34,7 @@ from .cache_tables import (
 from .cached_objects import ASKED, CannotSee, filled, has_changes, keep_objects, looks_as, picture_with_numbers
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
     from ...vocabulary.origins import Origin
 
 

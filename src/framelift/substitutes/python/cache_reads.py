@@ -19,7 +19,7 @@ from .cached_objects import ASKED, Picture
 
 if TYPE_CHECKING:
     from ...boundary.records import Effect
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
     from ...vocabulary.origins import Origin
 
 #: kinds of effects that change the one object they are about

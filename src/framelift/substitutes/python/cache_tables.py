@@ -35,7 +35,7 @@ from .cache_reads import stays_as_read
 from .cached_objects import ASKED, Picture, has_changes, keep_objects, looks_as
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 
 @dataclass(frozen=True)

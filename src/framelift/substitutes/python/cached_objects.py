@@ -24,7 +24,7 @@ from ...higher_order.bodies import contents_of, portrait_of
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 ASKED = "named call"  # the effect by which the entry asks a cache
 

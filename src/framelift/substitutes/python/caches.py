@@ -33,7 +33,7 @@ from .cache_tables import calling_first, may_be_outdated, question, take_out_ans
 from .cached_objects import picture_of
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 _WRAPPER = functools._lru_cache_wrapper
 

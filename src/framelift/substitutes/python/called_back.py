@@ -21,7 +21,7 @@ from ...vocabulary.own_code import captured_functions
 from .lazy_containers import natively
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 #: where each of them takes its callback: position, and name where it can be given by name (max and min:
 #: numbers/pure_calls.py)

@@ -18,7 +18,7 @@ from ...vocabulary.reasons import Interrupt
 from .weak_references import COLLECTIONS
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 
 @substitute(type.__init__)

@@ -32,7 +32,7 @@ from .new_classes import Body
 from .python_warnings import heard, is_unheard
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 _FUTURE = 0x1FE0000 | 0x2000  # the bits of code flags that compile() inherits
 _RESULT = ".result"

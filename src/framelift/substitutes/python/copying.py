@@ -28,7 +28,7 @@ from ...vocabulary.own_code import is_own_code
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 _MAKERS: Any = copyreg  # its functions that make objects are private in typeshed
 

@@ -30,7 +30,7 @@ from ...vocabulary.own_code import is_beginning, is_own_code
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 
 def _back(session: Session, frame: types.FrameType) -> Any:

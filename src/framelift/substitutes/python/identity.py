@@ -30,7 +30,7 @@ from ...vocabulary.reasons import Interrupt
 from .copying import copies_to_itself, is_copying, is_its_own_copy
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 
 def same_object(session: Session, left: Any, right: Any) -> bool:

@@ -27,7 +27,7 @@ from ...vocabulary.quiet_capture import quietly, thresholds
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 _RE: Any = re  # its cache is private in typeshed
 

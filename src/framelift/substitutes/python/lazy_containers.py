@@ -27,7 +27,7 @@ from ...graph.symbols.numbers import NUMBERS
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 VIEWS = (InstanceDict, LargeDict, LazyList, LazyDeque, LazySet)
 

@@ -10,7 +10,7 @@ from ...calls.call_tables import substitute
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 
 @substitute(logging.Logger.isEnabledFor)

@@ -19,7 +19,7 @@ from ..numbers.number_attributes import SYMBOLIC
 from .lazy_containers import own_method
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 _TYPE_DIR = type.__dict__["__dir__"]
 

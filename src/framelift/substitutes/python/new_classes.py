@@ -23,7 +23,7 @@ from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 _MARK = ".internal"
 _DESCRIPTORS = ("__set_name__", "__get__", "__set__", "__delete__")

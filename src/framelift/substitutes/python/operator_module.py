@@ -11,7 +11,7 @@ from ..._core import is_a
 from ...calls.call_tables import substitute
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 _CALL_ATTRGETTER = vars(operator.attrgetter)["__call__"]
 _CALL_METHODCALLER = vars(operator.methodcaller)["__call__"]

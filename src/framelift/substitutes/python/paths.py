@@ -16,7 +16,7 @@ from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 #: question -> the function of the `os` module that it calls, which the program may replace
 _QUESTIONS = {

@@ -24,7 +24,7 @@ from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 _read_state = _random.Random.getstate
 _MOST_DECIDED = 4

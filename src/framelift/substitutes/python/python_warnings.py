@@ -27,7 +27,7 @@ from ...vocabulary.quiet_capture import Watched
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 
 def _told_outside(why: str = "") -> Interrupt:

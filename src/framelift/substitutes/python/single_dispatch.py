@@ -17,7 +17,7 @@ from ...calls.call_tables import CODE_HANDLERS
 from ...vocabulary.origins import const
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 
 def _dispatch(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -35,7 +35,7 @@ from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 
 def target_of(reference: Any) -> Any:

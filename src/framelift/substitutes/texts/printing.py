@@ -25,7 +25,7 @@ from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 
 def _writes_under_watch(file: Any) -> bool:

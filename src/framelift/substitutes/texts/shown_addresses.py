@@ -23,7 +23,7 @@ from ...vocabulary.reasons import Interrupt
 from ...vocabulary.shown_addresses import shown_addresses
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 _CLASS = re.compile("<class '([^']*)'>")
 _METHOD = re.compile("<bound method (.*?) of <")

@@ -25,7 +25,7 @@ from ...calls.pure import lookup
 from ...graph.symbols.unread_text import MARK, UnreadText, known_letters
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 #: do not look at the letters of their arguments
 _HAND_ON = frozenset(

@@ -15,7 +15,7 @@ from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 _current = cuda_get_device  # builds without CUDA have none
 

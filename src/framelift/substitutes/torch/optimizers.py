@@ -18,7 +18,7 @@ from ...overriding.opened_functions import with_own_code
 from ...torch_ports.tensors import multi_tensor_asgd, single_tensor_asgd
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 _STEPS: tuple[Any, ...] = (single_tensor_asgd, multi_tensor_asgd)
 

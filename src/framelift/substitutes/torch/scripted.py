@@ -21,7 +21,7 @@ from ...vocabulary.reasons import Interrupt
 from ..marks import allowed
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 
 #: the sources of script functions that captured code is in

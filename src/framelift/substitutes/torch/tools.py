@@ -24,7 +24,7 @@ from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_function
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 
 @substitute(infer_parameters)

@@ -19,7 +19,7 @@ from ...vocabulary.class_reads import name_of
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...rehearsal.session import Session
+    from ...recording.session import Session
 
 _SEEDS = range(-1 << 63, 1 << 64)
 
