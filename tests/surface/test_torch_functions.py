@@ -4,6 +4,7 @@ that no other test of torch's names shows.
 
 from __future__ import annotations
 
+import functools
 import operator
 
 import pytest
@@ -12,6 +13,7 @@ import torch._dynamo
 from torch._dynamo import decorators
 from torch._dynamo.testing import CompileCounter, EagerAndRecordGraphs
 
+import framelift
 from framelift.surface.drop_in import REDIRECTS
 
 X = torch.ones(3)
@@ -182,14 +184,16 @@ def test_sizes_that_are_marked():
 
 
 def test_a_function_that_only_aotautograd_looks_into():
-    @torch._dynamo.nonstrict_trace
-    def opaque(x):
-        torch._dynamo.graph_break()
-        return x.sin() * 2
+    for mark in (torch._dynamo.nonstrict_trace, getattr(torch.compiler, "nonstrict_trace", framelift.nonstrict_trace)):
 
-    backend = EagerAndRecordGraphs()
-    found = torch.compile(lambda x: opaque(x) + 1, backend=backend, fullgraph=True)(X)
-    assert torch.equal(found, X.sin() * 2 + 1) and len(backend.graphs) == 1
+        @mark
+        def opaque(x):
+            torch._dynamo.graph_break()
+            return x.sin() * 2
+
+        backend = EagerAndRecordGraphs()
+        found = torch.compile(lambda x: opaque(x) + 1, backend=backend, fullgraph=True)(X)
+        assert torch.equal(found, X.sin() * 2 + 1) and len(backend.graphs) == 1
 
 
 @pytest.mark.skipif(not hasattr(torch.compiler, "get_default_backend"), reason="this torch has no default backend")
@@ -206,6 +210,46 @@ def test_backends_by_name():
         assert torch.equal(torch.compile(_plus)(X), X + 11)
     finally:
         torch.compiler.set_default_backend(before)
+
+
+def test_the_name_of_a_compiled_region():
+    """torch.compile(name=), from torch 2.12 on."""
+    named = torch.compile(_plus, backend="eager", name="my region")
+    assert torch.equal(named(X), X + 1)
+    assert named.report().name == "my region"
+    with pytest.raises(framelift.exc.Unsupported, match="my region"):
+        torch.compile(lambda x: x if x.sum() > 0 else -x, backend="eager", fullgraph=True, name="my region")(X)
+
+
+@pytest.mark.skipif(not hasattr(torch.compiler, "precompile"), reason="torch has precompile from 2.15 on")
+def test_torch_precompiles_what_is_compiled(tmp_path):
+    """torch's own tracer does it; it refuses compiled callables, as with TorchDynamo."""
+    model = torch.nn.Linear(3, 2)
+    files = {"artifact_path": tmp_path / "m.py", "cache_path": tmp_path / "m.cache"}
+    capture = functools.partial(torch.compiler.precompile.capture, **files, backend="eager")
+    with capture(lambda module, x: module(x)) as program:
+        assert torch.equal(program(model, X), model(X))
+    assert torch.equal(torch.compiler.precompile.load(*files.values())(model, X + 1), model(X + 1))
+    with pytest.raises(torch.compiler.PrecompileError), capture(_plus):
+        pass
+    compiled = torch.compile(_plus, backend="eager")
+    with pytest.raises(RuntimeError, match="using FX to symbolically trace"), capture(lambda x: compiled(x)) as program:
+        program(X)
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.compiler, "cudagraph_mark_warmup_incomplete"), reason="torch has this mark from 2.15 on"
+)
+def test_another_warmup_of_cuda_graphs_may_be_asked_for():
+    """In eager code, and between the parts of a captured frame: without CUDA graphs it does nothing."""
+
+    def program(x):
+        y = x + 1
+        torch.compiler.cudagraph_mark_warmup_incomplete()
+        return y * 2
+
+    torch.compiler.cudagraph_mark_warmup_incomplete()
+    assert torch.equal(torch.compile(program, backend="eager")(X), program(X))
 
 
 def test_what_optimize_and_explain_give():

@@ -13,6 +13,7 @@ _STEERING, _FRAMES = "surface/test_steering.py::", "surface/test_frame_settings.
 _TOOLS = "surface/test_for_tools.py::"
 _ONE_NODE, _MARKED = "surface/test_one_node_functions.py::", "surface/test_marked_sizes.py::"
 _FUNCTIONS = "surface/test_torch_functions.py::"
+_PRECOMPILE = f"{_FUNCTIONS}test_torch_precompiles_what_is_compiled"
 #: the test that shows a redirected function, by its last name
 _REDIRECTED: dict[str, str] = {
     name: test
@@ -191,12 +192,16 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
         f"{_SWITCHES}test_dynamic_from_the_first_call",
     ),
     "torch.compiler.cudagraph_mark_step_begin": ("torch", "Inductor's", ""),
-    "torch.compiler.cudagraph_mark_warmup_incomplete": ("torch", "Inductor's", ""),
-    "torch.compiler.PrecompileError": ("torch", "what torch.compiler.precompile raises", ""),
+    "torch.compiler.cudagraph_mark_warmup_incomplete": (
+        "torch",
+        "Inductor's",
+        f"{_FUNCTIONS}test_another_warmup_of_cuda_graphs_may_be_asked_for",
+    ),
+    "torch.compiler.PrecompileError": ("torch", "what torch.compiler.precompile raises", _PRECOMPILE),
     "torch.compiler.precompile": (
         "torch",
         "it traces by make_fx, not by TorchDynamo; framelift has packages and aot_compile",
-        "",
+        _PRECOMPILE,
     ),
     "torch.compiler.is_compiling": ("works", "", f"{_RECORDS}test_compile_ids_for_backends_and_callbacks"),
     "torch.compiler.is_dynamo_compiling": ("works", "", f"{_RECORDS}test_compile_ids_for_backends_and_callbacks"),
