@@ -289,6 +289,7 @@ def test_where_no_core_can_be_built_nothing_is_compiled(
 ) -> None:
     said, errors, _ = installed_without_a_core(tmp_path, USE, status, **environment)
     assert said == "not compiled" and sentence in errors and "Traceback" not in errors
+    assert ("it is built now" in errors) == bool(status)  # said where a compiler is started
 
 
 def test_another_build_of_the_same_torch_is_used() -> None:

@@ -18,7 +18,7 @@ import torch
 
 from ..cache.files_below import cache_folder, is_own, parent_of, write_below
 from ..cache.refusals import NotMine
-from .core_build import BuildFailed, build, version_of
+from .core_build import BuildFailed, build, compiler, version_of
 
 _REMEDY = "install a framelift that supports this torch"
 
@@ -41,6 +41,7 @@ def path_of_built(csrc: Path, lacking: str) -> Path:
                 if not is_own(os.stat(name, dir_fd=parent, follow_symlinks=False)):
                     raise NotMine(f"others may write {place} in {folder}")
             except FileNotFoundError:
+                compiler()  # or the reason why there is none
                 print(f"{lacking}: it is built now, once, in a minute or two", file=sys.stderr, flush=True)
                 write_below(folder, place, _built(csrc))
     except (BuildFailed, NotMine, OSError) as error:
