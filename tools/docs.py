@@ -219,9 +219,53 @@ def command_line_page() -> str:
     return "\n".join(rows)
 
 
+def environment_page() -> str:
+    """Every environment variable that framelift reads, or honours since torch.compile does."""
+    from framelift.surface.compatibility import environment_rows
+    from framelift.vocabulary.environment import VARIABLES
+    from framelift.vocabulary.options import OPTIONS
+
+    own = [(name, meaning, "") for name, meaning in VARIABLES.items()]
+    own += [
+        (f"FRAMELIFT_{name.upper()}", f"the option `{name}`: {option.meaning}", option.torch_variable)
+        for name, option in OPTIONS.items()
+        if not (option.ignored or option.by_torch or option.alias or isinstance(option.default, set))
+    ]
+    rows = [f"| `{name}` | {meaning} | {torch and f'`{torch}`'} |" for name, meaning, torch in sorted(own)]
+    torchs = [
+        f"| `{name}` | {row.verdict} | {row.note.replace('|', 'or')} |"
+        for name, row in sorted(environment_rows().items())
+    ]
+    return "\n".join(
+        [
+            "# Environment variables",
+            "",
+            "They are read when framelift is imported. A variable that begins with `FRAMELIFT_` and nothing reads, "
+            "or whose text its option does not take, is named in a warning. For yes and no, `1`, `true`, `yes`, `on` "
+            "and `0`, `false`, `no`, `off` are understood.",
+            "",
+            "## framelift's own",
+            "",
+            "| variable | what it is for | torch's name for it, also read |",
+            "|---|---|---|",
+            *rows,
+            "",
+            "## torch.compile's",
+            "",
+            "What the words in the second column mean is said in [what of torch.compile works](../compatibility.md).",
+            "",
+            "| variable | | |",
+            "|---|---|---|",
+            *torchs,
+            "",
+        ]
+    )
+
+
 GENERATED = {
     "api.md": api_page,
     "options.md": options_page,
+    "environment.md": environment_page,
     "report.md": report_page,
     "command_line.md": command_line_page,
 }

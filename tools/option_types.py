@@ -5,6 +5,7 @@ python tools/option_types.py
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from framelift.vocabulary.options import OPTIONS, Option
@@ -15,8 +16,10 @@ STUB = Path(__file__).resolve().parents[1] / "src" / "framelift" / "vocabulary" 
 def _type(option: Option) -> str:
     if option.by_torch:
         return "Any"
-    kinds = [type(option.default), *option.also]
-    return " | ".join("set[Callable[..., object]]" if kind is set else kind.__name__ for kind in kinds)
+    names = {set: "set[Callable[..., object]]"}
+    if option.choices:
+        names[str] = f"Literal[{', '.join(map(json.dumps, option.choices))}]"
+    return " | ".join(names.get(kind, kind.__name__) for kind in (type(option.default), *option.also))
 
 
 def text() -> str:
@@ -26,7 +29,7 @@ def text() -> str:
         [
             "# The options of framelift.config, for type checkers.  Made by `python tools/option_types.py`.",
             "from collections.abc import Callable",
-            "from typing import Any, TypedDict",
+            "from typing import Any, Literal, TypedDict",
             "",
             *rows,
             "",

@@ -23,6 +23,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ._core import insist
+from .exc import UnknownOption, WrongType
+from .vocabulary.environment import unknown_variables
+from .vocabulary.log import warn
 from .vocabulary.options import OPTIONS, Option
 from .vocabulary.scopes import scope
 
@@ -31,21 +34,22 @@ __all__ = ["OPTIONS", "WATCHERS", "Option", "get_config_copy", "patch"]
 #: called with the new value when an option is set, for options that native code reads too
 WATCHERS: dict[str, Callable[[Any], Any]] = {}
 _F = TypeVar("_F")
-_FALSE, _TRUE = ("", "0", "false", "no", "off"), ("1", "true", "yes", "on")
 
 
 def _environment(name: str, option: Option) -> Any:
-    """The value at start: FRAMELIFT_<NAME>, else torch.compile's variable for the same thing, else the default."""
-    text = os.environ.get(f"FRAMELIFT_{name.upper()}")
-    if text is None and option.torch_variable:
-        text = os.environ.get(option.torch_variable)
-    if text is None:
-        return option.fresh()
-    if text.lower() in _FALSE + _TRUE and (isinstance(option.default, bool) or bool in option.also):
-        return text.lower() not in _FALSE
-    if isinstance(option.default, bool):
-        return text if str in option.also else True
-    return type(option.default)(text)
+    """The value at start: FRAMELIFT_<NAME>, else torch.compile's variable for the same thing, else the default.  A text
+    that the option does not take is named in a warning.
+    """
+    own = f"FRAMELIFT_{name.upper()}"
+    for variable in (own, option.torch_variable):
+        text = os.environ.get(variable) if variable else None
+        if text is not None:
+            try:
+                return option.from_text(text, lenient=variable != own)
+            except ValueError:
+                taken = "nothing" if option.ignored or option.by_torch else option.takes.replace("bool", "0 or 1")
+                warn(f"the environment variable {variable} is {text!r}, which is not used: it takes {taken}")
+    return option.fresh()
 
 
 class _Config(types.ModuleType):
@@ -71,9 +75,9 @@ class _Config(types.ModuleType):
         return sorted({*super().__dir__(), *OPTIONS})
 
 
-def _unknown(name: str) -> AttributeError:
+def _unknown(name: str) -> UnknownOption:
     near = difflib.get_close_matches(name, OPTIONS, n=3, cutoff=0.75)
-    return AttributeError(
+    return UnknownOption(
         f"framelift.config has no option {name!r}"
         + (f"; did you mean {' or '.join(near)}?" if near else "; framelift.config.OPTIONS lists them")
     )
@@ -87,7 +91,8 @@ def check(name: str, value: Any) -> str:
     if option.alias:
         name, option = option.alias, OPTIONS[option.alias]
     if not option.accepts(value):
-        raise TypeError(f"framelift.config.{name} takes {type(option.default).__name__}, not {type(value).__name__}")
+        given = repr(value) if option.choices and type(value) is str else type(value).__name__
+        raise WrongType(f"framelift.config.{name} takes {option.takes}, not {given}")
     return name
 
 
@@ -98,8 +103,6 @@ def warn_without_effect(name: str, value: Any, default: Any, where: str = "frame
     """Say once that an option has no effect here, and why, when it is set to something else than its default."""
     option = OPTIONS[name]
     if option.ignored and name not in _warned and value != default:
-        from .vocabulary.log import warn  # not needed by most programs
-
         _warned.add(name)
         warn(f"{where}.{name} = {value!r} has no effect: {option.ignored}")
 
@@ -195,4 +198,6 @@ if TYPE_CHECKING:
 
 
 globals().update({name: _environment(name, option) for name, option in OPTIONS.items() if not option.alias})
+for _name, _words in unknown_variables().items():
+    warn(f"the environment variable {_name} is set, and {_words}")
 sys.modules[__name__].__class__ = _Config

@@ -20,6 +20,7 @@ __all__ = [
     "InternalError",
     "InternalTorchDynamoError",
     "InvalidBackend",
+    "NotImplementedHere",
     "NotCallable",
     "PackageError",
     "RecompileError",
@@ -27,10 +28,14 @@ __all__ = [
     "TorchDynamoException",
     "TorchRuntimeError",
     "UncapturedHigherOrderOpError",
+    "UnknownOption",
     "Unsupported",
     "UnsupportedPlatform",
     "UserError",
     "VerificationFailed",
+    "WrongArgument",
+    "WrongType",
+    "WrongValue",
 ]
 
 
@@ -100,15 +105,18 @@ class BackendCompilerFailed(FrameliftError):
     floats: frozenset[str] = frozenset()  # symbols that it has no use for
     first_useful_frame = None
 
-    def __init__(self, backend: str, cause: BaseException) -> None:
+    def __init__(self, backend: str, cause: BaseException, hint: str = "") -> None:
         path = getattr(cause, "minifier_path", None)  # torch's minifier was asked for
         minified = f"\nMinifier script written to {path}. Run it to find the smallest graph that fails." if path else ""
-        super().__init__(f"backend={backend!r} raised:\n{type(cause).__name__}: {cause}{minified}")
+        super().__init__(
+            f"backend={backend!r} raised:\n{type(cause).__name__}: {cause}{minified}{hint and chr(10)}{hint}"
+        )
+        self.hint = hint
         self.backend = self.backend_name = backend
         self.inner_exception = cause
 
     def __reduce__(self) -> Any:
-        return type(self), (self.backend, self.inner_exception)
+        return type(self), (self.backend, self.inner_exception, self.hint)
 
 
 class SkipFrame(FrameliftError):
@@ -135,11 +143,34 @@ class IncorrectUsage(FrameliftError):
     """A marker or option of framelift was used where it has no meaning."""
 
 
+# Of the classes that Python, and torch.compile's functions, raise for such arguments, too.
+
+
+class WrongType(FrameliftError, TypeError):
+    """An argument of a function of framelift's is of a type that it cannot be."""
+
+
+class WrongValue(FrameliftError, ValueError):
+    """An argument of a function of framelift's has a value that it cannot have."""
+
+
+class WrongArgument(FrameliftError, AssertionError):
+    """An argument is none that the function takes, where torch.compile's function asserts."""
+
+
+class NotImplementedHere(FrameliftError, NotImplementedError):
+    """torch.compile or torch.export has this, and framelift has not."""
+
+
+class UnknownOption(FrameliftError, AttributeError):
+    """`framelift.config` has no option of this name."""
+
+
 class ForbiddenCallable(FrameliftError, AssertionError):
     """Captured code met a callable that `forbid_in_graph` marks."""
 
 
-class NotCallable(TypeError, AssertionError):
+class NotCallable(FrameliftError, TypeError, AssertionError):
     """The object to compile is not callable."""
 
 

@@ -86,7 +86,7 @@ def check_captured(
         if number is not None and seen[name] != number
     ]
     if wrong:
-        raise AssertionError(f"{'; '.join(wrong)}\n\n{found.to_text()}")
+        raise AssertionError(f"{'; '.join(wrong)}\n\n{found.to_text()}")  # Python's
 
 
 class CompileCounter:

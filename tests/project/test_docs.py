@@ -113,4 +113,5 @@ def test_reference_pages() -> None:
     assert max(map(len, re.findall(r"^```py\n(.*?)$", pages["api.md"], re.M))) < 100
     assert "## python -m framelift report" in pages["command_line.md"] and "recompile_limit" in pages["options.md"]
     assert "| `fix` | `str` |" in pages["report.md"]
+    assert "| `FRAMELIFT_LOGS` |" in pages["environment.md"] and "`TORCHDYNAMO_VERBOSE`" in pages["environment.md"]
     assert "| `guards/kinds.py` | " in docs.files_of("guards") and "##" not in docs.files_of("guards")[2:]

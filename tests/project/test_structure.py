@@ -51,7 +51,7 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 26
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
     "autograd": 1342,
-    "backends": 4463,
+    "backends": 4490,
     "boundary": 6656,
     "bytecode": 2764,
     "cache": 3249,
@@ -64,14 +64,14 @@ BUDGETS = {
     "higher_order": 1599,
     "overriding": 1372,
     "packages": 1767,
-    "recording": 6071,
+    "recording": 6031,
     "rehearsal": 1808,
-    "report": 2699,
-    "substitutes": 7803,
+    "report": 2711,
+    "substitutes": 7743,
     "surface": 5011,
     "torch_ports": 1121,
-    "vocabulary": 2459,
-    "modules beside them": 830,
+    "vocabulary": 2500,
+    "modules beside them": 850,
     "csrc": 14511,
 }
 ALL = 89927

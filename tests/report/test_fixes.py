@@ -32,7 +32,7 @@ def code_in(fix: str) -> list[str]:
 
 
 def check(fix: str) -> None:
-    assert fix and "…`" not in fix
+    assert fix and "...`" not in fix
     for code in code_in(fix):
         ast.parse(code)
 

@@ -149,7 +149,7 @@ def test_fullgraph_names_the_reason_and_the_line() -> None:
         framelift.compile(f, backend="eager", fullgraph=True)(X)
     assert caught.value.reason == "tensor-bool"
     assert "test_api.py" in str(caught.value)
-    assert "fix: Compute both sides and choose with torch.where(" in str(caught.value)
+    assert "fix: Compute both sides and choose with `torch.where(" in str(caught.value)
 
 
 def test_without_fullgraph_a_break_is_no_error() -> None:
@@ -298,8 +298,13 @@ def build(tmp_path: Path, prepare: str = "", **environment: str) -> subprocess.C
             "framelift: free-threaded builds of CPython are not supported: guards and the core's tables would need "
             "locks, see docs/design.md; use a build with the GIL.",
         ),
+        (
+            "import platform; platform.system = lambda: 'Darwin'",
+            {},
+            "framelift: Darwin on x86_64 is not supported; framelift needs Linux on x86-64.",
+        ),
     ],
-    ids=["no compiler", "old torch", "no torch", "new python", "free-threaded"],
+    ids=["no compiler", "old torch", "no torch", "new python", "free-threaded", "macOS"],
 )
 def test_a_build_that_cannot_work_says_why(
     tmp_path: Path, prepare: str, environment: dict[str, str], sentence: str

@@ -13,6 +13,7 @@ import torch
 from torch.fx.graph_module import GraphModule
 
 from .. import _core, config
+from ..exc import IncorrectUsage
 from ..graph.fx.tape import draws_from_generators
 from ..graph.symbols.symbol_sources import source_called
 from ..torch_ports.autograd import is_grad_enabled
@@ -352,13 +353,16 @@ def _inductor_config(mode: str | None, options: dict[str, Any] | None) -> dict[s
     from ..torch_ports.inductor import inductor_config as config
     from ..torch_ports.inductor import list_mode_options
 
-    wanted = dict(list_mode_options(mode) if mode else {})
+    try:
+        wanted = dict(list_mode_options(mode) if mode else {})
+    except RuntimeError as error:  # which names those there are
+        raise IncorrectUsage(str(error)) from None
     known = config.get_config_copy()
     for name, value in (options or {}).items():
         entry = name.replace("-", "_")
         if entry not in known:
             near = difflib.get_close_matches(entry, known, n=3)
-            raise RuntimeError(
+            raise IncorrectUsage(
                 f"Inductor has no option {name!r}; "
                 + (
                     f"did you mean {' or '.join(map(repr, near))}?"
@@ -367,7 +371,7 @@ def _inductor_config(mode: str | None, options: dict[str, Any] | None) -> dict[s
                 )
             )
         if type(value) is not type(known[entry]) and not _may_be(config, entry, value):
-            raise RuntimeError(
+            raise IncorrectUsage(
                 f"Inductor's option {name!r} is of type {type(known[entry]).__name__}, not {type(value).__name__}"
             )
         wanted[entry] = value

@@ -74,7 +74,7 @@ def unpacked(work: Work) -> CompiledNote | None:
     """Put what a trusted package carries where torch looks for it; the note about it, or None."""
     for place in work.libraries:
         if not is_place(place):
-            raise ValueError(f"a library at {place}")
+            raise ValueError(f"a library at {place}")  # caught where the package is loaded
     if work.artifacts:
         torch.compiler.load_cache_artifacts(work.artifacts)
     return None if work.note is None else CompiledNote.from_data(work.note, work.libraries)

@@ -14,6 +14,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
+from ..exc import WrongArgument
+
 Backend = Callable[..., Callable[..., Any]]
 _B = TypeVar("_B", bound=Backend)
 
@@ -61,8 +63,8 @@ def register_backend(compiler_fn: Backend | None = None, name: str | None = None
     if compiler_fn is None:
         return functools.partial(register_backend, name=name, tags=tags)
     if not callable(compiler_fn):
-        raise AssertionError(f"a backend is a callable, not {type(compiler_fn).__name__}")
+        raise WrongArgument(f"a backend is a callable, not {type(compiler_fn).__name__}")
     name = name or compiler_fn.__name__
     if BACKENDS.get(name, compiler_fn) is not compiler_fn:
-        raise AssertionError(f"a backend is already called {name!r}")
+        raise WrongArgument(f"a backend is already called {name!r}")
     return register(name, *tags)(compiler_fn)

@@ -7,7 +7,10 @@ import difflib
 import functools
 import importlib
 import importlib.metadata
+import inspect
 import os
+import shlex
+import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +24,7 @@ from ..capture.around.specialized_floats import gave_up_on_floats
 from ..capture.compile_entry import Backend as UsedBackend
 from ..capture.compile_entry import code_now, guards_now
 from ..capture.records.guard_hooks import GUARD_TYPES
-from ..exc import BackendCompilerFailed, InternalError, InvalidBackend, SkipFrame
+from ..exc import BackendCompilerFailed, IncorrectUsage, InternalError, InvalidBackend, SkipFrame
 from ..graph.fx.examples import forget_tensors
 from ..graph.fx.gradient_buckets import compile_in_parts
 from ..graph.fx.node_metadata import fill_examples
@@ -161,7 +164,7 @@ def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str
         extra["mode"] = mode
     if options and options.get("use_aoti"):
         if found is not BACKENDS["inductor"]:
-            raise RuntimeError("options={'use_aoti': True} is for the backend inductor")
+            raise IncorrectUsage("options={'use_aoti': True} is for the backend inductor")
         rest = {key: value for key, value in options.items() if key != "use_aoti"}
         made: Backend = compilers.TorchCompileAOTInductorWrapper(mode, rest, None)
         return made
@@ -169,7 +172,31 @@ def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str
         extra["options"] = options
     if extra and hasattr(found, "check"):
         found.check(extra.get("mode"), extra.get("options"))
+    elif extra:
+        _check_takes(found, extra)
     return functools.partial(found, **extra) if extra else found
+
+
+#: of Inductor; framelift's other backends take them and do nothing for them, as torch's do
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+def _check_takes(backend: Backend, extra: dict[str, Any]) -> None:
+    """Raise where a backend does not take a mode or options that a user gave."""
+    mode = extra.get("mode", "default")
+    if id(backend) in _OWN and mode not in _MODES:
+        near = difflib.get_close_matches(str(mode), _MODES, n=1)
+        raise IncorrectUsage(
+            f"there is no mode {mode!r}; "
+            + (f"did you mean {near[0]!r}?" if near else f"modes are {', '.join(_MODES)}")
+        )
+    try:
+        taken = inspect.signature(backend).parameters.values()
+    except (TypeError, ValueError):  # of a callable written in C
+        return
+    if not any(one.kind is one.VAR_KEYWORD for one in taken):
+        for name in extra.keys() - {one.name for one in taken}:
+            raise IncorrectUsage(f"the backend {name_of(backend)} takes no {name}: it has no parameter of that name")
 
 
 def _inner(backend: Backend) -> Any:
@@ -275,6 +302,15 @@ class _Context(TracingContext):
         self._fake_mode = mode
 
 
+def _missing_compiler() -> str:
+    """A sentence where Inductor cannot work since this machine has no compiler."""
+    named = shlex.split(os.environ.get("CXX", ""))[:1]
+    if any(map(shutil.which, named or ("g++", "clang++", "c++"))):
+        return ""
+    what = f"CXX names {named[0]}, which is not there" if named else "no C++ compiler was found"
+    return f'{what}: Inductor needs one (install g++, or set CXX); backend="aot_eager" needs none'
+
+
 def _context(graph_module: GraphModule, example_inputs: Sequence[Any], fake_mode: FakeTensorMode | None) -> _Context:
     bodies = any(isinstance(node.target, HigherOrderOperator) for node in graph_module.graph.nodes)
     return _Context(fake_mode, example_inputs, bodies)
@@ -353,7 +389,8 @@ def _compile(
         raise_outside(error)
         if _asks_to_skip(error):
             raise SkipFrame(str(error)) from error
-        raise BackendCompilerFailed(name_of(compiler), error) from error
+        hint = _missing_compiler() if inner is BACKENDS["inductor"] else ""
+        raise BackendCompilerFailed(name_of(compiler), error, hint) from error
     finally:
         insist(surroundings.restore)
     if not callable(compiled):

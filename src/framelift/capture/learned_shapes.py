@@ -158,7 +158,7 @@ class Learned:
             elif type(what) is bool:
                 made.changing[place] = what
             else:
-                raise ValueError(f"{place}: {what!r}")
+                raise ValueError(f"{place}: {what!r}")  # caught by who reads the data
         return made
 
     def copy(self, without: str = "") -> Learned:

@@ -11,6 +11,7 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from .._core import call_through, is_a
+from ..exc import WrongType
 
 if TYPE_CHECKING:
     from ..packages.aot import AOTCompiledFunction
@@ -142,14 +143,14 @@ class OptimizedModule(_Module):
     def __len__(self) -> int:
         if is_a(self._orig_mod, Sized):
             return len(self._orig_mod)
-        raise TypeError(f"{type(self._orig_mod).__name__} does not support len()")
+        raise TypeError(f"{type(self._orig_mod).__name__} does not support len()")  # Python's
 
     def __bool__(self) -> bool:
         return bool(self._orig_mod)
 
     def __reduce__(self) -> Any:
         if self.dynamo_ctx is None:
-            raise TypeError(
+            raise WrongType(
                 f"this wrapper of {type(self._orig_mod).__name__} cannot be copied; copy the module it wraps"
             )
         return _wrap, (self.dynamo_ctx, self._orig_mod)

@@ -14,7 +14,7 @@ import torch
 
 from .. import _core, config
 from .._core import is_a
-from ..exc import FailOnRecompileLimitHit, RecompileError
+from ..exc import FailOnRecompileLimitHit, IncorrectUsage, RecompileError
 from ..guards.misses import Miss
 from ..guards.sentences import explain
 from ..torch_ports.graphs import fx_tracing_flag
@@ -90,20 +90,20 @@ def alone(run: Callable[..., Any]) -> Callable[..., Any]:
 
 def _surroundings(asked: Asked) -> bool:
     if _running.fullgraph:
-        raise RuntimeError(
+        raise IncorrectUsage(
             f"{asked.function.__qualname__} would be compiled while code that was compiled with fullgraph=True runs "
             "(config.error_on_dynamo_callback_in_fullgraph_compiled_code)"
         )
     if _fx_tracing() and not config.force_compile_during_fx_trace:
         if config.error_on_nested_fx_trace and asked.root:
-            raise RuntimeError(
+            raise IncorrectUsage(
                 "Detected that you are using FX to symbolically trace a dynamo-optimized function. This "
                 "is not supported at the moment."
             )
         return False
     if get_tracing_state() is not None:
         if config.error_on_nested_jit_trace and asked.root:
-            raise RuntimeError(
+            raise IncorrectUsage(
                 "Detected that you are using FX to torch.jit.trace a dynamo-optimized function. This is "
                 "not supported at the moment."
             )
@@ -172,7 +172,7 @@ def _stance(asked: Asked) -> bool:
     names = called(asked.function, asked.locals)
     code, why = names.code or asked.function.__code__, names.text(asked.why, True)
     if now.skip_guard_eval_unsafe:
-        raise RuntimeError(
+        raise RecompileError(
             "Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you have "
             "not warmed up your model with "
             f"enough inputs such that you can guarantee no more recompilations. {code.co_qualname}: "
@@ -181,7 +181,7 @@ def _stance(asked: Asked) -> bool:
     if now.name == "fail_on_recompile":
         if asked.entries and all(entry.info.reason and entry.info.graph_module is None for entry in asked.entries):
             return False  # it runs eagerly in any case
-        raise RuntimeError(
+        raise RecompileError(
             f"Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: "
             f"'{code.co_filename}', function name: "
             f"'{code.co_name}', line number: {code.co_firstlineno}"

@@ -80,4 +80,4 @@ def _names(flow: Flow, code: types.CodeType, unit: int) -> tuple[list[tuple[str,
 
 
 def _brief(text: str, limit: int = 48) -> str:
-    return text if len(text) <= limit else text[:limit] + "…"
+    return text if len(text) <= limit else text[:limit] + "..."

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
+from ..exc import IncorrectUsage
 
 if TYPE_CHECKING:
     from .._core import Compiled
@@ -80,7 +81,7 @@ def _plainly(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _invalid(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    raise RuntimeError(f"invalid torch.compile stance '{current().name}'; there are {', '.join(STANCES)}")
+    raise IncorrectUsage(f"invalid torch.compile stance '{current().name}'; there are {', '.join(STANCES)}")
 
 
 #: where calls go under a stance; the layer that knows backends adds its own

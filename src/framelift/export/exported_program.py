@@ -9,7 +9,7 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from ..capture.inside_export import BodyMet
-from ..exc import Unsupported
+from ..exc import IncorrectUsage, NotImplementedHere, Unsupported, WrongValue
 from ..graph.metadata.live_fakes import leaving_none_open
 from ..torch_ports.autograd import is_functorch_wrapped_tensor
 from ..torch_ports.graphs import pytree
@@ -50,14 +50,14 @@ def export(
     torch.Size([3, 1])
     """
     if not isinstance(mod, torch.nn.Module):
-        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
+        raise WrongValue(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if isinstance(mod, torch.jit.ScriptModule):
-        raise ValueError(
+        raise WrongValue(
             "Exporting a ScriptModule is not supported. Maybe try converting your ScriptModule "
             "to an ExportedProgram using `TS2EPConverter(mod, args, kwargs).convert()` instead."
         )
     if type(dynamic_shapes).__name__ in ("ParamsSpec", "ShapesSpec"):  # torch 2.15
-        raise NotImplementedError("framelift exports with dynamic_shapes of torch.export.Dim, not of ShapesSpec")
+        raise NotImplementedHere("framelift exports with dynamic_shapes of torch.export.Dim, not of ShapesSpec")
     return _export(
         mod,
         args,
@@ -163,7 +163,7 @@ def _lowered(
             case_name="constrain_as_size_example",
         ) from error
     if _holds_traced(call, lowered):
-        raise RuntimeError(
+        raise IncorrectUsage(
             "a tensor that exists while exporting only was taken for a constant: an operation of the "
             "program is not traced. "
             "Write what it does with traced operations, or keep it out of the exported module"

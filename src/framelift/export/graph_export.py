@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..exc import Unsupported
+from ..exc import Unsupported, WrongArgument
 from .capture import Captured, called_as, capture
 from .inputs import Call, Fakes, call_of, called, dynamism_of, fakes_of, mark_everything, marks_kept
 from .strict_session import check_inputs
@@ -71,11 +71,11 @@ def export_graph(
     {'y': tensor([1., 1., 1., 1.])}
     """
     if decomposition_table is not None and not aten_graph:
-        raise AssertionError(
+        raise WrongArgument(
             "Specifying a decomposition_table table or tracing mode is illegal without setting aten_graph=True"
         )
     if pre_dispatch and not aten_graph:
-        raise AssertionError("pre_dispatch=True can only be used when aten_graph=True")
+        raise WrongArgument("pre_dispatch=True can only be used when aten_graph=True")
 
     def run(*args: Any, **kwargs: Any) -> ExportResult:
         call = call_of(function, args, kwargs)
@@ -97,7 +97,7 @@ def export_graph(
                 mark_everything(call)
             captured = capture(call, dynamism_of(call, dynamic_shapes))
             if not captured.operations and not same_signature:
-                raise AssertionError("Failed to produce a graph during tracing as no tensor operations were found.")
+                raise WrongArgument("Failed to produce a graph during tracing as no tensor operations were found.")
             fakes = fakes_of(call, dynamic_shapes, prefer_deferred_runtime_asserts_over_guards, constants=True)
             with fakes.mode:
                 captured.relied.holds(fakes.leaves)

@@ -92,4 +92,4 @@ def items(count: int) -> str:
 
 def _brief(value: Any) -> str:
     text = str(value) if is_a(value, (tuple, list, bool, int)) or value is None else _show(value)
-    return text if len(text) <= 120 else text[:120] + "…"
+    return text if len(text) <= 120 else text[:120] + "..."

@@ -73,7 +73,7 @@ def _show(value: Any, limit: int = 80) -> str:
     except Exception as error:
         raise_outside(error)
         text = object.__repr__(value)
-    return text if len(text) <= limit else text[:limit] + "…"
+    return text if len(text) <= limit else text[:limit] + "..."
 
 
 def _a(name: str) -> str:
@@ -108,7 +108,7 @@ def _keys(old: Any, now: Any) -> str:
     gone = [k for k in before if not any(k is n or (immutable_leaf(k) and k == n) for n in keys)]
     new = [k for k in keys if not any(k is b or (immutable_leaf(b) and k == b) for b in before)]
     parts = [
-        f"{word} {', '.join(map(_show, which[:4]))}{' …' if len(which) > 4 else ''}"
+        f"{word} {', '.join(map(_show, which[:4]))}{' ...' if len(which) > 4 else ''}"
         for word, which in (("has new keys", new), ("lost the keys", gone))
         if which
     ]

@@ -12,7 +12,7 @@ from .. import _core, config
 from .._core import is_a
 from ..cache.sealed_files import user_key
 from ..capture.driver import Driver
-from ..exc import PackageError
+from ..exc import IncorrectUsage, PackageError, WrongType
 from ..torch_ports.loaded import inductor_config
 from ..vocabulary.origins import fetch
 from .backend_names import backend_data, backend_of
@@ -121,16 +121,18 @@ def aot_compile(native: _core.Compiled, example_inputs: Any) -> AOTCompiledFunct
 def check_allowed(driver: Any) -> None:
     """Raise where nothing can be compiled ahead of time."""
     if not is_a(driver, Driver):
-        raise RuntimeError("aot compile takes what framelift.compile returned")
+        raise IncorrectUsage("aot compile takes what framelift.compile returned")
     if not config.enable_aot_compile:
-        raise RuntimeError("AOT Compile is not enabled, please set torch._dynamo.config.enable_aot_compile=True")
+        raise IncorrectUsage("AOT Compile is not enabled, please set torch._dynamo.config.enable_aot_compile=True")
     inductor = inductor_config.get()
     if inductor is not None and inductor.force_disable_caches:
-        raise RuntimeError(
+        raise IncorrectUsage(
             "Cannot precompile with torch._inductor.config.force_disable_caches=True; caching is required."
         )
     if not driver.fullgraph:
-        raise RuntimeError("Graph breaks are not supported with aot compile. Please use torch.compile(fullgraph=True).")
+        raise IncorrectUsage(
+            "Graph breaks are not supported with aot compile. Please use torch.compile(fullgraph=True)."
+        )
 
 
 def _split(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -138,7 +140,7 @@ def _split(example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         args, kwargs = example_inputs
         return tuple(args), dict(kwargs)
     except (TypeError, ValueError):
-        raise TypeError("aot_compile takes one tuple: (args, kwargs)") from None
+        raise WrongType("aot_compile takes one tuple: (args, kwargs)") from None
 
 
 # ---- files

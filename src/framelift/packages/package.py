@@ -14,7 +14,7 @@ from .._core import is_a
 from ..capture.driver import Driver
 from ..capture.module_wrapper import OptimizedModule
 from ..capture.records.captures import innermost_compiled
-from ..exc import PackageError
+from ..exc import PackageError, WrongType
 from ..vocabulary.class_reads import module_of, qualname_of
 from ..vocabulary.log import topic
 from .aot import opened, package_bytes
@@ -33,7 +33,7 @@ def native_in(compiled: Any) -> _core.Compiled:
     """The native callable inside of what `compile`, `aot_compile` or `load_package` returned."""
     found: _core.Compiled | None = innermost_compiled(compiled)
     if found is None:
-        raise TypeError(f"save_package takes what compile returned, not {type(compiled).__name__}")
+        raise WrongType(f"save_package takes what compile returned, not {type(compiled).__name__}")
     return found
 
 

@@ -12,7 +12,7 @@ import os
 from typing import Any
 
 from ..cache.sealed_files import user_key
-from ..exc import PackageError
+from ..exc import PackageError, WrongType
 
 _FEWEST = 16  # bytes of a key
 _ABOUT = b"framelift package\n"
@@ -27,7 +27,7 @@ def key_bytes(key: Any) -> bytes:
         except OSError as error:
             raise PackageError(f"the key {key} cannot be read: {error}") from None
         except TypeError:
-            raise TypeError(f"a key is bytes, or the path of a file, not {type(key).__name__}") from None
+            raise WrongType(f"a key is bytes, or the path of a file, not {type(key).__name__}") from None
     if len(key) < _FEWEST:
         raise PackageError(f"a key has at least {_FEWEST} bytes; this one has {len(key)}")
     return key

@@ -6,6 +6,7 @@ The public names are re-exported by `framelift`; the records of a report are in 
 from __future__ import annotations
 
 from .. import _core
+from ..vocabulary.log import printable
 
 # They register their forms, and listen.
 from . import debug_folder, html, logs, notebook, progress, text, torch_logs  # noqa: F401
@@ -16,4 +17,4 @@ from .trace import chrome_trace
 
 __all__ = ["SCHEMA", "Report", "chrome_trace", "report", "report_of_all", "save_repro", "summary"]
 
-_core.set_reporting(summary, report)
+_core.set_reporting(lambda compiled: printable(summary(compiled)), report)

@@ -14,6 +14,7 @@ from .._core import is_a
 from ..capture.records.captures import Input, Note, Refused, innermost_compiled, record_of
 from ..capture.records.spent_time import Spent
 from ..capture.records.user_names import names_of
+from ..exc import WrongType
 from ..vocabulary.own_code import FRAMELIFT
 from ..vocabulary.places import Place, brief, expression, is_library
 from .causes import Causes
@@ -69,7 +70,7 @@ def native_of(compiled: Any) -> Any:
     """The native callable of what `framelift.compile` returned."""
     native = innermost_compiled(compiled)
     if native is None:
-        raise TypeError(f"this needs what framelift.compile returned, not a {type(compiled).__qualname__}")
+        raise WrongType(f"this needs what framelift.compile returned, not a {type(compiled).__qualname__}")
     return native
 
 

@@ -127,4 +127,4 @@ def _show(value: Any) -> str:
     if is_a(value, slice):
         return f"slice({_show(value.start)}, {_show(value.stop)}, {_show(value.step)})"
     text = repr(value)
-    return text if len(text) < 200 else text[:200] + "…"
+    return text if len(text) < 200 else text[:200] + "..."

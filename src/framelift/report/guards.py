@@ -89,7 +89,7 @@ def check_words(program: GuardProgram, kind: str, value: Any) -> str:
         return word
     if kind == "KEYS":
         keys = ", ".join(map(_show, list(value)[:8]))
-        return f"{word} {keys}{' …' if len(value) > 8 else ''}"
+        return f"{word} {keys}{' ...' if len(value) > 8 else ''}"
     if kind in ("CHECK", "JOINT"):
         return f"{word}: {value[1] if is_a(value, tuple) and len(value) > 1 else _show(value)}"
     if kind == "CODE":

@@ -17,6 +17,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from .._core import is_a
+from ..vocabulary.log import printable
 
 SCHEMA_VERSION = 5
 #: text, html and fragment: report -> str.  Filled by the files that make them, which stand above this one.
@@ -273,7 +274,7 @@ class Report:
         return FORMS["text"](self, colour=colour, width=width)
 
     def __str__(self) -> str:
-        return self.to_text(colour=bool(getattr(sys.stdout, "isatty", bool)()))
+        return printable(self.to_text(colour=bool(getattr(sys.stdout, "isatty", bool)())))
 
     __repr__ = __str__
 

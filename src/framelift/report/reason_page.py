@@ -25,7 +25,7 @@ def example_of(reason: str) -> str:
 def reason_page(reason: str) -> str:
     """The page, in Markdown."""
     declared = REASONS[reason]
-    parts = [f"# {reason}", f"> {declared.sentence.format(detail='…')}.", "## What to do", declared.hint]
+    parts = [f"# {reason}", f"> {declared.sentence.format(detail='...')}.", "## What to do", declared.hint]
     if reason in FIXES:
         parts.append(f"In a report, with your expression in place of `expr`: {FIXES[reason].format(e='expr')}")
     if example := example_of(reason):

@@ -86,7 +86,7 @@ def _tensor(origin: str, old: str, new: str) -> str:
             f"throughout."
         )
     return (
-        f"{origin} is given with other properties ({old} → {new}): convert it before the call "
+        f"{origin} is given with other properties ({old} -> {new}): convert it before the call "
         f"(`torch.Tensor.to`, `torch.Tensor.contiguous`)."
     )
 
@@ -108,7 +108,7 @@ _RECOMPILES: dict[str, Callable[[str, str, str], str]] = {
         "list or branch over the number."
     ),
     "state": lambda o, old, new: (
-        "Torch's global state (grad mode, autocast, default dtype …) differs between calls. "
+        "Torch's global state (grad mode, autocast, default dtype ...) differs between calls. "
         "Expected: one graph for training and one for evaluation."
     ),
     "distinct": lambda o, old, new: "Two arguments are sometimes the same object: pass a copy of one.",

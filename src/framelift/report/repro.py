@@ -20,7 +20,7 @@ import torch
 from .._core import is_a
 from ..capture.records.captures import Input
 from ..capture.records.events import listen
-from ..exc import BackendCompilerFailed
+from ..exc import BackendCompilerFailed, WrongValue
 from .gather import entries_of, native_of, versions
 from .repro_backend import backend_lines
 
@@ -82,7 +82,7 @@ def save_repro(compiled: Any, path: Any, *, number: int = 0) -> Path:
     native = native_of(compiled)
     graphs = [entry.info for entry in entries_of(native) if entry.info.graph_module is not None]
     if not graphs:
-        raise ValueError("nothing was captured with a graph: call the compiled function first")
+        raise WrongValue("nothing was captured with a graph: call the compiled function first")
     info = graphs[number]
     target = Path(path)
     target.write_text(

@@ -180,7 +180,7 @@ def _functions(report: Report) -> Iterator[Line]:
                 ),
             )
     if len(own) > _MOST:
-        yield "dim", f"  … and {len(own) - _MOST} more"
+        yield "dim", f"  ... and {len(own) - _MOST} more"
     if others := len(report.functions) - len(own):
         yield "dim", f"  and {many(others, 'function')} of torch's own, which are captured one by one around the breaks"
 
@@ -197,7 +197,7 @@ def _times(report: Report) -> Iterator[Line]:
             f"{one.name} ({one.source.file}:{one.source.line})",
         )
     if len(own) > _MOST_TIMES:
-        yield "dim", f"  … and {len(own) - _MOST_TIMES} more"
+        yield "dim", f"  ... and {len(own) - _MOST_TIMES} more"
     if seconds := sum(one.own for one in report.times if one.library):
         yield "dim", f"  {seconds * 1e3:8.1f} ms in functions of libraries"
 
@@ -209,7 +209,7 @@ def _specialisations(report: Report) -> Iterator[Line]:
         where = f"   {one.source.file}:{one.source.line}: {one.source.expression}" if one.source is not None else ""
         yield "", f"  {one.origin} = {one.value}{where}"
     if len(report.specialisations) > _MOST:
-        yield "dim", f"  … and {len(report.specialisations) - _MOST} more"
+        yield "dim", f"  ... and {len(report.specialisations) - _MOST} more"
 
 
 FORMS["text"] = render

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..capture.records.captures import innermost_compiled
-from ..exc import FrameliftError
+from ..exc import FrameliftError, IncorrectUsage, NotImplementedHere
 from ..torch_ports.fakes import TracingContext
 from ..vocabulary.torch_code import TORCH
 from .compiling import compile
@@ -102,7 +102,7 @@ class GraphCapture:
             self._slot.compiled = compiled_fn
 
         def refuse(compiled: Any, locals_: tuple[Any, ...]) -> bool:
-            raise RuntimeError(
+            raise IncorrectUsage(
                 f"the guards of this capture of {compiled.function.__qualname__} do not hold for this call"
             )
 
@@ -121,7 +121,7 @@ def captured_for_torch(
     if sys._getframe(1).f_code.co_filename.startswith(TORCH):
         return THEIRS[-1](mod, args, kwargs, constraints=constraints, **rest)
     if constraints:
-        raise NotImplementedError("constraints are not supported by framelift: mark sizes with mark_dynamic")
+        raise NotImplementedHere("constraints are not supported by framelift: mark sizes with mark_dynamic")
     return fullgraph_capture(mod, args, kwargs)
 
 

@@ -23,6 +23,7 @@ import torch
 
 from ..report import chrome_trace, report_of_all
 from ..report.reason_page import reason_page
+from ..vocabulary.log import printable
 from ..vocabulary.reasons import REASONS
 from ..vocabulary.version import __version__
 from . import compiling, drop_in
@@ -211,7 +212,7 @@ def _explain_arguments(parser: argparse.ArgumentParser) -> None:
 def _explain(options: argparse.Namespace) -> int:
     if options.reason is None:
         for one in REASONS.values():
-            print(f"{one.id:24} {one.sentence.format(detail='…')}")
+            print(printable(f"{one.id:24} {one.sentence.format(detail='...')}"))
         return 0
     reason = REASONS.get(options.reason)
     if reason is None:
@@ -222,7 +223,7 @@ def _explain(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
-    print(reason_page(reason.id), end="")
+    print(printable(reason_page(reason.id)), end="")
     return 0
 
 

@@ -27,7 +27,7 @@ from ..capture.records import callbacks, compile_ids
 from ..capture.records.captures import counts, innermost_compiled
 from ..capture.records.guard_hooks import Hooks
 from ..capture.records.user_names import MODULE_CALLS, names_in
-from ..exc import NotCallable
+from ..exc import IncorrectUsage, NotCallable, WrongArgument, WrongType, WrongValue
 from ..graph.symbols import environment
 from ..packages import methods  # noqa: F401  (gives callables theirs)
 from ..packages.recording import recording_driver
@@ -149,22 +149,22 @@ def _check_options(mode: Any, options: Any, dynamic: Any, dynamic_shapes: Any) -
     if dynamic_shapes is not None:
         normalized(dynamic_shapes)
         if dynamic is not None:
-            raise ValueError(
+            raise WrongValue(
                 "`dynamic` and `dynamic_shapes` cannot both be set. `dynamic_shapes` controls dynamic behavior."
             )
     if config.suppress_errors and config.fail_on_recompile_limit_hit:
-        raise AssertionError(
+        raise WrongArgument(
             "Dynamo configs suppress_error and fail_on_recompile_limit_hit can not both be active at the same time."
         )
     if mode is not None and options is not None:
-        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+        raise IncorrectUsage("Either mode or options can be specified, but both can't be specified at the same time.")
     if dynamic not in (None, True, False):
-        raise TypeError(f"dynamic is None, True or False, not {dynamic!r}")
+        raise WrongType(f"dynamic is None, True or False, not {dynamic!r}")
 
 
 def _background(asked: Any) -> Any:
     if asked not in (None, True, False, "on", "off", "manual"):
-        raise ValueError(f'background is True, False or "manual", not {asked!r}')
+        raise WrongValue(f'background is True, False or "manual", not {asked!r}')
     return asked
 
 
@@ -172,7 +172,7 @@ def _refuse_scripted(model: Any) -> None:
     if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)) and not isinstance(
         model, torch.jit.TopLevelTracedModule
     ):
-        raise RuntimeError(
+        raise IncorrectUsage(
             "torch.jit.script'ed code cannot be captured: it is compiled already. Give torch.compile the "
             "original Python function or module."
         )
@@ -440,7 +440,7 @@ def _waited_for(compiled: Any) -> Any:
     """The native callable inside of what `compile` returned."""
     found = innermost_compiled(compiled)
     if found is None:
-        raise TypeError(f"wait takes what compile returned, not {type(compiled).__name__}")
+        raise WrongType(f"wait takes what compile returned, not {type(compiled).__name__}")
     return found
 
 

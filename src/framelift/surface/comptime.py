@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import torch
 
 from ..boundary.gateway import looked_at
+from ..exc import WrongType, WrongValue
 from ..substitutes.marks import on_code
 from ..substitutes.python.code_objects import caller
 from ..torch_ports.modes import DisableTorchFunction
@@ -55,7 +56,7 @@ class ComptimeVar:
 
     def as_python_constant(self) -> Any:
         if self.is_proxy():
-            raise TypeError(f"{self!r} is not known while capturing")
+            raise WrongType(f"{self!r} is not known while capturing")
         return self._value
 
     def is_dynamic(self) -> bool:
@@ -144,7 +145,7 @@ class ComptimeContext:
         for _ in range(level):
             frame = frame.f_back if frame is not None else None
         if frame is None:
-            raise ValueError("there is no such frame")
+            raise WrongValue("there is no such frame")
         return frame
 
 

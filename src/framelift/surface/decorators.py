@@ -17,7 +17,7 @@ from ..calls.call_tables import substitute
 from ..capture.dynamo_functions import switches_nothing
 from ..capture.frames import skip_code
 from ..capture.module_wrapper import OptimizedModule
-from ..exc import IncorrectUsage
+from ..exc import IncorrectUsage, NotImplementedHere, WrongArgument, WrongType, WrongValue
 from ..rehearsal import break_errors
 from ..rehearsal.call_rule import is_in_graph
 from ..substitutes import marks
@@ -140,7 +140,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         return functools.partial(disable, recursive=recursive, reason=reason, wrapping=wrapping)
     fn = innermost(fn)
     if not callable(fn):
-        raise AssertionError(f"disable takes a callable, not {type(fn).__name__}")
+        raise WrongArgument(f"disable takes a callable, not {type(fn).__name__}")
     if isinstance(fn, torch.nn.Module):
         return OptimizedModule(fn, _wrapper(fn.__call__, recursive, reason))
     if isinstance(fn, type):
@@ -167,7 +167,7 @@ def skip(fn: Any = None) -> Any:
         return skip
     fn = innermost(fn)
     if not callable(fn):
-        raise AssertionError(f"skip takes a callable, not {type(fn).__name__}")
+        raise WrongArgument(f"skip takes a callable, not {type(fn).__name__}")
     if not isinstance(fn, types.FunctionType):
         return disable(fn, recursive=False)
     skip_code(fn.__code__)
@@ -200,7 +200,7 @@ def run(fn: Any = None) -> Any:
     if fn is None:
         return run
     if not callable(fn):
-        raise AssertionError(f"run takes a callable, not {type(fn).__name__}")
+        raise WrongArgument(f"run takes a callable, not {type(fn).__name__}")
 
     @functools.wraps(fn)
     def run_only(*args: Any, **kwargs: Any) -> Any:
@@ -239,7 +239,7 @@ def allow_in_graph(fn: _F) -> _F:
     if isinstance(fn, (list, tuple)):
         return _each(allow_in_graph, fn)
     if not callable(fn):
-        raise AssertionError("allow_in_graph takes a callable")
+        raise WrongArgument("allow_in_graph takes a callable")
     marks.unmark(fn)
     if not is_in_graph(fn):
         marks.mark(fn, marks.allowed)
@@ -258,7 +258,7 @@ def nonstrict_trace(traceable_fn: _F) -> _F:
     tensor([4.])
     """
     if not callable(traceable_fn):
-        raise AssertionError("nonstrict_trace takes a callable")
+        raise WrongArgument("nonstrict_trace takes a callable")
     marks.mark(traceable_fn, marks.nonstrict)
     return traceable_fn
 
@@ -277,7 +277,7 @@ def disallow_in_graph(fn: _F) -> _F:
     if isinstance(fn, (list, tuple)):
         return _each(disallow_in_graph, fn)
     if not callable(fn):
-        raise AssertionError("disallow_in_graph takes a callable")
+        raise WrongArgument("disallow_in_graph takes a callable")
     if _is_written_in_torch(fn):  # torch.func.linearize does this to make_fx, each time
         if marks.handler_of(fn) is not marks.disallowed:
             marks.mark(fn, marks.disallowed)
@@ -303,9 +303,9 @@ def allow_c_slot(tp: type, *, tp_hash: bool = True, tp_richcompare: bool = True)
     True
     """
     if not isinstance(tp, type):
-        raise TypeError(f"allow_c_slot expects a type, got {type(tp).__name__}")
+        raise WrongType(f"allow_c_slot expects a type, got {type(tp).__name__}")
     if tp_hash != tp_richcompare:
-        raise NotImplementedError("framelift takes the hash and the comparisons of a type together: allow both")
+        raise NotImplementedHere("framelift takes the hash and the comparisons of a type together: allow both")
     if tp_hash and not _core.is_python_class(tp):  # Python's own methods are captured
         RULES.setdefault(tp, import_constant)
     return tp
@@ -325,7 +325,7 @@ def forbid_in_graph(fn: _F) -> _F:
     if isinstance(fn, (list, tuple)):
         return _each(forbid_in_graph, fn)
     if not callable(fn):
-        raise AssertionError("forbid_in_graph takes a callable")
+        raise WrongArgument("forbid_in_graph takes a callable")
     setattr(fn, "_dynamo_forbidden", True)
     return fn
 
@@ -361,15 +361,15 @@ def substitute_in_graph(
     tensor([3.])
     """
     if not callable(original_fn) or isinstance(original_fn, type):
-        raise TypeError(f"substitute_in_graph takes a function, not {type(original_fn).__name__}")
+        raise WrongType(f"substitute_in_graph takes a function, not {type(original_fn).__name__}")
 
     def register(traceable_fn: Any) -> Any:
         if not isinstance(traceable_fn, types.FunctionType):
-            raise TypeError(f"substitute_in_graph decorates a Python function, not {type(traceable_fn).__name__}")
+            raise WrongType(f"substitute_in_graph decorates a Python function, not {type(traceable_fn).__name__}")
         if not skip_signature_check:
             _check_signatures(original_fn, traceable_fn)
         if marks.handler_of(original_fn) is not None:
-            raise ValueError(f"{original_fn!r} has a substitute or a mark already")
+            raise WrongValue(f"{original_fn!r} has a substitute or a mark already")
         handler = marks.replaced(traceable_fn)
 
         @functools.wraps(traceable_fn)
@@ -402,7 +402,7 @@ def _check_signatures(original: Any, traceable: Any) -> None:
         return sorted(rows, key=lambda row: row[1])
 
     if names(one) != names(other):
-        raise TypeError(f"Signature mismatch between {original} and {traceable}: {one} != {other}")
+        raise WrongType(f"Signature mismatch between {original} and {traceable}: {one} != {other}")
 
 
 # ---- asked for in the program

@@ -22,6 +22,7 @@ from .. import _core, config
 from ..cache.store import folder
 from ..torch_ports.port import AREAS, ports
 from ..vocabulary.environment import unknown_variables
+from ..vocabulary.log import printable
 from ..vocabulary.version import __version__
 from . import cli, drop_in, self_test
 from .core_build import BuildFailed, compiler
@@ -151,7 +152,7 @@ def _print(findings: list[Finding], first: bool = True) -> None:
         if one.section != section:
             section = one.section
             print(f"\n{section}")
-        print(f"  {one.status:5}  {one.name}: {one.text}", flush=True)
+        print(printable(f"  {one.status:5}  {one.name}: {one.text}"), flush=True)
 
 
 cli.COMMANDS["doctor"] = (

@@ -21,6 +21,7 @@ from .. import _core, config, exc, export
 from ..backends import registrations, registry
 from ..capture import frames
 from ..capture.module_wrapper import OptimizedModule
+from ..exc import IncorrectUsage, NotImplementedHere
 from ..export import lowering
 from ..packages.aot import load_compiled_function
 from . import decorators, dynamic_shapes
@@ -93,7 +94,7 @@ def optimize(
     tensor([2.])
     """
     if package is not None:
-        raise NotImplementedError("framelift has packages of its own: see framelift.save_package")
+        raise NotImplementedHere("framelift has packages of its own: see framelift.save_package")
     options = {
         "backend": backend,
         "fullgraph": nopython,
@@ -156,7 +157,7 @@ class _Optimize:
 
     def __enter__(self) -> None:
         if config.raise_on_ctx_manager_usage:
-            raise RuntimeError(
+            raise IncorrectUsage(
                 "torch._dynamo.optimize(...) is used with a context manager; use it as a decorator, or torch.compile, "
                 "or set torch._dynamo.config.raise_on_ctx_manager_usage = False"
             )
@@ -176,7 +177,7 @@ def _refused(name: str, note: str) -> Callable[..., Any]:
     """Stands for a function of torch's that has no meaning here."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"{name} is not supported by framelift: {note}")
+        raise NotImplementedHere(f"{name} is not supported by framelift: {note}")
 
     return refuse
 

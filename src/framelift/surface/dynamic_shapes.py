@@ -24,6 +24,7 @@ import torch
 
 from ..capture.learned_shapes import Learned
 from ..capture.records.captures import innermost_compiled
+from ..exc import WrongType, WrongValue
 from ..substitutes.marks import forbidden, on_code
 
 if TYPE_CHECKING:
@@ -47,11 +48,11 @@ class _Range:
 def _each(tensor: torch.Tensor, index: int | Iterable[int]) -> list[int]:
     """The dimensions meant, counted from the front."""
     if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"only tensors have dimensions to mark, not {type(tensor).__name__}")
+        raise WrongType(f"only tensors have dimensions to mark, not {type(tensor).__name__}")
     try:
         dims = [operator.index(dim) for dim in (index if isinstance(index, Iterable) else (index,))]
     except TypeError:
-        raise TypeError(f"a dimension is an int, or several are a sequence of ints, not {index!r}") from None
+        raise WrongType(f"a dimension is an int, or several are a sequence of ints, not {index!r}") from None
     rank = tensor.dim()
     for dim in dims:
         if not -rank <= dim < rank:
@@ -66,11 +67,11 @@ def _all(tensor: Any) -> range:
 def _check_range(length: int, dim: int, low: int | None, high: int | None) -> None:
     for name, bound in (("min", low), ("max", high)):
         if bound is not None and (not isinstance(bound, int) or bound < 0):
-            raise ValueError(f"{name} is a size, not {bound!r}")
+            raise WrongValue(f"{name} is a size, not {bound!r}")
     if low is not None and high is not None and low > high:
-        raise ValueError(f"no size is both at least min={low} and at most max={high}")
+        raise WrongValue(f"no size is both at least min={low} and at most max={high}")
     if low is not None and length < low or high is not None and length > high:
-        raise ValueError(
+        raise WrongValue(
             f"dimension {dim} of this tensor has {length} entries, which is not between min={low} and max={high}"
         )
 
@@ -169,7 +170,7 @@ def mark_static_address(tensor: torch.Tensor, guard: bool = False) -> None:
     >>> framelift.mark_static_address(torch.ones(4, 3))
     """
     if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"mark_static_address expects a tensor but received {type(tensor).__name__}")
+        raise WrongType(f"mark_static_address expects a tensor but received {type(tensor).__name__}")
     tensor._dynamo_static_input_type = "guarded" if guard else "unguarded"
 
 
@@ -193,7 +194,7 @@ for _function in (mark_dynamic, maybe_mark_dynamic, mark_unbacked, mark_static_a
 def _table(compiled: Any) -> dict[Any, Learned]:
     driver: Any = getattr(innermost_compiled(compiled), "miss", None)
     if not isinstance(getattr(driver, "seen", None), dict):
-        raise TypeError(f"not a compiled callable: {type(compiled).__name__}")
+        raise WrongType(f"not a compiled callable: {type(compiled).__name__}")
     return driver.seen
 
 
@@ -245,6 +246,6 @@ def load(compiled: Any, path: str | PathLike[str]) -> None:
             raise ValueError("written by another version of framelift")
         expected = {name: Learned.from_data(row) for name, row in data["frames"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} holds no sizes as framelift.shapes.save writes them: {error}") from error
+        raise WrongValue(f"{path} holds no sizes as framelift.shapes.save writes them: {error}") from error
     innermost_compiled(compiled).miss.expected = expected
     table.clear()

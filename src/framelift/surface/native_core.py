@@ -7,6 +7,7 @@ Where an installation has none that fits, it builds one: see core_for_new_torch.
 from __future__ import annotations
 
 import importlib.util
+import platform
 import re
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -19,7 +20,10 @@ _NAME = f"{PACKAGE.name}._core"
 
 
 def unsupported() -> str | None:
-    """Return why the running Python is not supported; None where it is."""
+    """Return why the running system or Python is not supported; None where both are."""
+    system = f"{platform.system()} on {platform.machine()}"
+    if system != "Linux on x86_64":
+        return f"{system} is not supported; framelift needs Linux on x86-64"
     version = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor}"
     if sys.implementation.name != "cpython" or sys.version_info[:2] < PYTHONS[0]:
         return f"{version} is not supported; use CPython 3.11, 3.12, 3.13 or 3.14"

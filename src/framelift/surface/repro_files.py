@@ -17,7 +17,7 @@ import torch
 from .._core import is_a
 from ..backends.registry import compile_graph, lookup_backend
 from ..capture.records.captures import Input
-from ..exc import BackendCompilerFailed, InvalidBackend
+from ..exc import BackendCompilerFailed, InvalidBackend, WrongValue
 from ..report.repro import repro_source
 from .cli import COMMANDS
 
@@ -98,7 +98,7 @@ def minify(module: torch.fx.GraphModule, inputs: Sequence[Any], fails: Fails) ->
     ['exp']
     """
     if not fails(module, list(inputs)):
-        raise ValueError("it does not fail as it is")
+        raise WrongValue("it does not fail as it is")
     current, given = module, list(inputs)
     progress = True
     while progress:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 from .. import _core
 from ..capture import stance
 from ..capture.stance import STANCES, Stance
+from ..exc import IncorrectUsage, WrongType
 from ..substitutes.marks import forbidden, on_code
 
 _F = TypeVar("_F")
@@ -51,11 +52,11 @@ class set_stance:
         force_backend: str | Callable[..., Any] | None = None,
     ) -> None:
         if stance not in STANCES:
-            raise RuntimeError(f"invalid torch.compile stance {stance!r}; there are {', '.join(STANCES)}")
+            raise IncorrectUsage(f"invalid torch.compile stance {stance!r}; there are {', '.join(STANCES)}")
         if not isinstance(skip_guard_eval_unsafe, bool):
-            raise TypeError(f"skip_guard_eval_unsafe is True or False, not {skip_guard_eval_unsafe!r}")
+            raise WrongType(f"skip_guard_eval_unsafe is True or False, not {skip_guard_eval_unsafe!r}")
         if force_backend is not None and stance != "default":
-            raise RuntimeError("non-default stance cannot have force_backend set")
+            raise IncorrectUsage("non-default stance cannot have force_backend set")
         self.stance = Stance(stance, skip_guard_eval_unsafe, force_backend)
         self.before = _put(self.stance)
 
@@ -88,5 +89,5 @@ on_code(forbidden)(_wrapped(lambda: None, Stance()))
 
 def _put(wanted: Stance) -> Stance:
     if _core.get_mode() in _CAPTURING:
-        raise RuntimeError("attempted to set_stance in a torch.compile region")
+        raise IncorrectUsage("attempted to set_stance in a torch.compile region")
     return stance.put(wanted)

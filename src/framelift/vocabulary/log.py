@@ -54,6 +54,16 @@ def warn(text: str) -> None:
     warnings.warn(f"framelift: {text}", stacklevel=level)
 
 
+def printable(text: str) -> str:
+    """The text as stdout can write it: what its encoding has no character for is escaped.
+
+    >>> printable("a")
+    'a'
+    """
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
 def set_logs(**levels: bool | int) -> None:
     """Show these topics on stderr, and no others: True for the usual detail, or a level of `logging`.
 
@@ -62,7 +72,8 @@ def set_logs(**levels: bool | int) -> None:
     """
     unknown = sorted(levels.keys() - TOPICS.keys())
     if unknown:
-        raise ValueError(f"no topic is called {', '.join(unknown)}; the topics are {', '.join(TOPICS)}")
+        text = f"no topic is called {', '.join(unknown)}; the topics are {', '.join(TOPICS)}"
+        raise ValueError(text)  # Python's: framelift.exc is above this package
     for name in TOPICS:
         level = levels.get(name, False)
         topic(name).setLevel(logging.INFO if level is True else logging.NOTSET if level is False else level)

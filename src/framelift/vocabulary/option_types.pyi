@@ -1,6 +1,6 @@
 # The options of framelift.config, for type checkers.  Made by `python tools/option_types.py`.
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 disable: bool
 recompile_limit: int
@@ -12,7 +12,7 @@ accumulated_cache_size_limit: int
 debug_backend_override: str
 debug_dynamo_config_override: str
 debug_inductor_config_override: str
-side_effect_replay_policy: str
+side_effect_replay_policy: Literal["silent", "info", "warn", "error"]
 record_compile_time_instruction_count: bool
 compiled_autograd: bool
 optimize_ddp: bool | str
@@ -23,12 +23,12 @@ cprofile: bool
 dynamo_profiler: bool | str
 error_on_recompile: bool
 large_container: int
-repeated_layers: str
+repeated_layers: Literal["auto", "always", "off"]
 use_graph_deduplication: bool
 inline_invoke_subgraph: bool
 inline_single_use_invoke_subgraph: bool
-background: str
-cache: str | bool
+background: Literal["on", "off", "manual"]
+cache: Literal["auto"] | bool
 caching_precompile: bool
 strict_precompile: bool
 cache_dir: str
@@ -41,7 +41,7 @@ assume_static_by_default: bool
 automatic_dynamic_shapes: bool
 automatic_dynamic_local_pgo: bool
 automatic_dynamic_exclusion_guard: bool
-automatic_dynamic_shapes_mark_as: str
+automatic_dynamic_shapes_mark_as: Literal["dynamic", "unbacked"]
 capture_scalar_outputs: bool
 capture_dynamic_output_shape_ops: bool
 allow_ignore_mark_dynamic: bool
@@ -90,7 +90,7 @@ class Options(TypedDict, total=False):
     debug_backend_override: str
     debug_dynamo_config_override: str
     debug_inductor_config_override: str
-    side_effect_replay_policy: str
+    side_effect_replay_policy: Literal["silent", "info", "warn", "error"]
     record_compile_time_instruction_count: bool
     compiled_autograd: bool
     optimize_ddp: bool | str
@@ -101,12 +101,12 @@ class Options(TypedDict, total=False):
     dynamo_profiler: bool | str
     error_on_recompile: bool
     large_container: int
-    repeated_layers: str
+    repeated_layers: Literal["auto", "always", "off"]
     use_graph_deduplication: bool
     inline_invoke_subgraph: bool
     inline_single_use_invoke_subgraph: bool
-    background: str
-    cache: str | bool
+    background: Literal["on", "off", "manual"]
+    cache: Literal["auto"] | bool
     caching_precompile: bool
     strict_precompile: bool
     cache_dir: str
@@ -119,7 +119,7 @@ class Options(TypedDict, total=False):
     automatic_dynamic_shapes: bool
     automatic_dynamic_local_pgo: bool
     automatic_dynamic_exclusion_guard: bool
-    automatic_dynamic_shapes_mark_as: str
+    automatic_dynamic_shapes_mark_as: Literal["dynamic", "unbacked"]
     capture_scalar_outputs: bool
     capture_dynamic_output_shape_ops: bool
     allow_ignore_mark_dynamic: bool

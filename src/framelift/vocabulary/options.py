@@ -8,6 +8,8 @@ from typing import Any
 
 from .options_without_effect import WITHOUT_EFFECT
 
+_FALSE, _TRUE = ("", "0", "false", "no", "off"), ("1", "true", "yes", "on")
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -20,6 +22,7 @@ class Option:
     also: tuple[type, ...] = ()  # types of values that it takes beside the default's
     by_torch: bool = False  # framelift does not read it: torch's own code does, in torch._dynamo.config
     torch_variable: str = ""
+    choices: tuple[str, ...] = ()  # the texts that it takes
 
     def accepts(self, value: Any) -> bool:
         """Return whether the value's type fits.  A bool is no number; an int is a float.  What is ignored is not
@@ -28,11 +31,36 @@ class Option:
         return (
             bool(self.ignored)
             or self.by_torch
-            or type(value) is type(self.default)
-            or type(value) in self.also
+            or type(value) in (type(self.default), *self.also)
+            and (type(value) is not str or not self.choices or value in self.choices)
             or type(self.default) is float
             and type(value) is int
         )
+
+    @property
+    def takes(self) -> str:
+        """What it takes, in words.
+
+        >>> OPTIONS["cache"].takes, OPTIONS["cache_size"].takes
+        ("'auto' or bool", 'int')
+        """
+        own = " or ".join(map(repr, self.choices)) if self.choices else type(self.default).__name__
+        return " or ".join((own, *(kind.__name__ for kind in self.also)))
+
+    def from_text(self, text: str, lenient: bool) -> Any:
+        """The value that an environment variable gives; ValueError where there is none of a type that it takes.  Of
+        torch's variables any text but a no is a yes.
+        """
+        kinds = (type(self.default), *self.also)
+        if bool in kinds and text.lower() in _FALSE + _TRUE:
+            return text.lower() in _TRUE
+        kind = next((kind for kind in kinds if kind in (int, float, str)), None)
+        if kind is None and not (lenient and bool in kinds):
+            raise ValueError  # caught in config.py
+        value = True if kind is None else kind(text)
+        if not self.accepts(value):
+            raise ValueError  # caught in config.py
+        return value
 
     def fresh(self) -> Any:
         """The default; containers are copied."""
@@ -70,7 +98,9 @@ OPTIONS: dict[str, Option] = {
         torch_variable="TORCH_COMPILE_OVERRIDE_INDUCTOR_CONFIGS",
     ),
     "side_effect_replay_policy": Option(
-        "info", 'what is said of changes to objects of the program: "silent", "info" (a log), "warn", "error"'
+        "info",
+        'what is said of changes to objects of the program: "silent", "info" (a log), "warn", "error"',
+        choices=("silent", "info", "warn", "error"),
     ),
     "record_compile_time_instruction_count": Option(
         False, "count the processor's instructions of each capture (torch._dynamo.utils.CompileTimeInstructionCounter)"
@@ -108,6 +138,7 @@ OPTIONS: dict[str, Option] = {
     "repeated_layers": Option(
         "auto",
         'equal layers in a row are compiled once by Inductor: "auto" (three and more), "always" (two and more), "off"',
+        choices=("auto", "always", "off"),
     ),
     "use_graph_deduplication": Option(
         False, "equal runs of operations in a row are subgraphs that are called several times, for all backends"
@@ -120,6 +151,7 @@ OPTIONS: dict[str, Option] = {
             'graphs run uncompiled while another process compiles them: "on", "off"; "manual": until they are '
             "waited for (for tests)"
         ),
+        choices=("on", "off", "manual"),
     ),
     # -- captures kept on disk
     "cache": Option(
@@ -130,6 +162,7 @@ OPTIONS: dict[str, Option] = {
         ),
         also=(bool,),
         torch_variable="TORCH_CACHING_PRECOMPILE",
+        choices=("auto",),
     ),
     "caching_precompile": Option(False, "torch.compile's name of cache", alias="cache"),
     "strict_precompile": Option(
@@ -159,7 +192,9 @@ OPTIONS: dict[str, Option] = {
         False, "inputs that a capture for fixed sizes was made for keep using it when there is one for all sizes"
     ),
     "automatic_dynamic_shapes_mark_as": Option(
-        "dynamic", 'sizes that changed are "dynamic", or "unbacked": nothing is known of them, 0 and 1 included'
+        "dynamic",
+        'sizes that changed are "dynamic", or "unbacked": nothing is known of them, 0 and 1 included',
+        choices=("dynamic", "unbacked"),
     ),
     "capture_scalar_outputs": Option(
         False,

@@ -194,7 +194,7 @@ def _shortened(text: str, limit: int) -> str:
         called = f"{ast.unparse(node.value.func)}(...)"
         if len(called) <= limit:
             return called
-    return text[:limit] + "…"
+    return text[:limit] + "..."
 
 
 def caret(place: Place) -> str:

@@ -99,7 +99,7 @@ def _take_results(
     with graph.inserting_before(call.next):  # and so before all who read a result
         for reader in readers:
             if reader.target is not operator.getitem:
-                raise NotImplementedError(f"a call of a layer is used by {reader.target}")
+                raise NotImplementedError(f"a call of a layer is used by {reader.target}")  # caught, as below
             place = reader.args[1]
             if type(source[place]) is int:
                 reader.args = (call, source[place])
@@ -147,7 +147,7 @@ def _rebuilt(graph: Graph, node: Node, known: dict[Node, Node], meta: dict[str, 
     """A value of a layer computed in the graph around it, from what is known there."""
     if node not in known:
         if node.op != "call_function":
-            raise NotImplementedError(f"{node.op} in the place of a view")
+            raise NotImplementedError(f"{node.op} in the place of a view")  # caught: the layers are written out
         for one in node.all_input_nodes:
             _rebuilt(graph, one, known, meta)
         copy = known[node] = graph.node_copy(node, known.__getitem__)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ... import _core
+from ...exc import WrongType
 from ...guards.misses import Miss
 from ...vocabulary.places import Place
 from .captures import innermost_compiled, record_of
@@ -46,7 +47,7 @@ def recompiles(compiled: Compiled) -> list[Recompile]:
     """Every recompile of a compiled callable or module, in order, and the causes that reached their limit."""
     record = record_of(compiled)
     if record is None:
-        raise TypeError(f"not a compiled callable: {type(compiled).__name__}")
+        raise WrongType(f"not a compiled callable: {type(compiled).__name__}")
     native = innermost_compiled(compiled)
     names = names_of(native)
     found = [_of(names, note.root, note.name, note.miss, note.done) for note in record.notes if note.miss is not None]

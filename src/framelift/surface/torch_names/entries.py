@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from ... import _core
 from ...capture import sharing
 from ...capture.frames import skip_files
+from ...exc import WrongArgument, WrongValue
 from ..compiling import compiled_callables, reset
 
 
@@ -85,7 +86,7 @@ def skip_module(import_name: Any) -> None:
     if isinstance(import_name, types.ModuleType):
         import_name = import_name.__name__
     if not isinstance(import_name, str):
-        raise AssertionError(f"expected import_name to be a str, got {type(import_name)}")
+        raise WrongArgument(f"expected import_name to be a str, got {type(import_name)}")
     found = importlib.util.find_spec(import_name)
     if found is not None and found.origin is not None:
         skip_files(found.origin.removesuffix("__init__.py"))
@@ -108,7 +109,7 @@ def precompile_entries(code: Any) -> list[CacheEntry]:
 def _entries(code: Any) -> list[Any]:
     own = _code_of(code)
     if own is None:
-        raise ValueError(f"Can't find a code object for {code!r}")
+        raise WrongValue(f"Can't find a code object for {code!r}")
     return [entry for table in _tables(own) for entry in table]
 
 
