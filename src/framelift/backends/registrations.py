@@ -5,7 +5,7 @@ tensors of the first call.  What it returns takes the same flat inputs and gives
 backend: `reset()` is called by `framelift.reset()`, `compiler_name` is its name in messages, `backend_ctx_ctor()`
 gives a context entered around each run of its graphs, `get_compiler_config()` is shown by the compiled callable.
 Promises, True or absent: `reuses_equal_graphs`, `runs_graphs_eagerly`, `unrolls_recurrent_networks`, `has_disk_cache`
-and `keeps_memory_of_nodes` (docs/adding/backend.md).
+and `keeps_memory_of_nodes` (docs/howto/backend.md).
 """
 
 from __future__ import annotations
