@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterator, Sized
@@ -391,6 +392,28 @@ def test_the_environment_turns_it_off_and_on(monkeypatch: pytest.MonkeyPatch) ->
         assert _environment("cache", OPTIONS["cache"]) is value or text == "auto" == value
     monkeypatch.delenv("FRAMELIFT_CACHE")
     assert _environment("cache", OPTIONS["cache"]) == "auto"
+
+
+_WITHOUT_SETTINGS = """
+import torch, framelift
+from framelift.cache.store import folder
+from torch._inductor.runtime.runtime_utils import cache_dir
+before = folder()
+cache_dir()  # Inductor sets TORCHINDUCTOR_CACHE_DIR to its default
+assert folder() == before, folder()
+framelift.compile(lambda x: x * 2, backend="eager")(torch.ones(8))
+print(framelift.stats()["captures"], framelift.stats()["loaded"])
+"""
+
+
+def test_a_second_process_without_any_settings_loads(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(_WITHOUT_SETTINGS)
+    unset = ("TORCHINDUCTOR_CACHE_DIR", "FRAMELIFT_CACHE_DIR")
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path), "FRAMELIFT_CACHE": "1"}
+    command = [sys.executable, str(tmp_path / "program.py")]
+    said = [subprocess.run(command, env=environment, capture_output=True, text=True) for _ in range(2)]
+    assert [one.stdout for one in said] == ["1 0\n", "0 1\n"], said[-1].stderr
 
 
 def test_captures_are_kept_beside_what_inductor_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

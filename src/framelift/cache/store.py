@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,13 +30,15 @@ _GROUP = re.compile("[0-9a-f]{2}")  # keys that begin alike
 _ENDINGS = (".capture", ".symbolic", ".general")
 _NAME = re.compile(r"[0-9a-f]{32}\.(?:capture|symbolic|general)")
 _LEFT_BEHIND = 3600  # seconds after which the temporary file of a writer is a dead one's
+#: how the folder begins that Inductor chooses where nobody has: it sets the variable to that when it starts
+_INDUCTORS = os.path.join(tempfile.gettempdir(), "torchinductor_")
 
 
 def folder() -> str:
     """Where captures are kept: by default beside what Inductor keeps, where the user or a test has moved that."""
-    beside = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    if beside and not config.cache_dir:
-        return os.path.join(os.path.abspath(beside), "framelift")
+    beside = os.path.abspath(os.environ.get("TORCHINDUCTOR_CACHE_DIR") or _INDUCTORS)
+    if not beside.startswith(_INDUCTORS) and not config.cache_dir:
+        return os.path.join(beside, "framelift")
     return folder_of_key()
 
 
