@@ -127,6 +127,7 @@ static constexpr Layout kLayouts[] = {
     {"frames", "frame_access.h", frames},
     {"the main thread", "main_thread.h", main_thread},
     {"counts of the collector", "main_thread.h", counts_of_the_collector},
+    {"caches of functools", "lru_caches.cpp", lru_caches_are_known},
     {"torch's tensors", "tensor_fields.h", tensors_are_known},
 };
 

@@ -8,6 +8,9 @@ namespace framelift {
 // Whether tensors that torch makes are as its headers said.  In tensor_rows.cpp.
 bool tensors_are_known();
 
+// Whether caches of functools lie in memory as believed.  In lru_caches.cpp.
+bool lru_caches_are_known();
+
 // LAYOUTS: (what, file of csrc, whether it is as believed), ...
 bool init_layouts(PyObject* module);
 

@@ -70,6 +70,7 @@ bool init_memory_pattern(PyObject* module);
 bool init_instances(PyObject* module);
 bool init_resume(PyObject* module);
 bool init_sets(PyObject* module);
+bool init_lru_caches(PyObject* module);
 bool init_tensor_reads(PyObject* module);
 bool init_evaluator(PyObject* module);
 bool init_outside(PyObject* module);

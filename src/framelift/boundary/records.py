@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,26 +53,22 @@ class Overlay(dict[tuple[int, str], Any]):
         dict.__setitem__(self, place, value)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KeptResult:
-    """How to reach an object that an external functools.lru_cache keeps once the entry has asked it: by asking again.
+CACHE_CALL = "cache call"  # the kind of an effect: the entry calls an external functools.lru_cache
 
-    `after_changes`: captured code had changed objects of the outside, on which the result may depend.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CacheCall:
+    """A call of an external functools.lru_cache, whose function gives `answer` where none is held.
+
+    `inner`: the effects that are such calls too, made by its function.  `settle` is told whether the answer, or a part
+    of it, is held by others once the entry ran.
     """
 
-    cache: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    after_changes: bool
-    question: Any  # the same, as a guard asks it
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeptPart:
-    """How to reach an object that such a one consists of: the object around it, and the text of the step to it."""
-
-    owner: Any
-    step: str
+    answer: Any
+    inner: tuple[Effect, ...]
+    settle: Callable[[bool], None]
 
 
 class _Deleted:

@@ -24,7 +24,7 @@ from .attributes.special_methods import unwatched_method
 from .becomes.leaves import LEAF_TYPES
 from .becomes.opaque import opaque_for
 from .dynamism import STATIC, Dynamism
-from .records import DELETED, Effect, External, KeptPart, KeptResult, Overlay, Shadow
+from .records import DELETED, Effect, External, Overlay, Shadow
 
 ABSENT = object()
 _HEAP_TYPE = 1 << 9  # the others are made by C code and stay as they are, and so do their bases
@@ -90,7 +90,6 @@ class World:
         # names that were deleted and written again: they are the last of their dictionary
         self.reentered: set[tuple[int, str]] = set()
         self.effects: list[Effect] = []  # in the order of the program; exits merge writes to one place
-        self.kept_places: dict[int, KeptResult | KeptPart] = {}  # of objects that caches keep from now on, by id
         self.distinct: list[Origin] = []
         self.owners = Owners()
         self.viewed: set[int] = set()  # ids of objects of whose attributes a view was taken

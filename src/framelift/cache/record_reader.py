@@ -288,11 +288,9 @@ class Reader:
             self._is(data, held)
         return now
 
-    def _joint(self, _number: int, data: Any) -> Any:
+    def _joint(self, number: int, data: Any) -> Any:
         *check, others = data
-        if check[0] not in VALUE_CHECKS:
-            raise NotMine(f"an unknown check: {check[0]}")
-        return *value_check(self, check), tuple([self.origin(one) for one in others])
+        return *self._check(number, check), tuple([self.origin(one) for one in others])
 
     def _check(self, _number: int, data: Any) -> Any:
         if data[0] in VALUE_CHECKS:

@@ -172,9 +172,9 @@ class Writer:
             if asked is not None:
                 return ["answers", [[self.object(cls), list(map(self.object, given)), a] for cls, given, a in asked]]
         form = form_of(check)
-        if form is not None and guard.kind == "CHECK":
-            return [form[0], [self.value(one) for one in form[1]], words]
-        data = value_check_data(self, check, words)
+        data = value_check_data(self, check, words) if form is None else None
+        if form is not None:
+            data = [form[0], [self.value(one) for one in form[1]], words]
         if data is not None:
             return data if guard.kind == "CHECK" else [*data, [self.origin(one) for one in guard.value[2]]]
         raise NotKept("a guard has no written form", f"{guard.origin} {words}")

@@ -10,7 +10,7 @@ from .. import _core
 from ..vocabulary.reasons import Interrupt
 from .hashing import check_keys
 from .instances import PLAIN_READS, set_raw
-from .recipe import Node, Text, Walk, given, type_name
+from .recipe import Node, Text, Walk, type_name
 from .scene import Effect
 from .typefacts import is_attribute_name, lookup
 
@@ -180,13 +180,3 @@ def _call(walk: Walk, change: Effect, owner: str) -> Text:
     """owner(*value); `key` only distinguishes calls of one owner"""
     parts = [part for value in change.value for part in (", ", walk.part(value))][1:]
     return (f"{owner}(", *parts, ")")
-
-
-@effect("named call")
-def _named_call(walk: Walk, change: Effect, owner: str) -> Text:
-    """owner(*value[0], **value[1]); `key` only distinguishes calls of one owner"""
-    args, named = change.value
-    for name in named:
-        if not is_attribute_name(name):
-            raise Interrupt("effect-object", f"{type_name(type(change.owner))}, called with the keyword {name!r}")
-    return (owner, *given(walk, args, named))

@@ -20,10 +20,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..boundary.records import CACHE_CALL
 from ..exc import InternalError
 from ..overriding.subclasses import classes_of
 from ..vocabulary.origins import Origin
 from . import arrays, callables, classes, iterators, native_steps, numbers  # noqa: F401  (they register themselves)
+from .caches import cache_calls, settle
 from .effects import effect_statement, merged
 from .order import statements
 from .recipe import Text, Walk
@@ -64,6 +66,7 @@ def plan_return(scene: Scene, value: Any) -> EntryPlan:
         changes, changed = _changes(walk)
         result = walk.part(value)
         walk.expand()
+        settle(walk)
         made, written = statements([*changes, *walk.late, (result,)])
     return _plan(walk, [*made, *written[:-1], f"return {written[-1]}"], changed)
 
@@ -74,6 +77,7 @@ def plan_raise(scene: Scene, error: BaseException) -> EntryPlan:
         changes, changed = _changes(walk)
         raised, context = walk.part(error), walk.part(vars(BaseException)["__context__"].__get__(error))
         walk.expand()
+        settle(walk)
         made, written = statements([*changes, *walk.late, (raised,), (context,)])
     *effects, name, chain = written
     # Raising inside the caller's `except` block would put the caller's exception in place of our own chain; and the
@@ -93,8 +97,12 @@ def _changes(walk: Walk) -> tuple[list[Text], tuple[str, ...]]:
         if texts:
             changes += texts
             changed.append(str(shadow.origin))
+    calls = [change for change in walk.scene.effects if change.kind == CACHE_CALL]
+    if calls:
+        changes.append(cache_calls(walk, calls))
     for change in merged(walk.scene.effects):
-        changes.append(effect_statement(walk, change))
+        if change.kind != CACHE_CALL:
+            changes.append(effect_statement(walk, change))
         origin = walk.scene.origin_of(change.owner)
         place = str(origin) if origin is not None else change.kind
         changed.append(f"{place}.{change.key}" if type(change.key) is str else place)

@@ -22,7 +22,7 @@ from ..guards.sentences import name_of
 from ..vocabulary.class_reads import members_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin
 from ..vocabulary.reasons import Interrupt
-from .scene import KeptPart, KeptResult, Scene
+from .scene import Scene
 
 
 @final
@@ -140,6 +140,8 @@ class Walk:
         self.late: list[Text] = []  # statements that come after the changes of external objects
         self.layouts: dict[type, Any] = {}  # instances.py
         self.spelled: dict[Any, Any] = {}  # tuples of plain values that are in the text, by what they hold
+        self.cache_calls: list[tuple[Any, str | Node]] = []  # with the answers (caches.py)
+        self.in_cache_calls: collections.Counter[Node] = collections.Counter()  # what they mention
         self.kept: list[Any] = []  # ids stay valid during the walk
         self._names: dict[int, str] = {}
         self._memo: dict[int, str | Node] = {}
@@ -176,7 +178,6 @@ class Walk:
             origin = scene.input_origin(obj)
             if origin is not None:
                 return self.external(origin)
-            scene.check_leaves(obj)
             self.outputs.append(obj)
             return f"t{len(self.outputs) - 1}"
         shadow = scene.shadow_of(obj)
@@ -252,13 +253,6 @@ class Walk:
                 node.recipe = self._recipe(node)
 
     def _recipe(self, node: Node) -> Recipe:
-        place = self.scene.kept_place(node.obj)
-        if type(place) is KeptPart:
-            return Recipe(make=(self.part(place.owner), place.step))
-        if type(place) is KeptResult:
-            if place.after_changes:  # objects are made before the entry changes any
-                raise Interrupt("result-object", f"{type_name(type(node.obj))} (kept by functools.lru_cache)")
-            return Recipe(make=asked_again(self, place))
         cls = type(node.obj)
         rule = EXACT.get(cls)
         if rule is None and type in mro_of(cls):
@@ -271,23 +265,6 @@ class Walk:
         if rule is None:
             raise Interrupt("result-object", type_name(cls))
         return rule(self, node)
-
-
-def asked_again(walk: Walk, kept: KeptResult) -> Text:
-    """The text of a call of an external cache."""
-    return (walk.constant(kept.cache, _hint(kept.cache)), *given(walk, kept.args, kept.kwargs))
-
-
-def given(walk: Walk, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Text:
-    """The text of the arguments of a call of a cache.  What another cache keeps is asked for there."""
-
-    def part(value: Any) -> Text:
-        place = walk.scene.kept_place(value)
-        return asked_again(walk, place) if type(place) is KeptResult else (walk.part(value),)
-
-    arguments = [part(value) for value in args]
-    arguments += [(f"{name}=", *part(value)) for name, value in kwargs.items()]
-    return ("(", *[piece for one in arguments for piece in (*one, ", ")], ")")
 
 
 def _hint(obj: Any) -> str:

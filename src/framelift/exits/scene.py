@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from typing import Any, Protocol
 
-from ..boundary.records import Effect, KeptPart, KeptResult, Shadow
+from ..boundary.records import Effect, Shadow
 from ..vocabulary.origins import Origin
 
 
@@ -35,14 +35,8 @@ class Scene(Protocol):
     def input_origin(self, stand_in: Any) -> Origin | None:
         """The origin of the external tensor a stand-in stands for; None: it is a result, and so a graph output."""
 
-    def check_leaves(self, stand_in: Any) -> None:
-        """A tensor made inside is seen by others from now on: interrupts where it must not be."""
-
     def is_alone(self, stand_in: Any) -> bool:
         """Return whether no other stand-in ever looked at the memory of this one."""
-
-    def kept_place(self, obj: Any) -> KeptResult | KeptPart | None:
-        """Of an object that an external cache keeps once the entry has asked it: how to reach it there."""
 
     def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
         """Of a generator made inside, or a state taken: what knows it when the entry runs, and how to ask."""

@@ -25,43 +25,15 @@ def check(function: _Check) -> _Check:
     return function
 
 
-class Quick:
-    """A check with a short way to the same answer, which it remembers from the last time that it held."""
-
-    __slots__ = ("whole",)
-
-    def __init__(self, whole: functools.partial[bool]) -> None:
-        self.whole = whole
-
-    def __call__(self, value: Any) -> bool:
-        return self.whole(value)
-
-
-_QUICK: dict[Callable[..., bool], type[Quick]] = {}
-
-
-def quickly(kind: type[Quick]) -> Callable[[_Check], _Check]:
-    """A decorator: this check, given what it is given before the value, is made quick by a class."""
-
-    def note(function: _Check) -> _Check:
-        _QUICK[function] = kind
-        return function
-
-    return note
-
-
 def as_check(function: Callable[..., bool], *given: Any) -> Callable[[Any], bool]:
     """Return a predicate that calls a check with these arguments before the value."""
     if not given:
         return function
-    whole = functools.partial(function, *given)
-    return _QUICK[function](whole) if function in _QUICK else whole
+    return functools.partial(function, *given)
 
 
 def form_of(asked: Any) -> tuple[str, tuple[Any, ...]] | None:
     """The name of a check, and what it is given; None where it has no written form."""
-    if issubclass(type(asked), Quick):
-        asked = asked.whole
     bound = type(asked) is functools.partial and not asked.keywords
     function, given = (asked.func, asked.args) if bound else (asked, ())
     try:

@@ -15,9 +15,8 @@ from .._core import is_a
 from ..boundary.becomes.leaves import is_constant
 from ..boundary.becomes.reloaded_types import derives
 from ..boundary.facts.identities import IDENTITIES, Identities
-from ..boundary.records import Effect, KeptPart, KeptResult, Shadow
+from ..boundary.records import Effect, Shadow
 from ..boundary.world import World
-from ..substitutes.python.caches import check_leaves
 from ..vocabulary.class_reads import has_member, members_of, mro_of
 from ..vocabulary.origins import Origin, const
 from . import call_rule
@@ -60,15 +59,9 @@ class RehearsedScene:
     def input_origin(self, stand_in: torch.Tensor) -> Origin | None:
         return self.world.origin_of(stand_in)
 
-    def check_leaves(self, stand_in: torch.Tensor) -> None:
-        check_leaves(self, stand_in)  # type: ignore[arg-type]  # a scene of a rehearsal is a session
-
     def is_alone(self, stand_in: torch.Tensor) -> bool:
         storage = self.recorder.value_of(stand_in).storage
         return len(storage.values) == 1 and not storage.external
-
-    def kept_place(self, obj: Any) -> KeptResult | KeptPart | None:
-        return self.world.kept_places.get(id(obj))
 
     def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
         return self.recorder.drawing.at_exit(obj)

@@ -42,8 +42,7 @@ class Identities:
                 self._settle(left, right)
         elif left is not right:
             first, second = (self._world.by_seen.get(id(one)) for one in (left, right))
-            if first is not None and second is not None:
-                self._world.distinct += [first.origin, second.origin]
+            self._world.distinct += [one.origin for one in (first, second) if one is not None]
         return left is right
 
     def pin(self, value: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import builtins
+import functools
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -253,3 +254,10 @@ def _exporting(session: Session) -> bool:
 @substitute(torch.jit.is_tracing, *FX_TRACING_READS)
 def _not_here(session: Session) -> bool:
     return False
+
+
+@substitute(functools.partial.__call__)
+def _partial_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`super().__call__(...)` of a subclass of partial."""
+    made, *more = args
+    return _core.captured(made.func, (*made.args, *more), {**made.keywords, **kwargs})

@@ -1,46 +1,59 @@
-"""functools.lru_cache and partial: one made inside works by itself; of an external one, an answer that it holds is read
-(cache_tables.py), else it is called through.
+"""functools.lru_cache: one made inside works by itself; of an external one, captured code sees what it holds.
+
+What a call gives follows from what the cache holds for the arguments, and where it holds nothing, from its function:
+
+* an answer is held: it is let in like any external object, and guarded to be the one that is held;
+* none is held: the function is captured like any other, whatever it reads, changes or records, and the entry puts its
+  answer into the cache (exits/caches.py).  The guard says that none is held.  Where calling the function does nothing
+  but make the answer, and nobody else holds or changes that, the guard also allows an answer that looks the same.  So
+  the second call needs no other capture.
+
+Arguments may be symbolic sizes, objects that are others in other calls, and answers of other caches.  How a guard finds
+them, and how an answer looks, are tuples, which can be kept on disk:
+
+    ("=", value)  ("is", object)  ("at", place)  ("of", function, numbers)  ("made", class, names, parts)
+    ("again", number)  ("held", cache, parts, names)
 """
 
 from __future__ import annotations
 
-import collections
-import enum
 import functools
-import inspect
 import re
 import types
-import typing
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ... import _core
-from ..._core import is_a
-from ...boundary.becomes.leaves import is_constant, is_leaf
+from ..._core import id, is_a
+from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
 from ...boundary.gateway import let_in
+from ...boundary.records import CACHE_CALL, CacheCall, External
 from ...boundary.world import type_lookup
 from ...calls.call_tables import substitute
-from ...graph.fx.values import Storage
-from ...graph.symbols.numbers import NUMBERS, Float, Int
-from ...higher_order.bodies import Surroundings
+from ...graph.symbols.meanings import FromNumber, FromSize
+from ...graph.symbols.number_nodes import numbers_in
+from ...graph.symbols.numbers import NUMBERS, Int
+from ...guards.checks import as_check, check
+from ...guards.equality import indistinguishable
+from ...higher_order.bodies import Surroundings, contents_of, portrait_of
+from ...recording.known_values import guard_together
+from ...recording.relations_of_values import as_function, sources_of, taken
 from ...vocabulary.origins import const
-from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.reasons import Interrupt
-from ...vocabulary.torch_code import is_torch_function
-from .cache_numbers import keep_by_numbers
-from .cache_tables import calling_first, may_be_outdated, question, take_out_answers
-from .cached_objects import picture_of
 
 if TYPE_CHECKING:
     from ...recording.session import Session
 
 _WRAPPER = functools._lru_cache_wrapper
+_NOTHING: Any = ("nothing",)  # expected: no answer is held
+_HARMLESS = ("typing", "enum", "torch._tensor")  # modules whose classes are compared without code of the program
+Part = tuple[Any, ...]
 
 
-#: what looking a value up, and making an alias of it, asks its class for
-_ASKED = ("__hash__", "__eq__", "__getattribute__", "__getattr__")
-_GLOBALS: Any = vars(types.FunctionType)["__globals__"]
+class _CannotSee(Exception):
+    """An object that cannot be compared with another one without running code of the program."""
 
 
 def is_own_cache(wrapper: Any) -> bool:
@@ -50,165 +63,302 @@ def is_own_cache(wrapper: Any) -> bool:
     return _core.is_internal(wrapper) and is_a(wrapper.__wrapped__, (types.FunctionType, types.MethodType))
 
 
-def call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An external cache.  Where it holds no answer, what it wraps is captured: that may change nothing."""
+def call_through(session: Session, wrapper: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call of a cache."""
     _check_hashable((*args, *kwargs.values()))
-    if _core.is_external(callable_):
-        args = tuple(map(_zeros_as_they_are, args))
-        kwargs = {name: _zeros_as_they_are(value) for name, value in kwargs.items()}
-    return _call_through(session, callable_, args, kwargs)
+    if not _core.is_external(wrapper) or not is_a(wrapper, _WRAPPER):
+        raise _denied(wrapper.__wrapped__, "a cache made inside around a C function, or by another functools")
+    if (_core.own_dict(wrapper) or {}).get("__wrapped__") is not _core.cached_function(wrapper):
+        raise _denied(_core.cached_function(wrapper), "its __wrapped__ is another function")
+    question = _Question(session, wrapper, args, kwargs)
+    others = question.others()
+    earlier = next((one for one in others if question.limit != 0 and one.is_same(question)), None)
+    if earlier is not None and question.limit is not None and len(others) > question.limit:
+        raise question.denied("it is asked for more than it keeps")
+    return question.ask() if earlier is None else earlier.answer
 
 
-def _call_through(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    answers: dict[Any, list[tuple[list[Any], Any]]] = session.features.setdefault(call_through, {})
-    numbers: list[Any] = []
-    given = answers.setdefault(_key(callable_, args, kwargs, numbers), [])
-    for others, result in given:
-        if all(a == b for a, b in zip(others, numbers)):  # symbolic ones note what was found
-            return result
-    function = _core.read(callable_, "__wrapped__") if _core.is_external(callable_) else callable_.__wrapped__
-    if _is_of(typing, function) and all(map(_is_asked_natively, (*args, *kwargs.values()))):
-        try:
-            real = _core.natively(callable_, args, kwargs)
-        except Exception as error:
-            raise_outside(error)  # else nothing is kept for these: what the typing module looks at is captured
-        else:
-            result = let_in(session.world, real, const(real))  # `G[int]` is one object for all who write it
-            given.append((numbers, result))
-            session.world.keep += (args, kwargs, result)
-            return result
-    # they read nothing that changes
-    is_known = is_torch_function(function) or any(_is_of(module, function) for module in (typing, re, inspect))
-    asked = None if is_known else question(session, callable_, args, kwargs)
-    if asked is not None and asked.has_answer():
-        real = asked.answer(args, kwargs)
-        result = let_in(session.world, real, const(real))
-        given.append((numbers, result))
-        session.world.keep += (args, kwargs, real)
-        return result
-    recorder = session.recorder
-    for value in (*args, *kwargs.values()):
-        if recorder.is_stand_in(value) and recorder.value_of(value).storage.external:
-            raise _denied(function, "it may hold a result for this very tensor, from before the tensor was written")
-    around, steps, written = Surroundings(session, function, *args), len(recorder.tape), len(recorder.written)
-    before = len(session.world.effects)
-    with calling_first(asked):
-        result = _core.captured(function, args, kwargs)
-        kept_inside = take_out_answers(session, before)
-        changed = (
-            around.changed()
-            or len(recorder.written) > written
-            and "a tensor"
-            or any(step.effect for step in recorder.tape[steps:])
-            and "random numbers or tensors"
-        )
-        if changed:
-            raise _denied(function, f"it changes {changed} the first time it is called")
-    if asked is None and not is_known:
-        is_value = _is_value(result)
-        outdated = not is_value or may_be_outdated(session, (*args, *kwargs.values()))
-        if outdated and keep_by_numbers(session, callable_, args, kwargs, result, is_value):
-            given.append((numbers, result))
-            session.world.keep += (args, kwargs, result)
-            return result  # the cache asks those that it asked, too
-    picture = picture_of(session, result) if asked is not None and not _is_value(result) else None
-    if asked is not None and picture is not None:
-        asked.keep_object(session, picture, result, args, kwargs)
-        given.append((numbers, result))
-        session.world.keep += (args, kwargs, result)
-        return result
-    if _is_of(typing, function) and any(map(_is_made_inside, args)):
-        pass  # an alias of a class or type variable made inside, which nobody else has
-    elif not _is_value(result) and not is_torch_function(function) and not _is_of(re, function):
-        # programs do not write to what torch keeps, and do not see what re does
-        raise _denied(function, "its result is one object for all calls, which others may hold and change")
-    given.append((numbers, result))
-    session.world.keep += (args, kwargs, result)
-    if asked is not None:
-        asked.keep(session, result, args, kwargs)  # which asks those that it asked, too
-    else:
-        session.world.effects += kept_inside
-    if asked is None and not is_known and may_be_outdated(session, (*args, *kwargs.values())):
-        raise _denied(function, "it may hold a result for these arguments, from before what it reads was changed")
-    if not is_torch_function(function):
-        _keep_inside(session, function, result)
-    if type(result) in _CONTENTS:
-        session.world.finishing.append(
-            functools.partial(_check_unchanged, function, result, _CONTENTS[type(result)](result))
-        )
-    return result
+class _Question:
+    """One call of an external cache: its arguments as a guard finds them, and then the answer."""
 
+    def __init__(self, session: Session, wrapper: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.session, self.wrapper, self.args, self.kwargs = session, wrapper, args, kwargs
+        self.names, self.values = tuple(kwargs), (*args, *kwargs.values())
+        self.asked: list[_Question] = session.features.setdefault(call_through, [])  # in this order
+        self.limit = _WRAPPER.cache_info(wrapper).maxsize
+        self.typed = "cache_parameters" not in vars(wrapper) or bool(wrapper.cache_parameters()["typed"])
+        self.symbols: list[str] = []  # names of those in the arguments and in the answer
+        self.origins: list[Any] = []  # of the objects among the arguments
+        self.objects: list[Any] = []
+        self.kinds: set[type] = set()  # of the objects that the answer is made of
+        self.is_new = False  # nobody can have asked for it: an argument was made inside, and equals itself alone
+        self.answer: Any = None
+        self.is_held = self.is_missing = False
+        self.parts: tuple[Part, ...] = ()
 
-def _is_of(module: types.ModuleType, function: Any) -> bool:
-    return is_a(function, types.FunctionType) and _globals_of(function) is vars(module)
+    def denied(self, why: str) -> Interrupt:
+        return _denied(_core.cached_function(self.wrapper), why)
 
+    def others(self) -> list[_Question]:
+        """The questions that this cache was asked so far."""
+        return [one for one in self.asked if one.wrapper is self.wrapper]
 
-def _is_asked_natively(value: Any) -> bool:
-    """Return whether a cache of the typing module may be asked: the value is external, and its lookup runs no user
-    code.
-    """
-    if type(value) is tuple:
-        return all(map(_is_asked_natively, value))
-    for name in _ASKED:
-        found = type_lookup(type(value), name)
-        if is_a(found, types.FunctionType) and _globals_of(found) is not vars(typing):
+    def is_same(self, other: _Question) -> bool:
+        """Return whether a cache takes both for one; symbolic numbers note what was found."""
+        if self.names != other.names or len(self.args) != len(other.args):
             return False
-    return is_leaf(value) or _core.is_external(value) or is_constant(value) and not _core.is_internal(value)
+        if not self.typed and len(self.values) == 1 and self.args:  # an int or text alone is a key of its own kind
+            alone = [one.args[0].__class__ in (int, str) for one in (self, other)]
+            if alone[0] is not alone[1]:
+                return False
+        return all(_are_one_key(a, b, self.typed) for a, b in zip(self.values, other.values))
+
+    def ask(self) -> Any:
+        """The answer: what is held, or what the function gives."""
+        function = _core.read(self.wrapper, "__wrapped__")
+        self.parts = tuple([self._part(value) for value in self.values])
+        held = None if self.is_new or self.symbols else _found(self.wrapper, self.parts, self.names, self.objects, ())
+        if held is None:
+            return self._call(function)
+        self.answer, self.is_held = let_in(self.session.world, held[0], const(held[0])), True
+        self._note(None, (), lambda _: self._guard(("same", held[0])))
+        missing = sum(one.is_missing for one in self.others())
+        if missing and self.limit and _WRAPPER.cache_info(self.wrapper).currsize + missing > self.limit:
+            raise self.denied("its cache is full")
+        return self.answer
+
+    def _call(self, function: Any) -> Any:
+        session, world, recorder = self.session, self.session.world, self.session.recorder
+        around = Surroundings(session, function, *self.args)
+        asked, effects, steps, written = len(self.asked), len(world.effects), len(recorder.tape), len(recorder.written)
+        try:
+            answer = _core.captured(function, self.args, self.kwargs)
+        except Interrupt as stop:
+            stop.passes = self.limit != 0  # it may do so in its first call alone: warn, print
+            raise
+        except Exception:
+            self._guard(_NOTHING)
+            raise
+        since = world.effects[effects:]
+        world.effects[effects:] = [change for change in since if change.kind != CACHE_CALL]
+        acts = around.changed() or len(recorder.written) > written or any(one.effect for one in recorder.tape[steps:])
+        try:
+            looks = _NOTHING if acts else self._looks(answer, {})
+        except _CannotSee:
+            looks = _NOTHING
+        if self.symbols and not self.is_new and not self._holds(looks, self._may_be_inside()):
+            if acts:
+                raise self.denied("it is asked with sizes that change, and holds another answer")
+            del self.asked[asked:]
+            for number in numbers_in([list(one) if is_a(one, tuple) else one for one in self.values]):
+                number.value()
+            return _Question(session, self.wrapper, self.args, self.kwargs).ask()
+        self.answer, self.is_missing = answer, self.is_new or self._holds(_NOTHING)
+        world.keep.append(keep := [answer])
+        rows = portrait_of([answer], keep)
+
+        def settle(is_held_by_others: bool) -> None:
+            changed = is_held_by_others or any(contents_of(one) != before for one, before in rows)
+            self._guard(_NOTHING if changed else looks)
+
+        self._note(answer, tuple([change for change in since if change.kind == CACHE_CALL]), settle)
+        return answer
+
+    def _note(self, answer: Any, inner: tuple[Any, ...], settle: Callable[[bool], None]) -> None:
+        """The entry asks the cache, too."""
+        world = self.session.world
+        self.asked.append(self)
+        call = CacheCall(self.args, self.kwargs, answer, inner, settle)
+        world.write(CACHE_CALL, self.wrapper, len(world.effects), call)
+
+    def _guard(self, expected: Part) -> None:
+        if self.is_new:
+            return
+        world, (places, _, numbers), asked = self.session.world, self._sources(), self.others()
+        distinct = set(world.all_distinct())
+        inside = [one for one in self._may_be_inside() if expected[0] == "made" and one.origin in distinct]
+        if not self._holds(expected, inside):
+            raise self.denied("others hold what it holds, and change it")
+        # none of those that must be held may go because this one comes in
+        room = len(asked) if self in asked and any(one.is_held for one in asked[asked.index(self) :]) else 0
+        held = as_check(_holds, expected, self.wrapper, self.names, self.parts, numbers, room, len(inside))
+        said = f"holds {'the same' if expected[0] == 'same' else 'no other'} answer for these arguments"
+        places = [*places, *(one.origin for one in inside)] or [const(self.wrapper)]
+        guard_together(world, places, held, said, f"cache call {len(world.guards)}")
+        world.keep.append(held)
+
+    def _may_be_inside(self) -> list[External]:
+        """The external objects that others might have put into the answer that is held."""
+        return [one for one in self.session.world.memo.values() if type(one.original) in self.kinds]
+
+    def _sources(self) -> tuple[list[Any], list[Any], tuple[Any, ...]]:
+        """The places of the values that a guard is given, these values, and how to take the numbers out of them."""
+        found = sources_of(self.session, {}, self.symbols) if self.symbols else None
+        places, held, numbers = found or ([], [], [])
+        skipped = len(self.objects)
+        taking = tuple([(tuple([skipped + place for place in few]), take) for few, take in numbers])
+        return [*self.origins, *places], [*self.objects, *held], taking
+
+    def _holds(self, expected: Part, inside: Sequence[External] = ()) -> bool:
+        _, values, numbers = self._sources()
+        values += [one.original for one in inside]
+        return _holds(expected, self.wrapper, self.names, self.parts, numbers, 0, len(inside), *values)
+
+    def _part(self, value: Any, outermost: bool = True) -> Part:
+        """An argument as a guard finds it."""
+        if type(value) in NUMBERS:
+            return self._number(value)
+        if is_leaf(value) and not _holds_symbols(value):
+            if holds_nan(value):
+                raise self.denied("it is asked with a NaN")
+            return "=", value
+        if is_a(value, tuple) and _runs_no_code(type(value)):
+            return "made", type(value), (), tuple([self._part(one, False) for one in value])
+        record = self.session.world.by_seen.get(id(value))
+        if record is None and type(value) is re.Pattern:
+            return "=", value
+        if is_constant(value) and not _core.is_internal(value) and (record is None or record.origin.step == "const"):
+            return "=", value
+        original = value if record is None else record.original
+        is_itself_alone = type_lookup(type(original), "__eq__") is object.__eq__ or is_a(original, torch.Tensor)
+        if not _runs_no_code(type(original)) or record is None and not is_itself_alone:
+            raise self.denied("comparing its arguments runs code of the program")
+        if record is not None:
+            self.origins.append(record.origin)
+            self.objects.append(original)
+            return "at", len(self.objects) - 1
+        kept = next((one for one in self.asked if one.answer is value), None)
+        if kept is None or kept.is_new:
+            self.is_new = True
+            return "=", None
+        if not outermost:
+            raise self.denied("it is asked with what another cache keeps")
+        return "held", kept.wrapper, tuple([self._part(one) for one in kept.values]), kept.names
+
+    def _number(self, value: Any) -> Part:
+        """A symbolic number as a function of sizes and numbers outside, else as a constant from now on."""
+        names: list[str] = []
+        symbols = self.session.recorder.symbols
+        function = as_function(value, names) if type(value) is Int else None
+        known = all(symbols and type(symbols.meanings.get(name)) in (FromSize, FromNumber) for name in names)
+        if function is None or not names or not known or sources_of(self.session, {}, names) is None:
+            return "=", value.value()
+        self.symbols += [name for name in names if name not in self.symbols]
+        return "of", function, tuple([self.symbols.index(name) for name in names])
+
+    def _looks(self, value: Any, seen: dict[int, int]) -> Part:
+        """How an answer looks; raises _CannotSee."""
+        if type(value) in NUMBERS:
+            return self._number(value)
+        if is_leaf(value) and not _holds_symbols(value):
+            if holds_nan(value):
+                raise _CannotSee
+            return "=", value
+        if id(value) in seen:
+            return "again", seen[id(value)]
+        shadow = self.session.world.shadow_ids.get(id(value))
+        if shadow is not None or _core.is_external(value) or is_constant(value) and not _core.is_internal(value):
+            return "is", value if shadow is None else shadow.original
+        contents = None if is_constant(value) or self.session.is_stand_in(value) else _contents(value)
+        if contents is None or not all(map(is_leaf, contents[0])):
+            raise _CannotSee
+        seen[id(value)] = len(seen)
+        self.kinds |= {type(value)} - {tuple, torch.Size}
+        return "made", type(value), contents[0], tuple([self._looks(part, seen) for part in contents[1]])
 
 
-def _is_made_inside(value: Any) -> bool:
-    """Return whether a key has a part that no key of others can equal: it was made inside, and equals itself alone."""
-    if type(value) is tuple:
-        return any(map(_is_made_inside, value))
-    if is_leaf(value) or _core.is_external(value) or is_constant(value):
-        return _core.is_internal(value)
-    equal = type_lookup(type(value), "__eq__")
-    if is_a(equal, types.FunctionType) and _globals_of(equal) is vars(typing):  # an alias equals by its parts
-        return any(map(_is_made_inside, (_core.own_dict(value) or {}).values()))
-    return equal is object.__eq__
+# ---- what a guard looks at ------------------------------------------------------------------------------------------
 
 
-def _globals_of(function: types.FunctionType) -> Any:
-    return _GLOBALS.__get__(function)
+@check
+def _holds(
+    expected: Part,
+    wrapper: Any,
+    names: tuple[str, ...],
+    parts: tuple[Part, ...],
+    numbers: Sequence[Any],
+    room: int,
+    inside: int,
+    *values: Any,
+) -> bool:
+    """A cache holds what is expected for these arguments; nothing, if anything else than the same object is expected.
 
-
-def _is_value(result: Any) -> bool:
-    """Return whether a result's identity does not matter: values, functions, external classes, patterns and tensors."""
-    if type(result) in (tuple, torch.Size):
-        return all(map(_is_value, result))
-    if is_leaf(result) or type(result) in NUMBERS or is_a(result, (torch.Tensor, re.Pattern)):
-        return True
-    if is_a(result, (types.GenericAlias, types.UnionType)):  # equal ones are different objects
+    `room`: so many answers must come in without another one going.  `inside`: so many of the values, the last ones,
+    must not be a part of the answer.
+    """
+    ints = taken(numbers, values) if numbers else ()
+    found = _found(wrapper, parts, names, values, ints)
+    how = expected[0]
+    if found is None:
+        info = _WRAPPER.cache_info(wrapper) if room else None
+        return how != "same" and (info is None or info.maxsize is None or info.currsize + room <= info.maxsize)
+    if how == "same":
+        return found[0] is expected[1] or is_leaf(found[0]) and bool(indistinguishable(found[0], expected[1]))
+    seen: list[Any] = []
+    if how == "nothing" or not _looks_as(expected, found[0], ints, seen):
         return False
-    return is_constant(result) and not _core.is_internal(result) or _core.is_external(result) or is_a(result, enum.Enum)
+    return not inside or not {*map(id, seen)}.intersection(map(id, values[-inside:]))
 
 
-#: memory of tensors that external caches keep, with the function that made them
-_KEPT = "tensors that caches keep"
+def _found(wrapper: Any, parts: Sequence[Part], names: tuple[str, ...], values: Any, ints: Any) -> Any:
+    """A tuple with what a cache holds, or None."""
+    try:
+        given = [part[1] if part[0] == "=" else _filled(part, values, ints) for part in parts]
+    except LookupError:
+        return None
+    count = len(given) - len(names)
+    return _core.cached_answer(wrapper, tuple(given[:count]), dict(zip(names, given[count:])))
 
 
-def _keep_inside(session: Session, function: Any, result: Any) -> None:
-    """A tensor that a cache keeps is one object for all calls: the graph makes another one, which nobody may see."""
-    if type(result) is tuple:
-        for one in result:
-            _keep_inside(session, function, one)
-    elif session.recorder.is_stand_in(result) and not session.recorder.value_of(result).storage.external:
-        storage, written = session.recorder.value_of(result).storage, len(session.recorder.written)
-        session.features.setdefault(_KEPT, {})[id(storage)] = function
-        session.world.finishing.append(functools.partial(_check_unwritten, session, function, storage, written))
+def _filled(part: Part, values: Any, ints: Any) -> Any:
+    how = part[0]
+    if how == "made":
+        made = [_filled(one, values, ints) for one in part[3]]
+        return torch.Size(made) if part[1] is torch.Size else tuple.__new__(part[1], made)
+    if how == "held":
+        found = _found(part[1], part[2], part[3], values, ints)
+        if found is None:
+            raise LookupError("nobody asked yet for what it is asked with")
+        return found[0]
+    if how == "at":
+        return values[part[1]]
+    return part[1] if how == "=" else part[1](*[ints[i] for i in part[2]])
 
 
-def _check_unwritten(session: Session, function: Any, storage: Storage, before: int) -> None:
-    if any(value.storage is storage for value in session.recorder.written[before:]):
-        raise _denied(function, "its result is written to, and would stay so")
+def _looks_as(expected: Part, found: Any, ints: Any, seen: list[Any]) -> bool:
+    how = expected[0]
+    if how == "again":
+        return found is seen[expected[1]]
+    if how == "is":
+        return found is expected[1]
+    if how != "made":
+        return is_leaf(found) and bool(indistinguishable(found, _filled(expected, (), ints)))
+    if type(found) is not expected[1]:
+        return False
+    seen.append(found)
+    contents = _contents(found)
+    if contents is None or len(contents[1]) != len(expected[3]) or not all(map(is_leaf, contents[0])):
+        return False
+    same = indistinguishable(contents[0], expected[2])
+    return bool(same) and all([_looks_as(one, part, ints, seen) for one, part in zip(expected[3], contents[1])])
 
 
-def check_leaves(session: Session, tensor: Any) -> None:
-    """A tensor that was made inside is seen by others from now on."""
-    kept = session.features.get(_KEPT)
-    function = kept.get(id(session.recorder.value_of(tensor).storage)) if kept else None
-    if function is not None:
-        raise _denied(function, "its result is one tensor for all calls, which others may hold and change")
+class _Plain:
+    """As large as an object that has a dictionary and nothing else."""
+
+
+def _contents(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """The names or keys of an object's parts, and these; None where it may hold what cannot be seen."""
+    kind = type(value)
+    if kind in (list, tuple, torch.Size):
+        return (), tuple(value)
+    if kind is not dict:
+        plain = _core.is_python_class(kind) and kind.__basicsize__ == _Plain.__basicsize__
+        value = _core.own_dict(value) if plain else None
+    return (tuple(value), tuple(value.values())) if type(value) is dict else None
+
+
+# ---- arguments ------------------------------------------------------------------------------------------------------
 
 
 def _check_hashable(values: tuple[Any, ...]) -> None:
@@ -220,61 +370,26 @@ def _check_hashable(values: tuple[Any, ...]) -> None:
             hash(value)  # raises
 
 
-def _zeros_as_they_are(value: Any) -> Any:
-    """A symbolic float that is zero as a constant: both zeros are one key, with the answer of the first."""
-    if type(value) is tuple:
-        return tuple(map(_zeros_as_they_are, value))
-    return float(value) if type(value) is Float and value.hint is not None and value == 0.0 else value
+def _holds_symbols(value: Any) -> bool:
+    return type(value) in NUMBERS or is_a(value, tuple) and any(map(_holds_symbols, value))
 
 
-def _key(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], numbers: list[Any]) -> Any:
-    """Return a call's key, objects by their identity: calls of equal keys and numbers return one object."""
-    parameters = getattr(callable_, "cache_parameters", None)
-    typed = parameters is None or bool(parameters()["typed"])
-    alone = len(args) == 1 and not kwargs  # an int alone is a key of its own kind
-    seen = [_key_part(value, numbers, typed or alone) for value in args]
-    named = {name: _key_part(value, numbers, typed) for name, value in kwargs.items()}
-    return id(callable_), functools._make_key(tuple(seen), named, typed)
+def _runs_no_code(cls: type) -> bool:
+    """Return whether hashing and comparing instances of a class runs no code of the program."""
+    found = [type_lookup(cls, name) for name in ("__hash__", "__eq__")]
+    return all(not is_a(one, types.FunctionType) or one.__globals__.get("__name__") in _HARMLESS for one in found)
 
 
-def _key_part(value: Any, numbers: list[Any], typed: bool) -> Any:
-    """The value, with numbers taken out: those may be symbolic."""
-    # those of different types may be equal
-    if _is_plain(value) and (type(value) in NUMBERS or is_a(value, (int, float, complex))):
-        numbers.append(value)
-        return _key_part, value.__class__ if typed else None
-    if type(value) in (tuple, torch.Size):
-        return tuple([_key_part(one, numbers, False) for one in value])  # types are looked at outermost only
-    return value if _is_plain(value) else (_key, id(value))
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether a value is asked for by what it is."""
-    return (
-        type(value) in (Int, Float)
-        or is_leaf(value)
-        or type(value) in (tuple, torch.Size)
-        and all(map(_is_plain, value))
-    )
-
-
-#: containers whose change would stay in the cache: type -> what they hold
-_CONTENTS: dict[type, Any] = {
-    list: tuple,
-    collections.deque: tuple,
-    set: tuple,
-    dict: lambda value: tuple(value.items()),
-}
-
-
-def _check_unchanged(function: Any, result: Any, before: tuple[Any, ...]) -> None:
-    now = _CONTENTS[type(result)](result)
-    pairs = zip(now, before, strict=False)
-    same = (
-        all(a[0] is b[0] and a[1] is b[1] for a, b in pairs) if type(result) is dict else all(a is b for a, b in pairs)
-    )
-    if len(now) != len(before) or not same:
-        raise _denied(function, "its result is changed, and would stay so")
+def _are_one_key(one: Any, other: Any, typed: bool) -> bool:
+    """Return whether a cache takes two arguments for the same; inside of tuples it does not look at types."""
+    if one is other:
+        return True
+    if typed and one.__class__ is not other.__class__:
+        return False
+    if is_a(one, tuple) and is_a(other, tuple):
+        return len(one) == len(other) and all(_are_one_key(a, b, False) for a, b in zip(one, other))
+    plain = is_leaf(one) and is_leaf(other) or type(one) in NUMBERS or type(other) in NUMBERS
+    return plain and bool(one == other)
 
 
 def _denied(function: Any, why: str) -> Interrupt:
@@ -296,10 +411,3 @@ def _look(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if not args or not _core.is_internal(args[0]):
         raise Interrupt("unknown-callable", f"lru_cache.{callable_.__name__} of an external cache")
     return _core.natively(callable_, args, kwargs)
-
-
-@substitute(functools.partial.__call__)
-def _partial_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`super().__call__(...)` of a subclass of partial."""
-    made, *more = args
-    return _core.captured(made.func, (*made.args, *more), {**made.keywords, **kwargs})
