@@ -57,7 +57,7 @@ BUDGETS = {
     "cache": 3249,
     "calls": 1725,
     "capture": 7694,
-    "exits": 3059,
+    "exits": 3100,
     "export": 2016,
     "graph": 8868,
     "guards": 1040,
@@ -67,14 +67,14 @@ BUDGETS = {
     "recording": 6071,
     "rehearsal": 1808,
     "report": 2711,
-    "substitutes": 7743,
+    "substitutes": 7150,
     "surface": 5011,
     "torch_ports": 1121,
     "vocabulary": 2500,
     "modules beside them": 850,
-    "csrc": 14511,
+    "csrc": 14650,
 }
-ALL = 89927
+ALL = 89514
 ROOM = 300  # a budget that is further above is lowered
 
 
