@@ -117,7 +117,8 @@ static MethodTable methods({
 
 static Ref made_cache(PyObject* maxsize) {
   Ref functools = Ref::steal(PyImport_ImportModule("functools"));
-  Ref make = Ref::steal(functools ? PyObject_CallMethod(functools.get(), "lru_cache", "OO", maxsize, Py_True) : nullptr);
+  if (!functools) return nullptr;
+  Ref make = Ref::steal(PyObject_CallMethod(functools.get(), "lru_cache", "OO", maxsize, Py_True));
   return Ref::steal(make ? PyObject_CallOneArg(make.get(), (PyObject*)&PyTuple_Type) : nullptr);
 }
 
@@ -129,7 +130,8 @@ bool lru_caches_are_known() {
     Ref answer = Ref::steal(made && args ? PyObject_CallObject(made.get(), args.get()) : nullptr);
     Cache* cache = answer && named ? as_cache(made.get()) : nullptr;
     if (!cache || cache->function != (PyObject*)&PyTuple_Type || cache->typed != 1 || cache->misses != 1) return false;
-    if (cache->hits || cache->maxsize != (maxsize == Py_None ? -1 : 3) || !PyDict_CheckExact(cache->table)) return false;
+    if (cache->hits || cache->maxsize != (maxsize == Py_None ? -1 : 3)) return false;
+    if (!PyDict_CheckExact(cache->table)) return false;
     if (held(cache, args.get(), named.get()).get() != answer.get()) return false;
   }
   return true;
