@@ -50,7 +50,7 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 26
 #: The most lines of each package, of the modules beside them, and of the native core.  Their sum only falls: a change
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
-    "autograd": 1342,
+    "autograd": 1485,
     "backends": 4490,
     "boundary": 6656,
     "bytecode": 2764,
@@ -60,14 +60,14 @@ BUDGETS = {
     "exits": 3100,
     "export": 2016,
     "graph": 8868,
-    "guards": 1040,
-    "higher_order": 1559,
+    "guards": 1038,
+    "higher_order": 1553,
     "overriding": 1372,
     "packages": 1767,
     "recording": 6071,
     "rehearsal": 1808,
     "report": 2711,
-    "substitutes": 7150,
+    "substitutes": 7015,
     "surface": 5011,
     "torch_ports": 1121,
     "vocabulary": 2500,

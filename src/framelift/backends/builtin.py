@@ -13,6 +13,7 @@ import torch
 from torch.fx.graph_module import GraphModule
 
 from .. import _core, config
+from ..autograd.whole_gradients import whole_gradients
 from ..exc import IncorrectUsage
 from ..graph.fx.tape import draws_from_generators
 from ..graph.symbols.symbol_sources import source_called
@@ -69,7 +70,8 @@ def aot_autograd(**kwargs: Any) -> Callable[..., Callable[..., Any]]:
         given["inference_compiler"] = given.get("inference_compiler") or given["fw_compiler"]
         given.update((name, _interruptible(given[name])) for name in _COMPILERS)
         own = _own(graph_module, example_inputs)
-        with _core.SignalsWait():  # an exception in the middle of AOTAutograd's modes may end the process
+        # An exception in the middle of AOTAutograd's modes may end the process.
+        with whole_gradients(own), _core.SignalsWait():
             return aot_module_simplified(own, list(example_inputs), **given)
 
     setattr(aot_backend, "unrolls_recurrent_networks", True)
@@ -166,11 +168,12 @@ def inductor(
     """TorchInductor, with the `mode` and `options` of torch.compile."""
     patches = _inductor_config(mode, options)
     note = None if takes_floats(graph_module) else warm_start.where(graph_module, example_inputs, patches)
-    loaded = warm_start.load(note, example_inputs, patches) if may_rewrite(LOADED) else None
-    if loaded is not None:
-        rewrote(LOADED)
-        return loaded
-    return _compiled(graph_module, example_inputs, mode, options, note)
+    with whole_gradients(graph_module):
+        loaded = warm_start.load(note, example_inputs, patches) if may_rewrite(LOADED) else None
+        if loaded is not None:
+            rewrote(LOADED)
+            return loaded
+        return _compiled(graph_module, example_inputs, mode, options, note)
 
 
 def _compiler_config(mode: str | None = None, options: dict[str, Any] | None = None) -> dict[str, Any]:
