@@ -5,7 +5,7 @@
 #include <Python.h>
 
 #include <chrono>
-#include <deque>
+#include <list>
 #include <vector>
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -93,7 +93,7 @@ class Times {
   // Seconds of a tick: ticks have no unit of their own, the clock gives it.
   double scale() const;
 
-  std::deque<Row> rows_;  // their addresses stay
+  std::list<Row> rows_;  // their addresses stay
   std::vector<Row*> outermost_;
   Row* current_ = nullptr;
   Steady::time_point began_;

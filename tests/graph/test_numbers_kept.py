@@ -15,10 +15,11 @@ import torch
 
 import framelift
 from framelift.boundary.lazy.class_dict import ClassDict
-from framelift.boundary.lazy.lazy_deque_set import LazyDeque, LazySet
+from framelift.boundary.lazy.growing import LazySet
 from framelift.boundary.lazy.instance_dict import InstanceDict
 from framelift.boundary.lazy.lazy_dict import LargeDict
 from framelift.boundary.lazy.lazy_list import LazyList
+from framelift.python.deque import LazyDeque
 
 
 class Plain:

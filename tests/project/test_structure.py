@@ -33,6 +33,7 @@ ORDER = [
     "autograd",
     "rehearsal",
     "exits",
+    "python",
     "cache",
     "capture",
     "backends",
@@ -45,25 +46,26 @@ ORDER = [
     "__main__",
     "",
 ]
-LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 26
+LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 
 #: The most lines of each package, of the modules beside them, and of the native core.  Their sum only falls: a change
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
     "autograd": 1485,
     "backends": 4490,
-    "boundary": 6656,
+    "boundary": 6560,
     "bytecode": 2764,
     "cache": 3249,
     "calls": 1725,
     "capture": 7694,
-    "exits": 3100,
+    "exits": 3050,
     "export": 2016,
     "graph": 8868,
     "guards": 1038,
-    "higher_order": 1553,
-    "overriding": 1372,
+    "higher_order": 1530,
+    "overriding": 1341,
     "packages": 1767,
+    "python": 200,
     "recording": 6071,
     "rehearsal": 1808,
     "report": 2711,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import array
 import atexit
-import collections
 import contextlib
 import errno
 import itertools
@@ -204,7 +203,7 @@ class Worker:
         self.process: subprocess.Popen[bytes] | None = None
         self.socket: socket.socket | None = None
         self.jobs: dict[int, Job] = {}
-        self.unsent: collections.deque[int] = collections.deque()  # descriptors of jobs
+        self.unsent: list[int] = []  # descriptors of jobs
         self.text = b""
 
     def submit(self, payload: bytes) -> Job:
@@ -258,7 +257,7 @@ class Worker:
                 if error.errno not in _FULL:
                     self._ended()
                 return
-            os.close(self.unsent.popleft())
+            os.close(self.unsent.pop(0))
 
     def look(self) -> None:
         """Read what the process answered so far."""
@@ -304,7 +303,7 @@ class Worker:
 
     def _forget_unsent(self) -> None:
         while self.unsent:
-            os.close(self.unsent.popleft())
+            os.close(self.unsent.pop(0))
 
     def stop(self, patience: float = 2.0) -> None:
         """End the process, and the compilers that it started.  At the end of this process nobody needs the rest."""

@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .. import _core, config
+from .. import _core, config, python  # noqa: F401  (python: fills the tables of kinds)
 from .._core import insist, is_a
 from ..boundary.dynamism import NOTHING, STATIC, Dynamism
 from ..calls.frame_views import shows_locals

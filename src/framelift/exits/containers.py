@@ -95,14 +95,6 @@ def _frozenset(walk: Walk, node: Node) -> Recipe:
     )
 
 
-@exact(collections.deque)
-def _deque(walk: Walk, node: Node) -> Recipe:
-    name, limit = walk.constant(collections.deque, "deque"), walk.part(node.obj.maxlen)
-    shown = display(walk, node.obj)
-    make = (name, "(", *shown, ")") if limit == "None" else (name, "(", *shown, ", ", limit, ")")
-    return Recipe(make, (name, "((), ", limit, ")"), ((node, ".extend(", *shown, ")"),))
-
-
 @exact(collections.defaultdict)
 def _default(walk: Walk, node: Node) -> Recipe:
     name, factory = walk.constant(collections.defaultdict, "defaultdict"), walk.part(node.obj.default_factory)

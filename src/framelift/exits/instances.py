@@ -31,18 +31,18 @@ Contents = tuple[tuple[Text, ...], tuple[Node, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Base:
+class Base:
     """A built-in base: what is passed to `__new__` after the class, and how contents are put in afterwards."""
 
     arguments: Callable[[Walk, Any], Text] = lambda walk, obj: ()
     contents: Callable[[Walk, Node], Contents] = lambda walk, node: ((), ())
 
 
-def _statement(walk: Walk, base: type, method: str, node: Node, *arguments: str | Node) -> Text:
+def statement(walk: Walk, base: type, method: str, node: Node, *arguments: str | Node) -> Text:
     return (walk.constant(base, name_of(base)), f".{method}(", node, *(p for a in arguments for p in (", ", a)), ")")
 
 
-def _extend(base: type[Any], method: str) -> Callable[[Walk, Node], Contents]:
+def extend(base: type[Any], method: str) -> Callable[[Walk, Node], Contents]:
     def contents(walk: Walk, node: Node) -> Contents:
         items = tuple(base.__iter__(node.obj))
         complete_first: tuple[Node, ...] = ()
@@ -64,7 +64,7 @@ def _mapping(base: type[Any], update: bool) -> Callable[[Walk, Node], Contents]:
             name = walk.constant(base, name_of(base))
             return ((name, ".update(", node, ", ", *pairs(walk, items), ")"),), complete_first
         part = walk.part
-        return tuple(_statement(walk, base, "__setitem__", node, part(k), part(v)) for k, v in items), complete_first
+        return tuple(statement(walk, base, "__setitem__", node, part(k), part(v)) for k, v in items), complete_first
 
     return contents
 
@@ -79,22 +79,15 @@ def _default_dict(walk: Walk, node: Node) -> Contents:
     ), complete_first
 
 
-def _deque(walk: Walk, node: Node) -> Contents:
-    kind = collections.deque
-    limit = walk.part(kind.maxlen.__get__(node.obj))
-    fills, complete_first = _extend(kind, "extend")(walk, node)
-    return (_statement(walk, kind, "__init__", node, "()", limit), *fills), complete_first
-
-
 def _random_state(walk: Walk, node: Node) -> Contents:
     """A generator made inside continues where it was left; `__new__` without a seed has given it any state."""
     state = _random.Random.getstate(node.obj)
-    return (_statement(walk, _random.Random, "setstate", node, walk.part(state)),), ()
+    return (statement(walk, _random.Random, "setstate", node, walk.part(state)),), ()
 
 
 def _bytearray(walk: Walk, node: Node) -> Contents:
     data = bytes(bytearray.__getitem__(node.obj, slice(None)))
-    return (_statement(walk, bytearray, "__init__", node, walk.part(data)),), ()
+    return (statement(walk, bytearray, "__init__", node, walk.part(data)),), ()
 
 
 def _payload(kind: type) -> Callable[[Walk, Any], Text]:
@@ -117,7 +110,7 @@ def _frozenset(walk: Walk, obj: Any) -> Text:
     return display(walk, items)
 
 
-def _exception(fields: dict[str, Any]) -> _Base:
+def _exception(fields: dict[str, Any]) -> Base:
     def contents(walk: Walk, node: Node) -> Contents:
         obj = node.obj
         slots = vars(BaseException)
@@ -135,7 +128,7 @@ def _exception(fields: dict[str, Any]) -> _Base:
             fills.append(_set_slot(walk, node, "__traceback__", TRACE, trace))
         return tuple(fills), ()
 
-    return _Base(contents=contents)
+    return Base(contents=contents)
 
 
 def is_of_outside(walk: Walk, trace: types.TracebackType | None) -> bool:
@@ -150,19 +143,18 @@ def is_of_outside(walk: Walk, trace: types.TracebackType | None) -> bool:
     return False
 
 
-_BASES: dict[type, _Base] = {
-    object: _Base(),
-    list: _Base(contents=_extend(list, "extend")),
-    set: _Base(contents=_extend(set, "update")),
-    dict: _Base(contents=_mapping(dict, True)),
-    collections.OrderedDict: _Base(contents=_mapping(collections.OrderedDict, False)),
-    collections.defaultdict: _Base(contents=_default_dict),
-    collections.deque: _Base(contents=_deque),
-    bytearray: _Base(contents=_bytearray),
-    _random.Random: _Base(contents=_random_state),
-    tuple: _Base(arguments=lambda walk, obj: display(walk, tuple.__iter__(obj))),
-    frozenset: _Base(arguments=_frozenset),
-    **{kind: _Base(arguments=_payload(kind)) for kind in (int, float, complex, str, bytes)},
+BASES: dict[type, Base] = {
+    object: Base(),
+    list: Base(contents=extend(list, "extend")),
+    set: Base(contents=extend(set, "update")),
+    dict: Base(contents=_mapping(dict, True)),
+    collections.OrderedDict: Base(contents=_mapping(collections.OrderedDict, False)),
+    collections.defaultdict: Base(contents=_default_dict),
+    bytearray: Base(contents=_bytearray),
+    _random.Random: Base(contents=_random_state),
+    tuple: Base(arguments=lambda walk, obj: display(walk, tuple.__iter__(obj))),
+    frozenset: Base(arguments=_frozenset),
+    **{kind: Base(arguments=_payload(kind)) for kind in (int, float, complex, str, bytes)},
 }
 
 
@@ -179,9 +171,9 @@ def _add_exceptions() -> None:
         if is_a(kind, type) and issubclass(kind, BaseException):
             fields = exception_fields(kind)
             if fields is not None:
-                _BASES[kind] = _exception(fields)
+                BASES[kind] = _exception(fields)
     for group in (BaseExceptionGroup, ExceptionGroup):
-        _BASES[group] = _Base(_group, _exception({}).contents)
+        BASES[group] = Base(_group, _exception({}).contents)
 
 
 _add_exceptions()
@@ -202,18 +194,18 @@ def _set_slot(walk: Walk, node: Node, name: str, slot: Any, value: Any) -> Text:
     return (walk.constant(slot, f"{slot.__objclass__.__name__}_{name}"), ".__set__(", node, ", ", part, ")")
 
 
-@base(*_BASES)
+@base(*BASES)
 def instance(walk: Walk, node: Node) -> Recipe:
     """The recipe of an instance of a Python class, of an exception, or of a Python subclass of a built-in type."""
     obj, cls = node.obj, type(node.obj)
     name = walk.cls(cls)
     if "n_sequence_fields" in members_of(cls):
         return _struct_sequence(name, walk, obj)
-    layout = walk.layouts.get(cls) or layout_of(cls, _BASES)
+    layout = walk.layouts.get(cls) or layout_of(cls, BASES)
     if layout is None or _is_own(cls):
         raise Interrupt("result-object", type_name(cls))
     walk.layouts[cls] = layout
-    kind = _BASES[layout.base]
+    kind = BASES[layout.base]
     arguments = kind.arguments(walk, obj)
     shell = (
         walk.constant(layout.base, name_of(layout.base)),
@@ -326,7 +318,7 @@ def _filled_in_place(walk: Walk, inner: Node, read: Text) -> Recipe:
 
 
 #: the built-in types' own __getattribute__, all the generic one
-PLAIN_READS = {lookup(kind, "__getattribute__") for kind in (*_BASES, types.ModuleType, _thread._local)}
+PLAIN_READS = {lookup(kind, "__getattribute__") for kind in (*BASES, types.ModuleType, _thread._local)}
 
 
 def _struct_sequence(name: str | Node, walk: Walk, obj: Any) -> Recipe:

@@ -146,7 +146,7 @@ class Walk:
         self._names: dict[int, str] = {}
         self._memo: dict[int, str | Node] = {}
         self._values: dict[Any, str] = {}
-        self._open: collections.deque[Node] = collections.deque()
+        self._open: list[Node] = []
 
     def __enter__(self) -> Walk:
         return self
@@ -247,10 +247,10 @@ class Walk:
 
     def expand(self) -> None:
         """Give every node met so far its recipe, and so on for the nodes those mention."""
-        while self._open:
-            node = self._open.popleft()
+        for node in self._open:  # grows meanwhile
             if node.recipe is _UNKNOWN:
                 node.recipe = self._recipe(node)
+        self._open.clear()
 
     def _recipe(self, node: Node) -> Recipe:
         cls = type(node.obj)

@@ -1,6 +1,6 @@
 """A finished rehearsal as exits see it: the `Scene` protocol. The session that ran the rehearsal implements it.
 
-Of a shadow, `before` is a shallow snapshot of `copy` taken right after the import: a list (also for a deque),
+Of a shadow, `before` is a shallow snapshot of `copy` taken right after the import: a list (for other sequences, too),
 dict, set or bytes of the very same elements.  Of an effect, `owner` is the object as captured code saw it (handle,
 globals dictionary, cell, class, module, stand-in, shadow), `kind` a name in `effects.EFFECTS`, `key` the attribute
 or variable, None for cells.

@@ -24,6 +24,7 @@ from ..boundary.becomes.combined_iterators import STEPPERS, rebuilt, stands_at
 from ..boundary.becomes.copied_objects import is_held
 from ..boundary.becomes.iterators import (
     SEQUENCE_ITERATORS,
+    advance,
     count_of,
     is_exhausted,
     is_within,
@@ -48,13 +49,13 @@ Items = Sequence[Any]
 def difference(walk: Walk, shadow: Shadow) -> list[Text]:
     """The statements that carry a shadow's changes to its original; none when nothing changed."""
     cls = type(shadow.copy)
-    for kind in (cls,) if cls in _WRITERS else mro_of(cls):
-        if kind in _WRITERS:
-            return _WRITERS[kind](walk, shadow, kind)
+    for kind in (cls,) if cls in WRITERS else mro_of(cls):
+        if kind in WRITERS:
+            return WRITERS[kind](walk, shadow, kind)
     raise Interrupt("effect-object", type_name(type(shadow.copy)))
 
 
-def _methods(walk: Walk, shadow: Shadow, kind: type) -> Method:
+def methods(walk: Walk, shadow: Shadow, kind: type) -> Method:
     """`call("append", x)` gives `e0.append(x)`, or `list.append(e0, x)` for a subclass."""
     target = walk.part(shadow.copy)
     if type(shadow.copy) is kind:
@@ -67,7 +68,7 @@ def _arguments(arguments: Iterable[Text]) -> list[Any]:
     return [part for index, text in enumerate(arguments) for part in ((", ", *text) if index else text)]
 
 
-def _same(one: Collection[Any], other: Collection[Any]) -> bool:
+def same(one: Collection[Any], other: Collection[Any]) -> bool:
     return len(one) == len(other) and (not one or all(map(operator.is_, one, other)))
 
 
@@ -82,9 +83,9 @@ def _common(one: Sequence[Any], other: Sequence[Any]) -> tuple[int, int]:
 
 def _list(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     before, after = shadow.before, list(list.__iter__(shadow.copy))
-    if _same(before, after):
+    if same(before, after):
         return []
-    call = _methods(walk, shadow, kind)
+    call = methods(walk, shadow, kind)
     plain = type(shadow.copy) is list
     target = walk.part(shadow.copy)
     if not after:
@@ -112,7 +113,7 @@ def _dict(walk: Walk, shadow: Shadow, kind: type[Any]) -> list[Text]:
     # Never through a new dictionary: that would ask the keys for their hash.
     old, new = shadow.before, shadow.copy
     out: list[Text] = []
-    if not (_same(old, kind.keys(new)) and _same(old.values(), kind.values(new))):
+    if not (same(old, kind.keys(new)) and same(old.values(), kind.values(new))):
         before, after = list(old.items()), list(kind.items(new))
         check_keys(walk, iter([key for key, _ in before + after]), type(shadow.copy), "effect-object")
         out = _dict_changes(walk, shadow, kind, before, after)
@@ -129,7 +130,7 @@ Pairs = list[tuple[Any, Any]]
 
 
 def _dict_changes(walk: Walk, shadow: Shadow, kind: type, before: Pairs, after: Pairs) -> list[Text]:
-    target, call = walk.part(shadow.copy), _methods(walk, shadow, kind)
+    target, call = walk.part(shadow.copy), methods(walk, shadow, kind)
     plain = type(shadow.copy) is kind
     if not after:
         return [call("clear")]
@@ -170,7 +171,7 @@ def _set(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     if before.keys() == after.keys() and (not fixed or start == items) and not moved:
         return []
     check_keys(walk, iter((*before.values(), *items)), type(shadow.copy), "effect-object")
-    call = _methods(walk, shadow, kind)
+    call = methods(walk, shadow, kind)
     if not after and not moved:
         return [call("clear")]
     gone = [x for key, x in before.items() if key not in after]
@@ -217,29 +218,6 @@ def _ends_as(shadow: Shadow | None, steps: Sequence[tuple[str, Any]], wanted: It
     return tuple(trial) == wanted and (shadow is None or _finger(trial) == _finger(shadow.copy))
 
 
-def _deque(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    before, after = shadow.before, list(collections.deque.__iter__(shadow.copy))
-    if _same(before, after):
-        return []
-    call = _methods(walk, shadow, kind)
-    for drop in range(len(before) + 1):
-        kept = len(before) - drop
-        if _same(before[drop:], after[:kept]):
-            start = [call("popleft")] * drop if kept or not drop else [call("clear")]
-            return start + _more(walk, call, after[kept:])
-        if _same(before[:kept], after[len(after) - kept :]) and kept <= len(after):
-            return [call("pop")] * drop + [
-                call("appendleft", (walk.part(x),)) for x in after[: len(after) - kept][::-1]
-            ]
-    raise AssertionError  # drop == len(before) always fits
-
-
-def _more(walk: Walk, call: Method, items: Sequence[Any]) -> list[Text]:
-    if len(items) == 1:
-        return [call("append", (walk.part(items[0]),))]
-    return [call("extend", display(walk, items))] if items else []
-
-
 def _bytearray(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     before, after = bytes(shadow.before), bytes(bytearray.__getitem__(shadow.copy, slice(None)))
     if before == after:
@@ -247,7 +225,7 @@ def _bytearray(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     value = walk.part(after)
     if type(shadow.copy) is bytearray:
         return [(walk.part(shadow.copy), "[:] = ", value)]
-    return [_methods(walk, shadow, kind)("__setitem__", (_slice(walk, 0, len(before)),), (value,))]
+    return [methods(walk, shadow, kind)("__setitem__", (_slice(walk, 0, len(before)),), (value,))]
 
 
 def _generator(walk: Walk, shadow: Shadow, kind: type[Any]) -> list[Text]:
@@ -288,7 +266,7 @@ def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     place, source = place_of(shadow.copy), source_of(shadow.copy)
     ended = type(source) is range and not len(source) and len(source_of(shadow.original)) > 0
     if ended or is_exhausted(shadow.copy) != is_exhausted(shadow.original):
-        return [(walk.constant(collections.deque, "deque"), "(", walk.part(shadow.copy), ", 0)")]
+        return [(walk.constant(advance, "advance"), "(", walk.part(shadow.copy), ")")]
     steps = steps_between(shadow.original, shadow.copy)
     if steps:
         return [(walk.part(shadow.copy), f".__setstate__({steps})")]
@@ -328,13 +306,12 @@ def _stepper(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
         except StopIteration:
             if stands_at(again) != wanted:
                 raise Interrupt("effect-object", type_name(kind)) from None
-            return [(walk.constant(collections.deque, "deque"), "(", walk.part(shadow.copy), ", 0)")]
+            return [(walk.constant(advance, "advance"), "(", walk.part(shadow.copy), ")")]
     return [_advanced(walk, shadow, steps)] if steps else []
 
 
 def _advanced(walk: Walk, shadow: Shadow, steps: int) -> Text:
-    deque, islice = walk.constant(collections.deque, "deque"), walk.constant(itertools.islice, "islice")
-    return (f"{deque}({islice}(", walk.part(shadow.copy), f", {steps}), 0)")
+    return (walk.constant(advance, "advance"), "(", walk.part(shadow.copy), f", {steps})")
 
 
 def _unchanging(walk: Walk) -> Callable[[Any], bool]:
@@ -344,7 +321,7 @@ def _unchanging(walk: Walk) -> Callable[[Any], bool]:
         if type(sequence) is tuple:
             return all(map(check, sequence))
         known = walk.scene.shadow_of(sequence) if type(sequence) is list else None
-        return known is None or _same(known.before, sequence) and all(map(check, sequence))
+        return known is None or same(known.before, sequence) and all(map(check, sequence))
 
     return check
 
@@ -353,10 +330,9 @@ def _unchanged(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:
     return []
 
 
-_WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
+WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
     list: _list,
     set: _set,
-    collections.deque: _deque,
     bytearray: _bytearray,
     dict: _dict,
     collections.OrderedDict: _dict,
@@ -370,6 +346,6 @@ _WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
     type(threading.Lock()): _lock,
     type(threading.RLock()): _lock,
 }
-_WRITERS.update(dict.fromkeys(SEQUENCE_ITERATORS, _iterator))
-_WRITERS.update(dict.fromkeys(STEPPERS, _stepper))
-_WRITERS[itertools.count] = _counter
+WRITERS.update(dict.fromkeys(SEQUENCE_ITERATORS, _iterator))
+WRITERS.update(dict.fromkeys(STEPPERS, _stepper))
+WRITERS[itertools.count] = _counter

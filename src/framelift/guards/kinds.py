@@ -20,7 +20,7 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
+from ..vocabulary.class_reads import built_in_member, members_of, module_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin
 from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from .equality import indistinguishable
@@ -193,15 +193,11 @@ def tensor_agrees(value: Any, facts: TensorFacts) -> bool:
 
 # ---- containers -----------------------------------------------------------------------------------------------------
 
-_SIZED: tuple[type[Any], ...] = (list, tuple, dict, set, frozenset, str, bytes, bytearray, collections.deque)
-
 
 def builtin_length(value: Any) -> int:
     """The length of the built-in part of a container, whatever a subclass makes of `__len__`."""
-    for base in _SIZED:
-        if is_a(value, base):
-            return base.__len__(value)
-    return len(value)
+    length = built_in_member(type(value), "__len__")
+    return len(value) if length is None else int(length(value))
 
 
 def dict_keys(value: dict[Any, Any]) -> tuple[Any, ...]:

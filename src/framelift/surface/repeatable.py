@@ -23,6 +23,7 @@ import torch
 
 from .._core import is_a
 from ..backends.correctness import difference
+from ..python import ROWS
 from ..torch_ports.autograd import unsafe_set_version_counter
 from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.own_code import FRAMELIFT
@@ -85,7 +86,7 @@ class Reached:
             now: Any = self.copied(before)
             if kind is dict:
                 now = {key: self.copied(one) for key, one in before.items()}
-            elif kind in (list, collections.deque):
+            elif kind in ROWS:
                 now = before.copy()
                 for i, one in enumerate(before):
                     now[i] = self.copied(one)
@@ -306,7 +307,7 @@ _IMMUTABLE = 1 << 8
 _FOLLOW: dict[Any, Callable[[Reached, Any], None]] = {
     torch.Tensor: Reached._tensor,
     dict: Reached._mapping,
-    (list, set, collections.deque, bytearray): Reached._items,
+    (*ROWS, set, bytearray): Reached._items,
     (tuple, frozenset): Reached._parts,
     types.FunctionType: Reached._function,
     types.CellType: Reached._cell,
@@ -359,7 +360,7 @@ def _is_same(before: Any, now: Any) -> bool:
         return False
     if is_a(before, dict):
         return [*map(id, before)] == [*map(id, now)] and [*map(id, before.values())] == [*map(id, now.values())]
-    if is_a(before, (list, set, collections.deque)):
+    if is_a(before, (*ROWS, set)):
         return [*map(id, before)] == [*map(id, now)]
     return before is now or is_a(before, (*_LEAVES, tuple, bytearray)) and bool(before == now)
 
@@ -371,7 +372,7 @@ def compared(want: Any, got: Any, path: str, pairs: dict[int, Any]) -> str:
     pairs[id(want)] = want
     if type(want) is not type(got):
         return f"{path} is a {type(got).__name__} and not a {type(want).__name__}"
-    if is_a(want, (list, tuple, collections.deque)):
+    if is_a(want, (*ROWS, tuple)):
         if len(want) != len(got):
             return f"{path} has {len(got)} items and not {len(want)}"
         steps = ((f"{path}[{i}]", one, other) for i, (one, other) in enumerate(zip(want, got)))

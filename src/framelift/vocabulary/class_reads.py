@@ -35,3 +35,13 @@ def has_member(cls: type, name: str) -> bool:
 def names_of(cls: type) -> tuple[str, str, str]:
     """All that C code may say of a class in the text of an instance."""
     return str(module_of(cls)), qualname_of(cls), name_of(cls)
+
+
+def built_in_member(cls: type, name: str) -> Any:
+    """Return the attribute of the built-in part of a class, whatever its Python classes make of it; None without one.
+
+    >>> built_in_member(type("Rows", (list,), {"__len__": lambda self: 0}), "__len__") is list.__len__
+    True
+    """
+    base = next(base for base in mro_of(cls) if not _core.is_python_class(base))
+    return _core.type_lookup(base, name, None)

@@ -8,7 +8,6 @@ and a test holds the two together.
 from __future__ import annotations
 
 import _thread
-import collections
 import enum
 import functools
 import weakref
@@ -18,7 +17,7 @@ from typing import Any
 
 from .. import _core
 from .._core import is_a
-from .class_reads import members_of, module_of, mro_of, name_of, qualname_of
+from .class_reads import built_in_member, members_of, module_of, mro_of, name_of, qualname_of
 from .shown_values import shown_value
 
 
@@ -126,9 +125,8 @@ def _item(base: Any, key: Any) -> Any:
             return list.__getitem__(base, key)
         if is_a(base, tuple):
             return tuple.__getitem__(base, key)
-        if is_a(base, collections.deque):
-            return collections.deque.__getitem__(base, key)
-        return base[key]
+        item = built_in_member(type(base), "__getitem__")
+        return base[key] if item is None else item(base, key)
     except (KeyError, IndexError):
         raise Missing(key) from None
 

@@ -25,7 +25,7 @@ from ...guards.equality import indistinguishable
 from ...vocabulary.class_reads import members_of, module_of, mro_of, name_of, qualname_of
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
-from ..lazy.lazy_deque_set import LazyDeque, LazySet
+from ..lazy.growing import LazySet
 from ..lazy.lazy_dict import LargeDict
 from ..lazy.lazy_list import LazyList
 from ..records import Shadow
@@ -40,26 +40,23 @@ LetIn = Callable[[World, Any, Origin], Any]
 class Kind:
     """How objects of one C type are copied.  `fill` may run after the empty copy is registered (cycles).
 
-    `parts`: what the copy has to be made of, imported before it, as one more argument of `empty`.
+    `parts`: what the copy has to be made of, imported before it, as one more argument of `empty`.  `refill`: of a
+    container, the method that puts in what `snapshot` gave, after `clear`.  `growing`: the view of one whose length
+    changes from call to call.
     """
 
     empty: Callable[..., Any]
     fill: Callable[[World, Any, Any, Origin, LetIn], None]
     snapshot: Callable[[Any], Any]
     parts: Callable[[World, Any, Origin, LetIn], Any] | None = None
+    refill: str = ""
+    growing: Any = None
 
 
 def _fill_list(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     world.guard(origin, "LEN", list.__len__(value))
     for i in range(list.__len__(value)):
         list.append(copy, let_in(world, list.__getitem__(value, i), origin.to("item", i)))
-
-
-def _fill_deque(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
-    world.guard(origin, "LEN", collections.deque.__len__(value))
-    world.guard(origin.to("attr", "maxlen"), "EQ", _MAXLEN(value))
-    for i, item in enumerate(collections.deque.copy(value)):
-        collections.deque.append(copy, let_in(world, item, origin.to("item", i)))
 
 
 def _fill_dict(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
@@ -90,24 +87,8 @@ _FACTORY, _SET_FACTORY = (
     getattr(vars(collections.defaultdict)["default_factory"], name) for name in ("__get__", "__set__")
 )
 
-#: C callables that may be called for a missing key from C
-FACTORIES: tuple[Any, ...] = (
-    None,
-    list,
-    dict,
-    set,
-    tuple,
-    frozenset,
-    int,
-    float,
-    bool,
-    complex,
-    str,
-    bytes,
-    bytearray,
-    collections.deque,
-    collections.OrderedDict,
-)
+#: C callables that may be called for a missing key from C, beside the containers
+_FACTORIES: tuple[Any, ...] = (None, tuple, frozenset, int, float, bool, complex, str, bytes, bytearray)
 
 
 def is_watched_factory(factory: Any) -> bool:
@@ -115,7 +96,12 @@ def is_watched_factory(factory: Any) -> bool:
     kind = type(factory)
     if kind in (functools.partial, types.MethodType):
         return type(factory.func if kind is functools.partial else factory.__func__) is types.FunctionType
-    return kind is types.FunctionType or any(factory is known for known in FACTORIES) or _core.is_python_class(factory)
+    return (
+        kind is types.FunctionType
+        or any(factory is known for known in _FACTORIES)
+        or any(factory is cls for cls, row in KINDS.items() if row.refill)
+        or _core.is_python_class(factory)
+    )
 
 
 def _unwatched_factory(world: World, factory: Any, origin: Origin) -> Any:
@@ -170,33 +156,26 @@ def _fill_bytes(world: World, copy: Any, value: Any, origin: Origin, let_in: Let
     bytearray.extend(copy, value)
 
 
-_MAXLEN = collections.deque.maxlen.__get__
-
 KINDS: dict[type, Kind] = {
-    list: Kind(lambda v: list.__new__(type(v)), _fill_list, list.copy),
-    dict: Kind(lambda v: dict.__new__(type(v)), _fill_dict, lambda c: dict(dict.items(c))),
+    list: Kind(lambda v: list.__new__(type(v)), _fill_list, list.copy, refill="extend", growing=LazyList),
+    dict: Kind(lambda v: dict.__new__(type(v)), _fill_dict, lambda c: dict(dict.items(c)), refill="update"),
     collections.OrderedDict: Kind(
         lambda v: collections.OrderedDict.__new__(type(v)),
         _fill_ordered,
         lambda c: dict(collections.OrderedDict.items(c)),
+        refill="update",
     ),
     collections.defaultdict: Kind(
-        lambda v: collections.defaultdict.__new__(type(v)), _fill_default, lambda c: dict(dict.items(c))
+        lambda v: collections.defaultdict.__new__(type(v)),
+        _fill_default,
+        lambda c: dict(dict.items(c)),
+        refill="update",
     ),
-    set: Kind(lambda v: set.__new__(type(v)), _fill_set, lambda c: set(set.__iter__(c))),
-    collections.deque: Kind(
-        lambda v: collections.deque(maxlen=v.maxlen) if type(v) is collections.deque else _sub_deque(v),
-        _fill_deque,
-        lambda c: list(collections.deque.__iter__(c)),
+    set: Kind(
+        lambda v: set.__new__(type(v)), _fill_set, lambda c: set(set.__iter__(c)), refill="update", growing=LazySet
     ),
     bytearray: Kind(lambda v: bytearray.__new__(type(v)), _fill_bytes, bytes),
 }
-
-
-def _sub_deque(value: Any) -> Any:
-    made = collections.deque.__new__(type(value))
-    collections.deque.__init__(made, maxlen=_MAXLEN(value))
-    return made
 
 
 def builtin_container(cls: type) -> type | None:
@@ -248,7 +227,7 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
             world.dynamism.keys_change(origin),
         )
         return world.register(value, table, origin)
-    view, unsafe = _VIEWS.get(cls), _has_unsafe_keys(builtin_type, value)
+    view, unsafe = KINDS[cls].growing if cls in KINDS else None, _has_unsafe_keys(builtin_type, value)
     if view is not None and (
         cls is list and size > config.large_container or not unsafe and world.dynamism.by_length(size, origin)
     ):
@@ -291,10 +270,6 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     import_attributes(world, copy, value, origin, let_in)
     world.add_shadow(Shadow(copy, value, origin, kind.snapshot(copy)))
     return copy
-
-
-#: containers that are read element by element once their length changed
-_VIEWS: dict[type, Any] = {list: LazyList, collections.deque: LazyDeque, set: LazySet}
 
 
 def _attributes_of(world: World, value: dict[str, Any], origin: Origin, let_in: LetIn, owner: Any, at: Origin) -> Any:

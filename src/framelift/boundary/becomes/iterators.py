@@ -5,7 +5,6 @@ Counters (`itertools.count`) stand at a number.
 
 from __future__ import annotations
 
-import collections
 import itertools
 import re
 from collections.abc import Callable
@@ -45,8 +44,14 @@ def steps_between(before: Any, after: Any) -> int:
 def exhausted(kind: type) -> Any:
     """An iterator of this type that has let go of its sequence (those of ranges never do)."""
     copy: Any = next(made for made in (reversed([]), reversed(()), *map(iter, _SEQUENCES)) if type(made) is kind)
-    collections.deque(copy, 0)
+    advance(copy)
     return copy
+
+
+def advance(iterator: Any, steps: int | None = None) -> None:
+    """Take some of what an iterator gives, or all of it."""
+    for _ in itertools.islice(iterator, steps):
+        pass
 
 
 def is_exhausted(iterator: Any) -> bool:

@@ -7,9 +7,9 @@ break would make every intermediate tensor a result; these are the ones that hav
 
 from __future__ import annotations
 
-import collections
 import gc
 import types
+from collections.abc import Collection
 from opcode import opmap
 from typing import Any
 
@@ -18,13 +18,12 @@ import torch
 from ... import _core
 from ..._core import is_a
 from ...vocabulary.class_reads import weakrefoffset_of
+from ..becomes.containers import KINDS
 from ..becomes.leaves import LEAF_TYPES, is_constant
 from ..becomes.opaque import Opaque
 from ..world import World
 
-#: types whose objects end unseen, unless by what they hold
-_SEQUENCES = frozenset((list, tuple, set, frozenset, collections.deque))
-_TABLES = frozenset((dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType))
+#: types whose objects end unseen
 _UNSEEN = LEAF_TYPES | {
     torch.Tensor,
     torch.nn.Parameter,
@@ -44,6 +43,21 @@ UNSEEN = tuple(cls for cls in _UNSEEN if _core.is_plain_class(cls))
 _MOST, _DEEPEST = 64, 4
 
 
+def _held(cls: type, value: Any) -> Collection[Any] | None:
+    """What a container holds whose own end is unseen; None for other objects."""
+    if cls in (tuple, frozenset):
+        return value
+    if cls is not types.MappingProxyType and (cls not in KINDS or not KINDS[cls].refill):
+        return None
+    return value.values() if issubclass(cls, (dict, types.MappingProxyType)) else value
+
+
+def _parts(cls: type, value: Any) -> list[Any]:
+    """The first objects that a container holds, or an object in its attributes."""
+    held = _held(cls, value)
+    return list((_own(value) or {}).values() if held is None else held)[:_MOST]
+
+
 def end_is_seen(value: Any, depth: int = 0) -> bool:
     """Return whether it may matter when an object of the program dies."""
     cls = type(value)
@@ -51,12 +65,9 @@ def end_is_seen(value: Any, depth: int = 0) -> bool:
         return True
     if cls in _UNSEEN:
         return False
-    if cls in _SEQUENCES or cls in _TABLES:
-        return (
-            depth == _DEEPEST
-            or len(value) > _MOST
-            or any(end_is_seen(part, depth + 1) for part in (value if cls in _SEQUENCES else value.values()))
-        )
+    held = _held(cls, value)
+    if held is not None:
+        return depth == _DEEPEST or len(held) > _MOST or any(end_is_seen(part, depth + 1) for part in held)
     if cls in _GENERATORS:
         return _waits(value, end_is_seen, depth)
     if is_a(value, torch.Tensor):
@@ -75,14 +86,7 @@ def end_acts(value: Any, depth: int = 0) -> bool:
         return _waits(value, end_acts, depth)
     if _core.type_lookup(cls, "__del__", None) is not None:
         return True
-    parts = (
-        list(value)
-        if cls in _SEQUENCES
-        else list(value.values())
-        if cls in _TABLES
-        else list((_own(value) or {}).values())
-    )
-    return any(end_acts(part, depth + 1) for part in parts[:_MOST])
+    return any(end_acts(part, depth + 1) for part in _parts(cls, value))
 
 
 def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
@@ -99,13 +103,7 @@ def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
         return False
     if cls in _GENERATORS:
         return _waits(value, lambda part, depth: end_is_seen_inside(world, part, depth), depth)
-    if cls in _SEQUENCES:
-        parts = list(value)
-    elif cls in _TABLES:
-        parts = list(value.values())
-    else:
-        parts = list((_own(value) or {}).values())
-    return depth < _DEEPEST and any(end_is_seen_inside(world, part, depth + 1) for part in parts[:_MOST])
+    return depth < _DEEPEST and any(end_is_seen_inside(world, part, depth + 1) for part in _parts(cls, value))
 
 
 def is_referred_to(value: Any, stack: Any) -> bool:

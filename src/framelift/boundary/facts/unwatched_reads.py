@@ -14,7 +14,7 @@ import functools
 import operator
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -199,7 +199,7 @@ class UnwatchedReads:
         elif is_a(value, type):
             if _is_own(value.__module__):
                 self._add_owner(value)
-        elif kind in _CONTAINERS:
+        elif _is_followed(kind):
             self._container(value, kind)
         elif (
             not is_a(value, torch.Tensor)
@@ -267,7 +267,7 @@ class UnwatchedReads:
         """Undo the changes that the code made while it ran over fakes."""
         for owner, held in self._kept:
             if not _holds(owner, held):
-                _RESTORE[type(owner)](owner, held)
+                _restore(owner, held)
         for owner, name in self._absent:
             vars(owner).pop(name, None)
 
@@ -305,7 +305,7 @@ def _is_so(place: Origin, kind: str, value: Any) -> bool:
 
 def _is_changed(shadow: Shadow) -> bool:
     kind = type(shadow.copy)
-    if kind not in _CONTAINERS or kind not in KINDS:
+    if kind not in KINDS or not KINDS[kind].refill:
         return True
     before, now = shadow.before, KINDS[kind].snapshot(shadow.copy)
     if is_a(now, dict):
@@ -313,29 +313,18 @@ def _is_changed(shadow: Shadow) -> bool:
     return not _same(list(before), list(now))
 
 
-def _refill(owner: Any, held: Any) -> None:
-    owner.clear()
-    owner.update(held)
+def _restore(owner: Any, held: Any) -> None:
+    """Put back what was kept of a container, of an entry of one, or of a cell."""
+    kind = type(owner)
+    if kind is tuple:
+        owner[0][owner[1]] = held
+    elif kind is types.CellType:
+        owner.cell_contents = held
+    else:
+        owner.clear()
+        getattr(owner, KINDS[kind].refill)(held)
 
 
-def _refill_row(owner: Any, held: Any) -> None:
-    owner.clear()
-    owner.extend(held)
-
-
-def _set_entry(owner: Any, held: Any) -> None:
-    owner[0][owner[1]] = held
-
-
-def _set_cell(owner: Any, held: Any) -> None:
-    owner.cell_contents = held
-
-
-#: kinds of containers that are followed; and how what was kept is put back
-_CONTAINERS = frozenset({dict, collections.OrderedDict, collections.defaultdict, list, collections.deque, set, tuple})
-_RESTORE: dict[type, Callable[[Any, Any], None]] = {
-    **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict, set), _refill),
-    **dict.fromkeys((list, collections.deque), _refill_row),
-    tuple: _set_entry,
-    types.CellType: _set_cell,
-}
+def _is_followed(kind: type) -> bool:
+    """Return whether what a container of this type holds is followed."""
+    return kind is tuple or kind in KINDS and bool(KINDS[kind].refill)

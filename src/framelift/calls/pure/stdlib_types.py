@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 import struct
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from typing import Any
 
 from ..._core import is_a
@@ -20,10 +20,9 @@ _VALUE = {"pure": "__hash__"}
 def _collections() -> tuple[Kind, ...]:
     judged = {"pure": "__new__", "judged": "__init__ update __ior__"}
     ordered = OrderedDict[int, int]()
+    special = {OrderedDict, defaultdict, found("_collections._tuplegetter")}
     return (
-        Kind("_collections.deque"),
-        Kind("_collections._deque_iterator"),
-        Kind("_collections._deque_reverse_iterator"),
+        *(Kind(value) for value in vars(found("_collections")).values() if is_a(value, type) and value not in special),
         Kind(OrderedDict, make="judged", words=judged),
         *(Kind(type(part)) for part in (ordered.keys(), ordered.values(), ordered.items(), iter(ordered))),
         Kind("_collections.defaultdict", make="judged", words=judged),

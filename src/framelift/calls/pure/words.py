@@ -124,8 +124,8 @@ class Kind:
 def found(path: Any) -> Any:
     """The module or attribute at a dotted path, None where this Python or torch has none; other objects as they are.
 
-    >>> found("collections.deque").__name__, found("math.no_such_name")
-    ('deque', None)
+    >>> found("functools.reduce").__name__, found("math.no_such_name")
+    ('reduce', None)
     """
     if not is_a(path, str):
         return path

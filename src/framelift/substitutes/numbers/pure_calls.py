@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import builtins
-import collections
 import functools
 import itertools
 import math
@@ -64,7 +63,6 @@ _ALIKE.update(
         math.ceil,
         math.trunc,
         functools.reduce,
-        collections.deque,
         torch.Size,
         type.__instancecheck__,
         types.CellType,
@@ -170,8 +168,7 @@ def _passes_on(callable_: Any) -> bool:
 def _wants_plain(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether C code that passes numbers on asks one with `PyLong_Check`, or only the first for its method."""
     return (
-        callable_ is collections.deque
-        or callable_ is pow
+        callable_ is pow
         and len(args) + len(kwargs) > 2
         or callable_ is round
         and type(args[0]) not in _SYMBOLIC

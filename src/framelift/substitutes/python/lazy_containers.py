@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.opaque import Opaque, refused
+from ...boundary.lazy.growing import Growing, LazySet
 from ...boundary.lazy.instance_dict import InstanceDict
-from ...boundary.lazy.lazy_deque_set import LazyDeque, LazySet
 from ...boundary.lazy.lazy_dict import LargeDict
 from ...boundary.lazy.lazy_list import LazyList
 from ...calls.call_tables import HIGHER_ORDER, substitute
@@ -29,7 +29,7 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...recording.session import Session
 
-VIEWS = (InstanceDict, LargeDict, LazyList, LazyDeque, LazySet)
+VIEWS = (InstanceDict, LargeDict, LazyList, Growing)
 
 #: what asks by `iter`, `len`, `[]` and their like, or does not look at all
 _ASKS = """
@@ -65,7 +65,7 @@ def own_method(callable_: Any, args: tuple[Any, ...]) -> Any:
 
 def refusal(name: str, args: tuple[Any, ...]) -> Interrupt:
     """Why native code that looks inside is not given these arguments."""
-    large = next((a for a in args if type(a) in (LargeDict, LazyList, LazyDeque, LazySet)), None)
+    large = next((a for a in args if is_a(a, (LargeDict, LazyList, Growing))), None)
     if large is None:
         return Interrupt("callable-on-handle", name)
     return Interrupt("too-large", f"a {large.builtin_type.__name__} of {len(large._table)} entries, given to {name},")
@@ -122,7 +122,12 @@ def _given_unknown(unknown: Opaque, callable_: Any, args: tuple[Any, ...], kwarg
     return natively(callable_, args, kwargs)
 
 
-_core.set_views((*VIEWS, Opaque), _call)
+def answer_for(*views: type) -> None:
+    """Let these classes answer themselves for calls of C code."""
+    _core.set_views(views, _call)
+
+
+answer_for(InstanceDict, LargeDict, LazyList, LazySet, Opaque)
 
 
 @substitute(BaseException.add_note)

@@ -1,17 +1,14 @@
-"""External deques and sets whose length changes from call to call: read element by element, as lists are
-(`lazy_list.py`).
+"""External containers whose length changes from call to call: read element by element, as lists are (`lazy_list.py`).
 
-Unlike those of lists and dictionaries, these views are of no built-in class: C code would look into a set or deque
-without asking, so it must not take them for one.  What they do not know themselves is done to the whole, which is
-imported then.
+Unlike those of lists and dictionaries, these views are of no built-in class: C code would look into a set without
+asking, so it must not take them for one.  What they do not know themselves is done to the whole, which is imported
+then.
 """
 
 from __future__ import annotations
 
-import collections
 import functools
-import operator
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable
 from typing import Any
 
 from ... import _core
@@ -26,11 +23,11 @@ from .view import View
 
 
 def length_of(origin: Origin) -> Origin:
-    """Where the length of a set or deque is found."""
+    """Where the length of such a container is found."""
     return origin.to("ask", len)
 
 
-class _Growing(View):
+class Growing(View):
     """`_table` is the real container; `_make` makes the shadow of the whole."""
 
     __slots__ = ("_let_in", "_make", "_origin", "_table", "_tail", "_whole", "_world")
@@ -75,45 +72,8 @@ class _Growing(View):
     def __bool__(self) -> bool:
         return bool(self._tail) or bool(self.length() != 0)
 
-    def _refuse(self, _other: Any) -> Any:
+    def refuse(self, _other: Any) -> Any:
         raise self._refusal()  # C code comes here for the operators that work in place, too
-
-
-class LazyDeque(_Growing):
-    """A deque by its class.  `len`, truth, single elements, `maxlen` and `append` need no more than they say."""
-
-    __slots__ = ()
-    builtin_type = collections.deque
-    extend: Callable[[Any], None]  # one of those that add_methods() gives it
-
-    @property
-    def maxlen(self) -> Any:
-        return self._let_in(self._world, self._table.maxlen, self._origin.to("attr", "maxlen"))
-
-    def __getitem__(self, index: Any) -> Any:
-        tail = self._tail
-        if type(index) is not int or self._whole is not None:
-            return _core.natively(operator.getitem, (self.plain(), index), None)
-        if -len(tail) <= index < 0:
-            return tail[index]
-        inside = index if index >= 0 else index + len(tail)
-        if -len(self._table) <= inside < len(self._table):
-            return self._let_in(self._world, self._table[inside], self._origin.to("item", inside))
-        return self.plain()[index]  # what follows depends on the length itself
-
-    def append(self, item: Any) -> None:
-        """A pending write, where nothing is pushed out by it."""
-        if self._whole is not None or self.maxlen is not None and not self.length() < self.maxlen:
-            collections.deque.append(self.plain(), item)
-            return
-        self._world.write("append", self, ("append", len(self._tail)), item)
-        self._tail.append(item)
-
-    __radd__ = __rmul__ = _Growing._refuse
-
-    def __iadd__(self, other: Any) -> Any:
-        self.extend(other)
-        return self
 
 
 @check
@@ -121,7 +81,7 @@ def _set_has(key: Any, found: bool, now: set[Any]) -> bool:
     return set.__contains__(now, key) is found
 
 
-class LazySet(_Growing):
+class LazySet(Growing):
     """A set by its class.  `len`, truth, `add` of a plain value and whether it has one need no more than they say."""
 
     __slots__ = ()
@@ -150,7 +110,7 @@ class LazySet(_Growing):
             self._world.write("add", self, ("add", len(self._tail)), key)
             self._tail.append(key)
 
-    __ror__ = __rand__ = __rsub__ = __rxor__ = _Growing._refuse
+    __ror__ = __rand__ = __rsub__ = __rxor__ = Growing.refuse
 
     def __ior__(self, other: Any) -> Any:
         self.update(other)
@@ -169,16 +129,6 @@ class LazySet(_Growing):
         return self
 
 
-MutableSequence.register(LazyDeque)  # patterns ask for a flag of the class
-add_methods(
-    LazyDeque,
-    collections.deque,
-    """
-    __setitem__ __delitem__ __iter__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ __mul__ __contains__ __repr__
-    __reversed__ __reduce__ __reduce_ex__ __copy__ __sizeof__ appendleft clear copy count extend extendleft index
-    insert pop popleft remove reverse rotate
-""",
-)
 add_methods(
     LazySet,
     set,
