@@ -328,3 +328,34 @@ def test_optimize_as_a_block():
     f(X)
     assert (counter.frame_count, other.frame_count) == (3, 1)
     assert framelift._core.hook_users()[0] == 0 and framelift._core.get_mode() == 0
+
+
+@pytest.mark.parametrize("sizes", [(4, 5, 1, 0, 2), (3, 1, 3)])
+def test_one_graph_serves_every_size_where_a_filter_drops_all_guards(sizes: tuple[int, ...]) -> None:
+    shown: list[str] = []
+
+    def none_of_them(guards):
+        shown.extend(guard.guard_type for guard in guards)
+        return [False] * len(guards)
+
+    def fn(x):
+        return x.sin() + x.shape[0]
+
+    framelift.reset()
+    compiled = framelift.compile(fn, backend="eager", dynamic=True, options={"guard_filter_fn": none_of_them})
+    for size in sizes:
+        x = torch.rand(size, 2)
+        assert torch.equal(compiled(x), fn(x))
+    assert framelift.stats()["graphs"] == 1 and "SHAPE_ENV" in shown
+
+    kept = framelift.compile(
+        fn,
+        backend="eager",
+        dynamic=True,
+        options={
+            "guard_filter_fn": lambda guards: [guard.guard_type in ("TENSOR_MATCH", "SHAPE_ENV") for guard in guards]
+        },
+    )
+    for size in (4, 5, 1):
+        x = torch.rand(size, 2)
+        assert torch.equal(kept(x), fn(x))

@@ -108,9 +108,17 @@ class Compiled(NamedTuple):
 
 
 def compile_entry(
-    session: Rehearsal, plan: EntryPlan, stop: BaseException | None, info: Capture, backend: Backend
+    session: Rehearsal,
+    plan: EntryPlan,
+    stop: BaseException | None,
+    info: Capture,
+    backend: Backend,
+    is_checked: bool = True,
 ) -> Compiled:
-    """Compile what a rehearsal has recorded, up to the break `stop` where there is one."""
+    """Compile what a rehearsal has recorded, up to the break `stop` where there is one.
+
+    `is_checked`: the entry looks in each call at what it relies on of symbolic numbers.
+    """
     info.interim = None  # of an attempt before
     recorder = session.recorder
     with info.phase("graph"):
@@ -128,7 +136,7 @@ def compile_entry(
     if recorder.symbols is not None:
         is_module_call = info.owner is not None and session.function.__code__ in MODULE_CALLS
         check_promises(recorder.symbols, info.owner() if info.owner is not None and is_module_call else None)
-        lines = preamble_of(recorder.symbols, finished.arguments if has_graph else None)
+        lines = preamble_of(recorder.symbols, finished.arguments if has_graph else None, is_checked)
         note_decided(session.function.__code__, lines.drawn.relations)
     inputs = _inputs(program, lines)
     info.stacks = tuple({id(step.places): step.places for step in recorder.tape}.values())

@@ -363,7 +363,7 @@ class Driver:
             Attempts(self.breaks, once, function, locals_, seen, self.dynamic, self.declared if root else None),
             info,
             functools.partial(self._is_fatal, root=root),
-            lambda session, plan, stop: compile_entry(session, plan, stop, info, backend),
+            lambda session, plan, stop: compile_entry(session, plan, stop, info, backend, self.hooks.keep_shapes()),
         )
         first, session, stop, compiled = made
         world = session.world

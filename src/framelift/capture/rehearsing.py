@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import torch
 
 from .. import _core, config, python  # noqa: F401  (python: fills the tables of kinds)
 from .._core import insist, is_a
@@ -54,6 +57,18 @@ _MOST_REHEARSALS = 8
 _AT_A_PRICE = 16
 
 
+@functools.cache
+def _registered(einops: types.ModuleType) -> None:
+    einops.rearrange(torch.empty(1), "i -> i")
+
+
+def register_backends() -> None:
+    """Let einops note that there is torch, as torch does: it would do so in the first call, and guards would fail."""
+    einops = sys.modules.get("einops")
+    if hasattr(einops, "rearrange"):
+        _registered(einops)
+
+
 def rehearsed(
     function: types.FunctionType,
     locals_: tuple[Any, ...],
@@ -74,6 +89,7 @@ def rehearsed(
     guarded; `guards_values`: and is, rather than computed by the graph.  An external exception is
     raised.
     """
+    register_backends()
     for _ in range(_MOST_REHEARSALS):
         session = begin(function, plan_return, dynamism, moment)
         session.fullgraph, session.guesses = fullgraph, guesses

@@ -99,10 +99,10 @@ class Relations:
         return Miss("", "RELATION", "", "", "a size or number is not as the capture relied on", None)
 
 
-def preamble_of(symbols: Symbols, arguments: list[Any] | None) -> Preamble:
+def preamble_of(symbols: Symbols, arguments: list[Any] | None, is_checked: bool = True) -> Preamble:
     """The lines that run before the graph."""
     try:
-        return preamble(symbols, arguments, symbols.used)
+        return preamble(symbols, arguments, symbols.used, is_checked)
     except Exception as error:  # a relation that has no form in Python
         raise_outside(error)
         raise Interrupt("symbolic-number", "a relation between sizes or numbers") from error

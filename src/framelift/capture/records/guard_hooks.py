@@ -58,6 +58,11 @@ class Hooks:
             self.guard_export_fn([_entry(guard, modules) for guard in guards])
         return guards
 
+    def keep_shapes(self) -> bool:
+        """Return whether entries look at what they rely on of symbolic numbers: one guard to a filter, SHAPE_ENV."""
+        shapes = GuardEntry("", "SHAPE_ENV", None, False, orig_guard=FilterGuard(None, GuardSource("", [])))
+        return self.guard_filter_fn is None or bool(self.guard_filter_fn([shapes])[0])
+
     def failed(self, why: str, code: Any) -> None:
         """Report a guard failure.  What the hook raises is logged: it must not end the program."""
         if self.guard_fail_fn is not None and why:

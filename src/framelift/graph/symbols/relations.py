@@ -272,8 +272,11 @@ def _given_text(symbols: Symbols, tensors: list[torch.Tensor], argument: Any) ->
     return f"torch.tensor({argument.name}, dtype=float64)" if type(argument) is Float else _text(argument)
 
 
-def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any]) -> Preamble:
-    """The text for a finished rehearsal.  `arguments`: the graph's tensors, names and numbers; None: no graph."""
+def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any], is_checked: bool = True) -> Preamble:
+    """The text for a finished rehearsal.  `arguments`: the graph's tensors, names and numbers; None: no graph.
+
+    `is_checked`: what the graph relies on is looked at in each call.
+    """
     constants: dict[str, Any] = {}
     checks = [
         row for row in _checks(symbols, constants) if not any(type(symbols.meanings[n]) is FromGraph for n in row[1])
@@ -307,6 +310,8 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     scalars = tuple(
         name for name in symbols.meanings if name in needed and type(symbols.meanings[name]) is not FromGraph
     )
+    if not is_checked:
+        conditions, checks = [], []
     holding = " and ".join(f"({condition})" for condition in conditions)
     body = [*lines, *([f"if not ({holding}): return missed({', '.join(scalars)})"] if conditions else [])]
     text = [f"{', '.join(unpack)}{',' * (len(unpack) == 1)} = inputs"] if unpack else []
@@ -315,7 +320,8 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any])
     if arguments is not None:
         given = [_given_text(symbols, tensors, argument) for argument in arguments]
         text.append(f"inputs = ({', '.join(given)}{',' * (len(given) == 1)})")
-    relations = [(check, line) for check, _, line in checks] + [(bound, "") for bound in _bounds(symbols, needed)]
+    relations = [(check, line) for check, _, line in checks]
+    relations += [(bound, "") for bound in _bounds(symbols, needed) if is_checked]
     held = Drawings(
         tuple(i for i, (name, _) in enumerate(places) if name in generators.values()),
         sum(1 for row in checks if row[1] & drawn),
