@@ -13,6 +13,7 @@ import torch
 
 from .._core import is_a
 from ..capture.resumed import Resumed
+from ..graph.metadata.facts import Facts
 from ..torch_ports.graphs import get_qualified_name
 from ..vocabulary.places import Place, brief, expression
 
@@ -61,7 +62,7 @@ def readable(module: Any, names: tuple[str, ...] = ()) -> str:
     last = ("", "")
     for node in module.graph.nodes:
         if node.op == "placeholder":
-            inputs.append(node.name)
+            inputs.append(f"    {node.name},{_tensor(node)}")
             continue
         if node.op == "output":
             rows.append(f"    return {_show(node.args[0])}")
@@ -70,8 +71,18 @@ def readable(module: Any, names: tuple[str, ...] = ()) -> str:
         if line != last and line[0]:
             rows += ["", f"    # {line[0]}: {line[1]}"]
             last = line
-        rows.append(f"    {node.name} = {_call(node)}")
-    return "\n".join([f"def graph({', '.join(inputs)}):", *(rows[1:] if rows and not rows[0] else rows)]) + "\n"
+        rows.append(f"    {node.name} = {_call(node)}{_tensor(node)}")
+    head = ["def graph(", *inputs, "):"] if inputs else ["def graph():"]
+    return "\n".join([*head, *(rows[1:] if rows and not rows[0] else rows)]) + "\n"
+
+
+def _tensor(node: torch.fx.Node) -> str:
+    """A comment with the dtype and shape of a node's tensor, and its device where that is not the CPU."""
+    facts = node.meta["tensor_facts"][0] if "tensor_facts" in node.meta else None
+    if not is_a(facts, Facts):
+        return ""
+    device = "" if facts.device.type == "cpu" else f" {facts.device}"
+    return f"  # {str(facts.dtype).removeprefix('torch.')}[{', '.join(map(str, facts.size))}]{device}"
 
 
 def resume_source(resumed: Resumed, first: int) -> str:

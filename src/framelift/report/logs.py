@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 
 @listen("done")
 def _log(capture: Capture) -> None:
-    name = f"[{capture.name} {capture.file.rpartition('/')[2]}:{capture.line}]"
+    name = f"[{capture.names.function(capture.name, capture.file, capture.line)}]"
     level = logging.DEBUG if capture.torchs_own else logging.INFO
     if capture.miss is not None and topic("recompiles").isEnabledFor(level):
-        shown = f"[{capture.names.function(capture.name, capture.file, capture.line)}]"
-        topic("recompiles").log(level, "%s recompiled: %s\n  fix: %s", shown, capture.recompile, _fix(capture))
+        topic("recompiles").log(level, "%s recompiled: %s\n  fix: %s", name, capture.recompile, _fix(capture))
     if topic("perf").isEnabledFor(logging.INFO):
         phases = ", ".join(f"{p.name} {p.seconds * 1e3:.2f} ms" for p in capture.phases)
         topic("perf").info("%s %s; %d operations, %d guards", name, phases, capture.operations, capture.guard_count)
