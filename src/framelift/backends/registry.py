@@ -45,7 +45,7 @@ from .elsewhere import Job, NotPacked, submit
 from .overrides import backend_for_now, inductor_options_now
 from .plain_graphs import watching_first_run
 from .registrations import BACKENDS, TAGS, Backend, register
-from .rewrites import BUCKETS, may_rewrite, noting_rewrites, rewrote, without_rewrites
+from .rewrites import BUCKETS, FLOATS, may_rewrite, noting_rewrites, rewrote, without_rewrites
 from .subgraph_calls import arrange_subgraphs
 from .surroundings import Surroundings
 
@@ -344,7 +344,12 @@ def compile_graph(
             cause = error.inner_exception
             if not rewritten.own or gave_up_on_floats(cause):
                 raise
-            compiled = compile_plainly(example_inputs)
+            try:
+                compiled = compile_plainly(example_inputs)
+            except BackendCompilerFailed:
+                if FLOATS in rewritten.own:  # Inductor takes no others
+                    rewritten.fell_back(cause, "graph", "Its floats are constants instead")
+                raise
             rewritten.fell_back(cause, "graph", "The plain graph was compiled instead")
             return compiled
 
