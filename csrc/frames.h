@@ -22,14 +22,20 @@ inline const void* dict_version_at(PyObject* dict) { return &version_word_of(dic
 #if PY_VERSION_HEX >= 0x030d0000
 // Of a dictionary that is watched from then on; zero where CPython does not tell us of all its changes.
 uint64_t watched_dict_version(PyObject* dict);
+// Whether our watcher hears of attributes that are set on an instance which shares its values with its dictionary.
+bool hears_of_attributes();
+// Whether its values lie in an instance: the third byte of them, CPython's `embedded`.
+inline bool shares_values(PyObject* dict) {
+  const uint8_t* values = (const uint8_t*)((PyDictObject*)dict)->ma_values;
+  return values && values[2];
+}
 #endif
 
 inline uint64_t dict_version(PyObject* dict) {
 #if PY_VERSION_HEX >= 0x030e0000
   if (!(version_word_of(dict) >> kVersionShift)) return watched_dict_version(dict);
 #elif PY_VERSION_HEX >= 0x030d0000
-  // One that shares its values with its instance: an attribute that is set leaves the version alone.
-  if (((PyDictObject*)dict)->ma_values) return watched_dict_version(dict);
+  if (shares_values(dict)) return watched_dict_version(dict);  // an attribute that is set leaves the version alone
 #endif
   return version_word_of(dict);
 }
@@ -56,7 +62,21 @@ struct CollectorPause {
   }
 };
 
-// Where the instance keeps its dictionary, which is created if it was not yet; NULL for objects without one.
+#if PY_VERSION_HEX >= 0x030d0000
+extern "C" PyAPI_FUNC(int) _PyObject_SetManagedDict(PyObject*, PyObject*);  // exported, not declared
+#endif
+
+// `object.__dict__ = dict`, past any code of its class.  False with an exception set.
+inline bool set_instance_dict(PyObject* object, PyObject* dict) {
+#if PY_VERSION_HEX >= 0x030d0000
+  // CPython 3.13's PyObject_GenericSetDict leaves the values that lie in the instance as they are.
+  if (Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT) return _PyObject_SetManagedDict(object, dict) == 0;
+#endif
+  return PyObject_GenericSetDict(object, dict, nullptr) == 0;
+}
+
+// Where the instance keeps its dictionary, which is created if it was not yet; NULL for objects without one.  In
+// CPython 3.13.0, which tells nobody of attributes that are set, the dictionary no longer shares the instance's values.
 inline PyObject** instance_dict_at(PyObject* object) {
   CollectorPause pause;
   PyObject** slot = _PyObject_GetDictPtr(object);
@@ -66,6 +86,11 @@ inline PyObject** instance_dict_at(PyObject* object) {
     Py_XDECREF(made);
     if (!*slot) return nullptr;
   }
+#if PY_VERSION_HEX >= 0x030d0000 && PY_VERSION_HEX < 0x030e0000
+  if (slot && PyDict_Check(*slot) && shares_values(*slot) && !hears_of_attributes() &&
+      !set_instance_dict(object, *slot))
+    PyErr_Clear();
+#endif
   return slot;
 }
 

@@ -41,9 +41,7 @@ static int watcher() {
 }
 
 #if PY_VERSION_HEX >= 0x030d0000
-// Whether the watcher hears of an attribute that is set on an instance which shares its values with its dictionary.
-// CPython 3.13.0 tells nobody.
-static bool hears_of_attributes() {
+static bool ask_whether_attributes_are_told() {
   if (watcher() < 0) return false;
   CollectorPause pause;
   Ref cls = Ref::steal(PyObject_CallFunction((PyObject*)&PyType_Type, "s(){}", "probe"));
@@ -63,9 +61,13 @@ static bool hears_of_attributes() {
   return hears;
 }
 
+bool hears_of_attributes() {
+  static const bool hears = ask_whether_attributes_are_told();
+  return hears;
+}
+
 uint64_t watched_dict_version(PyObject* dict) {
-  static const bool hears = hears_of_attributes();
-  if (watcher() < 0 || (((PyDictObject*)dict)->ma_values && !hears)) return 0;
+  if (watcher() < 0 || (shares_values(dict) && !hears_of_attributes())) return 0;
   if (PyDict_Watch(watcher(), dict) < 0) return PyErr_Clear(), 0;
 #if PY_VERSION_HEX >= 0x030e0000
   static uint64_t last = 0;

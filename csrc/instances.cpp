@@ -7,21 +7,6 @@
 
 namespace framelift {
 
-// Give a fresh object its dictionary.  False with an exception set.
-static bool give_dict(PyObject* object, PyObject* dict) {
-#if PY_VERSION_HEX < 0x030d0000
-  PyObject** at = _PyObject_GetDictPtr(object);  // no attribute was set yet: the slot itself
-  if (!at) {
-    PyErr_Format(PyExc_TypeError, "instances of %s have no dictionary", Py_TYPE(object)->tp_name);
-    return false;
-  }
-  Py_XSETREF(*at, Py_NewRef(dict));
-  return true;
-#else
-  return PyObject_GenericSetDict(object, dict, nullptr) == 0;
-#endif
-}
-
 // new(cls): object.__new__(cls)
 static PyObject* make_new(PyObject*, PyObject* type) {
   static PyObject* nothing = PyTuple_New(0);
@@ -37,7 +22,7 @@ static PyObject* instance(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (!is_heap_type(type) || (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT))
     return PyErr_Format(PyExc_TypeError, "instance: not a class that a class statement made: %s", type->tp_name);
   Ref object = Ref::steal(type->tp_alloc(type, 0));
-  return object && give_dict(object.get(), args[1]) ? object.release() : nullptr;
+  return object && set_instance_dict(object.get(), args[1]) ? object.release() : nullptr;
 }
 
 // ordered(cls, dict or None, key, value, ...): an object of a Python subclass of OrderedDict with these items.
@@ -49,7 +34,7 @@ static PyObject* ordered(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (!object) return nullptr;
   for (Py_ssize_t i = 2; i < n; i += 2)
     if (PyODict_SetItem(object.get(), args[i], args[i + 1]) < 0) return nullptr;
-  return args[1] == Py_None || give_dict(object.get(), args[1]) ? object.release() : nullptr;
+  return args[1] == Py_None || set_instance_dict(object.get(), args[1]) ? object.release() : nullptr;
 }
 
 // store(object, name, value): object.__setattr__, but an attribute that is this very value already is left alone, and

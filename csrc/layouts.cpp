@@ -58,6 +58,9 @@ static bool versions_of_classes() {
 
 static bool dictionaries_of_instances() {
   Ref object = made_instance(), dict = Ref::steal(object ? PyObject_GenericGetDict(object.get(), nullptr) : nullptr);
+#if PY_VERSION_HEX >= 0x030d0000
+  if (!dict || !shares_values(dict.get())) return false;
+#endif
   PyObject** slot = dict ? instance_dict_at(object.get()) : nullptr;
   return slot && *slot == dict.get() && slot == (PyObject**)object.get() - 3 &&
          attributes_at(object.get()) == dict.get() && !surely_without_attributes(object.get());

@@ -562,3 +562,25 @@ def test_read_only_proxies_look_at_the_dictionary_itself() -> None:
         assert proxy is held[0] and proxy["self"] is proxy and type(proxy) is types.MappingProxyType
         assert dict(of_given) == {"a": 1, "b": 2} and of_outer["y"] == 4
         del outer["y"]
+
+
+class Filled:
+    """Its instances keep attributes without a dictionary."""
+
+    def __init__(self, a: Any) -> None:
+        self.a = a
+
+
+def test_an_instance_and_its_dictionary_are_one() -> None:
+    def f(x: torch.Tensor) -> tuple[Filled, dict[str, Any]]:
+        made = Filled(x + 1)
+        namespace = made.__dict__
+        namespace["b"] = 2
+        return made, namespace
+
+    compiled = framelift.compile(f, backend="eager", fullgraph=True)
+    for x in (torch.ones(2), torch.zeros(2)):
+        made, namespace = compiled(x)
+        assert made.__dict__ is namespace and made.b == 2 and torch.equal(made.a, x + 1)
+        made.b, namespace["c"] = 3, 4
+        assert namespace["b"] == 3 and made.c == 4
