@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "barrier.h"
+#include "connections.h"
 #include "finalisers.h"
 #include "frames.h"
 #include "handle_reads.h"
@@ -426,76 +427,38 @@ static PyObject* refuses_arguments(PyObject*, PyObject* const* a, Py_ssize_t n) 
   return PyBool_FromLong(refuses(a[0], PyTuple_GET_SIZE(a[1]), PyDict_GET_SIZE(a[2]) > 0));
 }
 
-static PyObject* set_safe_receivers(PyObject*, PyObject* args) {
-  PyObject *types, *special;
-  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &types, &PyTuple_Type, &special)) return nullptr;
-  safe_receivers.clear();
-  special_methods.clear();
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(special); i++) {
-    const void* key = identity(PyTuple_GET_ITEM(special, i));
-    if (key) special_methods.insert(key);
-  }
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++)
-    safe_receivers.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
-  Py_RETURN_NONE;
-}
-static PyObject* set_numbers(PyObject*, PyObject* args) {
-  PyObject *types, *handler, *len, *isinstance, *metaclass;
-  if (!PyArg_ParseTuple(args, "O!OOOO", &PyTuple_Type, &types, &handler, &len, &isinstance, &metaclass)) return nullptr;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++)
-    number_types.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
-  Py_XSETREF(number_handler, Py_NewRef(handler));
-  Py_XSETREF(builtin_len, Py_NewRef(len));
-  Py_XSETREF(builtin_isinstance, Py_NewRef(isinstance));
-  Py_XSETREF(tensor_types, Py_NewRef(metaclass));
-  Py_RETURN_NONE;
+static bool take_special_methods(PyObject* methods) {
+  Ref given = Ref::steal(PySequence_Tuple(methods));
+  for (Py_ssize_t i = 0; given && i < PyTuple_GET_SIZE(given.get()); i++)
+    if (const void* key = identity(PyTuple_GET_ITEM(given.get(), i))) special_methods.insert(key);
+  return bool(given);
 }
 
-static PyObject* set_views(PyObject*, PyObject* args) {
-  PyObject *types, *handler;
-  if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &types, &handler)) return nullptr;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++)
-    view_types.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
-  Py_XSETREF(view_handler, Py_NewRef(handler));
-  Py_RETURN_NONE;
-}
+static Connections connections({
+    {"safe_receivers", nullptr, take_classes<safe_receivers>},
+    {"special_methods", nullptr, take_special_methods},
+    {"unordered", nullptr, take_callables<unordered>},
+    {"sorting", nullptr, take_callables<sorting>},
+    {"number_types", nullptr, take_classes<number_types>},
+    {"number_handler", &number_handler},
+    {"builtin_len", &builtin_len},
+    {"builtin_isinstance", &builtin_isinstance},
+    {"tensor_types", &tensor_types},
+    {"view_types", nullptr, take_classes<view_types>},
+    {"view_handler", &view_handler},
+    {"generic_getter", &generic_getter},
+    {"generic_handler", &generic_handler},
+});
 
-static PyObject* keep_callables(std::unordered_set<PyObject*>& table, PyObject* callables) {
-  PyObject* all = PySequence_Tuple(callables);  // kept: an address is an identity only while the object lives
-  if (!all) return nullptr;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all); i++) table.insert(PyTuple_GET_ITEM(all, i));
-  Py_RETURN_NONE;
-}
-static PyObject* set_unordered(PyObject*, PyObject* callables) { return keep_callables(unordered, callables); }
-static PyObject* set_sorting(PyObject*, PyObject* callables) { return keep_callables(sorting, callables); }
 static PyObject* forget_verdicts(PyObject*, PyObject*) {
   auto old = std::move(verdicts);  // lets go at its end, when the table is a new one
   verdicts.clear();
   Py_RETURN_NONE;
 }
 
-static PyObject* set_generic_read(PyObject*, PyObject* args) {
-  PyObject *getter, *handler;
-  if (!PyArg_ParseTuple(args, "OO", &getter, &handler)) return nullptr;
-  Py_XSETREF(generic_getter, Py_NewRef(getter));
-  Py_XSETREF(generic_handler, Py_NewRef(handler));
-  Py_RETURN_NONE;
-}
-
 static MethodTable methods({
     method<refuses_arguments>("refuses",
                               "refuses(callable, args, kwargs): a calling convention raises before the function runs"),
-    method<set_safe_receivers, METH_VARARGS>(
-        "set_safe_receivers", "(C types whose methods are pure on internal receivers, methods that are not)"),
-    method<set_numbers, METH_VARARGS>("set_numbers",
-                                      "(classes of symbolic numbers, handler of pure calls that are given one, len)"),
-    method<set_views, METH_VARARGS>(
-        "set_views",
-        "(classes of dictionaries that C code must not look into, handler of native calls that are given one)"),
-    method<set_generic_read, METH_VARARGS>("set_generic_read",
-                                           "set_generic_read(object.__getattribute__, what runs in its place)"),
-    method<set_unordered, METH_O>("set_unordered", "callables for which the order of a set given to them is nothing"),
-    method<set_sorting, METH_O>("set_sorting", "callables that give the same for texts in any order"),
     method<forget_verdicts, METH_NOARGS>("forget_verdicts", "ask the tables again"),
 });
 

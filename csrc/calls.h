@@ -33,7 +33,5 @@ PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name);
 // Whether a text or bytes show the address of an object.
 bool shows_address(PyObject* text);
 // probes.cpp: the classes of symbolic numbers, and those whose instances' attributes captured code does not write to.
-void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths);
-void set_sealed_types(PyObject* types);
 
 }  // namespace framelift

@@ -2,6 +2,7 @@
 // hold (entries.cpp), and asks the driver on a miss.
 #include "barrier.h"
 #include "compiled_binding.h"
+#include "connections.h"
 #include "frame_access.h"
 #include "guard.h"
 #include "resume.h"
@@ -343,20 +344,10 @@ static PyObject* compiled_recompiles(PyObject* self, PyObject*) {
   return nullptr;
 }
 
-static PyObject* set_recompiles(PyObject*, PyObject* function) {
-  Py_XSETREF(recompiles_function, Py_NewRef(function));
-  Py_RETURN_NONE;
-}
-
 static PyObject* compiled_aot_compile(PyObject* self, PyObject* example_inputs) {
   if (aot_compile_function) return PyObject_CallFunctionObjArgs(aot_compile_function, self, example_inputs, nullptr);
   PyErr_SetString(PyExc_RuntimeError, "framelift's packages are not loaded");
   return nullptr;
-}
-
-static PyObject* set_aot_compile(PyObject*, PyObject* function) {
-  Py_XSETREF(aot_compile_function, Py_NewRef(function));
-  Py_RETURN_NONE;
 }
 
 static PyObject* compiled_report(PyObject* self, PyObject*) {
@@ -388,14 +379,6 @@ static MethodTable compiled_methods({
     method<compiled_report, METH_NOARGS>("report",
                                          "All that is known of what was captured: a framelift.report.Report."),
 });
-
-static PyObject* set_reporting(PyObject*, PyObject* args) {
-  PyObject *text, *report;
-  if (!PyArg_ParseTuple(args, "OO", &text, &report)) return nullptr;
-  Py_XSETREF(str_function, Py_NewRef(text));
-  Py_XSETREF(report_function, Py_NewRef(report));
-  Py_RETURN_NONE;
-}
 
 static PyMemberDef compiled_members[] = {
     {"function", T_OBJECT, offsetof(CompiledObject, function), READONLY, "the function it stands for"},
@@ -443,7 +426,7 @@ static GetterTable compiled_getters({
     getter<PyObject_GenericGetDict, PyObject_GenericSetDict>("__dict__"),
 });
 
-static PyObject* set_disabled(PyObject*, PyObject* value) {
+static PyObject* disable_all(PyObject*, PyObject* value) {
   int truth = PyObject_IsTrue(value);
   if (truth < 0) return nullptr;
   bool before = disabled;
@@ -458,32 +441,19 @@ static PyObject* call_compiled(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (!flat.names) return nullptr;
   return call_with((CompiledObject*)a[0], flat.values(), flat.nargsf, flat.names.get(), true);
 }
-static PyObject* set_redirect(PyObject*, PyObject* value) {
-  Py_XSETREF(redirect, value == Py_None ? nullptr : Py_NewRef(value));
-  Py_RETURN_NONE;
-}
-static PyObject* set_make_successor(PyObject*, PyObject* function) {
-  Py_XSETREF(make_successor, Py_NewRef(function));
-  Py_RETURN_NONE;
-}
-static PyObject* set_follow_torch_stance(PyObject*, PyObject* value) {
-  Py_XSETREF(follow_torch, Py_NewRef(value));
-  Py_RETURN_NONE;
-}
+static Connections connections({
+    {"str_of_compiled", &str_function},
+    {"report_of_compiled", &report_function},
+    {"recompiles_of_compiled", &recompiles_function},
+    {"aot_compile", &aot_compile_function},
+    {"make_successor", &make_successor},  // f(compiled): what is called once the class of its object has another __call__
+    {"follow_torch_stance", &follow_torch},  // f(TorchDynamo's record of the stance), when that changed
+    {"redirect", &redirect},  // f(compiled, args, kwargs) runs in place of every compiled callable
+});
+
 static MethodTable functions({
-    method<set_aot_compile, METH_O>("set_aot_compile", "set_aot_compile(function): what compiled.aot_compile() calls."),
-    method<set_recompiles, METH_O>("set_recompiles", "set_recompiles(function): what compiled.recompiles() calls."),
-    method<set_reporting, METH_VARARGS>("set_reporting",
-                                        "set_reporting(text, report): what str(compiled) and compiled.report() call."),
     method<call_compiled>("call_compiled", "call_compiled(compiled, args, kwargs): whatever the stance says."),
-    method<set_redirect, METH_O>(
-        "set_redirect", "Let callable(compiled, args, kwargs) run in place of every compiled callable, or None."),
-    method<set_make_successor, METH_O>(
-        "set_make_successor",
-        "function(compiled): makes what is called once the class of its object has another __call__."),
-    method<set_follow_torch_stance, METH_O>("set_follow_torch_stance",
-                                            "Called with TorchDynamo's record of the stance when that changed."),
-    method<set_disabled, METH_O>("set_disabled", "Make all compiled callables run eagerly, or not; returns what was."),
+    method<disable_all, METH_O>("disable_all", "Make all compiled callables run eagerly, or not; returns what was."),
 });
 
 bool init_compiled(PyObject* module) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "barrier.h"
+#include "connections.h"
 #include "entry_steps.h"
 #include "frame_access.h"
 #include "guard.h"
@@ -191,11 +192,6 @@ void report_failure(PyObject* stolen, PyObject** result) {
   if (!done) Py_CLEAR(*result);
 }
 
-static PyObject* set_failure_teller(PyObject*, PyObject* teller) {
-  Py_XSETREF(failure_teller, Py_NewRef(teller));
-  Py_RETURN_NONE;
-}
-
 // undone(): the run that is about to fail has taken back what it changed, so plain Python may have the call.
 static thread_local bool taken_back = false;
 static PyObject* undone(PyObject*, PyObject*) {
@@ -222,9 +218,6 @@ static MethodTable entry_methods({
     method<stands, METH_NOARGS>(
         "stands", "stands(): what the run is about to raise leaves the call, and the frame is not run eagerly"),
     method<undone, METH_NOARGS>("undone", "undone(): the run that is about to fail has taken back what it changed"),
-    method<set_failure_teller, METH_O>(
-        "set_failure_teller",
-        "set_failure_teller(f): f(info, exception) when a graph failed and the eager frame did not"),
 });
 
 // The guards hold: run the entry.  As try_entries.
@@ -340,10 +333,8 @@ int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObje
 
 static PyObject* chooser = nullptr;  // Python: (entries, locals) -> the entry that runs; None: it is a miss
 
-static PyObject* set_entry_chooser(PyObject*, PyObject* value) {
-  Py_XSETREF(chooser, value == Py_None ? nullptr : Py_NewRef(value));
-  Py_RETURN_NONE;
-}
+static Connections connections({{"failure_teller", &failure_teller},  // f(info, exception): a graph failed, eager did not
+                                {"entry_chooser", &chooser}});
 
 int choose_entry(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
   if (!chooser || !PyList_Check(entries) || !PyList_GET_SIZE(entries)) return try_entries(entries, locals, n, result);
@@ -357,17 +348,15 @@ int choose_entry(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObj
   return is_entry(chosen.get()) ? try_entry(chosen.get(), locals, n, result) : 0;
 }
 
-static PyObject* set_steps_after(PyObject*, PyObject* value) {
+static PyObject* steps_after(PyObject*, PyObject* value) {
   unsigned long long runs = PyLong_AsUnsignedLongLong(value);
   if (PyErr_Occurred()) return nullptr;
   return PyLong_FromUnsignedLongLong(std::exchange(often, runs));
 }
 
 static MethodTable choosing({
-    method<set_steps_after, METH_O>(
-        "set_steps_after", "set_steps_after(runs): when an entry becomes native steps; gives the number before"),
-    method<set_entry_chooser, METH_O>(
-        "set_entry_chooser", "set_entry_chooser(f): f(entries, locals) gives the entry that runs, or None; or None"),
+    method<steps_after, METH_O>(
+        "steps_after", "steps_after(runs): when an entry becomes native steps; gives the number before"),
 });
 
 bool init_entries(PyObject* module) {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "barrier.h"
+#include "connections.h"
 #include "frames.h"
 #include "inline_values.h"
 #include "outside.h"
@@ -278,16 +279,7 @@ bool steps_are_of(PyObject* steps, PyObject* function) {
 }
 
 static PyObject* maker = nullptr;  // Python: (function) -> Steps or None
-
-static PyObject* set_steps_maker(PyObject*, PyObject* value) {
-  Py_XSETREF(maker, Py_NewRef(value));
-  Py_RETURN_NONE;
-}
-
-static MethodTable making({
-    method<set_steps_maker, METH_O>("set_steps_maker",
-                                    "set_steps_maker(f): f(function) gives the Steps of an entry's function, or None"),
-});
+static Connections connections({{"steps_maker", &maker}});
 
 Ref make_steps(PyObject* function) {
   UncapturedScope own;
@@ -471,7 +463,7 @@ bool init_entry_steps(PyObject* module) {
   Steps_Type.tp_traverse = traversal<traverse>;
   Steps_Type.tp_clear = slot<clear>;
   return graph_name && PyType_Ready(&Steps_Type) == 0 &&
-         PyModule_AddObjectRef(module, "Steps", (PyObject*)&Steps_Type) == 0 && add_functions(module, making);
+         PyModule_AddObjectRef(module, "Steps", (PyObject*)&Steps_Type) == 0;
 }
 
 }  // namespace framelift

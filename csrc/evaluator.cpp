@@ -12,6 +12,7 @@
 #include "evaluator.h"
 
 #include "barrier.h"
+#include "connections.h"
 #include "rehearsal.h"
 
 namespace framelift {
@@ -160,17 +161,12 @@ static PyObject* silence(PyObject*, PyObject* on) {
   Py_RETURN_NONE;
 }
 
-static PyObject* set_chain_test(PyObject*, PyObject* function) {
-  Py_XSETREF(test_function, Py_NewRef(function));
-  Py_RETURN_NONE;
-}
+static Connections connections({{"chain_test", &test_function}});  // its frame asks whether frames come to us
 
 static MethodTable methods({
     method<after_fork, METH_NOARGS>("after_fork", "after_fork(): for os.register_at_fork, in the child"),
     method<hook_users, METH_NOARGS>("hook_users", "(number of scopes that hold the hook, whether it is installed)"),
     method<silence, METH_O>("silence", "silence(on): whether tools hear of this thread"),
-    method<set_chain_test, METH_O>("set_chain_test",
-                                   "set_chain_test(function): its frame asks whether frames come to us"),
 });
 
 bool init_evaluator(PyObject* module) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "barrier.h"
+#include "connections.h"
 #include "guard.h"
 #include "remembered.h"
 
@@ -133,6 +134,11 @@ static const uint64_t* registrations_at() {
 // A function that says of itself that its answer stays while no class is registered needs no call while the count
 // stays.
 static PyObject* order_function = nullptr;  // Python: (elements, value), whether a set iterates as these
+// Sets of guards/special_names.py: names that matter whatever they hold, and names that never do.
+static PyObject *always_behaviour, *never_behaviour;
+static Connections connections({{"order_function", &order_function},
+                                {"always_behaviour", &always_behaviour},
+                                {"never_behaviour", &never_behaviour}});
 
 // Whether it is `functools.partial(order_function, elements)`; notes the elements.
 static bool asks_order(PyObject* function, Check& check) {
@@ -148,11 +154,6 @@ static bool asks_order(PyObject* function, Check& check) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(elements); i++)
     check.objects.push_back(PyTuple_GET_ITEM(elements, i));
   return true;
-}
-
-static PyObject* set_order_function(PyObject*, PyObject* function) {
-  Py_XSETREF(order_function, Py_NewRef(function));
-  Py_RETURN_NONE;
 }
 
 static bool prepare_call(Program&, Node& node, Check& check, PyObject* value) {
@@ -336,17 +337,6 @@ static Outcome test_no_lookup(Visit& v, Check& check) {
   if (!PyType_Check(v.value)) return Outcome::Fails;
   if (!v.node.reading) v.recordable = false;
   return truth(!_PyType_Lookup((PyTypeObject*)v.value, check.leaf.get()));
-}
-
-// Sets of guards/special_names.py: names that matter whatever they hold, and names that never do.
-static PyObject *always_behaviour, *never_behaviour;
-
-static PyObject* set_special_names(PyObject*, PyObject* args) {
-  PyObject *always, *never;
-  if (!PyArg_ParseTuple(args, "O!O!", &PyFrozenSet_Type, &always, &PyFrozenSet_Type, &never)) return nullptr;
-  Py_XSETREF(always_behaviour, Py_NewRef(always));
-  Py_XSETREF(never_behaviour, Py_NewRef(never));
-  Py_RETURN_NONE;
 }
 
 static bool called_or_bound(PyObject* value) { return Py_TYPE(value)->tp_call || Py_TYPE(value)->tp_descr_get; }
@@ -539,10 +529,6 @@ static const Kind kKinds[] = {
 };
 
 static MethodTable methods({
-    method<set_special_names, METH_VARARGS>("set_special_names",
-                                            "set_special_names(always, never): the sets of guards/special_names.py"),
-    method<set_order_function, METH_O>("set_order_function",
-                                       "set_order_function(f): f(elements, value), whether a set iterates as these"),
     method<behaviour_of, METH_O>("behaviour_of",
                                  "behaviour_of(cls): the behaviour (special_names.py) that its classes define"),
 });

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "barrier.h"
+#include "connections.h"
 #include "frames.h"
 #include "guard_log.h"
 #include "outside.h"
@@ -265,19 +266,16 @@ static PyObject* follow_world(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
-// set_handle_reads(absent, Origin, let_in, read_instance, Module.__getattr__, _thread._local, InstanceDict)
-static PyObject* set_handle_reads(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  PyObject** kept[] = {&absent, &origin_type, &let_in, &read_instance, &module_getattr, &local_type, &view_type};
-  if (n != 7 || !PyType_Check(a[1]) || !PyType_Check(a[5]) || !PyType_Check(a[6]))
-    return PyErr_Format(PyExc_TypeError,
-                        "set_handle_reads(absent, Origin, let_in, read_instance, getattr, local, view)");
-  for (int i = 0; i < 7; i++) Py_XSETREF(*kept[i], Py_NewRef(a[i]));
-  Py_RETURN_NONE;
-}
+static Connections connections({{"absent", &absent},
+                                {"origin_type", &origin_type},
+                                {"let_in", &let_in},
+                                {"read_instance", &read_instance},
+                                {"module_getattr", &module_getattr},
+                                {"thread_local", &local_type},
+                                {"instance_dict", &view_type}});
 
 static MethodTable methods({
     method<follow_world>("follow_world", "follow_world(world, readers, tables, quiet): reads of handles look there"),
-    method<set_handle_reads>("set_handle_reads", "what reads of handles need of framelift's Python code"),
 });
 
 bool init_handle_reads(PyObject* module) {

@@ -5,6 +5,7 @@
 
 #include "barrier.h"
 #include "calls.h"
+#include "connections.h"
 #include "evaluator.h"
 #include "finalisers.h"
 #include "outside.h"
@@ -561,17 +562,12 @@ static PyObject* rehearse(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return result.release();
 }
 
-static PyObject* set_hooks(PyObject*, PyObject* args) {
-  PyObject *resolver, *capture, *code;
-  if (!PyArg_ParseTuple(args, "OOO", &resolver, &capture, &code)) return nullptr;
-  Py_XSETREF(resolve_code, Py_NewRef(resolver));
-  Py_XSETREF(capture_frame, Py_NewRef(capture));
-  Py_XSETREF(trampoline, Py_NewRef(code));
-  Py_RETURN_NONE;
-}
+static Connections connections({{"resolve_code", &resolve_code},
+                                {"capture_frame", &capture_frame},
+                                {"trampoline", &trampoline}});
 
 static PyObject* get_mode(PyObject*, PyObject*) { return PyLong_FromLong((long)tls.mode); }
-static PyObject* set_mode(PyObject*, PyObject* value) {
+static PyObject* switch_mode(PyObject*, PyObject* value) {
   long mode = PyLong_AsLong(value);
   if (mode == -1 && PyErr_Occurred()) return nullptr;
   Mode before = tls.mode;
@@ -581,9 +577,8 @@ static PyObject* set_mode(PyObject*, PyObject* value) {
 static MethodTable methods({
     method<rehearse>("rehearse", "rehearse(session, function, locals)"),
     method<call_plainly>("call_plainly", "call_plainly(callable, args, kwargs): without a capture of its own frame"),
-    method<set_hooks, METH_VARARGS>("set_hooks", "set_hooks(resolve_code, capture_frame, trampoline_code)"),
     method<get_mode, METH_NOARGS>("get_mode", "the thread's mode"),
-    method<set_mode, METH_O>("set_mode", "set the thread's mode, return the one before"),
+    method<switch_mode, METH_O>("switch_mode", "the thread has this mode from now on; gives the one before"),
 });
 
 bool init_hook(PyObject* module) {

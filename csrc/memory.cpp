@@ -184,7 +184,7 @@ static PyObject* generator_state(PyObject*, PyObject*) {
   return capsule;
 }
 
-static PyObject* set_generator_state(PyObject*, PyObject* capsule) {
+static PyObject* restore_generator(PyObject*, PyObject* capsule) {
   auto* state = (GeneratorState*)PyCapsule_GetPointer(capsule, kGeneratorState);
   if (!state) return nullptr;
   at::Generator generator = at::detail::getDefaultCPUGenerator();
@@ -205,7 +205,7 @@ static MethodTable memory_functions({
     method<has_saved_hooks, METH_NOARGS>("has_saved_hooks", "whether hooks on saved tensors are set in this thread"),
     method<memory_copies, METH_O>("memory_copies", "copies of the storages that the tensors lie in"),
     method<generator_state, METH_NOARGS>("generator_state", "the state of torch's generator for the CPU"),
-    method<set_generator_state, METH_O>("set_generator_state", "torch's generator for the CPU has this state again"),
+    method<restore_generator, METH_O>("restore_generator", "torch's generator for the CPU has this state again"),
     method<put_back_memory>("put_back_memory", "whether storages have the size of their copies, which they hold then"),
     method<versions, METH_O>("versions",
                              "how often the memory of each tensor was written to; -1 where that is not counted"),

@@ -23,10 +23,10 @@ static PyObject* make_module() {
   Ref module = Ref::steal(PyModule_Create(&definition));
   if (!module) return nullptr;
   for (auto init :
-       {init_hook, init_probes, init_guards, init_entries, init_compiled, init_memory, init_memory_pattern, init_places,
-        init_instances, init_resume, init_sets, init_lru_caches, init_tensor_reads, init_evaluator, init_outside,
-        init_scopes, init_graph_calls, init_paths, init_guard_tree, init_guard_log, init_module_calls, init_remembered,
-        init_entry_steps, init_handle_reads, init_marked_ids, init_layouts})
+       {init_connections, init_hook, init_probes, init_guards, init_entries, init_compiled, init_memory,
+        init_memory_pattern, init_places, init_instances, init_resume, init_sets, init_lru_caches, init_tensor_reads,
+        init_evaluator, init_outside, init_scopes, init_graph_calls, init_paths, init_guard_tree, init_guard_log,
+        init_module_calls, init_remembered, init_entry_steps, init_handle_reads, init_marked_ids, init_layouts})
     if (!init(module.get())) return nullptr;
   return module.release();
 }

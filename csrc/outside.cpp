@@ -7,6 +7,7 @@
 #include <frameobject.h>
 
 #include "barrier.h"
+#include "connections.h"
 #include "evaluator.h"
 
 namespace framelift {
@@ -184,21 +185,6 @@ static PyObject* caught(PyObject*, PyObject* error) {
   return nullptr;
 }
 
-static PyObject* set_outside_judges(PyObject*, PyObject* args) {
-  PyObject *handler, *finder, *error;
-  if (!PyArg_ParseTuple(args, "OOO", &handler, &finder, &error)) return nullptr;
-  Py_XSETREF(handler_judge, Py_NewRef(handler));
-  Py_XSETREF(handler_finder, Py_NewRef(finder));
-  Py_XSETREF(outside_judge, Py_NewRef(error));
-  Py_RETURN_NONE;
-}
-
-static PyObject* set_own_folders(PyObject*, PyObject* folders) {
-  if (!PyTuple_Check(folders)) return PyErr_Format(PyExc_TypeError, "set_own_folders takes a tuple");
-  Py_XSETREF(own_folders, Py_NewRef(folders));
-  Py_RETURN_NONE;
-}
-
 int note_thrown(Rehearsal* r, PyThreadState* ts) {
   if (PyObject* thrown = thrown_at_resume(ts)) r->thrown.insert(thrown);
   return 0;
@@ -216,14 +202,15 @@ static PyObject* was_thrown(PyObject*, PyObject* const* args, Py_ssize_t n) {
 
 bool came_from_outside(PyObject* error) { return judged(error) != 0; }
 
+static Connections connections({
+    {"handles_signals", &handler_judge},       // f(function)
+    {"are_signals_handled", &handler_finder},  // f(): by Python code
+    {"from_outside", &outside_judge},          // f(exception): 0; 1: it is; 2: unless a C function raised it
+    {"own_folders", &own_folders},
+});
+
 static MethodTable caught_probe({method<caught, METH_O>("caught")});
 static MethodTable methods({
-    method<set_own_folders, METH_O>("set_own_folders",
-                                    "set_own_folders(beginnings of file names): framelift's code and torch's"),
-    method<set_outside_judges, METH_VARARGS>(
-        "set_outside_judges",
-        "(function -> handles a signal, () -> whether Python code handles one, exception -> 0, 1: from outside, 2: "
-        "unless a C function raised it)"),
     method<was_thrown>("was_thrown", "was_thrown(exception, code): into a generator by the program; None: not known"),
     method<handlers_may_change, METH_NOARGS>("handlers_may_change", "code ran that may have set a signal handler"),
 });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "barrier.h"
+#include "connections.h"
 #include "frame_access.h"
 #include "reference.h"
 #include "rehearsal.h"
@@ -187,14 +188,17 @@ static PyObject* note_place(PyObject*, PyObject*) {
   return Py_BuildValue("(il)", root_unit(r), r->root_probes);
 }
 
-static PyObject* set_package(PyObject*, PyObject* args) {
-  const char *own, *starts, *exempt;
-  if (!PyArg_ParseTuple(args, "sss", &own, &starts, &exempt)) return nullptr;
-  package = own;
-  driver = starts;
-  wrapper = exempt;
-  Py_RETURN_NONE;
+
+template <std::string& kept>
+static bool take_path(PyObject* path) {
+  const char* text = PyUnicode_AsUTF8(path);
+  if (text) kept = text;
+  return text != nullptr;
 }
+
+static Connections connections({{"own_files", nullptr, take_path<package>},
+                                {"files_that_rehearse", nullptr, take_path<driver>},
+                                {"module_wrapper_file", nullptr, take_path<wrapper>}});
 
 static MethodTable functions({
     method<note_place, METH_NOARGS>("note_place",
@@ -212,8 +216,6 @@ static MethodTable functions({
     method<location, METH_VARARGS>("location",
                                    "Where an instruction is written: (line, end line, column, end column) or None."),
     method<forget_places, METH_NOARGS>("forget_places", "Let go of the tuples that `places` gave."),
-    method<set_package, METH_VARARGS>(
-        "set_package", "set_package(own files, files that start rehearsals, file that counts as the program's)."),
 });
 
 bool init_places(PyObject* module) { return add_functions(module, functions); }

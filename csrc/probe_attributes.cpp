@@ -1,4 +1,5 @@
 // Probes of attributes: what is found on an object, on its class, and which writes are pending effects.
+#include "connections.h"
 #include "handle_reads.h"
 #include "probes.h"
 #include "resume.h"
@@ -93,8 +94,8 @@ static PyObject* load_of_internal(Rehearsal* r, PyObject* obj, PyObject* name) {
 }
 
 // Classes whose instances are themselves inside, whatever they have for attributes: (class, ...).
-static PyObject* sealed_types = nullptr;
-void set_sealed_types(PyObject* types) { Py_XSETREF(sealed_types, Py_NewRef(types)); }
+static PyObject* sealed_types = nullptr;  // a tuple
+static Connections connections({{"sealed_types", &sealed_types}});
 
 static bool is_sealed(PyTypeObject* type) {
   for (Py_ssize_t i = 0; sealed_types && i < PyTuple_GET_SIZE(sealed_types); i++)

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "barrier.h"
+#include "connections.h"
 #include "frame_access.h"
 #include "resume.h"
 #include "set_order.h"
@@ -17,11 +18,9 @@ static PyObject *mark_address, *mark_class, *mark_star, *name_check_with, *name_
     *name_match_class, *name_match_kind, *name_same_object, *name_shows_address, *name_spread, *name_text_is_read;
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
 
-void set_number_types(PyObject* ints, PyObject* floats, PyObject* truths) {
-  Py_XSETREF(number_types[0], Py_NewRef(ints));
-  Py_XSETREF(number_types[1], Py_NewRef(floats));
-  Py_XSETREF(number_types[2], Py_NewRef(truths));
-}
+static Connections connections({{"symbolic_int", &number_types[0]},
+                                {"symbolic_float", &number_types[1]},
+                                {"symbolic_bool", &number_types[2]}});
 
 void count_probe(Rehearsal* r) {
   if (current_frame(PyThreadState_Get()) == r->root_frame) r->root_probes++;

@@ -2,6 +2,7 @@
 #include "rehearsal.h"
 
 #include "barrier.h"
+#include "connections.h"
 #include "evaluator.h"
 #include "finalisers.h"
 #include "outside.h"
@@ -15,6 +16,7 @@ void set_current_rehearsal(Rehearsal* r) { current = r; }
 
 static PyObject* interrupt_type = nullptr;  // framelift.vocabulary.reasons.Interrupt
 static PyObject* fault_judge = nullptr;     // framelift.rehearsal.own_errors.fault_of
+static Connections connections({{"interrupt_type", &interrupt_type}, {"fault_judge", &fault_judge}});
 
 // In framelift's own code the hook looks for frames of signal handlers and of watched finalisers alone.
 static void rest_where_unneeded() {
@@ -122,7 +124,5 @@ PyObject* ask_session(Rehearsal* r, PyObject* method, PyObject* const* args, siz
   return result.release();
 }
 
-void set_fault_judge(PyObject* judge) { Py_XSETREF(fault_judge, Py_NewRef(judge)); }
-void set_interrupt_type(PyObject* type) { Py_XSETREF(interrupt_type, Py_NewRef(type)); }
 
 }  // namespace framelift

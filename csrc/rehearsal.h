@@ -166,8 +166,6 @@ void check_hook(Rehearsal* r);
 void note_failed(Rehearsal* r);
 // Call a method of the Python session, paused.  New reference, or NULL with an exception set.
 PyObject* ask_session(Rehearsal* r, PyObject* method, PyObject* const* args, size_t n);
-void set_interrupt_type(PyObject* type);
-void set_fault_judge(PyObject* judge);
 
 // hook.cpp
 PyObject* run_python_function(Rehearsal* r, PyObject* function, PyObject* const* args, size_t nargsf,

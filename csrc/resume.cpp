@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "barrier.h"
+#include "connections.h"
 #include "frame_access.h"
 #include "reference.h"
 
@@ -139,9 +140,9 @@ static PyObject* tag_offsets(PyObject*, PyObject* slots) {
 static PyObject* tag_offsets(PyObject*, PyObject*) { Py_RETURN_NONE; }
 #endif
 
-// set_handled(exception): what code inside an `except` block finds as the exception being handled.
-static PyObject* set_handled(PyObject*, PyObject* exception) {
-  if (!PyExceptionInstance_Check(exception)) return PyErr_Format(PyExc_TypeError, "set_handled takes an exception");
+// handle_from_here(exception): what code inside an `except` block finds as the exception being handled.
+static PyObject* handle_from_here(PyObject*, PyObject* exception) {
+  if (!PyExceptionInstance_Check(exception)) return PyErr_Format(PyExc_TypeError, "handle_from_here takes an exception");
   Py_XSETREF(*handled_at(PyThreadState_Get()), Py_NewRef(exception));
   Py_RETURN_NONE;
 }
@@ -383,26 +384,19 @@ static PyObject* handover(PyObject*, PyObject* args) {
   return made;
 }
 
-static PyObject* set_resuming(PyObject*, PyObject* args) {
-  PyObject *plain, *resume, *raise, *ending, *types;
-  if (!PyArg_ParseTuple(args, "OOOOO!", &plain, &resume, &raise, &ending, &PyTuple_Type, &types)) return nullptr;
-  Py_XSETREF(plain_step, Py_NewRef(plain));
-  Py_XSETREF(resume_step, Py_NewRef(resume));
-  Py_XSETREF(throw_step, Py_NewRef(raise));
-  Py_XSETREF(end_is_seen, Py_NewRef(ending));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); i++)
-    unseen.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(types, i)));
-  Py_RETURN_NONE;
-}
+static Connections connections({{"plain_step", &plain_step},
+                                {"resume_step", &resume_step},
+                                {"throw_step", &throw_step},
+                                {"end_is_seen", &end_is_seen},
+                                {"types_without_end", nullptr, take_classes<unseen>}});
 
 static MethodTable methods({
     method<hand_over, METH_O>("hand_over", "hand_over(stop): the calling frame as a record"),
     method<stop, METH_O>("stop", "stop(stop): end the rehearsal here if it is the place"),
     method<let_go, METH_O>("let_go", "let_go(values): empty the tuple of what a capture was given"),
-    method<set_handled, METH_O>("set_handled", "set_handled(exception): inside an except block that is gone on with"),
+    method<handle_from_here, METH_O>("handle_from_here", "handle_from_here(exception): inside an except block that is gone on with"),
     method<tag_offsets, METH_O>("tag_offsets", "tag_offsets(slots): numbers of the caller's stack that are offsets"),
     method<handover, METH_VARARGS>("handover", "handover(place, values): what an entry that ends at a break returns"),
-    method<set_resuming, METH_VARARGS>("set_resuming", "set_resuming(plain, resume, throw, end_is_seen, unseen types)"),
 });
 
 static PyStructSequence_Field fields[] = {{"stop", nullptr},  {"stack", nullptr},   {"locals", nullptr},

@@ -47,8 +47,8 @@ static PyObject* insist(PyObject*, PyObject* function) {
 
 // ---- the collector ----
 
-// set_young(number): the collector takes so many objects to have been made since it ran.
-static PyObject* set_young(PyObject*, PyObject* number) {
+// count_as_young(number): the collector takes so many objects to have been made since it ran.
+static PyObject* count_as_young(PyObject*, PyObject* number) {
   long count = PyLong_AsLong(number);
   if (count == -1 && PyErr_Occurred()) return nullptr;
   young_objects() = (int)std::clamp(count, 0L, 1L << 30);
@@ -292,7 +292,7 @@ static MethodTable capturing_methods({
 
 static MethodTable scope_functions({
     method<insist, METH_O>("insist", "insist(function): call it until it ends well, then raise what struck it"),
-    method<set_young, METH_O>("set_young", "set_young(number): so many objects were made since the last collection"),
+    method<count_as_young, METH_O>("count_as_young", "count_as_young(number): so many objects were made since the last collection"),
 });
 
 bool init_scopes(PyObject* module) {

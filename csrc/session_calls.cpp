@@ -210,25 +210,6 @@ static PyObject* warning_category(PyObject*, PyObject* category) {
   return ask_session(current_rehearsal(), name, args, 2);
 }
 static PyObject* is_live_here(PyObject*, PyObject*) { return PyBool_FromLong(is_live()); }
-static PyObject* set_numbers(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  if (n != 3) return PyErr_Format(PyExc_TypeError, "set_number_types(ints, floats, truths)");
-  set_number_types(a[0], a[1], a[2]);
-  Py_RETURN_NONE;
-}
-static PyObject* set_sealed(PyObject*, PyObject* types) {
-  if (!PyTuple_Check(types)) return PyErr_Format(PyExc_TypeError, "set_sealed_types((class, ...))");
-  set_sealed_types(types);
-  Py_RETURN_NONE;
-}
-static PyObject* set_judge(PyObject*, PyObject* judge) {
-  set_fault_judge(judge);
-  Py_RETURN_NONE;
-}
-static PyObject* set_interrupt(PyObject*, PyObject* type) {
-  set_interrupt_type(type);
-  Py_RETURN_NONE;
-}
-
 static PyObject* text_shows_address(PyObject*, PyObject* text) { return PyBool_FromLong(shows_address(text)); }
 
 static MethodTable methods({
@@ -254,18 +235,12 @@ static MethodTable methods({
     method<timed_apart, METH_O>("timed_apart", "call a function whose time is not that of the frame it is called for"),
     method<rehearsed_code, METH_NOARGS>("rehearsed_code", "the code that has run in this rehearsal, with its times"),
     method<walks_of_sets, METH_NOARGS>(
-        "set_walks", "how many sets were walked whose order the next process may not have"),
-    method<unordered_walks, METH_NOARGS>("unordered_set_walks",
+        "walked_sets", "how many sets were walked whose order the next process may not have"),
+    method<unordered_walks, METH_NOARGS>("walked_unordered_sets",
                                          "how many of these sets have other elements than strings and numbers"),
     method<warning_text, METH_O>("warning_text", "a warning of C code begins: whether captured code runs"),
     method<warning_category, METH_O>("warning_category", "whether the session says that nobody hears of this warning"),
     method<is_live_here, METH_O>("is_live", "whether captured code runs"),
-    method<set_numbers>("set_number_types", "set_number_types(ints, floats, truths): the classes of symbolic numbers"),
-    method<set_sealed, METH_O>("set_sealed_types",
-                               "classes whose instances' attributes are not written by captured code"),
-    method<set_judge, METH_O>("set_fault_judge",
-                              "what says whether an exception out of framelift's own code is a defect"),
-    method<set_interrupt, METH_O>("set_interrupt_type"),
     method<text_shows_address, METH_O>("shows_address", "whether a text or bytes show where an object lies in memory"),
 });
 

@@ -39,10 +39,10 @@ static PyObject* copy_set(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
-// set_layout(set): what is in each slot (nothing, an element, one that was removed), and where the next element to give
+// layout_of_set(set): what is in each slot (nothing, an element, one that was removed), and where the next element to give
 // away is looked for.
-static PyObject* set_layout(PyObject*, PyObject* value) {
-  if (!PyAnySet_Check(value)) return PyErr_Format(PyExc_TypeError, "set_layout(set)");
+static PyObject* layout_of_set(PyObject*, PyObject* value) {
+  if (!PyAnySet_Check(value)) return PyErr_Format(PyExc_TypeError, "layout_of_set(set)");
   auto* set = (PySetObject*)value;
   std::string text = std::to_string(set->finger) + " ";
   for (Py_ssize_t i = 0; i <= set->mask; i++) text += !set->table[i].key ? '.' : is_removed(set->table[i]) ? '-' : 'x';
@@ -51,7 +51,7 @@ static PyObject* set_layout(PyObject*, PyObject* value) {
 
 static MethodTable methods({
     method<copy_set>("copy_set", "copy_set(copy, original): a new set gets the other's elements, where they lie"),
-    method<set_layout, METH_O>("set_layout", "where the elements of a set lie"),
+    method<layout_of_set, METH_O>("layout_of_set", "where the elements of a set lie"),
 });
 
 bool init_sets(PyObject* module) { return add_functions(module, methods); }

@@ -72,6 +72,7 @@ bool init_resume(PyObject* module);
 bool init_sets(PyObject* module);
 bool init_lru_caches(PyObject* module);
 bool init_tensor_reads(PyObject* module);
+bool init_connections(PyObject* module);
 bool init_evaluator(PyObject* module);
 bool init_outside(PyObject* module);
 bool init_scopes(PyObject* module);

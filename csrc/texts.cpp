@@ -6,6 +6,7 @@
 // that C code has made with the mark in it is such a text again.
 #include "barrier.h"
 #include "calls.h"
+#include "connections.h"
 #include "probes.h"
 
 namespace framelift {
@@ -89,21 +90,6 @@ bool contains_unread_text(PyObject* text) {
   return size >= PyUnicode_GET_LENGTH(text_escaped) && PyUnicode_Find(text, text_escaped, 0, size, 1) >= 0;
 }
 
-static PyObject* set_texts(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  if (n != 4 || !PyType_Check(a[0]) || !PyUnicode_Check(a[1]) || !PyTuple_Check(a[3]))
-    return PyErr_Format(PyExc_TypeError, "set_unread_texts(class, mark, handler, leaf types)");
-  Ref escaped = Ref::steal(PyObject_ASCII(a[1]));  // in quotes: one letter of it is enough
-  Ref inner = escaped ? Ref::steal(PyUnicode_Substring(escaped.get(), 1, 9)) : Ref();
-  if (!inner) return nullptr;
-  Py_XSETREF(text_escaped, inner.release());
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a[3]); i++)
-    leaf_types.insert((PyTypeObject*)Py_NewRef(PyTuple_GET_ITEM(a[3], i)));
-  Py_XSETREF(text_type, (PyTypeObject*)Py_NewRef(a[0]));
-  Py_XSETREF(text_mark, Py_NewRef(a[1]));
-  Py_XSETREF(text_handler, Py_NewRef(a[2]));
-  Py_RETURN_NONE;
-}
-
 static PyObject* read_now(Rehearsal* r) {
   static PyObject* const name = PyUnicode_InternFromString("text_is_read");
   return ask_session(r, name, nullptr, 0);
@@ -133,8 +119,21 @@ static PyObject* text_is_read(PyObject*, PyObject*) {
   return read_now(r);
 }
 
+static bool take_mark(PyObject* mark) {
+  Ref escaped = Ref::steal(PyObject_ASCII(mark));  // in quotes: one letter of it is enough
+  Ref inner = escaped ? Ref::steal(PyUnicode_Substring(escaped.get(), 1, 9)) : Ref();
+  if (!inner) return false;
+  Py_XSETREF(text_escaped, inner.release());
+  Py_XSETREF(text_mark, Py_NewRef(mark));
+  return true;
+}
+
+static Connections connections({{"unread_text", (PyObject**)&text_type},
+                                {"unread_mark", nullptr, take_mark},
+                                {"unread_text_handler", &text_handler},
+                                {"leaf_types", nullptr, take_classes<leaf_types>}});
+
 static MethodTable methods({
-    method<set_texts>("set_unread_texts", "(class, its letters, handler of calls that may find one, leaf types)"),
     method<text_is_read, METH_NOARGS>("text_is_read", "the letters of such a text are asked for"),
     method<unread_text, METH_NOARGS>("unread_text", "a text for a value whose text is not known, or None"),
 });

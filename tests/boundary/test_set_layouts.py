@@ -72,7 +72,7 @@ def test_copies_lie_as_their_originals() -> None:
     for make in histories():
         original, copy = make(), set()
         _core.copy_set(copy, original)
-        assert list(copy) == list(original) and _core.set_layout(copy) == _core.set_layout(original)
+        assert list(copy) == list(original) and _core.layout_of_set(copy) == _core.layout_of_set(original)
         for number in (16, 5, 33):
             copy.add(number)
             original.add(number)

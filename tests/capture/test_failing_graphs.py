@@ -321,7 +321,7 @@ def test_the_generator_has_its_state_again(before: str, between: str) -> None:
     DRAWS[before]()
     state, shown = _core.generator_state(), torch.get_rng_state()
     DRAWS[between]()
-    _core.set_generator_state(state)
+    _core.restore_generator(state)
     assert torch.equal(torch.get_rng_state(), shown)
     drawn = [torch.randn(1), torch.randn(1, dtype=torch.double), torch.rand(700)]
     torch.set_rng_state(shown)

@@ -360,12 +360,12 @@ def test_steps_that_cannot_be_made() -> None:
         asked.append(function)
         raise ValueError("cannot")
 
-    _core.set_steps_maker(maker)
+    _core.connect(steps_maker=maker)
     try:
         for _ in range(OFTEN):
             assert _shown(compiled(x)) == _shown(_cache(x))
     finally:
-        _core.set_steps_maker(native_steps)
+        _core.connect(steps_maker=native_steps)
     assert len(asked) == 1 and compiled.entries[0].steps is None
     assert _shown(_often(compiled, x)(x)) == _shown(_cache(x))
 

@@ -68,12 +68,12 @@ def judge(program: Program, compile: Callable[[Any], Any] | None = None) -> Verd
         framelift.reset()
         before = counts()
         # half of the programs have their entries run as native steps from the second call on
-        runs = _core.set_steps_after(1 if program.seed % 2 else 8)
+        runs = _core.steps_after(1 if program.seed % 2 else 8)
         try:
             actual = run_world(program, compile or (lambda f: framelift.compile(f, backend="eager")))
             after = counts()
         finally:
-            _core.set_steps_after(runs)
+            _core.steps_after(runs)
             framelift.reset()
             forget()
     for number, (want, got) in enumerate(zip(expected, actual)):

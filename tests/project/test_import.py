@@ -296,3 +296,15 @@ def test_another_build_of_the_same_torch_is_used() -> None:
     release = torch.__version__.partition("+")[0]
     program = f"import torch\ntorch.__version__ = torch.torch_version.TorchVersion('{release}+cu999')\nimport framelift"
     assert in_a_new_process(program) == ""
+
+
+def test_the_core_has_all_that_it_is_to_be_given() -> None:
+    import framelift.packages.methods
+    import framelift.report  # noqa: F401
+    from framelift import _core
+
+    framelift.compile(torch.sin, backend="eager")(torch.ones(1))
+    missing = {name for name, there in _core.connections().items() if not there}
+    assert missing <= {"redirect", "entry_chooser"}, missing  # these are for a stance, and for ranks that agree
+    with pytest.raises(TypeError, match="no connection named 'captured_frame'"):
+        _core.connect(captured_frame=print)

@@ -303,20 +303,20 @@ def test_modes_and_the_switch() -> None:
     compiled.entries.append(entry(lambda i, e: "entry", Guard(arg(0, "x"), "EQ", 1)))
 
     def under(mode: int, x: int) -> Any:
-        before = _core.set_mode(mode)
+        before = _core.switch_mode(mode)
         try:
             return compiled(x)
         finally:
-            _core.set_mode(before)
+            _core.switch_mode(before)
 
     assert under(PAUSED, 1) == "plain" and under(OFF, 1) == "entry" and under(RUN_ONLY, 1) == "entry"
     assert under(RUN_ONLY, 2) == "plain" and not asked
     assert under(OFF, 2) == "plain" and asked
-    before = _core.set_disabled(True)
+    before = _core.disable_all(True)
     try:
         assert compiled(1) == "plain"
     finally:
-        _core.set_disabled(before)
+        _core.disable_all(before)
     assert compiled(1) == "entry"
 
 

@@ -434,8 +434,8 @@ def resume_code(flow: Flow, point: Point, stops: Iterable[int] = (), throws: boo
             name = local_name(code, op.arg)
             op.arg = slots[name] if flow.is_local(op) else len(names) + variables.index(name)
     start = next(op for op in ops if op.unit == point.unit)
-    consts: list[Any] = [*code.co_consts, RESUMES, _core.set_handled]
-    head, offsets = _prologue(point, start, slots, consts, hidden)  # set_handled is the last constant so far
+    consts: list[Any] = [*code.co_consts, RESUMES, _core.handle_from_here]
+    head, offsets = _prologue(point, start, slots, consts, hidden)  # handle_from_here is the last constant so far
     if throws:
         handler = (next(op for op in ops if op.unit == left[0].unit), left[1]) if left is not None else start.handler
         head[-1:] = _raise(slots[".raised"], start, handler)

@@ -21,7 +21,7 @@ _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)
 _ORDERED = frozenset({bool, int, float})  # sets of these iterate alike in each process
 _THIS_PROCESS = secrets.token_hex()
 #: what resumed code holds (bytecode/resume.py)
-_OWN = {id(RESUMES): "resumes", id(_core.set_handled): "set_handled"}
+_OWN = {id(RESUMES): "resumes", id(_core.handle_from_here): "set_handled"}
 _known: dict[int, tuple[weakref.ref[types.CodeType], str]] = {}
 
 

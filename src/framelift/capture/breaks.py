@@ -342,4 +342,10 @@ def throw_step(
     )
 
 
-_core.set_resuming(plain_step, resume_step, throw_step, end_is_seen, UNSEEN)
+_core.connect(
+    plain_step=plain_step,
+    resume_step=resume_step,
+    throw_step=throw_step,
+    end_is_seen=end_is_seen,
+    types_without_end=UNSEEN,
+)

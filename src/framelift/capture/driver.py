@@ -546,7 +546,11 @@ def _is_asked_last(info: Capture) -> bool:
     return bool(config.automatic_dynamic_exclusion_guard and info.relations is not None)
 
 
-_core.set_package(FRAMELIFT, own_file("capture", ""), own_file("capture", "module_wrapper.py"))
+_core.connect(
+    own_files=FRAMELIFT,
+    files_that_rehearse=own_file("capture", ""),
+    module_wrapper_file=own_file("capture", "module_wrapper.py"),
+)
 
 
 def _capture_frame(compiled: Compiled, function: types.FunctionType, locals_: tuple[Any, ...]) -> Answer:
@@ -593,8 +597,12 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-_core.set_chain_test(_chain_test())
-_core.set_interrupt_type(Interrupt)
-_core.set_hooks(resolve_code, _capture_frame, _trampoline.__code__)
-config.WATCHERS["disable"] = _core.set_disabled
-_core.set_disabled(config.disable)
+_core.connect(
+    chain_test=_chain_test(),
+    interrupt_type=Interrupt,
+    resolve_code=resolve_code,
+    capture_frame=_capture_frame,
+    trampoline=_trampoline.__code__,
+)
+config.WATCHERS["disable"] = _core.disable_all
+_core.disable_all(config.disable)

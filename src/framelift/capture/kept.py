@@ -80,7 +80,7 @@ def keeper_for(
     if moment.transforms or moment.subclasses_off:
         return None
     if recorded:
-        return None if moment.modes else Keeper("", locals_, _core.unordered_set_walks(), recorded=True)
+        return None if moment.modes else Keeper("", locals_, _core.walked_unordered_sets(), recorded=True)
     if backend.described:  # it may read what graphs from disk do not say
         return None
     if hooks.guard_filter_fn is not None or hooks.guard_export_fn is not None:
@@ -95,7 +95,7 @@ def keeper_for(
     except Exception as error:  # noqa: BLE001  nothing that the cache does ends a call
         _survive(error, "captures are not kept on disk")
         return None
-    return Keeper(key, locals_, _core.set_walks(), moment.modes)
+    return Keeper(key, locals_, _core.walked_sets(), moment.modes)
 
 
 class Loaded(NamedTuple):
@@ -240,7 +240,7 @@ class Keeper:
         with info.phase("keep"), no_collections():
             try:
                 # In a package, sets of strings have the order of the process that made it.
-                if (_core.unordered_set_walks if self.recorded else _core.set_walks)() != self.walks:
+                if (_core.walked_unordered_sets if self.recorded else _core.walked_sets)() != self.walks:
                     raise NotKept("the order of a set was looked at, which differs from process to process")
                 if info.reason_id in _OF_THE_MOMENT:
                     raise NotKept("what ended the capture may be other elsewhere", info.reason)

@@ -66,18 +66,18 @@ def follow_torch(record: Any) -> None:
 def _apply() -> None:
     stance = current()
     if stance.name not in STANCES:
-        _core.set_redirect(_invalid)
+        _core.connect(redirect=_invalid)
     else:
-        _core.set_redirect(REDIRECTS.get("force_backend" if stance.backend is not None else stance.name))
+        _core.connect(redirect=REDIRECTS.get("force_backend" if stance.backend is not None else stance.name))
 
 
 def _plainly(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     before = _core.get_mode()
     try:
-        _core.set_mode(0)  # nothing below it is captured either
+        _core.switch_mode(0)  # nothing below it is captured either
         return compiled.function(*args, **kwargs)
     finally:
-        _core.set_mode(before)
+        _core.switch_mode(before)
 
 
 def _invalid(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -86,4 +86,4 @@ def _invalid(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 #: where calls go under a stance; the layer that knows backends adds its own
 REDIRECTS: dict[str, Any] = {"force_eager": _plainly}
-_core.set_follow_torch_stance(follow_torch)
+_core.connect(follow_torch_stance=follow_torch)

@@ -52,7 +52,7 @@ def native_steps(entry: types.FunctionType) -> _core.Steps | None:
     return _core.Steps(entry.__code__, entry.__globals__, externals, writer.registers, constants, steps)
 
 
-_core.set_steps_maker(native_steps)
+_core.connect(steps_maker=native_steps)
 
 
 def _exactly(value: Any) -> Any:

@@ -189,7 +189,7 @@ def _set(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
 
 def _finger(table: Any) -> bytes:
     """Where a set looks for the next element to pop."""
-    return _core.set_layout(table).split()[0]
+    return _core.layout_of_set(table).split()[0]
 
 
 def _with_a_pop(gone: Items, new: Items) -> Iterable[list[tuple[str, Any]]]:

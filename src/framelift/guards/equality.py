@@ -27,7 +27,7 @@ def _row(value: Any) -> tuple[Any, ...]:
 
 def _set(value: Any) -> tuple[Any, ...]:
     """The elements as they lie: that decides how the set iterates, and how those made of it do."""
-    return _core.set_layout(value), *type(value).__iter__(value)
+    return _core.layout_of_set(value), *type(value).__iter__(value)
 
 
 def _bounds(value: Any) -> tuple[Any, ...]:

@@ -39,4 +39,4 @@ def behaviour_of(cls: type) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(_core.behaviour_of(cls).items(), key=operator.itemgetter(0)))
 
 
-_core.set_special_names(_ALWAYS, _NEVER)
+_core.connect(always_behaviour=_ALWAYS, never_behaviour=_NEVER)

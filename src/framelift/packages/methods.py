@@ -18,7 +18,7 @@ def _later(home: str, name: str) -> Callable[..., Any]:
     return method
 
 
-_core.set_aot_compile(_later("aot", "aot_compile"))
+_core.connect(aot_compile=_later("aot", "aot_compile"))
 for _name, _function in {
     "_aot_compile": "aot_compile_module",
     "_save_aot_compiled_module": "save_aot_module",

@@ -335,17 +335,14 @@ _BY_WORD: dict[str, tuple[int, Any]] = {
 #: arguments
 _LOOK_INTO_MEMORY = (bytes, bytearray, array.array, io.BytesIO, *_FILES, re.Pattern, struct.Struct, type(hashlib.md5()))
 _SAFE = tuple(kind for kind in lookup.safe_self_types() if kind not in _LOOK_INTO_MEMORY)
-_core.set_safe_receivers(
-    _SAFE,
-    tuple(
+_core.connect(
+    safe_receivers=_SAFE,
+    special_methods=tuple(
         c
         for c, word in (*lookup.WORDS.values(), *SUBSTITUTES.values())
         if word != "pure" and getattr(c, "__objclass__", None) in _SAFE
     ),
-)
-
-_core.set_unordered(
-    (
+    unordered=(
         len,
         bool,
         isinstance,
@@ -361,9 +358,9 @@ _core.set_unordered(
         getattr,
         hasattr,
         setattr,
-    )
+    ),
+    sorting=(sorted, min, max, any, all),
 )
-_core.set_sorting((sorted, min, max, any, all))
 
 #: read from the top; the first that answers decides; else the tables' word does
 _ORDER: tuple[tuple[int, Any], ...] = (

@@ -55,4 +55,4 @@ def fault_of(error: BaseException, trace: Any) -> InternalError | Interrupt | No
     return found
 
 
-_core.set_fault_judge(fault_of)
+_core.connect(fault_judge=fault_of)

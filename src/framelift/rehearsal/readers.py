@@ -57,7 +57,7 @@ def reader_of(obj: Any) -> Any:
 
 #: what attributes of are not written by captured code
 SEALED = (property, staticmethod, classmethod, _core.Compiled, torch.jit.ScriptFunction, *call_rule.OPERATIONS)
-_core.set_sealed_types(SEALED)
+_core.connect(sealed_types=SEALED)
 
 READERS = {
     types.FunctionType: function_attributes.read_function,

@@ -17,4 +17,4 @@ from .trace import chrome_trace
 
 __all__ = ["SCHEMA", "Report", "chrome_trace", "report", "report_of_all", "save_repro", "summary"]
 
-_core.set_reporting(lambda compiled: printable(summary(compiled)), report)
+_core.connect(str_of_compiled=lambda compiled: printable(summary(compiled)), report_of_compiled=report)

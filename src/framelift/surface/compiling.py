@@ -240,7 +240,7 @@ def _successor(compiled: Any) -> Any:
     return made
 
 
-_core.set_make_successor(_successor)
+_core.connect(make_successor=_successor)
 
 
 def compiled_callables() -> list[Any]:

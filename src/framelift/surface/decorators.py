@@ -94,10 +94,10 @@ def _disabled(fn: Any) -> Any:
         if before not in (_RUN_ONLY, _CAPTURE):
             return fn(*args, **kwargs)
         try:
-            _core.set_mode(_OFF)
+            _core.switch_mode(_OFF)
             return fn(*args, **kwargs)
         finally:
-            _core.set_mode(before)
+            _core.switch_mode(before)
 
     return disabled
 
@@ -208,10 +208,10 @@ def run(fn: Any = None) -> Any:
         if before not in (_OFF, _CAPTURE):
             return fn(*args, **kwargs)
         try:
-            _core.set_mode(_RUN_ONLY)
+            _core.switch_mode(_RUN_ONLY)
             return fn(*args, **kwargs)
         finally:
-            _core.set_mode(before)
+            _core.switch_mode(before)
 
     return run_only
 

@@ -38,7 +38,7 @@ def set_guard_complete_hook(hook: Callable[[bool], bool] | None) -> Callable[[bo
     """
     global _hook
     before, _hook = _hook, hook
-    _core.set_entry_chooser(None if hook is None else _chosen)
+    _core.connect(entry_chooser=None if hook is None else _chosen)
     return before
 
 

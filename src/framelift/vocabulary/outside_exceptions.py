@@ -212,5 +212,9 @@ def raise_outside(error: BaseException) -> None:
         raise found
 
 
-_core.set_outside_judges(_handles_signals, _are_signals_handled, from_outside)
-_core.set_own_folders(_OWN_FOLDERS)
+_core.connect(
+    handles_signals=_handles_signals,
+    are_signals_handled=_are_signals_handled,
+    from_outside=from_outside,
+    own_folders=_OWN_FOLDERS,
+)

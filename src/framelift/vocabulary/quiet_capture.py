@@ -210,7 +210,7 @@ def _let_collect() -> None:
     A part of them counts, so that a collection comes after many captures.
     """
     if not _Held.blocks and gc.get_threshold()[0] == 0:
-        _core.set_young(min(gc.get_count()[0], _Held.young + _Held.before[0] // _SHARE))
+        _core.count_as_young(min(gc.get_count()[0], _Held.young + _Held.before[0] // _SHARE))
         gc.set_threshold(*_Held.before)
 
 

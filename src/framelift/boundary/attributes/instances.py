@@ -418,7 +418,15 @@ def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
 
 
 #: the native core answers the usual reads itself, as `read_instance` does
-_core.set_handle_reads(ABSENT, Origin, let_in, read_instance, _MODULE_GETATTR, _thread._local, InstanceDict)
+_core.connect(
+    absent=ABSENT,
+    origin_type=Origin,
+    let_in=let_in,
+    read_instance=read_instance,
+    module_getattr=_MODULE_GETATTR,
+    thread_local=_thread._local,
+    instance_dict=InstanceDict,
+)
 
 
 def write_instance(world: World, obj: Any, name: str, value: Any) -> None:

@@ -118,10 +118,10 @@ def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn
     world.guard(origin, "CHECK", (functools.partial(_same_order, order), f"iterates as ({said})"))
     _keys_are_themselves(world, order, let_in)
     _core.copy_set(copy, value)  # where each lies, too: what is added, and what `pop` gives, goes by that
-    layout = _core.set_layout(copy)
+    layout = _core.layout_of_set(copy)
 
     def took_in() -> None:
-        now = _core.set_layout(copy)
+        now = _core.layout_of_set(copy)
         if now.count(b".") != layout.count(b".") or now.split()[0] != layout.split()[0]:  # more than removals
             asked = functools.partial(_same_layout, layout)
             world.guard(origin, "CHECK", (asked, "lies in memory as it did"), "layout")
@@ -137,12 +137,12 @@ def _same_order(order: tuple[Any, ...], value: Any) -> bool:
     )
 
 
-_core.set_order_function(_same_order)  # where the elements are the same objects, it need not be called
+_core.connect(order_function=_same_order)  # where the elements are the same objects, it need not be called
 
 
 @check
 def _same_layout(layout: bytes, value: Any) -> bool:
-    return _core.set_layout(value) == layout
+    return _core.layout_of_set(value) == layout
 
 
 @check

@@ -314,4 +314,4 @@ def report_failure(info: Capture, error: BaseException) -> None:
         warnings.warn(f"framelift: {text}. This is a defect of framelift or of the backend.", stacklevel=2)
 
 
-_core.set_failure_teller(report_failure)
+_core.connect(failure_teller=report_failure)

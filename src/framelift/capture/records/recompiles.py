@@ -118,4 +118,4 @@ def what_was_done(miss: Miss | None, info: Capture) -> str:
     return "recompiled for this value" if not info.reason_id else f"runs eagerly: {info.reason}"
 
 
-_core.set_recompiles(recompiles)
+_core.connect(recompiles_of_compiled=recompiles)

@@ -237,7 +237,7 @@ def states() -> tuple[Any, list[torch.Tensor] | None]:
 
 def put_back(cpu: Any, cuda: list[torch.Tensor] | None) -> None:
     """Give torch's own generators these states."""
-    _core.set_generator_state(cpu)
+    _core.restore_generator(cpu)
     if cuda is not None:
         torch.cuda.set_rng_state_all(cuda)
 

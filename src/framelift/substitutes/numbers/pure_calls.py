@@ -451,4 +451,10 @@ def _numel(session: Session, size: Any, /) -> Any:
     return torch.Size.numel(size)
 
 
-_core.set_numbers(_SYMBOLIC, handle, len, isinstance, _TENSOR_TYPE)
+_core.connect(
+    number_types=_SYMBOLIC,
+    number_handler=handle,
+    builtin_len=len,
+    builtin_isinstance=isinstance,
+    tensor_types=_TENSOR_TYPE,
+)

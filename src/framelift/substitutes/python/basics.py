@@ -115,7 +115,7 @@ def _object_getattribute(session: Session, obj: Any, name: Any, /) -> Any:
 
 
 #: the native core answers the usual reads of handles itself
-_core.set_generic_read(object.__getattribute__, SUBSTITUTES[id(object.__getattribute__)][1])
+_core.connect(generic_getter=object.__getattribute__, generic_handler=SUBSTITUTES[id(object.__getattribute__)][1])
 
 
 def _known(obj: Any, name: str) -> None:

@@ -223,4 +223,4 @@ def _seeded_hash(session: Session, callable_: Any, value: Any, /) -> Any:
     return _core.natively(callable_, (value,), None)
 
 
-_core.set_number_types(Int, Float, Bool)
+_core.connect(symbolic_int=Int, symbolic_float=Float, symbolic_bool=Bool)

@@ -124,7 +124,7 @@ def _given_unknown(unknown: Opaque, callable_: Any, args: tuple[Any, ...], kwarg
 
 def answer_for(*views: type) -> None:
     """Let these classes answer themselves for calls of C code."""
-    _core.set_views(views, _call)
+    _core.connect(view_types=views, view_handler=_call)
 
 
 answer_for(InstanceDict, LargeDict, LazyList, LazySet, Opaque)

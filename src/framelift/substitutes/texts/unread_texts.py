@@ -165,4 +165,9 @@ def _shows(text: str) -> bool:
     return any(letter in letters for letter in MARK) or ascii(MARK)[1:9] in letters
 
 
-_core.set_unread_texts(UnreadText, MARK, handle, (*LEAF_TYPES, types.ModuleType, type(torch.default_generator)))
+_core.connect(
+    unread_text=UnreadText,
+    unread_mark=MARK,
+    unread_text_handler=handle,
+    leaf_types=(*LEAF_TYPES, types.ModuleType, type(torch.default_generator)),
+)
