@@ -35,6 +35,9 @@ LOADED = {
     "framelift.vocabulary.options_without_effect",
     "framelift.vocabulary.scopes",
     "framelift.vocabulary.version",
+    "framelift.vocabulary.environment",
+    "framelift.vocabulary.log",
+    "framelift.vocabulary.own_code",
 }
 
 

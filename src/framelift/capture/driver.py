@@ -16,7 +16,6 @@ import time
 import types
 import weakref
 from dataclasses import replace
-from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -577,18 +576,6 @@ def _tidy(error: BaseException) -> None:
         without_own_frames(error)
 
 
-def _trampoline(result: Any) -> Any:
-    return result
-
-
-def _chain_test() -> types.FunctionType:
-    """A function whose frame starts without a look for signals and threads: RESUME does so for arguments below 2."""
-    raw = bytearray(_trampoline.__code__.co_code)
-    assert raw[0] == opmap["RESUME"]
-    raw[1] = 2
-    return types.FunctionType(_trampoline.__code__.replace(co_code=bytes(raw)), {})
-
-
 def _after_fork() -> None:
     """In a forked child there is one thread: what others were in the middle of is not going on."""
     if not capture_lock._is_owned():  # type: ignore[attr-defined]  # private in typeshed
@@ -597,12 +584,6 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-_core.connect(
-    chain_test=_chain_test(),
-    interrupt_type=Interrupt,
-    resolve_code=resolve_code,
-    capture_frame=_capture_frame,
-    trampoline=_trampoline.__code__,
-)
+_core.connect(interrupt_type=Interrupt, resolve_code=resolve_code, capture_frame=_capture_frame)
 config.WATCHERS["disable"] = _core.disable_all
 _core.disable_all(config.disable)
