@@ -446,7 +446,7 @@ static Connections connections({
     {"report_of_compiled", &report_function},
     {"recompiles_of_compiled", &recompiles_function},
     {"aot_compile", &aot_compile_function},
-    {"make_successor", &make_successor},  // f(compiled): what is called once the class of its object has another __call__
+    {"make_successor", &make_successor},  // f(compiled): what is called once its object's class has another __call__
     {"follow_torch_stance", &follow_torch},  // f(TorchDynamo's record of the stance), when that changed
     {"redirect", &redirect},  // f(compiled, args, kwargs) runs in place of every compiled callable
 });

@@ -1,5 +1,5 @@
-// What the core needs of framelift's Python code, by name.  Each unit lists its own connections; Python hands the values
-// over with connect(name=value, ...).
+// What the core needs of framelift's Python code, by name.  Each unit lists its own connections; Python hands the
+// values over with connect(name=value, ...).
 #pragma once
 #include <Python.h>
 

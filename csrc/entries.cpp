@@ -333,7 +333,7 @@ int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObje
 
 static PyObject* chooser = nullptr;  // Python: (entries, locals) -> the entry that runs; None: it is a miss
 
-static Connections connections({{"failure_teller", &failure_teller},  // f(info, exception): a graph failed, eager did not
+static Connections connections({{"failure_teller", &failure_teller},  // f(info, exception): the graph alone failed
                                 {"entry_chooser", &chooser}});
 
 int choose_entry(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result) {

@@ -142,7 +142,7 @@ static PyObject* tag_offsets(PyObject*, PyObject*) { Py_RETURN_NONE; }
 
 // handle_from_here(exception): what code inside an `except` block finds as the exception being handled.
 static PyObject* handle_from_here(PyObject*, PyObject* exception) {
-  if (!PyExceptionInstance_Check(exception)) return PyErr_Format(PyExc_TypeError, "handle_from_here takes an exception");
+  if (!PyExceptionInstance_Check(exception)) return PyErr_Format(PyExc_TypeError, "it takes an exception");
   Py_XSETREF(*handled_at(PyThreadState_Get()), Py_NewRef(exception));
   Py_RETURN_NONE;
 }
@@ -394,7 +394,7 @@ static MethodTable methods({
     method<hand_over, METH_O>("hand_over", "hand_over(stop): the calling frame as a record"),
     method<stop, METH_O>("stop", "stop(stop): end the rehearsal here if it is the place"),
     method<let_go, METH_O>("let_go", "let_go(values): empty the tuple of what a capture was given"),
-    method<handle_from_here, METH_O>("handle_from_here", "handle_from_here(exception): inside an except block that is gone on with"),
+    method<handle_from_here, METH_O>("handle_from_here", "(exception): inside an except block that is gone on with"),
     method<tag_offsets, METH_O>("tag_offsets", "tag_offsets(slots): numbers of the caller's stack that are offsets"),
     method<handover, METH_VARARGS>("handover", "handover(place, values): what an entry that ends at a break returns"),
 });

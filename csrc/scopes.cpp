@@ -292,7 +292,7 @@ static MethodTable capturing_methods({
 
 static MethodTable scope_functions({
     method<insist, METH_O>("insist", "insist(function): call it until it ends well, then raise what struck it"),
-    method<count_as_young, METH_O>("count_as_young", "count_as_young(number): so many objects were made since the last collection"),
+    method<count_as_young, METH_O>("count_as_young", "(number): so many objects were made since the last collection"),
 });
 
 bool init_scopes(PyObject* module) {

@@ -39,8 +39,8 @@ static PyObject* copy_set(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
-// layout_of_set(set): what is in each slot (nothing, an element, one that was removed), and where the next element to give
-// away is looked for.
+// layout_of_set(set): what is in each slot (nothing, an element, one that was removed), and where the next element to
+// give away is looked for.
 static PyObject* layout_of_set(PyObject*, PyObject* value) {
   if (!PyAnySet_Check(value)) return PyErr_Format(PyExc_TypeError, "layout_of_set(set)");
   auto* set = (PySetObject*)value;

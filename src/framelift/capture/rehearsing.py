@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .. import _core, config, python  # noqa: F401  (python: fills the tables of kinds)
+from .. import _core, config
 from .._core import insist, is_a
 from ..boundary.dynamism import NOTHING, STATIC, Dynamism
 from ..calls.frame_views import shows_locals
@@ -19,6 +19,7 @@ from ..exits import plan_return
 from ..graph.analysis.infallible import in_handler
 from ..graph.state.random_draws import graphs_may_hold
 from ..overriding.modes import Moment
+from ..python import ROWS as _  # noqa: F401  (the package fills the tables of kinds)
 from ..recording.recorder_parts import Habits
 from ..rehearsal.session import Rehearsal
 from ..vocabulary.own_code import begins_rehearsal, is_own_code
