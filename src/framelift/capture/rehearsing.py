@@ -19,7 +19,7 @@ from ..exits import plan_return
 from ..graph.analysis.infallible import in_handler
 from ..graph.state.random_draws import graphs_may_hold
 from ..overriding.modes import Moment
-from ..python import ROWS as _  # noqa: F401  (the package fills the tables of kinds)
+from ..python import feature as _kinds  # noqa: F401  (the package fills the tables of kinds)
 from ..recording.recorder_parts import Habits
 from ..rehearsal.session import Rehearsal
 from ..vocabulary.own_code import begins_rehearsal, is_own_code
