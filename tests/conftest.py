@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
+import repeated_tapes  # noqa: E402
 from pairwise import pairwise_items  # noqa: E402
 
 settings.register_profile("framelift", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -52,7 +53,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def fresh() -> object:
-    """Each test starts with empty caches and torch's default state."""
+    """Each test starts with empty caches and torch's default state; rehearsals that it repeats are compared."""
     framelift, torch = sys.modules.get("framelift"), sys.modules.get("torch")
     if framelift is not None:
         framelift.reset()
@@ -60,7 +61,10 @@ def fresh() -> object:
         torch.manual_seed(0)
         torch.set_num_threads(1)
         torch.set_grad_enabled(True)
+    if framelift is not None and torch is not None:
+        repeated_tapes.watch()
     yield
+    assert not (found := repeated_tapes.taken()), found
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from compatibility_features import FEATURES, GROUPS
 
-from framelift.surface.compatibility import Row, environment_rows, function_rows, option_rows
+from framelift.surface.compatibility import TorchName, environment_rows, function_rows, option_rows
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "compatibility.md"
 
@@ -25,7 +25,7 @@ _MEANING = """| verdict | meaning |
 | nothing | there is nothing that it would have to do here |"""
 
 
-def _table(rows: dict[str, Row]) -> list[str]:
+def _table(rows: dict[str, TorchName]) -> list[str]:
     found = ["| name | verdict | |", "|---|---|---|"]
     for name, row in sorted(rows.items()):
         note = row.note + (f" (`tests/{row.test}`)" if row.test else "")

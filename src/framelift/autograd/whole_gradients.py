@@ -48,10 +48,10 @@ def _definitions(graph_module: GraphModule) -> list[Any]:
     parts = [part for part in graph_module.modules() if is_a(part, GraphModule)]
     names = {str(node.target) for part in parts for node in part.graph.nodes if type(node.target) in _OPERATORS}
     found = {OPDEFS.get("::".join(name.split(".")[:2])) for name in names}
-    return [one for one in found if one is not None and one._backward_fn is not None and _is_plain(one)]
+    return [one for one in found if one is not None and one._backward_fn is not None and _maps_tensors(one)]
 
 
-def _is_plain(definition: Any) -> bool:
+def _maps_tensors(definition: Any) -> bool:
     """Return whether an operator takes and gives tensors, none of them in lists, and writes to none."""
     schema = definition._opoverload._schema
     kinds = [str(one.type) for one in (*schema.arguments, *schema.returns)]
@@ -119,7 +119,7 @@ def _is_tensor(value: Any) -> bool:
     return is_a(value, torch.Tensor)
 
 
-class _Context:
+class _GradientContext:
     """The context of a formula that runs on tensors with data."""
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
@@ -143,7 +143,7 @@ def _gradient_of(definition: Any) -> Any:
         return _made[name][1]
 
     def gradient(grads: Any, results: Any, wanted: Any, *inputs: Any, **named: Any) -> Any:
-        ctx = _Context(tuple(wanted))
+        ctx = _GradientContext(tuple(wanted))
         arguments = definition._opoverload._schema.arguments  # the dispatcher leaves out what is as by default
         inputs += tuple([one.default_value for one in arguments[len(inputs) :] if not one.kwarg_only])
         named = {one.name: named.get(one.name, one.default_value) for one in arguments if one.kwarg_only}

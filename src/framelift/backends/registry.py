@@ -47,7 +47,7 @@ from .plain_graphs import watching_first_run
 from .registrations import BACKENDS, TAGS, Backend, register
 from .rewrites import BUCKETS, FLOATS, may_rewrite, noting_rewrites, rewrote, without_rewrites
 from .subgraph_calls import arrange_subgraphs
-from .surroundings import Surroundings
+from .surroundings import ProcessState
 
 _GROUP = "torch_dynamo_backends"
 _default: list[str | Backend] = ["inductor"]
@@ -378,7 +378,7 @@ def _compile(
         return builtin.eager(graph_module, example_inputs)
     needs_grad = is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
     arrange_subgraphs(graph_module, is_trained=needs_grad and inner is BACKENDS["inductor"])
-    surroundings = Surroundings()
+    surroundings = ProcessState()
     context = _context(graph_module, example_inputs, fake_mode)
     overridden = inductor_options_now()
     wanted = reference(graph_module, example_inputs) if config.verify_correctness else None

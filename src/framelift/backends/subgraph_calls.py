@@ -22,7 +22,7 @@ _SMALLEST = 2  # nodes of a run that is worth a subgraph, where the program asks
 _CALLS = (compile_region, torch.ops.higher_order.invoke_subgraph)
 
 
-class _Call(NamedTuple):
+class _SubgraphCall(NamedTuple):
     node: Node
     body: GraphModule
 
@@ -74,13 +74,13 @@ def _clean(graph_module: GraphModule) -> None:
     graph_module.recompile()
 
 
-def _calls(graph_module: GraphModule) -> list[_Call]:
+def _calls(graph_module: GraphModule) -> list[_SubgraphCall]:
     found = []
     for node in graph_module.graph.nodes:
         if node.target in _CALLS:
             body = getattr(graph_module, node.args[0].target, None)
             if isinstance(body, GraphModule):
-                found.append(_Call(node, body))
+                found.append(_SubgraphCall(node, body))
     return found
 
 
@@ -106,9 +106,9 @@ def _target(body: GraphModule, node: Node) -> Any:
     return id(operator.attrgetter(node.target)(body)) if isinstance(node.target, str) else id(node.target)
 
 
-def _share(calls: list[_Call]) -> bool:
+def _share(calls: list[_SubgraphCall]) -> bool:
     """Calls of equal subgraphs call the first of them: compilers compile it once."""
-    firsts: dict[tuple[Any, ...], list[_Call]] = {}
+    firsts: dict[tuple[Any, ...], list[_SubgraphCall]] = {}
     changed = False
     for call in calls:
         known = firsts.setdefault(_text(call.body), [])
@@ -121,7 +121,7 @@ def _share(calls: list[_Call]) -> bool:
     return changed
 
 
-def _are_alike(one: _Call, other: _Call) -> bool:
+def _are_alike(one: _SubgraphCall, other: _SubgraphCall) -> bool:
     """Return whether two calls are given tensors of equal metadata; a node with several results has none of its own."""
     return len(one.inputs) == len(other.inputs) and all(
         a is b or isinstance(a, Node) and isinstance(b, Node) and are_alike(facts_of(a), facts_of(b))
@@ -129,7 +129,7 @@ def _are_alike(one: _Call, other: _Call) -> bool:
     )
 
 
-def _write_out(graph_module: GraphModule, call: _Call) -> None:
+def _write_out(graph_module: GraphModule, call: _SubgraphCall) -> None:
     """The nodes of the subgraph in place of its call."""
     graph, given = graph_module.graph, iter(call.inputs)
     known: dict[Node, Any] = {}

@@ -44,7 +44,7 @@ def settings_kept() -> Iterator[None]:
         insist(lambda: [write(value) for write, value in settings])
 
 
-class Surroundings:
+class ProcessState:
     """All that as it is now.  `restore` may be struck, and called again."""
 
     def __init__(self) -> None:

@@ -83,7 +83,7 @@ def let_in(world: World, value: Any, origin: Origin) -> Any:
             world.guard(origin, "SAME", known.origin)
         return known.seen
     cls = type(value)
-    # as `is_plain`
+    # as `has_plain_class`
     if not _core.is_plain_class(cls) or is_a(value, type) and not _core.is_plain_class(value):
         return _class(world, value, origin) if is_a(value, type) else let_in_opaque(world, value, origin)
     found = RULES.get(cls)
@@ -94,7 +94,7 @@ def let_in(world: World, value: Any, origin: Origin) -> Any:
     return _by_kind(world, value, origin)
 
 
-def is_plain(value: Any) -> bool:
+def has_plain_class(value: Any) -> bool:
     """Return whether its class, and a class itself, can be looked up in tables without running code of a metaclass."""
     return _core.is_plain_class(type(value)) and (not is_a(value, type) or _core.is_plain_class(value))
 

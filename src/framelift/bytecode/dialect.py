@@ -65,7 +65,7 @@ class UnsupportedPython(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegisteredRule:
     """A registered rule: `depth` is the most stack it needs above the depth at which its instruction starts."""
 
     rule: Rule
@@ -73,7 +73,7 @@ class Entry:
     where: str
 
 
-class RuleTable(dict[str, Entry]):
+class RuleTable(dict[str, RegisteredRule]):
     """Opcode name -> entry; filled by using the table as a decorator.
 
     `where` says which instructions of that opcode are meant: "all", "free" (code that has free variables), or "marked"
@@ -85,7 +85,7 @@ class RuleTable(dict[str, Entry]):
 
         def register(rule: _Rule) -> _Rule:
             assert name not in self, name
-            self[name] = Entry(rule, depth, where)
+            self[name] = RegisteredRule(rule, depth, where)
             return rule
 
         return register

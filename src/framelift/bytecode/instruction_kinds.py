@@ -18,7 +18,7 @@ _GENERIC = "<generic parameters of "
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class DialectMarks:
     """A dialect's marker.
 
     `call` is the first opcode of a call and `span` the code units of a whole one; `part` is the opcode that may follow

@@ -27,7 +27,7 @@ from .drawing_data import drawing_data, drawing_of
 from .graph_data import Metadata, graph_data, graph_of
 from .plain_values import leaf_data, leaf_of
 from .record_reader import Reader
-from .record_writer import TENSOR_FIELDS, Writer
+from .record_writer import TENSOR_FIELDS, RecordWriter
 from .refusals import NotKept, NotMine
 from .source_files import check_sources, source_rows
 from .symbol_data import Numbers, preamble_data, preamble_from, symbols_data
@@ -82,7 +82,7 @@ def record_of(
     plan, finished = (program.plan, program.finished) if program is not None else (None, None)
     _check_session(session, program)
     identities = IDENTITIES.found(session)
-    writer = Writer(session.function, () if identities is None else identities.pinned)
+    writer = RecordWriter(session.function, () if identities is None else identities.pinned)
     rows = [writer.guard(guard) for guard in session.world.guards]
     distinct, drawing = session.world.all_distinct(), session.recorder.drawing
     data = {
@@ -124,7 +124,7 @@ def _check_session(session: Rehearsal, program: CapturedProgram | None) -> None:
         raise NotKept(_OWN_ANSWERS, session.own_answers[0])
 
 
-def _check_code(session: Rehearsal, writer: Writer) -> None:
+def _check_code(session: Rehearsal, writer: RecordWriter) -> None:
     """All code that was rehearsed is known by its hash."""
     for twin, *_ in session.times:
         code = original_of(twin)
@@ -132,7 +132,7 @@ def _check_code(session: Rehearsal, writer: Writer) -> None:
             raise NotKept("code was rehearsed that no guard names", f"{code.co_qualname} ({code.co_filename})")
 
 
-def _sources(writer: Writer, first: Rehearsal) -> list[Any]:
+def _sources(writer: RecordWriter, first: Rehearsal) -> list[Any]:
     """What the rehearsal that met a graph break ran beyond it."""
     ran = [original_of(twin) for twin, *_ in first.times]
     known = (writer.covers, is_own_code, is_captured_function)
@@ -150,7 +150,7 @@ def _state(state: Any) -> dict[str, Any]:
     return words
 
 
-def _plan(writer: Writer, plan: EntryPlan) -> list[Any]:
+def _plan(writer: RecordWriter, plan: EntryPlan) -> list[Any]:
     constants = {}
     for name, value in plan.constants.items():
         if is_nan(value):
@@ -166,18 +166,20 @@ def _stop(stop: list[Any], of_place: Callable[[Any], Any]) -> list[Any]:
     return [*words, rows, [[text, None if place is None else of_place(place)] for text, place in links]]
 
 
-def _calls(writer: Writer, calls: Any) -> list[Any]:
+def _calls(writer: RecordWriter, calls: Any) -> list[Any]:
     """Calls that set torch's global state."""
     return [[writer.named(function), [leaf_data(arg) for arg in args]] for function, args in calls]
 
 
-def _declared(writer: Writer, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> list[Any]:
+def _declared(
+    writer: RecordWriter, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any
+) -> list[Any]:
     """A call whose result the program declares to be constant: in each process it is asked once."""
     given = [leaf_data(arg) for arg in args], [[name, leaf_data(kwargs[name])] for name in kwargs]
     return [writer.named(function), *given, leaf_data(value)]
 
 
-def _symbols(writer: Writer, session: Rehearsal, lines: Preamble, finished: Finished) -> dict[str, Any]:
+def _symbols(writer: RecordWriter, session: Rehearsal, lines: Preamble, finished: Finished) -> dict[str, Any]:
     recorder = session.recorder
     return symbols_data(writer, recorder.with_symbols(), lines.tensors, finished, recorder.input_facts())
 

@@ -34,7 +34,7 @@ def code_hash(code: types.CodeType) -> str:
     if found is not None and found[0]() is code:
         return found[1]
     # Version 0 knows no references, which depend on who else holds an object, and no interned strings.
-    is_plain = _is_plain(code.co_consts)
+    is_plain = _are_written_alike(code.co_consts)
     data = marshal.dumps(_placeless(code), 0) if is_plain else repr(_fields(code)).encode("utf-8", "backslashreplace")
     made = hashlib.sha256(data).hexdigest()[:32]
     _known[id(code)] = weakref.ref(code, functools.partial(_forget, id(code))), made
@@ -59,13 +59,13 @@ def _forget(key: int, _reference: Any) -> None:
     _known.pop(key, None)
 
 
-def _is_plain(constants: tuple[Any, ...]) -> bool:
+def _are_written_alike(constants: tuple[Any, ...]) -> bool:
     """Return whether all of these are written alike in each process."""
     for value in constants:
         kind = type(value)
         if kind not in _PLAIN or value != value:
             parts = value if kind is tuple else value.co_consts if kind is types.CodeType else None
-            if parts is None or not _is_plain(parts):
+            if parts is None or not _are_written_alike(parts):
                 return False
     return True
 

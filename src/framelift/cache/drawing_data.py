@@ -15,7 +15,7 @@ from .refusals import NotKept, NotMine
 
 if TYPE_CHECKING:
     from .record_reader import Reader
-    from .record_writer import Writer
+    from .record_writer import RecordWriter
 
 _CALLS = {
     call.__name__: call
@@ -30,7 +30,7 @@ _CALLS = {
 }
 
 
-def drawing_data(writer: Writer, drawing: Drawing) -> list[Any]:
+def drawing_data(writer: RecordWriter, drawing: Drawing) -> list[Any]:
     """[origins of the generators, None for those that captured code made; what comes before the graph, and after]."""
     sources = [None if origin is None else writer.origin(origin) for origin in drawing.origins]
     return [sources, *([_action_data(action) for action in actions] for actions in (drawing.before, drawing.after))]

@@ -19,7 +19,7 @@ from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadP
 from ..vocabulary.own_code import FRAMELIFT
 from .plain_values import leaf_data, leaf_of
 from .record_reader import Reader
-from .record_writer import Writer
+from .record_writer import RecordWriter
 from .refusals import NotKept, NotMine
 from .symbol_data import Numbers, facts_data, facts_from
 
@@ -37,16 +37,16 @@ _C_MODULES = ("torch", "_operator", "operator", "builtins", "math", "framelift")
 _OPERATORS = (OpOverload, OpOverloadPacket, HigherOrderOperator)
 
 
-class _Saving:
+class _GraphSaving:
     """One graph, or a body in it: these have facts and storages in common with the graph around them."""
 
     def __init__(
         self,
-        writer: Writer,
+        writer: RecordWriter,
         module: GraphModule,
         metadata: Metadata,
         sources: Sequence[torch.Generator] = (),
-        around: _Saving | None = None,
+        around: _GraphSaving | None = None,
     ) -> None:
         self.writer, self.module, self.metadata, self.is_body = writer, module, metadata, around is not None
         self.sources = sources
@@ -62,7 +62,7 @@ class _Saving:
             if type(child) is Generators:
                 generators.update(self.generators(name, child))
             elif is_a(child, GraphModule):
-                bodies[name] = _Saving(self.writer, child, self.metadata, around=self).graph()
+                bodies[name] = _GraphSaving(self.writer, child, self.metadata, around=self).graph()
             else:
                 raise NotKept("the graph holds a module or a tensor", type(child).__qualname__)
         for node in self.module.graph.find_nodes(op="get_attr"):
@@ -147,20 +147,20 @@ def body_metadata(module: GraphModule) -> Metadata:
 
 
 def graph_data(
-    writer: Writer, module: GraphModule, metadata: Metadata, sources: Sequence[torch.Generator]
+    writer: RecordWriter, module: GraphModule, metadata: Metadata, sources: Sequence[torch.Generator]
 ) -> dict[str, Any]:
     """A graph as data; raises `NotKept`.  `metadata` is that of the nodes of bodies, before the graph was compiled,
     `sources` the generators that it may draw from.
     """
     if "cudagraph_annotation" in module.meta:
         raise NotKept("the graph carries a setting for the backend", "cudagraph_annotation")
-    saving = _Saving(writer, module, metadata, sources)
+    saving = _GraphSaving(writer, module, metadata, sources)
     data = saving.graph()
     texts = [writer.shown(text) or text for text in saving.texts]
     return {**data, "texts": texts, "facts": [facts_data(facts) for facts in saving.facts]}
 
 
-class _Loading:
+class _GraphLoading:
     def __init__(
         self, reader: Reader, data: dict[str, Any], numbers: Numbers | None, sources: Sequence[torch.Generator]
     ) -> None:
@@ -228,4 +228,4 @@ def graph_of(
     reader: Reader, data: dict[str, Any], numbers: Numbers | None, sources: Sequence[torch.Generator]
 ) -> GraphModule:
     """The graph of such data; `numbers` are the symbolic ones in it, `sources` the generators that it draws from."""
-    return _Loading(reader, data, numbers, sources).graph(data)
+    return _GraphLoading(reader, data, numbers, sources).graph(data)

@@ -48,7 +48,7 @@ from .refusals import NotKept
 _C_RECORDS = (type(datetime.datetime_CAPI), type(get_tracing_state.__self__))
 
 
-class Facts(NamedTuple):
+class WrittenForm(NamedTuple):
     """The written form of an object: its kind, plain facts in JSON's types, and the objects and values in it."""
 
     kind: str
@@ -62,7 +62,7 @@ _TUPLE_FIELD: type = type(vars(inspect.FullArgSpec)["args"])  # an item of a nam
 _VARIABLE_FUNCTIONS = type(VariableFunctions)
 
 
-def facts_of(obj: Any) -> Facts:
+def facts_of(obj: Any) -> WrittenForm:
     """Return the written form of an object; raises `NotKept`."""
     form = FORMS.get(type(obj))
     if form is not None:
@@ -74,17 +74,17 @@ def facts_of(obj: Any) -> Facts:
     if is_a(obj, enum.Enum):
         return _member(obj)
     if _is_ufunc(obj):
-        return Facts("ufunc", [obj.__name__])
+        return WrittenForm("ufunc", [obj.__name__])
     if _is_numpy_function(obj):
-        return Facts("function of numpy", [obj.__module__, obj.__name__])
+        return WrittenForm("function of numpy", [obj.__module__, obj.__name__])
     if is_a(obj, HigherOrderOperator) and is_torch_class(type(obj)):
-        return Facts("higher-order operator", [obj.name()])
+        return WrittenForm("higher-order operator", [obj.name()])
     if is_a(obj, torch.Tensor):  # its facts are guarded where they are read
-        return Facts("tensor", [], (type(obj),))
+        return WrittenForm("tensor", [], (type(obj),))
     if is_a(obj, property):
-        return Facts("property of a class", [], (type(obj), obj.fget, obj.fset, obj.fdel))
+        return WrittenForm("property of a class", [], (type(obj), obj.fget, obj.fset, obj.fdel))
     if is_handle_class(type(obj)):
-        return Facts("instance", [], (type(obj),))
+        return WrittenForm("instance", [], (type(obj),))
     raise NotKept("an object has no written form", _shown(obj))
 
 
@@ -92,20 +92,20 @@ def _shown(obj: Any) -> str:
     return f"{module_of(type(obj))}.{qualname_of(type(obj))}"
 
 
-def _member(obj: enum.Enum) -> Facts:
+def _member(obj: enum.Enum) -> WrittenForm:
     """A member: its name, its class, and what it carries in its data type.  Its attributes are guarded."""
     carried = carried_values(obj)
     if carried is None:
         raise NotKept("a member of an enumeration with a data type that is not known", _shown(obj))
-    return Facts("member", [_core.own_dict(obj)["_name_"]], (type(obj), *carried))
+    return WrittenForm("member", [_core.own_dict(obj)["_name_"]], (type(obj), *carried))
 
 
-def _function(obj: types.FunctionType) -> Facts:
+def _function(obj: types.FunctionType) -> WrittenForm:
     cells = len(obj.__closure__ or ())
-    return Facts("function", [obj.__name__, obj.__qualname__, code_hash(obj.__code__), cells], (obj.__globals__,))
+    return WrittenForm("function", [obj.__name__, obj.__qualname__, code_hash(obj.__code__), cells], (obj.__globals__,))
 
 
-def _class(cls: type) -> Facts:
+def _class(cls: type) -> WrittenForm:
     name = [module_of(cls), qualname_of(cls)]
     if type(name[0]) is not str:
         found = name_for(cls)
@@ -113,25 +113,25 @@ def _class(cls: type) -> Facts:
             raise NotKept("a class does not know its module", qualname_of(cls))
         name = found
     if not _core.is_python_class(cls):
-        return Facts("C class", name, (type(cls),) if type(cls) is not type else ())
+        return WrittenForm("C class", name, (type(cls),) if type(cls) is not type else ())
     layout = [basicsize_of(cls), itemsize_of(cls), dictoffset_of(cls), weakrefoffset_of(cls)]
-    return Facts("class", [*name, flags_of(cls) & ~_PASSING, *layout], (type(cls), *mro_of(cls)[1:]))
+    return WrittenForm("class", [*name, flags_of(cls) & ~_PASSING, *layout], (type(cls), *mro_of(cls)[1:]))
 
 
-def _module(module: types.ModuleType) -> Facts:
-    return Facts("module", [module_name(module)])
+def _module(module: types.ModuleType) -> WrittenForm:
+    return WrittenForm("module", [module_name(module)])
 
 
-def _dict(table: dict[Any, Any]) -> Facts:
+def _dict(table: dict[Any, Any]) -> WrittenForm:
     name = space_name(table)
-    return Facts("container", ["dict"]) if name is None else Facts("globals", [name])
+    return WrittenForm("container", ["dict"]) if name is None else WrittenForm("globals", [name])
 
 
-def _container(obj: Any) -> Facts:
-    return Facts("container", [type(obj).__name__])
+def _container(obj: Any) -> WrittenForm:
+    return WrittenForm("container", [type(obj).__name__])
 
 
-def _builtin(obj: types.BuiltinFunctionType) -> Facts:
+def _builtin(obj: types.BuiltinFunctionType) -> WrittenForm:
     owner = obj.__self__
     if owner is None or is_a(owner, (types.ModuleType, type)) or type(owner) is _VARIABLE_FUNCTIONS:
         part: tuple[Any, ...] = (owner,) if is_a(owner, type) else ()
@@ -141,48 +141,48 @@ def _builtin(obj: types.BuiltinFunctionType) -> Facts:
         part = (owner,)
     else:
         raise NotKept("a bound method of an object written in C", obj.__qualname__)
-    return Facts("C function", [str(obj.__module__), obj.__qualname__], part)
+    return WrittenForm("C function", [str(obj.__module__), obj.__qualname__], part)
 
 
-def _descriptor(obj: Any) -> Facts:
-    return Facts("descriptor", [type(obj).__name__, obj.__name__], (obj.__objclass__,))
+def _descriptor(obj: Any) -> WrittenForm:
+    return WrittenForm("descriptor", [type(obj).__name__, obj.__name__], (obj.__objclass__,))
 
 
-def _property(obj: property) -> Facts:
-    return Facts("property", [], (obj.fget, obj.fset, obj.fdel))
+def _property(obj: property) -> WrittenForm:
+    return WrittenForm("property", [], (obj.fget, obj.fset, obj.fdel))
 
 
-def _wrapped(obj: Any) -> Facts:
-    return Facts(type(obj).__name__, [], (obj.__func__,))
+def _wrapped(obj: Any) -> WrittenForm:
+    return WrittenForm(type(obj).__name__, [], (obj.__func__,))
 
 
-def _lru_cache(obj: Any) -> Facts:
+def _lru_cache(obj: Any) -> WrittenForm:
     """Return the function of a cache, how many results it keeps, and whether its keys have the types of arguments."""
     parameters = _core.own_dict(obj).get("cache_parameters")
     typed = None if parameters is None else parameters()["typed"]
-    return Facts("cache", [], (obj.__wrapped__, functools._lru_cache_wrapper.cache_info(obj).maxsize, typed))
+    return WrittenForm("cache", [], (obj.__wrapped__, functools._lru_cache_wrapper.cache_info(obj).maxsize, typed))
 
 
-def _reference(obj: weakref.ref[Any]) -> Facts:
+def _reference(obj: weakref.ref[Any]) -> WrittenForm:
     """Return the facts of a weak reference: its target has guards of its own.
 
     One without a callback is the only such one of its object: two that are different lead to different objects.
     """
     if obj.__callback__ is not None:
         raise NotKept("a weak reference with a callback")
-    return Facts("reference", [])
+    return WrittenForm("reference", [])
 
 
-def _operator(obj: Any) -> Facts:
-    return Facts("operator", operator_facts(obj))
+def _operator(obj: Any) -> WrittenForm:
+    return WrittenForm("operator", operator_facts(obj))
 
 
-def _frozen_set(obj: frozenset[Any]) -> Facts:
+def _frozen_set(obj: frozenset[Any]) -> WrittenForm:
     """A set of functions and classes, by their names: these say which objects they are, in an order."""
     names = [name_for(one) for one in obj]
     if None in names:
         raise NotKept("a set holds objects without a name")
-    return Facts("frozen set", sorted(names, key=repr))
+    return WrittenForm("frozen set", sorted(names, key=repr))
 
 
 def _is_ufunc(obj: Any) -> bool:
@@ -202,7 +202,7 @@ def _is_numpy_function(obj: Any) -> bool:
     return obj.__module__.partition(".")[0] == "numpy" and vars(home).get(obj.__name__) is obj
 
 
-FORMS: dict[type, Callable[[Any], Facts]] = {
+FORMS: dict[type, Callable[[Any], WrittenForm]] = {
     types.FunctionType: _function,
     types.BuiltinFunctionType: _builtin,
     types.ModuleType: _module,
@@ -216,12 +216,12 @@ FORMS: dict[type, Callable[[Any], Facts]] = {
     types.ClassMethodDescriptorType: _descriptor,
     property: _property,
     frozenset: _frozen_set,
-    _VARIABLE_FUNCTIONS: lambda obj: Facts("functions of torch", []),
+    _VARIABLE_FUNCTIONS: lambda obj: WrittenForm("functions of torch", []),
     functools._lru_cache_wrapper: _lru_cache,
     weakref.ref: _reference,
-    _TUPLE_FIELD: lambda obj: Facts("field", [obj.__reduce__()[1][0]]),
-    types.UnionType: lambda obj: Facts("union", [], obj.__args__),
-    types.GenericAlias: lambda obj: Facts("generic alias", [], (obj.__origin__, obj.__args__, obj.__unpacked__)),
+    _TUPLE_FIELD: lambda obj: WrittenForm("field", [obj.__reduce__()[1][0]]),
+    types.UnionType: lambda obj: WrittenForm("union", [], obj.__args__),
+    types.GenericAlias: lambda obj: WrittenForm("generic alias", [], (obj.__origin__, obj.__args__, obj.__unpacked__)),
     staticmethod: _wrapped,
     classmethod: _wrapped,
     OpOverload: _operator,

@@ -32,7 +32,7 @@ _SURFACE = own_file("surface", "")
 _DECORATORS = own_file("surface", "decorators.py")
 
 
-class Writer:
+class RecordWriter:
     """The tables of one record.  `root` is the captured function, which the reader has in its hands.
 
     `pinned`: places of plain values of which the program asked which of equal ones they are.

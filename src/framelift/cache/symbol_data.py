@@ -30,7 +30,7 @@ from .refusals import NotKept, NotMine
 if TYPE_CHECKING:
     from ..recording.finished import Finished
     from .record_reader import Reader
-    from .record_writer import Writer
+    from .record_writer import RecordWriter
 
 # ---- facts of tensors
 
@@ -67,7 +67,7 @@ def facts_from(row: list[Any], numbers: Numbers | None) -> Facts:
 
 
 def symbols_data(
-    writer: Writer, symbols: Symbols, tensors: list[Any], finished: Finished, facts: dict[int, Any]
+    writer: RecordWriter, symbols: Symbols, tensors: list[Any], finished: Finished, facts: dict[int, Any]
 ) -> dict[str, Any]:
     """The symbols of a capture with a graph; raises `NotKept`.  `tensors` are those that the lines before the graph
     take, `facts` those of the tensors outside, by id.
@@ -108,7 +108,7 @@ def _is_of_float(symbols: Symbols, name: str) -> bool:
     return type(meaning) is Calculation and meaning.is_alias and type(meaning.args[0]) is Float
 
 
-def _floats_data(writer: Writer, symbols: Symbols) -> list[Any]:
+def _floats_data(writer: RecordWriter, symbols: Symbols) -> list[Any]:
     """[name, origin] of the floats outside.  Those that are calculated from them are so in the graph, and in the lines
     before it.
     """
@@ -207,7 +207,7 @@ class Numbers:
 # ---- the lines before the graph
 
 
-def preamble_data(writer: Writer, lines: Preamble) -> dict[str, Any]:
+def preamble_data(writer: RecordWriter, lines: Preamble) -> dict[str, Any]:
     """The lines that run first."""
     if lines.drawn.generators or lines.drawn.relations:
         raise NotKept("numbers are drawn before the graph runs")

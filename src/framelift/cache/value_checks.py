@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..recording.known_values import Place, SameResult, SameValues
+from ..recording.known_values import ResultPart, SameResult, SameValues
 from .plain_values import leaf_data, leaf_of
 from .refusals import NotKept, NotMine
 
 if TYPE_CHECKING:
     from .record_reader import Reader
-    from .record_writer import Writer
+    from .record_writer import RecordWriter
 
 #: the names of these checks in records
 VALUE_CHECKS = ("values", "result")
@@ -21,7 +21,7 @@ _MOST = 4096  # elements of a tensor
 _MEMBERS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
-def value_check_data(writer: Writer, check: Any, words: str) -> Any:
+def value_check_data(writer: RecordWriter, check: Any, words: str) -> Any:
     """The data of a check; None where it is none of these."""
     if type(check) is SameValues:
         return ["values", _tensor(check.expected), words]
@@ -73,7 +73,7 @@ def _tensor_of(data: Any) -> torch.Tensor:
     return plain.to(device)
 
 
-def _function(writer: Writer, function: Any) -> list[Any]:
+def _function(writer: RecordWriter, function: Any) -> list[Any]:
     if type(function) in _MEMBERS:
         return ["member", writer.object(function.__objclass__), function.__name__]
     return ["function", writer.named(function)]
@@ -91,7 +91,7 @@ def _function_of(reader: Reader, data: Any) -> Any:
 def _argument(arg: Any) -> Any:
     if type(arg) is list:
         return ["list", [_argument(one) for one in arg]]
-    if type(arg) is Place:
+    if type(arg) is ResultPart:
         return ["place", [arg.index, leaf_data(arg.path)]]
     return ["leaf", leaf_data(arg)]
 
@@ -100,4 +100,4 @@ def _argument_of(data: Any) -> Any:
     tag, rest = data
     if tag == "list":
         return [_argument_of(one) for one in rest]
-    return Place(rest[0], leaf_of(rest[1])) if tag == "place" else leaf_of(rest)
+    return ResultPart(rest[0], leaf_of(rest[1])) if tag == "place" else leaf_of(rest)

@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..torch_ports.port import Missing
+from ..torch_ports.port import MissingStub
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def substitute(*callables: Any) -> Callable[[_Function], _Function]:
 
     def register(function: _Function) -> _Function:
         assert all(map(callable, callables)), callables
-        there = [c for c in callables if type(c) is not Missing]
+        there = [c for c in callables if type(c) is not MissingStub]
         again = [c for c in there if id(c) in SUBSTITUTES]
         assert not again, f"{again} have a handler already"
         handler = handler_form(function)

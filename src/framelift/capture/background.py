@@ -27,7 +27,7 @@ from .records.captures import Capture
 _ON, _MANUAL = "on", "manual"
 
 
-class Job(Protocol):
+class CompileJob(Protocol):
     """A graph that somebody is compiling."""
 
     def is_ready(self) -> bool: ...
@@ -51,7 +51,7 @@ class Manual:
 class Interim:
     """The mark of an interim entry: its job, and what was known of sizes and numbers at its capture."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: CompileJob) -> None:
         self.job = job
         self.seen = Learned()
         _interims.add(self)
@@ -74,7 +74,7 @@ def is_wanted(asked: str | bool | None) -> str:
 
 
 def submitting(
-    submit: Callable[..., Job | None], compile_graph: Callable[..., Any], info: Capture, way: str
+    submit: Callable[..., CompileJob | None], compile_graph: Callable[..., Any], info: Capture, way: str
 ) -> Callable[..., Any]:
     """A backend that hands the graph over and runs it uncompiled; what cannot be handed over is compiled now."""
 

@@ -52,7 +52,7 @@ Step: TypeAlias = tuple[types.CodeType, tuple[int, ...], int, int, bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class HandOver:
     """Where an entry hands its frame over."""
 
     point: Point
@@ -302,7 +302,7 @@ def _probed(name: str) -> int:
 
 def handing_over(point: Point) -> Lines:
     """Around an entry that ends at a break, which returns the frame's values."""
-    return Lines(through="stage_handover", names={"stage_handover": functools.partial(_core.handover, Place(point))})
+    return Lines(through="stage_handover", names={"stage_handover": functools.partial(_core.handover, HandOver(point))})
 
 
 # ---- going on: called by the native loop, once for each place and condition of the frame ----

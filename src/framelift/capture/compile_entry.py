@@ -41,7 +41,7 @@ from ..vocabulary.scopes import scope
 from . import background
 from .around.failing import Undo, undo_of
 from .around.overlapping_inputs import compiler_for
-from .around.ranges import Parts as Ranges
+from .around.ranges import EntryRanges as Ranges
 from .around.specialized_floats import floats_shown
 from .around.stages import (
     AROUND_CALL,

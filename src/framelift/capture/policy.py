@@ -29,7 +29,7 @@ from . import stance
 from .frame_rules import NoRule, frame_now, options_for
 from .frames import MADE_BY_HAND, called_by_disabling
 from .learned_shapes import Learned
-from .records.captures import Break
+from .records.captures import GraphBreak
 from .records.messages import error_of
 from .records.user_names import MODULE_CALLS, Names, names_in
 
@@ -147,7 +147,7 @@ def refused_code(code: types.CodeType, fullgraph: bool) -> tuple[types.CodeType,
     """A root whose code was made by hand, and why it runs eagerly; that is an error with fullgraph=True."""
     stop = Interrupt("unsupported-code", f"{code.co_qualname} {MADE_BY_HAND}")
     if fullgraph:
-        raise error_of(stop, code.co_qualname, Break(stop.reason.id, stop.sentence, stop.reason.hint))
+        raise error_of(stop, code.co_qualname, GraphBreak(stop.reason.id, stop.sentence, stop.reason.hint))
     return code, stop.sentence
 
 

@@ -25,7 +25,7 @@ def is_same_graph(constant: Any, general: Any) -> bool:
     symbols = general.symbols
     if symbols is None or symbols.env.deferred_runtime_asserts or len(constant.tape) != len(general.tape):
         return False
-    numbers = _Numbers(constant.symbols), _Numbers(symbols)
+    numbers = _NumbersOfCall(constant.symbols), _NumbersOfCall(symbols)
     ones, others = ({id(value): i for i, value in enumerate(recorder.values())} for recorder in (constant, general))
 
     def same(one: Any, other: Any) -> bool:
@@ -72,7 +72,7 @@ def _is_laid_out_alike(one: Value, other: Value, same: Any) -> bool:
     )
 
 
-class _Numbers:
+class _NumbersOfCall:
     """The values of symbolic numbers in this call, those included that a rehearsal does not know."""
 
     def __init__(self, symbols: Symbols | None) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from ..boundary.becomes.mapping_views import behind
 from ..vocabulary.reasons import Interrupt
 from .hashing import check_keys, insertion_order
-from .leaves import is_plain
+from .leaves import is_kept_as_is
 from .recipe import Node, Recipe, Text, Walk, exact, joined
 
 #: from here on, containers of nothing but plain values are copied from a constant instead of being spelled out
@@ -21,7 +21,7 @@ _MANY = 32
 def display(walk: Walk, items: Iterable[Any], opening: str = "(", closing: str = ")") -> Text:
     """The elements as a display; a constant is unpacked where many values would make a long text."""
     items = tuple(items)
-    if len(items) > _MANY and all(is_plain(walk, item) for item in items):
+    if len(items) > _MANY and all(is_kept_as_is(walk, item) for item in items):
         return (opening, "*", walk.constant(items, "values"), "," if closing == ")" else "", closing)
     comma = "," if closing == ")" and len(items) == 1 else ""
     return (opening, *joined(map(walk.part, items)), comma, closing)
@@ -30,7 +30,7 @@ def display(walk: Walk, items: Iterable[Any], opening: str = "(", closing: str =
 def pairs(walk: Walk, items: Iterable[tuple[Any, Any]]) -> Text:
     """Keys and values as a dict display."""
     items = tuple(items)
-    if len(items) > _MANY and all(is_plain(walk, key) and is_plain(walk, value) for key, value in items):
+    if len(items) > _MANY and all(is_kept_as_is(walk, key) and is_kept_as_is(walk, value) for key, value in items):
         return ("{**", walk.constant(dict(items), "values"), "}")
     out: list[str | Node] = ["{"]
     for key, value in items:
@@ -47,11 +47,11 @@ def _list(walk: Walk, node: Node) -> Recipe:
 
 @exact(tuple)
 def _tuple(walk: Walk, node: Node) -> Recipe:
-    if len(node.obj) > _MANY and all(is_plain(walk, item) for item in node.obj):
+    if len(node.obj) > _MANY and all(is_kept_as_is(walk, item) for item in node.obj):
         return Recipe((walk.constant(node.obj, "values"),))
     if (
         node.obj
-        and all(is_plain(walk, item) for item in node.obj)
+        and all(is_kept_as_is(walk, item) for item in node.obj)
         and walk.spelled.setdefault((*map(type, node.obj), node.obj), node.obj) is not node.obj
     ):
         # spelled out again, it would be the same object as the other

@@ -25,7 +25,7 @@ from ..vocabulary.reasons import Interrupt
 from .containers import display, pairs
 from .hashing import check_keys, insertion_order
 from .recipe import Node, Recipe, Text, Walk, base, exact, type_name
-from .typefacts import Layout, is_attribute_name, is_shared, layout_of, lookup, sets_plainly
+from .typefacts import InstanceLayout, is_attribute_name, is_shared, layout_of, lookup, sets_plainly
 
 Contents = tuple[tuple[Text, ...], tuple[Node, ...]]
 
@@ -235,7 +235,7 @@ def instance(walk: Walk, node: Node) -> Recipe:
 _WITHOUT_DICTIONARY = 30
 
 
-def _stores(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[Text, ...] | None:
+def _stores(walk: Walk, node: Node, cls: type, layout: InstanceLayout) -> tuple[Text, ...] | None:
     """One store per attribute, where that means the same and nobody else holds the dictionary."""
     if layout.base is not object or layout.dictionary is None or layout.slots or not sets_plainly(cls):
         return None
@@ -251,7 +251,7 @@ def _stores(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[Text, ..
 
 def _at_once(
     walk: Walk,
-    layout: Layout,
+    layout: InstanceLayout,
     name: str | Node,
     items: tuple[Text, ...],
     fills: tuple[Text, ...],
@@ -280,7 +280,7 @@ def _is_own(cls: type) -> bool:
     return str(getattr(module, "__file__", None)).startswith(FRAMELIFT)
 
 
-def _attributes(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[tuple[Text, ...], tuple[Node, ...]]:
+def _attributes(walk: Walk, node: Node, cls: type, layout: InstanceLayout) -> tuple[tuple[Text, ...], tuple[Node, ...]]:
     fills: list[Text] = []
     parts: tuple[Node, ...] = ()
     if layout.dictionary is not None:
@@ -300,7 +300,7 @@ def _attributes(walk: Walk, node: Node, cls: type, layout: Layout) -> tuple[tupl
     return tuple(fills), parts
 
 
-def _inner_dictionary(walk: Walk, node: Node, cls: type, layout: Layout, found: dict[Any, Any]) -> Node:
+def _inner_dictionary(walk: Walk, node: Node, cls: type, layout: InstanceLayout, found: dict[Any, Any]) -> Node:
     if lookup(cls, "__getattribute__") in PLAIN_READS:
         read: Text = (node, ".__dict__")
     else:

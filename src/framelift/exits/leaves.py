@@ -27,7 +27,7 @@ def is_leaf(obj: Any) -> bool:
     return type(obj) in LEAVES
 
 
-def is_plain(walk: Walk, obj: Any) -> bool:
+def is_kept_as_is(walk: Walk, obj: Any) -> bool:
     """Return whether `obj` may be kept as it is among many others: a value, and one that says nothing of this call
     alone.
     """

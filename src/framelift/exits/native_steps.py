@@ -40,7 +40,7 @@ def native_steps(entry: types.FunctionType) -> _core.Steps | None:
         return None
     function = ast.parse(own["__source__"]).body[0]
     assert is_a(function, ast.FunctionDef)
-    writer = _Writer(entry.__code__, entry.__globals__)
+    writer = _StepWriter(entry.__code__, entry.__globals__)
     try:
         externals = writer.externals(function.body)
         writer.block(function.body)
@@ -69,7 +69,7 @@ def _all_constants(values: tuple[Any, ...]) -> Iterator[Any]:
             yield from _all_constants(value)
 
 
-class _Writer:
+class _StepWriter:
     """Writes the steps of one function.  Operands are registers, or `~place` for a constant."""
 
     def __init__(self, code: types.CodeType, space: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ def is_attribute_name(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class InstanceLayout:
     """The parts of an instance: its known `base`, its dictionary's descriptor, its slots as (name, descriptor)."""
 
     base: type
@@ -69,7 +69,7 @@ _TRIAL: dict[type, tuple[Any, ...]] = {
 }
 
 
-def layout_of(cls: type, bases: Any) -> Layout | None:
+def layout_of(cls: type, bases: Any) -> InstanceLayout | None:
     """The layout of a class's instances, given the built-in bases whose contents can be rebuilt; None: not known."""
     base = None
     slots: list[tuple[str, Any]] = []
@@ -98,7 +98,7 @@ def layout_of(cls: type, bases: Any) -> Layout | None:
         trial = base.__new__(cls, *_TRIAL.get(base, ()))
     except TypeError:
         return None
-    return Layout(base, dictionary, dictionary is not None and _replaceable(dictionary, trial), tuple(slots))
+    return InstanceLayout(base, dictionary, dictionary is not None and _replaceable(dictionary, trial), tuple(slots))
 
 
 def _replaceable(dictionary: Any, trial: Any) -> bool:

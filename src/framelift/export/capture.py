@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Captured:
+class ExportedCall:
     """An exported call at the level of torch's functions.
 
     `graph_module` takes the call's leaves in order and gives `leaves`, in a tuple; `spec` is the result's
@@ -38,7 +38,7 @@ class Captured:
     operations: int = 0
 
 
-def capture(call: Call, dynamism: ExportDynamism, keep_functions: bool = False) -> Captured:
+def capture(call: Call, dynamism: ExportDynamism, keep_functions: bool = False) -> ExportedCall:
     """Rehearse the call and build its graph.
 
     `keep_functions`: autograd functions are nodes also where this call tracks no gradients.
@@ -49,10 +49,10 @@ def capture(call: Call, dynamism: ExportDynamism, keep_functions: bool = False) 
         changed = [new for _, new in exit_.assigned]
         asked = [leaf for leaf in exit_.leaves if recorder.is_stand_in(leaf) or type(leaf) in NUMBERS]
         finished = recorder.finish([*asked, *changed])
-        builder = _Builder(call, session, finished)
+        builder = _ExportBuilder(call, session, finished)
         module = builder.build(exit_, len(asked))
         relied = relied_on(recorder.symbols, call) if recorder.symbols is not None else Relied({})
-        return Captured(module, exit_.spec, relied, [str(guard) for guard in session.world.guards], finished.n_ops)
+        return ExportedCall(module, exit_.spec, relied, [str(guard) for guard in session.world.guards], finished.n_ops)
     except Interrupt as stop:  # the rehearsal went through, but not all of it has a form in a graph
         refuse(stop, session, getattr(call.root, "__qualname__", type(call.root).__qualname__))
         raise
@@ -69,7 +69,7 @@ def _strip(node: torch.fx.Node) -> None:
         node.meta["stack_trace"] = _ROOT.sub("", node.meta["stack_trace"])
 
 
-class _Builder:
+class _ExportBuilder:
     """Rewrites a recorder's graph: its inputs become placeholders of the call, attributes, or sizes of these."""
 
     def __init__(self, call: Call, session: Rehearsal, finished: Finished) -> None:

@@ -14,7 +14,7 @@ from ..graph.metadata.live_fakes import leaving_none_open
 from ..torch_ports.autograd import is_functorch_wrapped_tensor
 from ..torch_ports.graphs import pytree
 from ..torch_ports.modes import is_functional_tensor
-from .capture import Captured, capture
+from .capture import ExportedCall, capture
 from .inputs import Call, call_of, called, dynamism_of, fakes_of, is_fake, marks_kept, separated
 from .lowering import FunctionMet, Lowered, lower_captured, lower_program
 from .strict_session import check_inputs
@@ -111,7 +111,7 @@ def _export(
     return program
 
 
-def _captured(call: Call, dynamic_shapes: Any, pre_dispatch: bool) -> Captured:
+def _captured(call: Call, dynamic_shapes: Any, pre_dispatch: bool) -> ExportedCall:
     """The call's graph, with its autograd functions as nodes: they keep their gradients for calls that want some."""
     try:
         return capture(call, dynamism_of(call, dynamic_shapes), pre_dispatch)
@@ -174,7 +174,7 @@ def _lowered(
 
 def _lower(
     call: Call,
-    captured: Captured | None,
+    captured: ExportedCall | None,
     dynamic_shapes: Any,
     pre_dispatch: bool,
     preserved: Sequence[str],

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 
 from ..exc import Unsupported, WrongArgument
-from .capture import Captured, called_as, capture
-from .inputs import Call, Fakes, call_of, called, dynamism_of, fakes_of, mark_everything, marks_kept
+from .capture import ExportedCall, called_as, capture
+from .inputs import Call, FakeInputs, call_of, called, dynamism_of, fakes_of, mark_everything, marks_kept
 from .strict_session import check_inputs
 
 
@@ -115,7 +115,7 @@ def export_graph(
 
 
 def _to_aten(
-    captured: Captured, fakes: Fakes, pre_dispatch: bool, table: Any, tracing_mode: str, call: Call
+    captured: ExportedCall, fakes: FakeInputs, pre_dispatch: bool, table: Any, tracing_mode: str, call: Call
 ) -> torch.fx.GraphModule:
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -137,7 +137,7 @@ def _to_aten(
         )(*(fakes.leaves if symbolic else call.leaves))
 
 
-def _guards(captured: Captured, call: Call) -> list[ExportGuard]:
+def _guards(captured: ExportedCall, call: Call) -> list[ExportGuard]:
     from ..torch_ports.fakes import GuardSource
 
     sources = [str(place) if place is not None else f"input {i}" for i, place in enumerate(call.places)]

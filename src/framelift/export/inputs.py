@@ -264,7 +264,7 @@ def _is_dynamic(hint: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Fakes:
+class FakeInputs:
     """The call's arguments as fakes of one mode, with what torch.export's solver needs besides."""
 
     mode: Any
@@ -341,7 +341,7 @@ def _sources(env: Any, symbol: Any) -> list[Any]:
     return list(env.var_to_sources.get(symbol, ()))
 
 
-def fakes_of(call: Call, dynamic_shapes: Any, deferred: bool = False, constants: bool = False) -> Fakes:
+def fakes_of(call: Call, dynamic_shapes: Any, deferred: bool = False, constants: bool = False) -> FakeInputs:
     """Fakes with symbols for what is dynamic.  `deferred`: other relations are checked by the graph.
 
     `constants`: dtypes and the like may be arguments, which programs of torch.export do not take.
@@ -361,4 +361,4 @@ def fakes_of(call: Call, dynamic_shapes: Any, deferred: bool = False, constants:
     if named:
         leaves = [named.get(i, leaf) for i, leaf in enumerate(leaves)]
         args, kwargs = pytree.tree_unflatten(leaves, spec)
-    return Fakes(mode, args, kwargs, equalities, signature, shapes, leaves)
+    return FakeInputs(mode, args, kwargs, equalities, signature, shapes, leaves)

@@ -23,8 +23,8 @@ from ..torch_ports.autograd import is_grad_enabled, set_grad_enabled, top_saved_
 from ..torch_ports.graphs import pytree
 from ..vocabulary.scopes import scope
 from .autograd_functions import keep_gradients, refused, watching_functions
-from .capture import Captured, called_as
-from .inputs import Call, Fakes
+from .capture import ExportedCall, called_as
+from .inputs import Call, FakeInputs
 
 #: a context in which torch.compile is framelift's (set by drop_in.py): operators such as torch.cond compile their
 #: bodies when they are called plainly
@@ -62,7 +62,7 @@ def _lowering(pre_dispatch: bool) -> Callable[..., Any]:
     return functools.partial(_trace._export_to_aten_ir, pre_dispatch=False)
 
 
-def lower_captured(captured: Captured, call: Call, fakes: Fakes, pre_dispatch: bool) -> Lowered:
+def lower_captured(captured: ExportedCall, call: Call, fakes: FakeInputs, pre_dispatch: bool) -> Lowered:
     """Lower a graph that a rehearsal made.  Its relations must have been said of the fakes before."""
     module = captured.graph_module
     if not pre_dispatch:  # the graph is without autograd: grad mode has no meaning in it
@@ -131,7 +131,7 @@ _KEEPING = (vars(torch.utils.checkpoint), vars(torch.autograd.graph))
 
 
 def lower_program(
-    call: Call, fakes: Fakes, pre_dispatch: bool, preserved: Sequence[str], watched: bool = False
+    call: Call, fakes: FakeInputs, pre_dispatch: bool, preserved: Sequence[str], watched: bool = False
 ) -> Lowered:
     """Lower the program itself: its Python runs once, over fakes.
 

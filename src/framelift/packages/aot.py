@@ -16,7 +16,7 @@ from ..exc import IncorrectUsage, PackageError, WrongType
 from ..torch_ports.loaded import inductor_config
 from ..vocabulary.origins import fetch
 from .backend_names import backend_data, backend_of
-from .captured import Captured, Parts, captures_of
+from .captured import Captured, PackageParts, captures_of
 from .container import Container, read_container, read_file, write_file, written
 from .functions import function_data, function_of
 from .loading import Loader, locals_of
@@ -150,7 +150,7 @@ def package_bytes(
     kind: str, function: Any, captures: list[Captured], backend: Backend, codes: Any, key: Any, **more: Any
 ) -> bytes:
     """The bytes of a package."""
-    parts = Parts()
+    parts = PackageParts()
     manifest = {
         "kind": kind,
         "function": function,

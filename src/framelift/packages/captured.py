@@ -37,7 +37,7 @@ class Captured:
         return str(self.record["objects"][0][2][2])
 
 
-class Parts:
+class PackageParts:
     """The parts of a package that is written, each content once."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from .captured import Captured
 _works: weakref.WeakKeyDictionary[torch.fx.GraphModule, Work] = weakref.WeakKeyDictionary()
 
 
-class _Captured(BaseException):
+class _CaptureDone(BaseException):
     """The capture is done; the program is not to run."""
 
 
@@ -79,12 +79,12 @@ def _capture_call(native: _core.Compiled, args: tuple[Any, ...], kwargs: dict[st
     def capture_only(_probe: Any, locals_: tuple[Any, ...]) -> bool:
         fitting = [entry for entry in native.entries if entry.program.check(locals_) is None]
         made.append(fitting[0] if fitting else driver(native, locals_))
-        raise _Captured
+        raise _CaptureDone
 
     probe = _core.Compiled(native.function, capture_only, native.bound, None, native.receiver)
     try:
         probe(*args, **kwargs)
-    except _Captured:
+    except _CaptureDone:
         pass
     name = native.function.__qualname__
     if not made or type(made[0]) is not _core.Entry:

@@ -8,7 +8,7 @@ from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any
 
 from .. import _core
-from ..boundary.becomes.containers import Kind, LetIn
+from ..boundary.becomes.containers import CopyRule, LetIn
 from ..boundary.lazy.growing import Growing
 from ..boundary.lazy.lazy_dict import add_methods
 from ..boundary.records import Shadow
@@ -129,7 +129,7 @@ def _contents(walk: Walk, node: Node) -> Contents:
 register(
     Feature(
         deque,
-        Kind(_empty, _fill, lambda copy: list(deque.__iter__(copy)), refill="extend", growing=LazyDeque),
+        CopyRule(_empty, _fill, lambda copy: list(deque.__iter__(copy)), refill="extend", growing=LazyDeque),
         _changes,
         _built,
         Base(contents=_contents),

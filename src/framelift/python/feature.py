@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..boundary.becomes.containers import KINDS, Kind
+from ..boundary.becomes.containers import KINDS, CopyRule
 from ..boundary.records import Shadow
 from ..exits.instances import BASES, Base, instance
 from ..exits.recipe import Node, Recipe, Text, Walk, base, exact
@@ -22,7 +22,7 @@ class Feature:
 
     cls: type
     #: what an external one becomes: how it is copied and guarded, compared with what it was, and put back
-    inside: Kind
+    inside: CopyRule
     #: the statements that carry the changes of a copy to its original
     changes: Callable[[Walk, Shadow, type], list[Text]]
     #: the expression and statements that build one made inside

@@ -26,7 +26,7 @@ _MOST_KEY_PARTS = 512  # literal data beyond this (torch.tensor of a long list) 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class Operation:
     """One operation: `kept` and `kept_named` are its arguments with values in place of stand-ins, `found` these values.
 
     `key` is its place in caches.  `gives_values`: a result without tensors is to be believed.  `numbers`: there are
@@ -43,7 +43,7 @@ class Asked:
     numbers: bool
 
 
-def ask(recorder: Recorder, asked: Asked) -> Outcome:
+def ask(recorder: Recorder, asked: Operation) -> Outcome:
     """The outcome, remembered for the process; with symbols for this rehearsal alone."""
     if recorder.symbols is not None:
         return ask_symbolic(recorder, asked)
@@ -62,7 +62,7 @@ def gives_a_size(stop: Interrupt) -> bool:
     return stop.reason.id == "data-dependent-shape" and config.capture_dynamic_output_shape_ops
 
 
-def ask_symbolic(recorder: Recorder, asked: Asked) -> Outcome:
+def ask_symbolic(recorder: Recorder, asked: Operation) -> Outcome:
     """The outcome with symbols, which are the rehearsal's own.  What only the graph knows is new each time."""
     symbols = recorder.with_symbols()
     outcome = recorder.own_outcomes.get(asked.key)
@@ -105,7 +105,7 @@ def over_fakes(
     return call
 
 
-def _observed(recorder: Recorder, asked: Asked, meta_kernels: bool = True) -> Outcome:
+def _observed(recorder: Recorder, asked: Operation, meta_kernels: bool = True) -> Outcome:
     target, kept, kept_named, found = asked.target, asked.kept, asked.kept_named, asked.found
 
     given_back: list[int] = []

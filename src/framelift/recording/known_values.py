@@ -69,12 +69,12 @@ class SameValues(_core.Remembered):
 class SameResult(_core.Remembered):
     """The check of a guard: from what tensors hold follows what followed when that was taken into Python.
 
-    `program` is a row of functions with their arguments, where `Place(n)` is what the n-th of them gave, `Place(-1)`
-    the first tensor and `Place(-2)` the second.  It holds nothing of the rehearsal.  `result` is the place of what
-    follows; tensors at the places `written` are copied before, since functions write to them.
+    `program` is a row of functions with their arguments, where `ResultPart(n)` is what the n-th of them gave,
+    `ResultPart(-1)` the first tensor and `ResultPart(-2)` the second.  It holds nothing of the rehearsal.  `result` is
+    the place of what follows; tensors at the places `written` are copied before, since functions write to them.
     """
 
-    result: Place | None = None  # what the last function gives
+    result: ResultPart | None = None  # what the last function gives
     written: tuple[int, ...] = ()
 
     def __init__(
@@ -115,12 +115,12 @@ def _given(arg: Any, made: list[Any], tensors: Sequence[Any]) -> Any:
     """An argument of a function of a program."""
     if type(arg) is list:
         return [_given(part, made, tensors) for part in arg]
-    if type(arg) is not Place:
+    if type(arg) is not ResultPart:
         return arg
     return tensors[~arg.index] if arg.index < 0 else _part(made[arg.index], arg.path)
 
 
-class Place:
+class ResultPart:
     """The result of an earlier function of a program, or a part of it."""
 
     __slots__ = ("index", "path")
@@ -380,7 +380,7 @@ def _program(
             and not writes
             or type(step.target) is Getter
             or _looked_at(step) is not None
-            or not all(map(_is_plain, step.kwargs.values()))
+            or not all(map(_is_plain_argument, step.kwargs.values()))
         ):
             return None
         try:
@@ -396,13 +396,13 @@ def _placed(arg: Any, given: dict[int, int], made: dict[int, int]) -> Any:
     if type(arg) in (list, tuple):
         return [_placed(part, given, made) for part in arg]
     if type(arg) is Value:
-        return Place(given[id(arg)]) if id(arg) in given else Place(made[id(arg.step)], arg.path)
-    if not _is_plain(arg):
+        return ResultPart(given[id(arg)]) if id(arg) in given else ResultPart(made[id(arg.step)], arg.path)
+    if not _is_plain_argument(arg):
         raise LookupError
     return arg
 
 
-def _is_plain(arg: Any) -> bool:
+def _is_plain_argument(arg: Any) -> bool:
     return arg is None or type(arg) in (bool, int, float, str, torch.dtype, torch.device)
 
 

@@ -29,7 +29,7 @@ from ..graph.metadata.script_objects import ScriptFacts
 from ..graph.metadata.value_errors import asks_for_value
 from ..graph.metadata.wrappers import WrapperFacts
 from ..graph.state.random_draws import Drawing
-from ..graph.state.settings import Settings, asks_default_dtype
+from ..graph.state.settings import SettingChanges, asks_default_dtype
 from ..graph.state.torch_state import LeftState, SavedState, State, check_state, kernel_choice, read_state
 from ..graph.symbols.environment import Symbols
 from ..graph.symbols.number_nodes import graph_values, numbers_in
@@ -44,7 +44,7 @@ from ..torch_ports.modes import (
 )
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
-from .asking import Asked, ask, ask_symbolic, gives_a_size
+from .asking import Operation, ask, ask_symbolic, gives_a_size
 from .assumptions import assume_of_numbers, before_effect
 from .chosen import Chosen
 from .finished import Finished, counted_writes
@@ -106,7 +106,7 @@ class TapeRecorder(StandIns):
         self.modes: list[Any] = []  # the program's own torch-function modes, outermost first
         self.known_values = KnownValues(self.tape)
         self.drawing = Drawing()  # generators of random numbers
-        self.settings = Settings()  # those that one graph has one choice of
+        self.settings = SettingChanges()  # those that one graph has one choice of
         self.regions = 0  # nested compile regions met
         self.bodies: list[list[Step]] = []  # tapes of the bodies rehearsed so far, inner ones first
         self.written: list[Value] = []  # whose memory was written, in order
@@ -257,7 +257,7 @@ class TapeRecorder(StandIns):
         read: list[Value] = []  # results that numbers among the arguments come from
         numbers = numbers_in([kept, kept_named]) if self.symbols is not None else ()
         if outcome is None:
-            asked = Asked(whole, target, kept, kept_named, found, gives_values, state, bool(numbers))
+            asked = Operation(whole, target, kept, kept_named, found, gives_values, state, bool(numbers))
             try:
                 outcome = ask(self, asked)
             except Interrupt as stop:

@@ -119,7 +119,7 @@ def _number(
         return ([meaning.place], [value], _itself) if type(value) is int else None
     if type(meaning) is FromSize:
         record = memo.get(id(meaning.tensor))
-        return None if record is None else ([record.origin], [meaning.tensor], _Size(meaning.what, meaning.dim))
+        return None if record is None else ([record.origin], [meaning.tensor], _TensorSize(meaning.what, meaning.dim))
     if type(meaning) is not FromGraph or meaning.dim is not None:
         return None
     step = meaning.value.step
@@ -137,7 +137,7 @@ def _itself(value: Any) -> Any:
     return value
 
 
-class _Size:
+class _TensorSize:
     """A size or stride of a tensor."""
 
     def __init__(self, what: str, dim: int) -> None:

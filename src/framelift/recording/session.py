@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..graph.metadata.live_fakes import Live, LiveOutcome
     from ..graph.metadata.wrapper_fakes import Wrapped
     from ..graph.state.random_draws import Drawing
-    from ..graph.state.settings import Settings
+    from ..graph.state.settings import SettingChanges
     from ..graph.state.torch_state import SavedState
     from ..graph.symbols.environment import Symbols
     from ..vocabulary.origins import Origin
@@ -43,7 +43,7 @@ class Recorder(Protocol):
     violated: dict[torch.device, torch.Tensor]
     written: list[Value]
     drawing: Drawing
-    settings: Settings
+    settings: SettingChanges
     fakes: Fakes
     wrapped: Wrapped | None
     saved: SavedState | None

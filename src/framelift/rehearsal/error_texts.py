@@ -31,7 +31,7 @@ _IMMUTABLE = 1 << 8  # the flag of classes that stay as they are
 _CALLED = (types.FunctionType, types.MethodType, staticmethod, classmethod)
 
 
-class Names:
+class ClassNames:
     """The names of the classes that a rehearsal met, brought up to date where a handler begins."""
 
     def __init__(self, world: World) -> None:

@@ -25,7 +25,7 @@ from ..boundary.becomes.opaque import Opaque
 from ..boundary.dynamism import STATIC, Dynamism
 from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
 from ..boundary.facts.released_objects import check_endings, check_referred_to
-from ..boundary.gateway import entries_of_tuple, fact_of, is_handle_class, is_plain, let_in
+from ..boundary.gateway import entries_of_tuple, fact_of, has_plain_class, is_handle_class, let_in
 from ..boundary.import_rules import let_in_opaque
 from ..boundary.records import DELETED
 from ..boundary.world import ABSENT, World
@@ -60,7 +60,7 @@ from . import (
     own_errors,  # noqa: F401  (registers its judge with the core)
 )
 from .break_errors import Blocks
-from .error_texts import Names
+from .error_texts import ClassNames
 from .readers import SEALED, reader_of
 from .rehearsed_scene import RehearsedScene
 
@@ -140,7 +140,7 @@ class Rehearsal(RehearsedScene):
         self.world.read_receivers = None if known.reads_receivers else known.read_receivers
         follow_options()
         meet_triton()
-        self.names = Names(self.world)
+        self.names = ClassNames(self.world)
         self.blocks = Blocks()  # of error_on_graph_break
         self.recorder.callbacks.dispatch = functools.partial(modes.dispatch, self)
         self.recorder.subclasses_off = moment.subclasses_off
@@ -172,7 +172,7 @@ class Rehearsal(RehearsedScene):
         modes.import_transforms(self, self.moment)
         self.world.rebound = lambda: [one for name, one in zip(names, locals_[:count]) if name in rebound(code)]
         for i, value in enumerate(locals_[:count]):
-            if names[i] not in self.unread and is_plain(value) and is_handle_class(type(value)):
+            if names[i] not in self.unread and has_plain_class(value) and is_handle_class(type(value)):
                 self.world.owners.met(value, arg(i, names[i]))  # before the others: one may be its dictionary
         try:
             return tuple([self._argument(i, names[i], value) for i, value in enumerate(locals_[:count])])

@@ -27,7 +27,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TorchName:
     """One name."""
 
     name: str
@@ -36,29 +36,29 @@ class Row:
     test: str = ""  # below tests/
 
 
-def option_rows() -> dict[str, Row]:
+def option_rows() -> dict[str, TorchName]:
     """The options of torch._dynamo.config."""
     rows = {}
     for name, option in OPTIONS.items():
         if option.ignored:
-            rows[name] = Row(name, Verdict.WARNS, option.ignored)
+            rows[name] = TorchName(name, Verdict.WARNS, option.ignored)
         elif option.by_torch:
-            rows[name] = Row(name, Verdict.TORCH, option.meaning)
+            rows[name] = TorchName(name, Verdict.TORCH, option.meaning)
         else:
-            rows[name] = Row(name, Verdict.WORKS, option.meaning, SHOWN_BY.get(option.alias or name, ""))
+            rows[name] = TorchName(name, Verdict.WORKS, option.meaning, SHOWN_BY.get(option.alias or name, ""))
     return rows
 
 
-def _rows(table: Mapping[str, tuple[str, str, str]]) -> dict[str, Row]:
-    return {name: Row(name, Verdict(verdict), note, test) for name, (verdict, note, test) in table.items()}
+def _rows(table: Mapping[str, tuple[str, str, str]]) -> dict[str, TorchName]:
+    return {name: TorchName(name, Verdict(verdict), note, test) for name, (verdict, note, test) in table.items()}
 
 
-def environment_rows() -> dict[str, Row]:
+def environment_rows() -> dict[str, TorchName]:
     """The environment variables that TorchDynamo and its surroundings read."""
     return _rows(ENVIRONMENT)
 
 
-def function_rows() -> dict[str, Row]:
+def function_rows() -> dict[str, TorchName]:
     """The public functions of torch.compiler and torch._dynamo, by their full names."""
     return _rows(FUNCTIONS)
 

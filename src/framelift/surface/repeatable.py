@@ -46,7 +46,7 @@ class NotRepeatable(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Place:
+class _Changeable:
     """Something that may change: reading it gives a value that compares, putting back takes that value."""
 
     words: str
@@ -60,7 +60,7 @@ class Reached:
     def __init__(self, roots: list[Any]) -> None:
         self._met: dict[int, Any] = {}
         self.copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._places: list[_Place] = []
+        self._places: list[_Changeable] = []
         self._names: set[str] = set()
         self._gradients: set[int] = set()
         self._waiting = list(roots)
@@ -127,7 +127,7 @@ class Reached:
         self._instance(value)
 
     def _add(self, words: str, read: Callable[[], Any], put_back: Callable[[Any], None]) -> None:
-        self._places.append(_Place(words, read, put_back))
+        self._places.append(_Changeable(words, read, put_back))
 
     def _entry(self, table: dict[str, Any], name: str) -> None:
         def put_back(value: Any) -> None:

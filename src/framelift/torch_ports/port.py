@@ -1,7 +1,7 @@
 """Ports: private parts of torch that framelift uses, each declared once and found at its first use.
 
 An area (a module of this package) lists its ports.  Importing a name from the area finds it in the torch that is
-running.  Where this torch has no such part, the port gives what is declared in its place, or a `Missing`: an object
+running.  Where this torch has no such part, the port gives what is declared in its place, or a `MissingStub`: an object
 that raises `MissingPart`, with one sentence, as soon as it is used.
 """
 
@@ -41,8 +41,8 @@ class Port:
     lost: str = ""  # empty: what the area says
     others: tuple[str, ...] = ()  # paths that other torch versions have it under, tried in this order
     instead: Any = _RAISES  # what takes its place in a torch that has it under none of them
-    variable: bool = False  # a module's variable that torch rebinds: a `Place`, read and written at each use
-    loaded: str = ""  # names of a module that is read where something has loaded it: a `Loaded`
+    variable: bool = False  # a module's variable that torch rebinds: a `ModuleVariable`, read and written at each use
+    loaded: str = ""  # names of a module that is read where something has loaded it: a `LoadedModule`
     versions: str = ""  # the torch versions that have it, where not all supported ones do
 
     def sentence(self) -> str:
@@ -52,7 +52,7 @@ class Port:
         return f"torch {torch.__version__} has no {self.path.replace(':', '.')}, so framelift cannot {self.use}"
 
 
-class Place:
+class ModuleVariable:
     """A variable of a module, which torch binds to other values."""
 
     __slots__ = ("_module", "_name")
@@ -69,7 +69,7 @@ class Place:
         setattr(self._module, self._name, value)
 
 
-class Loaded:
+class LoadedModule:
     """A module of torch as far as something has loaded it: asking for it imports nothing."""
 
     __slots__ = ("_names", "_path")
@@ -83,7 +83,7 @@ class Loaded:
         return module if module is not None and all(hasattr(module, name) for name in self._names) else None
 
 
-class Missing:
+class MissingStub:
     """Stands for a part that this torch does not have: each use raises `MissingPart`; nothing is an instance of it."""
 
     __slots__ = ("_port",)
@@ -141,14 +141,14 @@ class Area:
         if port is None:
             raise AttributeError(f"no port is named {name!r}")
         if port.loaded:
-            return Loaded(port.path, port.loaded)
+            return LoadedModule(port.path, port.loaded)
         for path in (port.path, *port.others):
             found = _at(path, port.variable)
             if found is not _RAISES:
                 return found
         if port.instead is A_CLASS or port.instead is AN_ERROR:
             return _no_such_class(port)
-        return Missing(port) if port.instead is _RAISES else port.instead
+        return MissingStub(port) if port.instead is _RAISES else port.instead
 
     def has(self, name: str) -> bool:
         """Return True where the running torch has one of the port's parts."""
@@ -170,7 +170,7 @@ def _at(path: str, variable: bool) -> Any:
     if not last or found is _RAISES:
         return found
     value = getattr(found, last, _RAISES)
-    return Place(found, last) if variable and value is not _RAISES else value
+    return ModuleVariable(found, last) if variable and value is not _RAISES else value
 
 
 def function_of_c(name: str) -> Any:

@@ -26,7 +26,7 @@ class Missing(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OriginStep:
     """One kind of step: `fetch(base value, key)` is its meaning, `show(base text, key)` its form in messages."""
 
     fetch: Callable[[Any, Any], Any]
@@ -62,10 +62,10 @@ def step_text(step: str, base: str, key: Any) -> str:
     """One step as messages show it."""
     if type(key) is str or key is None:
         return STEPS[step].show(base, key)
-    return STEPS[step].show(base, _Named(key) if _is_object(key) else key)
+    return STEPS[step].show(base, _NamedKey(key) if _is_object(key) else key)
 
 
-class _Named:
+class _NamedKey:
     """An object that is a dictionary's key, by its class."""
 
     def __init__(self, obj: Any) -> None:
@@ -203,30 +203,30 @@ def _length(base: Any, _key: Any) -> int:
     raise Missing("len")
 
 
-def _plain(attribute: str) -> Step:
-    return Step(lambda base, _key: getattr(base, attribute), lambda base, _key: f"{base}.{attribute}")
+def _plain(attribute: str) -> OriginStep:
+    return OriginStep(lambda base, _key: getattr(base, attribute), lambda base, _key: f"{base}.{attribute}")
 
 
-STEPS: dict[str, Step] = {
-    "dict": Step(_dict, lambda base, _key: f"{base}.__dict__"),
-    "item": Step(_item, lambda base, key: f"{base}[{shown_value(key)}]"),
-    "slot": Step(_slot, lambda base, key: f"{base}.{key}"),  # a member descriptor of a class with __slots__
-    "len": Step(_length, lambda base, _key: f"len({base})"),  # of a list or dictionary
-    "type": Step(lambda base, _key: type(base), lambda base, _key: f"type({base})"),
-    "lookup": Step(_lookup, lambda base, key: f"{base}.{key}"),  # base is a class: what its MRO holds, unbound
+STEPS: dict[str, OriginStep] = {
+    "dict": OriginStep(_dict, lambda base, _key: f"{base}.__dict__"),
+    "item": OriginStep(_item, lambda base, key: f"{base}[{shown_value(key)}]"),
+    "slot": OriginStep(_slot, lambda base, key: f"{base}.{key}"),  # a member descriptor of a class with __slots__
+    "len": OriginStep(_length, lambda base, _key: f"len({base})"),  # of a list or dictionary
+    "type": OriginStep(lambda base, _key: type(base), lambda base, _key: f"type({base})"),
+    "lookup": OriginStep(_lookup, lambda base, key: f"{base}.{key}"),  # base is a class: what its MRO holds, unbound
     "globals": _plain("__globals__"),
     "builtins": _plain("__builtins__"),
-    "default": Step(_entry("__defaults__"), lambda base, key: f"{base}.__defaults__[{key}]"),
-    "kwdefault": Step(_entry("__kwdefaults__"), lambda base, key: f"{base}.__kwdefaults__[{shown_value(key)}]"),
-    "cell": Step(_entry("__closure__"), lambda base, key: f"{base}.__closure__[{key}]"),
-    "contents": Step(_contents, lambda base, _key: f"{base}.cell_contents"),
+    "default": OriginStep(_entry("__defaults__"), lambda base, key: f"{base}.__defaults__[{key}]"),
+    "kwdefault": OriginStep(_entry("__kwdefaults__"), lambda base, key: f"{base}.__kwdefaults__[{shown_value(key)}]"),
+    "cell": OriginStep(_entry("__closure__"), lambda base, key: f"{base}.__closure__[{key}]"),
+    "contents": OriginStep(_contents, lambda base, _key: f"{base}.cell_contents"),
     "self": _plain("__self__"),  # bound method
     "func": _plain("__func__"),
     "partial_func": _plain("func"),  # functools.partial
     "partial_args": _plain("args"),
     "partial_keywords": _plain("keywords"),
-    "target": Step(_target, lambda base, _key: f"{base}()"),  # of a weak reference: None where it is dead
+    "target": OriginStep(_target, lambda base, _key: f"{base}()"),  # of a weak reference: None where it is dead
     # key is a function of the base: what no other step can reach
-    "ask": Step(_ask, lambda base, key: f"{key.__name__}({base})"),
-    "attr": Step(_attr, lambda base, key: f"{base}.{key}"),  # any attribute, by getattr: known C types only
+    "ask": OriginStep(_ask, lambda base, key: f"{key.__name__}({base})"),
+    "attr": OriginStep(_attr, lambda base, key: f"{base}.{key}"),  # any attribute, by getattr: known C types only
 }

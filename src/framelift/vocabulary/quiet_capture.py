@@ -21,13 +21,13 @@ from .scopes import scope
 # ---- warnings ----
 
 
-class _Thread(threading.local):
+class _QuietThread(threading.local):
     silent = 0  # blocks in which this thread's warnings are nothing
     silenced = 0  # warnings that were nothing
     raising = 0  # blocks in which they are exceptions
 
 
-_thread = _Thread()
+_thread = _QuietThread()
 
 
 class _Silent(type):

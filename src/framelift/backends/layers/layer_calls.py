@@ -133,11 +133,11 @@ def _has_memory(value: Any) -> bool:
 
 def _storages(node: Node) -> set[int]:
     value = node.meta.get("val")
-    tensors = [one for one in (value if isinstance(value, (tuple, list)) else (value,)) if _is_plain(one)]
+    tensors = [one for one in (value if isinstance(value, (tuple, list)) else (value,)) if _is_strided_tensor(one)]
     return {one.untyped_storage()._cdata for one in tensors}
 
 
-def _is_plain(value: Any) -> bool:
+def _is_strided_tensor(value: Any) -> bool:
     return (
         isinstance(value, torch.Tensor) and value.layout is torch.strided and not is_traceable_wrapper_subclass(value)
     )

@@ -159,21 +159,21 @@ def as_tensor(array: Any) -> torch.Tensor:
 
 
 @check
-def _is_plain(array: Any) -> bool:
+def _is_writeable_ndarray(array: Any) -> bool:
     return type(array) is numpy.ndarray and array.flags.writeable and array.dtype.isnative
 
 
 def import_array(world: World, value: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> Any:
     """An external array as captured code sees it; None where a tensor cannot stand for it."""
     known = [record.original for record in world.memo.values() if type(record.original) is numpy.ndarray]
-    if not _is_plain(value) or any(numpy.may_share_memory(value, other) for other in known):
+    if not _is_writeable_ndarray(value) or any(numpy.may_share_memory(value, other) for other in known):
         return None
     try:
         tensor = as_tensor(value)
     except (TypeError, ValueError):  # a dtype or layout that tensors do not have
         return None
     world.keep.append(tensor)
-    world.guard(origin, "CHECK", (_is_plain, "is a plain array"), "plain")
+    world.guard(origin, "CHECK", (_is_writeable_ndarray, "is a plain array"), "plain")
     place = origin.to("ask", as_tensor)
     seen = let_in(world, tensor, place)
     world.distinct.remove(place)  # made at each look, so that it has no identity; the arrays have

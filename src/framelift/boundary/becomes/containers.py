@@ -37,7 +37,7 @@ LetIn = Callable[[World, Any, Origin], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CopyRule:
     """How objects of one C type are copied.  `fill` may run after the empty copy is registered (cycles).
 
     `parts`: what the copy has to be made of, imported before it, as one more argument of `empty`.  `refill`: of a
@@ -156,25 +156,25 @@ def _fill_bytes(world: World, copy: Any, value: Any, origin: Origin, let_in: Let
     bytearray.extend(copy, value)
 
 
-KINDS: dict[type, Kind] = {
-    list: Kind(lambda v: list.__new__(type(v)), _fill_list, list.copy, refill="extend", growing=LazyList),
-    dict: Kind(lambda v: dict.__new__(type(v)), _fill_dict, lambda c: dict(dict.items(c)), refill="update"),
-    collections.OrderedDict: Kind(
+KINDS: dict[type, CopyRule] = {
+    list: CopyRule(lambda v: list.__new__(type(v)), _fill_list, list.copy, refill="extend", growing=LazyList),
+    dict: CopyRule(lambda v: dict.__new__(type(v)), _fill_dict, lambda c: dict(dict.items(c)), refill="update"),
+    collections.OrderedDict: CopyRule(
         lambda v: collections.OrderedDict.__new__(type(v)),
         _fill_ordered,
         lambda c: dict(collections.OrderedDict.items(c)),
         refill="update",
     ),
-    collections.defaultdict: Kind(
+    collections.defaultdict: CopyRule(
         lambda v: collections.defaultdict.__new__(type(v)),
         _fill_default,
         lambda c: dict(dict.items(c)),
         refill="update",
     ),
-    set: Kind(
+    set: CopyRule(
         lambda v: set.__new__(type(v)), _fill_set, lambda c: set(set.__iter__(c)), refill="update", growing=LazySet
     ),
-    bytearray: Kind(lambda v: bytearray.__new__(type(v)), _fill_bytes, bytes),
+    bytearray: CopyRule(lambda v: bytearray.__new__(type(v)), _fill_bytes, bytes),
 }
 
 

@@ -20,7 +20,7 @@ from ...vocabulary.class_reads import basicsize_of, mro_of, qualname_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
 from ..world import World
-from .containers import KINDS, Kind, LetIn
+from .containers import KINDS, CopyRule, LetIn
 
 # ---- random generators ----------------------------------------------------------------------------------------------
 # The state is copied, and guarded only when a number is drawn that depends on it (substitutes/python/python_random.py).
@@ -32,7 +32,7 @@ def _fill_random(world: World, copy: Any, value: Any, origin: Origin, let_in: Le
 
 # In a list, which is emptied when captured code gives the generator a state: that one is written back, whatever the
 # state was before.
-KINDS[_random.Random] = Kind(
+KINDS[_random.Random] = CopyRule(
     lambda v: _random.Random.__new__(type(v)), _fill_random, lambda c: [_random.Random.getstate(c)]
 )
 
@@ -44,7 +44,7 @@ def _fill_nothing(world: World, copy: Any, value: Any, origin: Origin, let_in: L
     """Its attributes are all there is, and those are imported for every shadow."""
 
 
-KINDS[types.SimpleNamespace] = Kind(lambda v: types.SimpleNamespace.__new__(type(v)), _fill_nothing, lambda c: None)
+KINDS[types.SimpleNamespace] = CopyRule(lambda v: types.SimpleNamespace.__new__(type(v)), _fill_nothing, lambda c: None)
 
 
 # ---- exceptions -----------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def _add_exceptions() -> None:
         if is_a(kind, type) and issubclass(kind, BaseException):
             fields = exception_fields(kind)
             if fields is not None:
-                KINDS[kind] = Kind(
+                KINDS[kind] = CopyRule(
                     lambda v, kind=kind: kind.__new__(type(v)), _fill_exception(fields), _exception_snapshot(fields)
                 )
 
@@ -138,7 +138,7 @@ def _made_group(group: Any, members: list[BaseException]) -> Any:
 
 
 for _group in (BaseExceptionGroup, ExceptionGroup):
-    KINDS[_group] = Kind(_made_group, _fill_exception({}), _exception_snapshot({}), _members)
+    KINDS[_group] = CopyRule(_made_group, _fill_exception({}), _exception_snapshot({}), _members)
 
 
 # ---- locks ----------------------------------------------------------------------------------------------------------
@@ -166,4 +166,4 @@ def is_held(lock: Any) -> bool:
 
 _LOCK, _RLOCK = type(threading.Lock()), type(threading.RLock())
 for _kind in (_LOCK, _RLOCK):
-    KINDS[_kind] = Kind(lambda v: threading.Lock() if is_a(v, _LOCK) else threading.RLock(), _fill_lock, is_held)
+    KINDS[_kind] = CopyRule(lambda v: threading.Lock() if is_a(v, _LOCK) else threading.RLock(), _fill_lock, is_held)

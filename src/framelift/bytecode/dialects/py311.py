@@ -6,7 +6,7 @@ from opcode import _inline_cache_entries, opname  # type: ignore[attr-defined]  
 
 from ..dialect import Dialect, RuleTable, build
 from ..encode import named
-from ..instruction_kinds import Marks
+from ..instruction_kinds import DialectMarks
 from ..rule_writer import Writer
 from .shared import SHARED, SWAP2, call_decorator, method
 
@@ -91,6 +91,6 @@ def dialect() -> Dialect:
         spans={"PRECALL": pair},
         call=_call,
         load_cell="LOAD_CLOSURE",
-        mark=Marks("PRECALL", pair),
+        mark=DialectMarks("PRECALL", pair),
         before={"LOAD_ATTR": (_TESTING, test_attr)},
     )

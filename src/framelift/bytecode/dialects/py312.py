@@ -6,7 +6,7 @@ from opcode import _inline_cache_entries, opname  # type: ignore[attr-defined]  
 
 from ..dialect import Dialect, RuleTable, build
 from ..encode import named
-from ..instruction_kinds import Marks
+from ..instruction_kinds import DialectMarks
 from .shared import SHARED, test_attr
 
 RULES: RuleTable = SHARED.only(
@@ -60,6 +60,6 @@ def dialect() -> Dialect:
         caches=caches,
         call=_call,
         load_cell="LOAD_CLOSURE",
-        mark=Marks("CALL", len(_call(0)) // 2),
+        mark=DialectMarks("CALL", len(_call(0)) // 2),
         before={"LOAD_ATTR": (("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "UNARY_NOT"), test_attr)},
     )

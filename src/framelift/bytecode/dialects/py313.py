@@ -6,7 +6,7 @@ from opcode import _inline_cache_entries  # type: ignore[attr-defined]  # privat
 
 from ..dialect import Dialect, RuleTable, build
 from ..encode import named
-from ..instruction_kinds import Marks
+from ..instruction_kinds import DialectMarks
 from ..rule_writer import Writer
 from .shared import SHARED, SWAP2, ex_names, spread, test_attr
 
@@ -96,7 +96,7 @@ def dialect() -> Dialect:
         caches=_inline_cache_entries,
         call=call,
         load_cell="LOAD_FAST",
-        mark=Marks("CALL", len(call(0)) // 2, part="SET_FUNCTION_ATTRIBUTE"),
+        mark=DialectMarks("CALL", len(call(0)) // 2, part="SET_FUNCTION_ATTRIBUTE"),
         before={"LOAD_ATTR": (("TO_BOOL",), test_attr)},
         null_above=True,
     )

@@ -8,7 +8,7 @@ from opcode import _inline_cache_entries  # type: ignore[attr-defined]  # privat
 
 from ..dialect import EX_ARGS, EX_KWARGS, Dialect, RuleTable, build
 from ..encode import named
-from ..instruction_kinds import Marks
+from ..instruction_kinds import DialectMarks
 from ..rule_writer import Writer
 from . import py313
 from .shared import COPY1, SWAP2, remainder, test_attr
@@ -49,7 +49,7 @@ def dialect() -> Dialect:
         caches=_inline_cache_entries,
         call=py313.call,
         load_cell="LOAD_FAST",
-        mark=Marks("CALL", len(py313.call(0)) // 2, part="SET_FUNCTION_ATTRIBUTE"),
+        mark=DialectMarks("CALL", len(py313.call(0)) // 2, part="SET_FUNCTION_ATTRIBUTE"),
         before={
             "LOAD_ATTR": (("TO_BOOL",), test_attr),
             "PUSH_NULL": (("CALL_FUNCTION_EX",), no_keywords),

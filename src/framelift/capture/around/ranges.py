@@ -1,6 +1,6 @@
 """The parts of a run as ranges of a profiler: gather, graph, effects.
 
-Only while somebody profiles: then the native core calls `Parts` at each run, and the graph that the entry calls
+Only while somebody profiles: then the native core calls `EntryRanges` at each run, and the graph that the entry calls
 is, for that run, one that shows where it begins and ends.
 """
 
@@ -14,7 +14,7 @@ from ..._core import is_a
 from ...torch_ports.state import RecordFunctionFast
 
 
-class Parts:
+class EntryRanges:
     """Begins the ranges of a run of one entry, whose names are `space`; returns what ends them."""
 
     __slots__ = ("name", "space")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...graph.analysis.provenance import Link
+from ...graph.analysis.provenance import ChainStep
 from ...vocabulary.places import shown_stack
 from ...vocabulary.reasons import REASONS
-from .captures import Break, Capture
+from .captures import Capture, GraphBreak
 
 
 def break_data(info: Capture) -> list[Any]:
@@ -24,6 +24,6 @@ def put_break(info: Capture, data: list[Any]) -> None:
     info.reason, info.reason_id, detail, places, links = data
     if places is None:
         return
-    chain = tuple([Link(text, place) for text, place in links])
-    info.stop = Break(info.reason_id, info.reason, REASONS[info.reason_id].hint, tuple(places), chain, detail)
+    chain = tuple([ChainStep(text, place) for text, place in links])
+    info.stop = GraphBreak(info.reason_id, info.reason, REASONS[info.reason_id].hint, tuple(places), chain, detail)
     info.where = shown_stack(info.stop.places)

@@ -34,7 +34,7 @@ class CallbackArgs:
     compile_id: str
 
 
-class Handle:
+class CallbackHandle:
     """Removes what was registered."""
 
     def __init__(self, table: list[Any], item: Any) -> None:
@@ -44,7 +44,7 @@ class Handle:
         if self._item in self._table:
             self._table.remove(self._item)
 
-    def __enter__(self) -> Handle:
+    def __enter__(self) -> CallbackHandle:
         return self
 
     def __exit__(self, *exc: Any) -> None:
@@ -91,7 +91,7 @@ def on_compile_end(callback: _F) -> _F:
     return callback
 
 
-def register_entry_hook(hook: Callable[[Any, Any], Any]) -> Handle:
+def register_entry_hook(hook: Callable[[Any, Any], Any]) -> CallbackHandle:
     """Call `hook(code, info)` for each entry made: the code captured, and its `Capture` record with graph, guards and
     source.
 
@@ -101,7 +101,7 @@ def register_entry_hook(hook: Callable[[Any, Any], Any]) -> Handle:
     <lambda> 1
     """
     _entry_hooks.append(hook)
-    return Handle(_entry_hooks, hook)
+    return CallbackHandle(_entry_hooks, hook)
 
 
 def entry_made(code: Any, info: Capture) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ... import _core
-from ...graph.analysis.provenance import Link
+from ...graph.analysis.provenance import ChainStep
 from ...guards.misses import Miss
 from ...guards.sentences import described, path
 from ...vocabulary.places import Place, brief
@@ -37,14 +37,14 @@ _MOST_NOTES = 1000  # per compiled callable; the oldest go first
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class GraphBreak:
     """Why capturing ended: the declared reason, the frames it struck (outermost first), and the value's origin."""
 
     reason: str
     sentence: str
     hint: str
     places: tuple[Place, ...] = ()
-    provenance: tuple[Link, ...] = ()
+    provenance: tuple[ChainStep, ...] = ()
     detail: str = ""  # what the sentence is about: the callable's or the type's name
 
     @property
@@ -66,7 +66,7 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class TimeSpan:
     """A span of time on the process's clock (time.perf_counter)."""
 
     name: str
@@ -132,10 +132,10 @@ class Note:
     guards: int
     operations: int
     has_graph: bool
-    stop: Break | None
+    stop: GraphBreak | None
     miss: Miss | None
     cpu_seconds: float
-    phases: tuple[Phase, ...]
+    phases: tuple[TimeSpan, ...]
     spent: SpentTime
     resumed: Resumed | None
     capture: weakref.ref[Capture] = field(compare=False, repr=False)
@@ -192,13 +192,13 @@ class Capture:
     reason: str = ""  # why the frame runs eagerly, "" when it was captured
     reason_id: str = ""
     where: str = ""  # the user's line where capturing ended
-    stop: Break | None = None  # the same as data
+    stop: GraphBreak | None = None  # the same as data
     recompile: str = ""  # what failed before, in the user's names; "" for the first capture
     names: Names = Names()  # the user's names
     miss: Miss | None = None  # the same as data
     done: str = ""  # what the capture does about it
     cpu_seconds: float = 0.0
-    phases: list[Phase] = field(default_factory=list)
+    phases: list[TimeSpan] = field(default_factory=list)
     spent: SpentTime = field(default_factory=SpentTime)  # rehearsing time by the program's functions
     resumed: Resumed | None = None  # for a capture that resumes after a break
     backend: str = ""  # its name
@@ -269,7 +269,7 @@ class Capture:
             notify("failed", self, name, error)
             raise
         finally:
-            self.phases.append(Phase(name, start, time.perf_counter() - start))
+            self.phases.append(TimeSpan(name, start, time.perf_counter() - start))
 
     def row(self) -> dict[str, Any]:
         """Return the row of the process's counts: plain values only."""
@@ -367,7 +367,7 @@ class Record:
         found.calls += 1
         found.sentence, found.miss = sentence or found.sentence, miss or found.miss
 
-    def met(self, stop: Break) -> int:
+    def met(self, stop: GraphBreak) -> int:
         """A break: how often its cause was met so far."""
         if len(self.causes) > _MOST_NOTES:
             self.causes.clear()

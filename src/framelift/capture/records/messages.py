@@ -12,7 +12,7 @@ from ...vocabulary.break_fixes import break_fix
 from ...vocabulary.break_kinds import export_case, kind_of
 from ...vocabulary.places import brief, caret, expression, places_of, shown_stack, summary, users
 from ...vocabulary.reasons import Interrupt, explained_by
-from .captures import Break
+from .captures import GraphBreak
 from .user_names import Names
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _CLASSES: dict[str, type[Unsupported]] = {
 }
 
 
-def break_of(stop: Interrupt, session: Rehearsal) -> Break:
+def break_of(stop: Interrupt, session: Rehearsal) -> GraphBreak:
     """The interrupt as data that outlives the rehearsal."""
     recorder = session.recorder
     links: tuple[Any, ...] = ()
@@ -36,11 +36,11 @@ def break_of(stop: Interrupt, session: Rehearsal) -> Break:
             recorder.value_of(stop.given[0]), lambda value: str(session.world.origin_of(value.stand_in) or "a tensor")
         )
     stop.given = ()
-    return Break(stop.reason.id, stop.sentence, stop.reason.hint, places_of(stop.places), links, stop.detail)
+    return GraphBreak(stop.reason.id, stop.sentence, stop.reason.hint, places_of(stop.places), links, stop.detail)
 
 
 def error_of(
-    stop: Interrupt, name: str, found: Break, asked: str = "fullgraph=True, but ", names: Names | None = None
+    stop: Interrupt, name: str, found: GraphBreak, asked: str = "fullgraph=True, but ", names: Names | None = None
 ) -> Unsupported:
     """The exception for a break that is an error: by what was `asked`, or in the body of a control-flow operator."""
     if stop.operator:
@@ -65,7 +65,7 @@ def _join_user_errors() -> None:
         UserError.__bases__ = (*UserError.__bases__, theirs)
 
 
-def full_graph_message(name: str, stop: Break, asked: str, names: Names | None = None) -> str:
+def full_graph_message(name: str, stop: GraphBreak, asked: str, names: Names | None = None) -> str:
     """Return the message of `framelift.exc.Unsupported`."""
     rows = [f"{asked}there is a graph break in {name}: {stop.sentence}", shown_stack(stop.places)]
     rows += provenance_rows(stop, names)
@@ -76,7 +76,7 @@ def full_graph_message(name: str, stop: Break, asked: str, names: Names | None =
     return "\n".join(row for row in rows if row)
 
 
-def uncaptured_message(operator: str, name: str, stop: Break, names: Names | None = None) -> str:
+def uncaptured_message(operator: str, name: str, stop: GraphBreak, names: Names | None = None) -> str:
     """Return the message of `framelift.exc.UncapturedHigherOrderOpError`."""
     rows = [
         (
@@ -91,7 +91,7 @@ def uncaptured_message(operator: str, name: str, stop: Break, names: Names | Non
     return "\n".join(row for row in rows if row)
 
 
-def fix_of(stop: Break) -> str:
+def fix_of(stop: GraphBreak) -> str:
     """Return the fix of a break, as reports show it."""
     place = users(stop.places)
     if place is None:
@@ -107,7 +107,7 @@ def fix_of(stop: Break) -> str:
     )
 
 
-def provenance_rows(stop: Break, names: Names | None = None) -> list[str]:
+def provenance_rows(stop: GraphBreak, names: Names | None = None) -> list[str]:
     """Where the value came from, one row per operation, the nearest first."""
     said = names.text if names is not None else lambda text, root: text
     rows = ["  the value comes from:"] if stop.provenance else []

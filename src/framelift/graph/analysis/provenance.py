@@ -12,27 +12,27 @@ from ..metadata.facts import Facts
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainStep:
     """One step of a chain: what was done, and where.  `place` is None for an input of the graph."""
 
     text: str
     place: Place | None
 
 
-def chain(value: Value, name: Callable[[Value], str], limit: int = 6) -> tuple[Link, ...]:
+def chain(value: Value, name: Callable[[Value], str], limit: int = 6) -> tuple[ChainStep, ...]:
     """The operations behind a value, the last one first, along the first tensor of each, down to an input.
 
     `name` says what an input is called.
     """
-    links: list[Link] = []
+    links: list[ChainStep] = []
     while value.step is not None and len(links) < limit:
         step = value.step
-        links.append(Link(f"{step.target.name} gave {_kind(value)}", users(places_of(step.places))))
+        links.append(ChainStep(f"{step.target.name} gave {_kind(value)}", users(places_of(step.places))))
         if not step.inputs:
             return tuple(links)
         value = step.inputs[0]
     if value.step is None:
-        links.append(Link(f"{name(value)}, {_kind(value)}, is an input", None))
+        links.append(ChainStep(f"{name(value)}, {_kind(value)}, is an input", None))
     return tuple(links)
 
 

@@ -20,7 +20,7 @@ from ...torch_ports.state import get_mkldnn_enabled, set_mkldnn_enabled
 
 
 class _Call(NamedTuple):
-    """The arguments of `_Captured.forward` beside the tensors; the fields are those of `apply_function`."""
+    """The arguments of `_CapturedFunction.forward` beside the tensors; the fields are those of `apply_function`."""
 
     forward: GraphModule
     backwards: tuple[GraphModule, ...]
@@ -32,7 +32,7 @@ class _Call(NamedTuple):
     materialize: bool
 
 
-class _Captured(torch.autograd.Function):
+class _CapturedFunction(torch.autograd.Function):
     """Runs the two graphs of a captured function."""
 
     @staticmethod
@@ -59,10 +59,10 @@ class _Captured(torch.autograd.Function):
         return (None, None, *backward(*(grad for grad in grads if grad is not None), *kept))
 
 
-class _CapturedOnce(_Captured):
+class _CapturedOnce(_CapturedFunction):
     """The same for a backward that was marked as differentiable once."""
 
-    backward = staticmethod(once_differentiable(_Captured.backward))
+    backward = staticmethod(once_differentiable(_CapturedFunction.backward))
 
 
 def apply_function(
@@ -86,7 +86,7 @@ def apply_function(
     `given`.  `saved` says which of what is kept was saved by `save_for_backward`; `dirty` are inputs written in
     place, `constant` outputs marked as not differentiable.
     """
-    kind = _CapturedOnce if once else _Captured
+    kind = _CapturedOnce if once else _CapturedFunction
     return kind.apply(_Call(forward, backwards, given, first, saved, dirty, constant, materialize), around, *inputs)
 
 

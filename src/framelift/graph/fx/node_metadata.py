@@ -19,20 +19,20 @@ from ...torch_ports.fakes import FakeTensorMode
 from ...vocabulary.plain_types import GIVEN
 from ..metadata.facts import Facts
 from .named_places import NamedPlaces
-from .source_names import Source, source_text, state_name
+from .source_names import InputSource, source_text, state_name
 
 
 def describe(
     module: GraphModule, arguments: Sequence[Any], memo: Mapping[int, Any], places: NamedPlaces, compile_id: Any
 ) -> None:
     """Write what is known without values.  `memo` has a record with the origin of each object that was met."""
-    names: dict[str, Source] = {}
+    names: dict[str, InputSource] = {}
     for node, given in zip(module.graph.find_nodes(op="placeholder"), arguments):
         record = memo.get(id(given)) if is_a(given, GIVEN) else None
         if record is None:  # AOTAutograd asks each input, numbers too
             node._dynamo_source = None
             continue
-        node._dynamo_source = Source(source_text(record.origin, places))
+        node._dynamo_source = InputSource(source_text(record.origin, places))
         name = state_name(record.origin, places)
         if name:
             names[name] = node._dynamo_source

@@ -12,7 +12,7 @@ from .named_places import NamedPlaces
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class InputSource:
     """Where an input of a graph comes from: `node._dynamo_source`."""
 
     name: SourceName

@@ -37,11 +37,11 @@ from .unheard import unheard
 from .wrappers import WrapperFacts
 
 
-class _Thread(threading.local):
+class _FakesOfThread(threading.local):
     silent = 0
 
 
-_thread = _Thread()
+_thread = _FakesOfThread()
 logging.getLogger("torch._subclasses.fake_tensor").addFilter(lambda _record: not _thread.silent)  # of this thread alone
 _SEEDED = torch.Tag.nondeterministic_seeded
 _KNOWN_NAMESPACES = frozenset({"aten", "prims", "prim"})

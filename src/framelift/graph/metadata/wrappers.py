@@ -124,14 +124,14 @@ def wrapper_facts(tensor: torch.Tensor, context: Any, parts: dict[str, Any]) -> 
     )
 
 
-class Context(NamedTuple):
+class WrapperContext(NamedTuple):
     """The parts of a wrapper beside its inner tensors: what its class calls context, and parts that are no tensors."""
 
     said: Any
     fixed: dict[str, Any]
 
 
-def context_of(tensor: Any) -> tuple[list[str], Context]:
+def context_of(tensor: Any) -> tuple[list[str], WrapperContext]:
     """The names of a wrapper's inner tensors, and its context.  Torch function must be off."""
     try:
         names, context = taken_apart(tensor)
@@ -144,13 +144,13 @@ def context_of(tensor: Any) -> tuple[list[str], Context]:
     return names, context
 
 
-def taken_apart(tensor: Any) -> tuple[list[str], Context]:
+def taken_apart(tensor: Any) -> tuple[list[str], WrapperContext]:
     """The same without a look at what the context holds."""
     names, said = tensor.__tensor_flatten__()
     parts = {name: getattr(tensor, name) for name in names}
     return (
         [name for name, part in parts.items() if is_a(part, torch.Tensor)],
-        Context(said, {name: part for name, part in parts.items() if not is_a(part, torch.Tensor)}),
+        WrapperContext(said, {name: part for name, part in parts.items() if not is_a(part, torch.Tensor)}),
     )
 
 

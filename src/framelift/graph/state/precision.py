@@ -148,7 +148,7 @@ def read_precision() -> list[Any]:
     return [setting.get() for setting in PRECISION]
 
 
-def is_plain(values: list[Any]) -> bool:
+def reads_as_set(values: list[Any]) -> bool:
     """Return whether what was read is what was set: older ones can be read, and no parent has a value."""
     older, parents = values[: len(_OLDER)], values[len(_OLDER) : len(_OLDER) + len(_PARENTS)]
     return None not in older and all(value == "none" for value in parents)

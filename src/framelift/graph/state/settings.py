@@ -23,7 +23,7 @@ from ...torch_ports.state import (
 )
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import scope
-from .precision import PRECISION, Setting, is_plain, setting_of
+from .precision import PRECISION, Setting, reads_as_set, setting_of
 
 
 def _use_deterministic(value: tuple[bool, bool]) -> None:
@@ -92,7 +92,7 @@ def _unlike(one: list[Any], other: list[Any]) -> list[int]:
     ]
 
 
-class Settings:
+class SettingChanges:
     """The changes of settings in one rehearsal: done for real, and undone at its end."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class Settings:
 
     def set_precision(self, setter: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Captured code calls `setter`: what one of these does depends on all of them, which the caller guards."""
-        if not is_plain(self.before[len(_COARSE) :]):
+        if not reads_as_set(self.before[len(_COARSE) :]):
             raise Interrupt(
                 "torch-state", "a precision, where torch.backends.fp32_precision and older ways to set one are mixed,"
             )

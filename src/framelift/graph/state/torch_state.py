@@ -48,7 +48,7 @@ _deterministic = get_deterministic_algorithms
 _deterministic_warn = get_deterministic_algorithms_warn_only
 
 
-class Region:
+class AutocastRegion:
     """The time from an outermost `autocast` to its end, for which torch keeps the casts of weights.
 
     Operations do the same in each, so that all compare equal; a weight that is used twice in one has one cast, whose
@@ -58,7 +58,7 @@ class Region:
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Region
+        return type(other) is AutocastRegion
 
     def __hash__(self) -> int:
         return 0
@@ -79,7 +79,7 @@ class State(NamedTuple):
     autocast: tuple[Any, ...] | None
     deterministic: bool
     kernels: tuple[Any, ...] | None = None
-    region: Region | None = None
+    region: AutocastRegion | None = None
 
 
 _state = functools.partial(tuple.__new__, State)  # of a tuple, without a call of Python code
@@ -100,7 +100,10 @@ def read_state() -> State:
     )
 
 
-_region, _nesting = Region(), 0  # of the rehearsal: the casts that torch keeps, and how many `autocast`s are open
+_region, _nesting = (
+    AutocastRegion(),
+    0,
+)  # of the rehearsal: the casts that torch keeps, and how many `autocast`s are open
 
 
 _lowest: int | None = None  # and how many were, when they were fewest; None where the program opens and leaves none
@@ -130,7 +133,7 @@ def _is_nested(ask: Callable[[], int]) -> bool:
 def new_autocast_cache() -> None:
     """The program lets go of the casts of weights.  Those there are belong to somebody outside."""
     global _region
-    _region = Region()
+    _region = AutocastRegion()
 
 
 _KERNELS = tuple(

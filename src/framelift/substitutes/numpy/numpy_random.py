@@ -39,9 +39,9 @@ _COPIES: FeatureState[dict[int, Any]] = FeatureState(dict)
 _MADE: FeatureState[dict[int, Any]] = FeatureState(dict)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain_data(value: Any) -> bool:
     if type(value) in (list, tuple):
-        return all(map(_is_plain, value))
+        return all(map(_is_plain_data, value))
     return is_leaf(value) and type(value) in (int, float, bool, str, type(None))
 
 
@@ -81,7 +81,7 @@ def _make(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any
 
 def _known(session: Session, callable_: Any, generator: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Draw from a generator made inside."""
-    found = callable_(generator, *args, **kwargs) if all(map(_is_plain, (*args, *kwargs.values()))) else None
+    found = callable_(generator, *args, **kwargs) if all(map(_is_plain_data, (*args, *kwargs.values()))) else None
     shown = found if type(found) in (int, float) or type(found) in SCALARS else constant_array(session, found)
     if shown is None:
         raise Interrupt(
@@ -97,7 +97,7 @@ def _draw(session: Session, callable_: Any, generator: Any, /, *args: Any, **kwa
     record = session.world.by_seen.get(id(generator))
     name = f"numpy.random.{callable_.__name__}"
     copy = _copy(session, generator) if record is not None else None
-    if record is None or copy is None or not all(map(_is_plain, (*args, *kwargs.values()))):
+    if record is None or copy is None or not all(map(_is_plain_data, (*args, *kwargs.values()))):
         raise Interrupt("unknown-callable", f"{name} of other than plain values")
     given, named = _frozen(args), {key: _frozen(value) for key, value in kwargs.items()}
     hint = callable_(copy, *given, **named)

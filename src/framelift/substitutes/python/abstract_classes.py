@@ -108,7 +108,7 @@ def answer_of(asked: type, cls: type) -> bool | None:
         return said
     if any(base is asked for base in mro_of(cls)) or has_registered(asked, cls):
         return True
-    if not _is_plain(asked) or any(not _is_plain(child) for child in children_of(asked)):
+    if not _is_answered_by_cpython(asked) or any(not _is_answered_by_cpython(child) for child in children_of(asked)):
         return None
     answers = [
         answer_of(child, cls) if is_a(child, abc.ABCMeta) else any(base is child for base in mro_of(cls))
@@ -131,7 +131,7 @@ _NO_HOOK = vars(object)["__subclasshook__"]
 _CHECKS_OF_CPYTHON = (vars(type)["__subclasscheck__"], abc.ABCMeta.__subclasscheck__)
 
 
-def _is_plain(asked: type) -> bool:
+def _is_answered_by_cpython(asked: type) -> bool:
     """Return whether CPython's own code answers for a class, and lists what is below it."""
     kind = type(asked)
     return (

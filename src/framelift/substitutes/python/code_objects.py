@@ -28,7 +28,7 @@ from ...bytecode.assembly import assemble, disassemble, make
 from ...calls.call_tables import substitute
 from ...calls.frame_views import EvalLocals, caller, frame_locals, module_globals
 from ...vocabulary.reasons import Interrupt
-from .new_classes import Body
+from .new_classes import NamespaceOnly
 from .python_warnings import heard, is_unheard
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _run(session: Session, code: types.CodeType, globals_: dict[str, Any], local
     body = types.FunctionType(code, globals_, code.co_name)
     _core.mark_internal(body)
     session.world.keep.append(body)
-    _core.natively(builtins.__build_class__, (body, code.co_name), {"metaclass": Body(locals_)})
+    _core.natively(builtins.__build_class__, (body, code.co_name), {"metaclass": NamespaceOnly(locals_)})
 
 
 def _binds(code: types.CodeType) -> bool:

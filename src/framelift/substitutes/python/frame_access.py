@@ -173,7 +173,7 @@ def _locals(session: Session) -> Any:
 # ---- lines of source, which tracebacks show: linecache is a cache around files, each line a fact about its file ----
 
 
-def _is_plain(filename: Any) -> bool:
+def _is_read_by_name(filename: Any) -> bool:
     """Return whether a file is read by its name alone: none, or one that lies where its name says."""
     return type(filename) is str and (filename[:1] == "<" and filename[-1:] == ">" or os.path.isfile(filename))
 
@@ -187,7 +187,7 @@ def _gives_line(filename: str, number: int, line: str, getline: Callable[[str, i
 
 @substitute(linecache.getline)
 def _getline(session: Session, callable_: Any, filename: Any, lineno: Any, module_globals: Any = None) -> Any:
-    if not _is_plain(filename) or type(lineno) is not int:
+    if not _is_read_by_name(filename) or type(lineno) is not int:
         raise Interrupt("unknown-callable", "linecache.getline of other than a file")
     linecache.checkcache(filename)
     line = callable_(filename, lineno)
@@ -201,13 +201,13 @@ def _getline(session: Session, callable_: Any, filename: Any, lineno: Any, modul
 @substitute(linecache.checkcache)
 def _checkcache(session: Session, filename: Any = None) -> None:
     """Each line is looked at anew whenever captured code reads it."""
-    if filename is not None and not _is_plain(filename):
+    if filename is not None and not _is_read_by_name(filename):
         raise Interrupt("unknown-callable", "linecache.checkcache of other than a file")
 
 
 @substitute(linecache.lazycache)
 def _lazycache(session: Session, filename: Any, module_globals: Any) -> Any:
     """For modules without files: their loader is asked for the source when it is read."""
-    if not _is_plain(filename):
+    if not _is_read_by_name(filename):
         raise Interrupt("unknown-callable", "linecache.lazycache of other than a file")
     return opaque_for(False, "unknown-callable", "linecache.lazycache, whose result was used,")

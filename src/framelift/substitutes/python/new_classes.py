@@ -29,7 +29,7 @@ _MARK = ".internal"
 _DESCRIPTORS = ("__set_name__", "__get__", "__set__", "__delete__")
 
 
-class _Mark:
+class _InternalMark:
     """Makes the class it finds itself in internal, and disappears from it."""
 
     __set_name__ = _core.adopt
@@ -45,7 +45,7 @@ def marked(namespace: Any) -> Any:
             raise refused(value)
     if any(_core.is_python_class(type(key)) for key in dict.keys(namespace)):
         raise Interrupt("unsupported-code", "a class whose namespace has a key that compares itself by code")
-    return {_MARK: _Mark(), **namespace}
+    return {_MARK: _InternalMark(), **namespace}
 
 
 def _with_module(session: Session, namespace: Any) -> Any:
@@ -113,7 +113,7 @@ def _type_new(session: Session, callable_: Any, cls: Any, /, *args: Any, **kwarg
     return made
 
 
-class Body:
+class NamespaceOnly:
     """Stands in a class statement's place for the metaclass: gives the namespace, makes nothing."""
 
     def __init__(self, namespace: Any) -> None:
@@ -144,7 +144,7 @@ def _build_class(session: Session, callable_: Any, body: Any, name: Any, /, *sta
     namespace = {} if meta is type else _core.captured(_core.read(meta, "__prepare__"), (name, bases), more)
     if not is_a(namespace, (dict, Mapping)):
         raise TypeError(f"{name_of(meta)}.__prepare__() must return a mapping, not {name_of(type(namespace))}")
-    _core.natively(callable_, (body, name), {"metaclass": Body(namespace)})
+    _core.natively(callable_, (body, name), {"metaclass": NamespaceOnly(namespace)})
     if bases is not stated:
         _core.natively(operator.setitem, (namespace, "__orig_bases__", stated), None)
     cell = namespace.get("__classcell__") if type(namespace) is dict else None

@@ -1,0 +1,57 @@
+"""Blocks of `error_on_graph_break` that captured code enters and leaves are those that its entry enters and leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from framelift.rehearsal import break_errors
+from framelift.rehearsal.break_errors import Blocks, pop, push
+
+
+class World:
+    """Takes the notes of `note_changes`, as calls in their order."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def write(self, _kind: str, function: Any, _number: int, args: tuple[Any, ...]) -> None:
+        self.calls.append((function, args))
+
+
+@pytest.mark.parametrize(
+    ("before", "steps"),
+    [
+        ([], [True]),
+        ([True], [None]),
+        ([True, False], [None, True]),
+        ([True, False], [None, None, False]),
+        ([True], [False, None]),
+        ([False], [None, None]),
+    ],
+)
+def test_what_is_noted_does_what_was_done(before: list[bool], steps: list[bool | None]) -> None:
+    for value in before:
+        push(value)
+    try:
+        blocks, world = Blocks(), World()
+        for step in steps:
+            blocks.pop() if step is None else blocks.push(step)
+        assert break_errors._thread.values == before  # the thread's own are as they were
+        assert blocks.is_error == bool(blocks.values and blocks.values[-1])
+        blocks.note_changes(world)  # type: ignore[arg-type]
+        for function, args in world.calls:
+            function(*args)
+        assert break_errors._thread.values == blocks.values
+    finally:
+        break_errors._thread.values.clear()
+
+
+def test_nothing_is_noted_where_nothing_changed() -> None:
+    blocks, world = Blocks(), World()
+    blocks.push(True)
+    blocks.pop()
+    blocks.note_changes(world)  # type: ignore[arg-type]
+    assert world.calls == [] and not blocks.is_error
+    pop()  # without a block: nothing
