@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import framelift
-from framelift.calls.call_tables import SUBSTITUTES, handler_form, substitute
+from framelift.calls.call_tables import CODE_HANDLERS, SUBSTITUTES, handler_form, substitute
 from framelift.rehearsal import registered
 from framelift.vocabulary.reasons import Interrupt
 from support import check
@@ -113,6 +113,22 @@ def test_handlers_take_whatever_the_callable_takes() -> None:
         if written != wanted and {"VAR_POSITIONAL", "VAR_KEYWORD"} - {kind for kind, *_ in written}:
             narrower.append((replaced, written, wanted))
     assert not narrower
+
+
+def test_handlers_of_code_take_the_arguments_of_its_frames() -> None:
+    """A frame gives all its parameters, those with a default too."""
+    refused = []
+    for code, handler in CODE_HANDLERS.items():
+        if getattr(handler, "__code__", None) is not _MADE:
+            continue
+        given = inspect.signature(handler.__wrapped__).parameters  # type: ignore[attr-defined]
+        places = [None] * (code.co_argcount + 1 + ("callable_" in given))
+        names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        try:
+            inspect.signature(handler.__wrapped__).bind(*places, **dict.fromkeys(names))  # type: ignore[attr-defined]
+        except TypeError as error:
+            refused.append((code.co_qualname, error))
+    assert not refused
 
 
 def test_every_module_that_registers_is_declared() -> None:

@@ -202,7 +202,7 @@ class _Comptime:
     def sleep(sec: float) -> None: ...
 
 
-def _direct(session: Session, self: Any, fn: Any) -> None:
+def _direct(session: Session, self: Any, fn: Any, fallback_fn: Any = None) -> None:
     fn(ComptimeContext(session, caller()))
 
 
@@ -218,9 +218,9 @@ def _force(session: Session, val: Any) -> None:
     ComptimeVar(val).force_static()
 
 
-def _stack_and_return(session: Session, val: Any) -> Any:
-    ComptimeContext(session, caller()).print_value_stack()
-    return val
+def _stack_and_return(session: Session, e: Any, *, stacklevel: int = 0) -> Any:
+    ComptimeContext(session, caller()).print_value_stack(stacklevel=stacklevel)
+    return e
 
 
 on_code(_stack_and_return)(_Comptime.print_value_stack_and_return)
