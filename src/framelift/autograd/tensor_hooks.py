@@ -9,7 +9,6 @@ torch counts the hooks of the process, those of modules too: `RemovableHandle.ne
 
 from __future__ import annotations
 
-import collections
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from ..graph.symbols.numbers import Float, Int
 from ..higher_order.bodies import fresh, values_in
 from ..higher_order.deferred_code import runs_later
 from ..higher_order.operators import pure_body, record_step
+from ..overriding.hook_numbers import Table
 from ..torch_ports.autograd import is_grad_enabled, set_grad_enabled
 from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.reasons import Interrupt
@@ -181,7 +181,7 @@ _init.__kwdefaults__ = RemovableHandle.__init__.__kwdefaults__
 
 def _count(session: Session) -> None:
     """One more hook, as registering it counts it."""
-    _core.captured(_init, (object.__new__(RemovableHandle), collections.OrderedDict()), None)
+    _core.captured(_init, (object.__new__(RemovableHandle), Table()), None)
 
 
 def _counted_by_effects(session: Session) -> None:
@@ -205,7 +205,7 @@ def _count_hook(session: Session, self: Any, hooks_dict: Any, *, extra_dict: Any
     registered.of_results = 0
     _core.captured(_init, (self, hooks_dict), {"extra_dict": extra_dict})
     number = vars(self).get("id")
-    if type(number) is Int and number.hint is not None and type(hooks_dict) is collections.OrderedDict:
+    if type(number) is Int and number.hint is not None and type(hooks_dict) is Table:
         keys = list(hooks_dict)
         others = [key for key in keys if type(key) is int]
         if len(others) + sum(type(key) is Int and key.is_new for key in keys) == len(keys) and (

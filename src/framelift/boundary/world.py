@@ -379,7 +379,7 @@ class World:
         return seen
 
     def test_empty(self, table: Any, origin: Origin) -> None:
-        """An OrderedDict is empty, and only its truth was read.  It may be imported later, unchanged until then."""
+        """A table is empty, and only its truth was read.  It may be imported later, unchanged until then."""
         known = self.tested.get(id(table))
         if known is None:
             self.tested[id(table)] = (table, origin)

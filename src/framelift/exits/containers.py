@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..boundary.becomes.mapping_views import behind
+from ..vocabulary.plain_types import DICTIONARIES
 from ..vocabulary.reasons import Interrupt
 from .hashing import check_keys, insertion_order
 from .leaves import is_kept_as_is
@@ -109,13 +110,9 @@ def _bytearray(walk: Walk, node: Node) -> Recipe:
     return Recipe((walk.constant(bytearray, "bytearray"), "(", walk.part(bytes(node.obj)), ")"))
 
 
-#: dictionaries that a read-only proxy may look at: as they are outside
-_TABLES = (dict, collections.OrderedDict, collections.defaultdict)
-
-
 @exact(types.MappingProxyType)
 def _proxy(walk: Walk, node: Node) -> Recipe:
     table = behind(node.obj)
-    if type(table) not in _TABLES:  # of a class, among others
+    if type(table) not in DICTIONARIES:  # of a class, among others
         raise Interrupt("result-object", "mappingproxy")
     return Recipe((walk.constant(types.MappingProxyType, "MappingProxyType"), "(", walk.part(table), ")"))

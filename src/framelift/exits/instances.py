@@ -36,6 +36,8 @@ class Base:
 
     arguments: Callable[[Walk, Any], Text] = lambda walk, obj: ()
     contents: Callable[[Walk, Node], Contents] = lambda walk, node: ((), ())
+    #: given the class, its dictionary and the statements of `contents`: one call that makes the object with both
+    at_once: Callable[[Walk, str | Node, str | Node, tuple[Text, ...]], Text] | None = None
 
 
 def statement(walk: Walk, base: type, method: str, node: Node, *arguments: str | Node) -> Text:
@@ -56,7 +58,7 @@ def extend(base: type[Any], method: str) -> Callable[[Walk, Node], Contents]:
     return contents
 
 
-def _mapping(base: type[Any], update: bool) -> Callable[[Walk, Node], Contents]:
+def mapping(base: type[Any], update: bool) -> Callable[[Walk, Node], Contents]:
     def contents(walk: Walk, node: Node) -> Contents:
         items = tuple(base.items(node.obj))
         complete_first = check_keys(walk, (k for k, _ in items), type(node.obj))
@@ -71,7 +73,7 @@ def _mapping(base: type[Any], update: bool) -> Callable[[Walk, Node], Contents]:
 
 def _default_dict(walk: Walk, node: Node) -> Contents:
     kind = collections.defaultdict
-    fills, complete_first = _mapping(dict, True)(walk, node)
+    fills, complete_first = mapping(dict, True)(walk, node)
     factory = walk.part(vars(kind)["default_factory"].__get__(node.obj))
     return (
         (walk.constant(kind, name_of(kind)), ".default_factory.__set__(", node, ", ", factory, ")"),
@@ -147,8 +149,7 @@ BASES: dict[type, Base] = {
     object: Base(),
     list: Base(contents=extend(list, "extend")),
     set: Base(contents=extend(set, "update")),
-    dict: Base(contents=_mapping(dict, True)),
-    collections.OrderedDict: Base(contents=_mapping(collections.OrderedDict, False)),
+    dict: Base(contents=mapping(dict, True)),
     collections.defaultdict: Base(contents=_default_dict),
     bytearray: Base(contents=_bytearray),
     _random.Random: Base(contents=_random_state),
@@ -263,10 +264,8 @@ def _at_once(
     dictionary = _written(fills[0]) if fills else "None"
     if layout.base is object and fills:
         return (walk.constant(_core.instance, "instance"), "(", name, ", ", dictionary, ")")
-    if layout.base is collections.OrderedDict and items:
-        pairs_ = [part for text in items for part in (", ", text[4], ", ", text[6])]  # see _statement
-        return (walk.constant(_core.ordered, "ordered"), "(", name, ", ", dictionary, *pairs_, ")")
-    return None
+    at_once = BASES[layout.base].at_once
+    return at_once(walk, name, dictionary, items) if at_once is not None and items else None
 
 
 def _written(statement: Text) -> str | Node:
@@ -331,19 +330,6 @@ def _struct_sequence(name: str | Node, walk: Walk, obj: Any) -> Recipe:
 @exact(object)
 def _object(walk: Walk, _node: Node) -> Recipe:
     return Recipe(make=(walk.constant(object, "object"), "()"))
-
-
-@exact(collections.OrderedDict)
-def _ordered(walk: Walk, node: Node) -> Recipe:
-    attributes = vars(node.obj)
-    if attributes or is_shared(attributes):
-        return instance(walk, node)
-    name = walk.constant(collections.OrderedDict, "OrderedDict")
-    complete_first = check_keys(walk, iter(node.obj), collections.OrderedDict)
-    shown = pairs(walk, node.obj.items())
-    return Recipe(
-        (name, "(", *shown, ")"), (name, "()"), ((node, ".update(", *shown, ")"),), complete_first=complete_first
-    )
 
 
 @exact(types.SimpleNamespace)

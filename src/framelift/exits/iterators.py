@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import gc
 import itertools
 import operator
@@ -12,13 +11,14 @@ from typing import Any
 from ..boundary.becomes.iterators import exhausted, is_within
 from ..boundary.records import Shadow
 from ..vocabulary.class_reads import name_of
+from ..vocabulary.plain_types import DICTIONARIES
 from ..vocabulary.quiet_capture import quietly
 from ..vocabulary.reasons import Interrupt
 from .recipe import EXACT, LEAVES, Node, Recipe, Walk, exact, joined, type_name
 
 _DICT_VIEWS: dict[type, tuple[type, str]] = {
     type(view): (kind, name)
-    for kind in (dict, collections.OrderedDict)
+    for kind in reversed(DICTIONARIES)
     for name, view in (("keys", kind().keys()), ("values", kind().values()), ("items", kind().items()))
 }
 _DICT_ITERATORS: dict[type, str] = {

@@ -109,14 +109,14 @@ def _slice(walk: Walk, start: int, stop: int) -> str:
     return f"{walk.constant(slice, 'slice')}({start}, {stop})"
 
 
-def _dict(walk: Walk, shadow: Shadow, kind: type[Any]) -> list[Text]:
+def table_changes(walk: Walk, shadow: Shadow, kind: type[Any]) -> list[Text]:
     # Never through a new dictionary: that would ask the keys for their hash.
     old, new = shadow.before, shadow.copy
     out: list[Text] = []
     if not (same(old, kind.keys(new)) and same(old.values(), kind.values(new))):
         before, after = list(old.items()), list(kind.items(new))
         check_keys(walk, iter([key for key, _ in before + after]), type(shadow.copy), "effect-object")
-        out = _dict_changes(walk, shadow, kind, before, after)
+        out = _entry_changes(walk, shadow, kind, before, after)
     if kind is collections.defaultdict:
         factory = vars(kind)["default_factory"].__get__
         if factory(new) is not factory(shadow.original):
@@ -129,7 +129,7 @@ def _dict(walk: Walk, shadow: Shadow, kind: type[Any]) -> list[Text]:
 Pairs = list[tuple[Any, Any]]
 
 
-def _dict_changes(walk: Walk, shadow: Shadow, kind: type, before: Pairs, after: Pairs) -> list[Text]:
+def _entry_changes(walk: Walk, shadow: Shadow, kind: type, before: Pairs, after: Pairs) -> list[Text]:
     target, call = walk.part(shadow.copy), methods(walk, shadow, kind)
     plain = type(shadow.copy) is kind
     if not after:
@@ -334,9 +334,8 @@ WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
     list: _list,
     set: _set,
     bytearray: _bytearray,
-    dict: _dict,
-    collections.OrderedDict: _dict,
-    collections.defaultdict: _dict,
+    dict: table_changes,
+    collections.defaultdict: table_changes,
     tuple: _unchanged,
     frozenset: _unchanged,
     functools.partial: _unchanged,

@@ -8,7 +8,6 @@ A predicate that raises does not hold.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import sys
 import types
@@ -202,7 +201,7 @@ def builtin_length(value: Any) -> int:
 
 def dict_keys(value: dict[Any, Any]) -> tuple[Any, ...]:
     """A dictionary's own keys in its own order, whatever a subclass makes of iteration."""
-    return tuple((collections.OrderedDict if is_a(value, collections.OrderedDict) else dict).__iter__(value))
+    return tuple(built_in_member(type(value), "__iter__")(value))
 
 
 def _same_key(key: Any, expected: Any) -> bool:

@@ -4,13 +4,16 @@ twice loses a hook.
 
 from __future__ import annotations
 
-import collections
 import gc
+from collections import OrderedDict
 from collections.abc import Iterator
 
 from torch.utils.hooks import RemovableHandle
 
 from ..vocabulary.scopes import scope
+
+#: the tables of hooks
+Table = OrderedDict
 
 
 @scope
@@ -33,7 +36,7 @@ def _free_from(before: int, now: int) -> int:
     """The first number from which on none is the key of a hook."""
     used = before - 1
     for table in gc.get_objects():
-        if type(table) is collections.OrderedDict and table:
+        if type(table) is Table and table:
             last = next(reversed(table), None)  # the newest
             if type(last) is int and used < last < now:
                 used = last

@@ -7,7 +7,6 @@ have one.  What cannot be put back (a generator, a file) raises `NotRepeatable`.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import io
@@ -26,6 +25,7 @@ from ..backends.correctness import difference
 from ..python import ROWS
 from ..torch_ports.autograd import unsafe_set_version_counter
 from ..torch_ports.modes import DisableTorchFunction
+from ..vocabulary.class_reads import built_in_member
 from ..vocabulary.own_code import FRAMELIFT
 from ..vocabulary.torch_code import TORCH
 
@@ -166,15 +166,17 @@ class Reached:
         self._waiting.append(read())
 
     def _mapping(self, table: Any, words: str = "a dictionary") -> None:
-        kind: Any = collections.OrderedDict if is_a(table, collections.OrderedDict) else dict
+        clear, store, keys, values = (
+            built_in_member(type(table), name) for name in ("clear", "__setitem__", "keys", "values")
+        )
 
         def put_back(held: dict[Any, Any]) -> None:
-            kind.clear(table)
+            clear(table)
             for key, one in held.items():
-                kind.__setitem__(table, key, one)
+                store(table, key, one)
 
         def read() -> dict[Any, Any]:
-            return dict(zip(kind.keys(table), kind.values(table)))
+            return dict(zip(keys(table), values(table)))
 
         self._add(words, read, put_back)
         self._waiting += [*dict.keys(table), *dict.values(table)]

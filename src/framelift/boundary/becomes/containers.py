@@ -62,16 +62,7 @@ def _fill_list(world: World, copy: Any, value: Any, origin: Origin, let_in: LetI
 def _fill_dict(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     world.guard(origin, "KEYS", tuple(dict.keys(value)))
     for key, item in dict.items(value):
-        dict.__setitem__(copy, _key_inside(world, key, let_in), let_in(world, item, origin.to("item", key)))
-
-
-def _fill_ordered(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
-    world.guard(origin, "KEYS", tuple(collections.OrderedDict.keys(value)))
-    for key in collections.OrderedDict.keys(value):
-        item = dict.__getitem__(value, key)
-        collections.OrderedDict.__setitem__(
-            copy, _key_inside(world, key, let_in), let_in(world, item, origin.to("item", key))
-        )
+        dict.__setitem__(copy, key_inside(world, key, let_in), let_in(world, item, origin.to("item", key)))
 
 
 def _fill_default(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
@@ -159,12 +150,6 @@ def _fill_bytes(world: World, copy: Any, value: Any, origin: Origin, let_in: Let
 KINDS: dict[type, CopyRule] = {
     list: CopyRule(lambda v: list.__new__(type(v)), _fill_list, list.copy, refill="extend", growing=LazyList),
     dict: CopyRule(lambda v: dict.__new__(type(v)), _fill_dict, lambda c: dict(dict.items(c)), refill="update"),
-    collections.OrderedDict: CopyRule(
-        lambda v: collections.OrderedDict.__new__(type(v)),
-        _fill_ordered,
-        lambda c: dict(collections.OrderedDict.items(c)),
-        refill="update",
-    ),
     collections.defaultdict: CopyRule(
         lambda v: collections.defaultdict.__new__(type(v)),
         _fill_default,
@@ -347,16 +332,16 @@ def _is_object_key(key: Any) -> bool:
     return hashing is object.__hash__ and comparing is object.__eq__
 
 
-def _key_inside(world: World, key: Any, let_in: LetIn) -> Any:
+def key_inside(world: World, key: Any, let_in: LetIn) -> Any:
     if type(key) is weakref.ref:
-        return _weak_key_inside(world, key, let_in)
+        return _weakkey_inside(world, key, let_in)
     if not _is_plain_key(key):
         return let_in(world, key, const(key))
     world.meet_key(key)
     return key
 
 
-def _weak_key_inside(world: World, key: Any, let_in: LetIn) -> Any:
+def _weakkey_inside(world: World, key: Any, let_in: LetIn) -> Any:
     """Import a weak key with its target: another reference to the same object is the same key."""
     seen, target = let_in(world, key, const(key)), weakref.ref.__call__(key)
     if target is None or let_in(world, target, const(key).to("target")) is not target:
@@ -366,7 +351,7 @@ def _weak_key_inside(world: World, key: Any, let_in: LetIn) -> Any:
 
 def _keys_are_themselves(world: World, keys: Iterable[Any], let_in: LetIn) -> None:
     for key in keys:
-        if _key_inside(world, key, let_in) is not key:
+        if key_inside(world, key, let_in) is not key:
             raise Interrupt("opaque-object", f"a set with a {qualname_of(type(key))}")
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import collections
 import gc
 import types
 from collections.abc import Callable
 from typing import Any
 
 from ...vocabulary.origins import Origin
+from ...vocabulary.plain_types import DICTIONARIES
 from ..lazy.lazy_dict import LargeDict
 from ..world import World
 
 _MAKERS: dict[type, Callable[[Any], Any]] = {
-    **{type(view({})): view for view in (dict.keys, dict.values, dict.items)},
-    **{
-        type(view(collections.OrderedDict())): view
-        for view in (collections.OrderedDict.keys, collections.OrderedDict.values, collections.OrderedDict.items)
-    },
+    **{type(view(kind())): view for kind in reversed(DICTIONARIES) for view in (kind.keys, kind.values, kind.items)},
     types.MappingProxyType: types.MappingProxyType,
 }
 MAPPING_VIEWS: tuple[type, ...] = tuple(_MAKERS)
@@ -32,7 +28,7 @@ def behind(view: Any) -> Any:
 def import_view(world: World, value: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> Any:
     """Import a view; None where captured code does not see the dictionary as itself."""
     table = behind(value)
-    if type(table) not in (dict, collections.OrderedDict, collections.defaultdict) or _is_namespace(table):
+    if type(table) not in DICTIONARIES or _is_namespace(table):
         return None
     world.guard(origin, "TYPE", type(value))
     inside = let_in(world, table, origin.to("ask", behind))

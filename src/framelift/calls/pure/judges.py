@@ -21,11 +21,12 @@ import sys
 import time
 import types
 import weakref
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 from ...boundary.becomes.containers import is_watched_factory
+from ...vocabulary.plain_types import DICTIONARIES
 
 Judge = Callable[[tuple[Any, ...], dict[str, Any]], str]
 
@@ -71,18 +72,16 @@ def _mapping_word(mapping: Any) -> str:
     return "pure" if _is(mapping, _NO_MAPPING_HANDLE) else "internals"
 
 
-@_judges(dict, OrderedDict, types.SimpleNamespace)
+_PLAIN_DICTIONARIES = tuple(kind for kind in DICTIONARIES if kind is not defaultdict)
+
+
+@_judges(*_PLAIN_DICTIONARIES, types.SimpleNamespace)
 def _made_of_first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _mapping_word(args[0]) if args else "pure"
 
 
 @_judges(
-    dict.__init__,
-    dict.update,
-    dict.__ior__,
-    OrderedDict.__init__,
-    OrderedDict.update,
-    OrderedDict.__ior__,
+    *(getattr(kind, name) for kind in _PLAIN_DICTIONARIES for name in ("__init__", "update", "__ior__")),
     types.SimpleNamespace.__init__,
 )
 def _made_of_second(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -7,25 +7,29 @@ import functools
 import itertools
 import re
 import struct
-from collections import OrderedDict, defaultdict
 from typing import Any
 
 from ..._core import is_a
+from ...vocabulary.plain_types import DICTIONARIES
 from .words import Kind, found
 
 #: plain values: even the hash is one
 _VALUE = {"pure": "__hash__"}
 
 
+def _views(table: Any) -> list[type]:
+    return [type(part) for part in (table.keys(), table.values(), table.items(), iter(table))]
+
+
 def _collections() -> tuple[Kind, ...]:
     judged = {"pure": "__new__", "judged": "__init__ update __ior__"}
-    ordered = OrderedDict[int, int]()
-    special = {OrderedDict, defaultdict, found("_collections._tuplegetter")}
+    tables = [kind for kind in DICTIONARIES if kind is not dict]
+    views = {view for kind in tables for view in _views(kind())}.difference(_views({}))
+    special = {*tables, found("_collections._tuplegetter")}
     return (
         *(Kind(value) for value in vars(found("_collections")).values() if is_a(value, type) and value not in special),
-        Kind(OrderedDict, make="judged", words=judged),
-        *(Kind(type(part)) for part in (ordered.keys(), ordered.values(), ordered.items(), iter(ordered))),
-        Kind("_collections.defaultdict", make="judged", words=judged),
+        *(Kind(table, make="judged", words=judged) for table in tables),
+        *map(Kind, views),
         Kind("_collections._tuplegetter", words={"internals": "__get__"}),
         Kind("array.array", words={"files": "fromfile tofile", "address": "buffer_info"}),
         Kind("array.ArrayType", words={"files": "fromfile tofile", "address": "buffer_info"}),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import collections
 import json.encoder
 import operator
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
-from ..._core import is_a
 from ...boundary.becomes.opaque import Opaque, refused
 from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...vocabulary.class_reads import built_in_member
 from ...vocabulary.reasons import Interrupt
 from ..python.lazy_containers import VIEWS, refusal
 
@@ -51,10 +50,8 @@ def _of_subclass(value: Any, builtin_type: type[Any], name: str, above: tuple[in
     if made is plain:
         return value
     if any(
-        getattr(type(value), method) is not getattr(base, method)
+        getattr(type(value), method, None) is not built_in_member(type(value), method)
         for method in ("__iter__", "items", "__getitem__")
-        for base in (collections.OrderedDict if is_a(value, collections.OrderedDict) else builtin_type,)
-        if hasattr(base, method)
     ):
         raise Interrupt("callable-on-handle", name)
     return made

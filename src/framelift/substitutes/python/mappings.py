@@ -14,6 +14,7 @@ from ...calls.call_tables import substitute
 from ...calls.frame_views import caller, frame_locals
 from ...calls.pure import lookup
 from ...vocabulary.class_reads import bases_of
+from ...vocabulary.plain_types import DICTIONARIES
 from ...vocabulary.reasons import Interrupt
 from ..numbers.number_attributes import SYMBOLIC
 from .lazy_containers import own_method
@@ -60,14 +61,8 @@ def _handler(place: int) -> Any:
     return call
 
 
-substitute(dict, collections.OrderedDict)(_handler(0))
-substitute(
-    dict.__init__,
-    dict.update,
-    collections.OrderedDict.__init__,
-    collections.OrderedDict.update,
-    collections.defaultdict.__init__,
-)(_handler(1))
+substitute(*(kind for kind in DICTIONARIES if kind is not collections.defaultdict))(_handler(0))
+substitute(*{getattr(kind, name) for kind in DICTIONARIES for name in ("__init__", "update")})(_handler(1))
 substitute(collections.defaultdict)(_handler(1))
 
 

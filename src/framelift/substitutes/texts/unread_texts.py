@@ -11,7 +11,6 @@ import functools
 import itertools
 import re
 import types
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +22,7 @@ from ...boundary.becomes.opaque import object_that_is_true
 from ...boundary.becomes.reloaded_types import derives
 from ...calls.pure import lookup
 from ...graph.symbols.unread_text import MARK, UnreadText, known_letters
+from ...vocabulary.plain_types import DICTIONARIES
 
 if TYPE_CHECKING:
     from ...recording.session import Session
@@ -34,7 +34,6 @@ _HAND_ON = frozenset(
         functools.partial,
         list,
         tuple,
-        dict,
         list.append,
         list.insert,
         list.extend,
@@ -47,7 +46,7 @@ _HAND_ON = frozenset(
         dict.values,
         dict.copy,
         dict.popitem,
-        OrderedDict,
+        *DICTIONARIES,
         types.MappingProxyType,
         *(vars(types.MappingProxyType)[name] for name in ("get", "items", "keys", "values", "copy")),
         list.copy,
