@@ -17,6 +17,7 @@
 #   make docs                    the documentation site, in build/site
 #   make reasons                 the pages of docs/reasons, from their declarations
 #   make pictures                the pictures of docs/design.md, from the imports in the source, and of docs/benchmarks.md, from docs/figures
+#   make corpus                  programs of packages from PyPI (benchmarks/corpus; install those that you want), and docs/corpus.md
 #   make bench                   capture time and call overhead beside TorchDynamo
 #   make profile                 where the time of a capture and of a call goes
 
@@ -36,7 +37,7 @@ export PYTHONPATH := $(CURDIR)/src
 RUN = "$$(cat build/python)"
 NATIVE = $(wildcard csrc/*.cpp csrc/*.h)
 
-.PHONY: profile wheel wheels world newcomer demo test nightly test-mirror sanitize law matrices bench docs reasons pictures figures build clean FORCE
+.PHONY: corpus profile wheel wheels world newcomer demo test nightly test-mirror sanitize law matrices bench docs reasons pictures figures build clean FORCE
 
 demo: build/built
 	$(RUN) demo/demo.py
@@ -65,6 +66,9 @@ law: build/built
 
 matrices: build/built
 	$(RUN) tests/matrices/run.py --jobs $(JOBS)
+
+corpus: build/built
+	$(RUN) benchmarks/corpus/run.py --page docs/corpus.md
 
 bench: build/built
 	$(RUN) benchmarks/capture.py

@@ -666,8 +666,33 @@ def test_objects_of_a_cache_that_had_nothing_are_captured_whole() -> None:
         return x + table["a"][0] + number(pair(4), 2)[0]
 
     framelift.testing.assert_captured(f, torch.ones(2), calls=3)
+    framelift.reset()
     assert [one.cache_info().currsize for one in (kept, number, pair)] == [1, 1, 1]
     assert kept("a", 3) is kept("a", 3) and number(pair(4), 2) is number(pair(4), 2)
+
+    @functools.lru_cache
+    def more(pair, n):
+        return pair.held, n
+
+    @functools.lru_cache
+    def holding(n):
+        made = Pair()
+        made.held = [n]
+        return made
+
+    def has_a_part_of_another(x, n):
+        return x * more(holding(n), x.shape[0])[0][0] + more(holding(n), x.shape[0])[1]
+
+    compiled = framelift.compile(has_a_part_of_another, backend="eager", fullgraph=True)
+    for n in (3, 3):
+        assert torch.equal(compiled(torch.ones(2), n), has_a_part_of_another(torch.ones(2), n))
+    assert len(framelift.stats()["recompiles"]) == 0 and more(holding(3), 2)[0] is holding(3).held
+    more.cache_clear()
+    for n in (3, 3):
+        assert torch.equal(compiled(torch.ones(2), n), has_a_part_of_another(torch.ones(2), n))
+    assert more(holding(3), 2)[0] is holding(3).held
+    holding(3).held[0] = 7
+    assert torch.equal(compiled(torch.ones(2), 3), has_a_part_of_another(torch.ones(2), 3))
 
     def holds_another(x):
         return x + second(pair(5), 2)[1][0], second(pair(5), 2)

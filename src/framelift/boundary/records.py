@@ -60,14 +60,15 @@ CACHE_CALL = "cache call"  # the kind of an effect: the entry calls an external 
 class CacheCall:
     """A call of an external functools.lru_cache, whose function gives `answer` where none is held.
 
-    `inner`: the effects that are such calls too, made by its function.  `settle` is told whether the answer, or a part
-    of it, is held by others once the entry ran.
+    `inner`: the effects that are such calls too, made by its function.  `is_plain`: one that is held may do as well.
+    `settle` is told if not, for the answer, or a part of it, is held by others once the entry ran.
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     answer: Any
     inner: tuple[Effect, ...]
+    is_plain: bool
     settle: Callable[[bool], None]
 
 

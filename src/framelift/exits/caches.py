@@ -51,18 +51,36 @@ def ask_caches(rows: Iterable[Any], real: dict[int, Any] | None = None) -> None:
 
 
 def settle(walk: Walk) -> None:
-    """Tell each call of a cache whether its answer is held by others, when all recipes are known."""
-    for call, answer in walk.cache_calls:
-        open_ = [answer] if type(answer) is Node else []
-        inside = set(open_)
-        mentions = Counter({node: walk.in_cache_calls[node] for node in open_})
-        while open_:
-            node = open_.pop()
-            recipe = node.recipe
-            texts = (recipe.make,) if recipe.make is not None else (recipe.shell, *recipe.fills, recipe.parts)
-            for part in [part for text in texts for part in text or () if type(part) is Node]:
-                mentions[part] += 1
-                if part not in inside:
-                    inside.add(part)
-                    open_.append(part)
-        call.settle(any(node.uses > mentions[node] for node in inside))
+    """Tell each call of a cache whether its answer is held by others, when all recipes are known.
+
+    Those to which other answers lead alone are not: these are held by caches, too.
+    """
+    plain = {call: answer for call, answer in walk.cache_calls if call.is_plain}
+    while True:
+        inside = {call: _inside(answer) for call, answer in plain.items() if type(answer) is Node}
+        mentions = Counter({answer: walk.in_cache_calls[answer] for answer in plain.values() if type(answer) is Node})
+        for node in set().union(*inside.values()):
+            mentions.update(_parts(node))
+        shown = [call for call, nodes in inside.items() if any(node.uses > mentions[node] for node in nodes)]
+        if not shown:
+            break
+        for call in shown:
+            del plain[call]
+    for call, _ in walk.cache_calls:
+        call.settle(call not in plain)
+
+
+def _parts(node: Node) -> list[Node]:
+    recipe = node.recipe
+    texts = (recipe.make,) if recipe.make is not None else (recipe.shell, *recipe.fills, recipe.parts)
+    return [part for text in texts for part in text or () if type(part) is Node]
+
+
+def _inside(answer: Node) -> set[Node]:
+    """The objects that an answer is made of, itself among them."""
+    found, open_ = {answer}, [answer]
+    while open_:
+        new = {*_parts(open_.pop())} - found
+        found |= new
+        open_ += new
+    return found

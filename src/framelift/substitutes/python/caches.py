@@ -12,7 +12,7 @@ Arguments may be symbolic sizes, objects that are others in other calls, and ans
 them, and how an answer looks, are tuples, which can be kept on disk:
 
     ("=", value)  ("is", object)  ("at", place)  ("of", function, numbers)  ("made", class, names, parts)
-    ("again", number)  ("held", cache, parts, names)
+    ("again", number)  ("held", cache, parts, names)  ("in", what is held, path)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import re
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -91,6 +91,7 @@ class _Question:
         self.origins: list[Any] = []  # of the objects among the arguments
         self.objects: list[Any] = []
         self.kinds: set[type] = set()  # of the objects that the answer is made of
+        self.paths: dict[int, tuple[int, ...]] = {}  # to these objects, by id
         self.is_new = False  # nobody can have asked for it: an argument was made inside, and equals itself alone
         self.answer: Any = None
         self.is_held = self.is_missing = False
@@ -121,7 +122,7 @@ class _Question:
         if held is None:
             return self._call(function)
         self.answer, self.is_held = let_in(self.session.world, held[0], const(held[0])), True
-        self._note(None, (), lambda _: self._guard(("same", held[0])))
+        self._note(CacheCall(self.args, self.kwargs, None, (), False, lambda _: self._guard(("same", held[0]))))
         missing = sum(one.is_missing for one in self.others())
         if missing and self.limit and _WRAPPER.cache_info(self.wrapper).currsize + missing > self.limit:
             raise self.denied("its cache is full")
@@ -143,9 +144,9 @@ class _Question:
         world.effects[effects:] = [change for change in since if change.kind != CACHE_CALL]
         acts = around.changed() or len(recorder.written) > written or any(one.effect for one in recorder.tape[steps:])
         try:
-            looks = _NOTHING if acts else self._looks(answer, {})
+            looks = _NOTHING if acts else self._looks(answer, ())
         except _CannotSee:
-            looks = _NOTHING
+            looks, self.paths = _NOTHING, {}
         if self.symbols and not self.is_new and not self._holds(looks, self._may_be_inside()):
             if acts:
                 raise self.denied("it is asked with sizes that change, and holds another answer")
@@ -161,14 +162,14 @@ class _Question:
             changed = is_held_by_others or any(contents_of(one) != before for one, before in rows)
             self._guard(_NOTHING if changed else looks)
 
-        self._note(answer, tuple([change for change in since if change.kind == CACHE_CALL]), settle)
+        inner = tuple([change for change in since if change.kind == CACHE_CALL])
+        self._note(CacheCall(self.args, self.kwargs, answer, inner, looks is not _NOTHING, settle))
         return answer
 
-    def _note(self, answer: Any, inner: tuple[Any, ...], settle: Callable[[bool], None]) -> None:
+    def _note(self, call: CacheCall) -> None:
         """The entry asks the cache, too."""
         world = self.session.world
         self.asked.append(self)
-        call = CacheCall(self.args, self.kwargs, answer, inner, settle)
         world.write(CACHE_CALL, self.wrapper, len(world.effects), call)
 
     def _guard(self, expected: Part) -> None:
@@ -246,7 +247,7 @@ class _Question:
         self.symbols += [name for name in names if name not in self.symbols]
         return "of", function, tuple([self.symbols.index(name) for name in names])
 
-    def _looks(self, value: Any, seen: dict[int, int]) -> Part:
+    def _looks(self, value: Any, path: tuple[int, ...]) -> Part:
         """How an answer looks; raises _CannotSee."""
         if type(value) in NUMBERS:
             return self._number(value)
@@ -254,17 +255,26 @@ class _Question:
             if holds_nan(value):
                 raise _CannotSee
             return "=", value
-        if id(value) in seen:
-            return "again", seen[id(value)]
+        if id(value) in self.paths:
+            return "again", list(self.paths).index(id(value))
+        other = next((one for one in self.asked if id(value) in one.paths), None)
+        if other is not None:
+            held = "held", other.wrapper, tuple([self._part(one) for one in other.values]), other.names
+            return "in", held, other.paths[id(value)]
         shadow = self.session.world.shadow_ids.get(id(value))
         if shadow is not None or _core.is_external(value) or is_constant(value) and not _core.is_internal(value):
             return "is", value if shadow is None else shadow.original
         contents = None if is_constant(value) or self.session.is_stand_in(value) else _contents(value)
         if contents is None or not all(map(is_leaf, contents[0])):
             raise _CannotSee
-        seen[id(value)] = len(seen)
+        self.paths[id(value)] = path
         self.kinds |= {type(value)} - {tuple, torch.Size}
-        return "made", type(value), contents[0], tuple([self._looks(part, seen) for part in contents[1]])
+        return (
+            "made",
+            type(value),
+            contents[0],
+            tuple([self._looks(one, (*path, i)) for i, one in enumerate(contents[1])]),
+        )
 
 
 # ---- what a guard looks at ------------------------------------------------------------------------------------------
@@ -290,12 +300,14 @@ def _holds(
     found = _found(wrapper, parts, names, values, ints)
     how = expected[0]
     if found is None:
+        if any(_found(one[1], one[2], one[3], values, ints) is not None for one in _shared(expected)):
+            return False
         info = _WRAPPER.cache_info(wrapper) if room else None
         return how != "same" and (info is None or info.maxsize is None or info.currsize + room <= info.maxsize)
     if how == "same":
         return found[0] is expected[1] or is_leaf(found[0]) and bool(indistinguishable(found[0], expected[1]))
     seen: list[Any] = []
-    if how == "nothing" or not _looks_as(expected, found[0], ints, seen):
+    if how == "nothing" or not _looks_as(expected, found[0], values, ints, seen):
         return False
     return not inside or not {*map(id, seen)}.intersection(map(id, values[-inside:]))
 
@@ -325,8 +337,23 @@ def _filled(part: Part, values: Any, ints: Any) -> Any:
     return part[1] if how == "=" else part[1](*[ints[i] for i in part[2]])
 
 
-def _looks_as(expected: Part, found: Any, ints: Any, seen: list[Any]) -> bool:
+def _shared(expected: Part) -> list[Part]:
+    """What other caches hold and an answer has parts of."""
+    if expected[0] == "made":
+        return [one for part in expected[3] for one in _shared(part)]
+    return [expected[1]] if expected[0] == "in" else []
+
+
+def _looks_as(expected: Part, found: Any, values: Any, ints: Any, seen: list[Any]) -> bool:
     how = expected[0]
+    if how == "in":
+        try:
+            part = _filled(expected[1], values, ints)
+            for i in expected[2]:
+                part = (_contents(part) or ((), ()))[1][i]
+        except LookupError:
+            return False
+        return found is part
     if how == "again":
         return found is seen[expected[1]]
     if how == "is":
@@ -340,7 +367,7 @@ def _looks_as(expected: Part, found: Any, ints: Any, seen: list[Any]) -> bool:
     if contents is None or len(contents[1]) != len(expected[3]) or not all(map(is_leaf, contents[0])):
         return False
     same = indistinguishable(contents[0], expected[2])
-    return bool(same) and all([_looks_as(one, part, ints, seen) for one, part in zip(expected[3], contents[1])])
+    return bool(same) and all([_looks_as(one, part, values, ints, seen) for one, part in zip(expected[3], contents[1])])
 
 
 class _Plain:

@@ -1,0 +1,249 @@
+"""Programs of third parties, eager, with framelift and with torch.compile: `make corpus`, and `--page` writes the docs.
+
+    python benchmarks/corpus/run.py [--only vit ode] [--backend eager] [--json FILE] [--page docs/corpus.md]
+
+Each program and front end has a process of its own.  It is called with two sizes, twice each; results are compared
+with those of eager mode.  Then the same with gradients: a backward of the sum of the results.  Last, `fullgraph=True`
+is tried.  A graph that is compiled after the first call of a kind is a recompile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import time
+from typing import Any
+
+HERE = pathlib.Path(__file__).resolve().parent
+SIDES = ("framelift", "torch.compile")
+CALLS = 20
+
+
+def measure(name: str, side: str, backend: str) -> dict[str, Any]:
+    """The body of a process: one program with one front end."""
+    import torch
+
+    # torchvision's Python part needs this operator, which its native part has where it was built for this torch
+    torch.library.define("torchvision::nms", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    from programs import PROGRAMS
+
+    found: dict[str, Any] = {}
+    for mode in ("forward", "training", "fullgraph"):
+        torch.manual_seed(0)
+        function, inputs = PROGRAMS[name][1]()
+        torch.manual_seed(0)
+        other, _ = PROGRAMS[name][1]()
+        is_trained = mode == "training" and any(True for _ in getattr(function, "parameters", list)())
+        if mode == "training" and not is_trained:
+            continue
+        try:
+            found[mode] = run(torch, side, backend, function, other, inputs, mode)
+        except Exception as error:
+            found[mode] = {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}
+    return found
+
+
+def run(torch: Any, side: str, backend: str, function: Any, eager: Any, inputs: Any, mode: str) -> dict[str, Any]:
+    graphs: list[Any] = []
+
+    def counting(module, example_inputs):
+        graphs.append(module)
+        return module.forward
+
+    compiler: Any = counting
+    if backend != "eager":
+        from torch._dynamo.backends.registry import lookup_backend
+
+        def compiler(module, example_inputs):
+            graphs.append(module)
+            return lookup_backend(backend)(module, example_inputs)
+
+    torch._dynamo.reset()
+    if side == "framelift":
+        import framelift
+
+        framelift.reset()
+        compiled = framelift.compile(function, backend=compiler, fullgraph=mode == "fullgraph")
+    else:
+        compiled = torch.compile(function, backend=compiler, fullgraph=mode == "fullgraph")
+
+    def call(program: Any, args: Any) -> Any:
+        torch.manual_seed(1)
+        if mode != "training":
+            result = program(*args)
+        else:
+            result = program(*args)
+            sum(one.float().sum() for one in tensors(result) if one.requires_grad).backward()
+        return result
+
+    def tensors(result: Any) -> list[Any]:
+        found = torch.utils._pytree.tree_leaves(result)
+        return [one for one in found if isinstance(one, torch.Tensor)]
+
+    first, at_first, right = 0.0, 0, True
+    for index, size in enumerate((2, 2, 3, 3)):
+        torch.manual_seed(index)
+        args = inputs(size)
+        began = time.perf_counter()
+        got = call(compiled, args)
+        if index == 0:
+            first, at_first = time.perf_counter() - began, len(graphs)
+        want = call(eager, args)
+        pairs = list(zip(tensors(got), tensors(want), strict=True))
+        right &= all(
+            torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True) for a, b in pairs if a.is_floating_point()
+        )
+        right &= all(torch.equal(a, b) for a, b in pairs if not a.is_floating_point())
+    times = []
+    for _ in range(CALLS):
+        began = time.perf_counter()
+        call(compiled, args)
+        times.append(time.perf_counter() - began)
+    if side == "framelift":
+        breaks = sum(framelift.stats()["breaks"].values())
+    else:
+        breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
+    return {
+        "graphs": at_first,
+        "recompiles": len(graphs) - at_first,
+        "breaks": breaks,
+        "first": first,
+        "call": sorted(times)[len(times) // 2],
+        "right": right,
+    }
+
+
+def one(name: str, side: str, backend: str) -> dict[str, Any]:
+    """A process for one program and front end; what it measured, or how it ended."""
+    command = [sys.executable, "-W", "ignore", str(HERE / "run.py"), "--measure", name, side, "--backend", backend]
+    env = {**os.environ, "FRAMELIFT_CACHE": "0"}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=120)
+    except subprocess.TimeoutExpired:
+        return {"forward": {"error": "more than 120 s"}}
+    line = next((line for line in done.stdout.splitlines() if line.startswith("{")), None)
+    if line is None:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        return {"forward": {"error": f"ended with {done.returncode}: {last[:200]}"}}
+    return json.loads(line)
+
+
+def row(mode: str, name: str, packages: str, found: dict[str, Any]) -> str | None:
+    """A row of the table: framelift / torch.compile."""
+    both = [found[side].get(mode) for side in SIDES]
+    if None in both:
+        return None
+    if any("error" in each for each in both):
+        said = " / ".join(each.get("error", "works").replace("|", ",") for each in both)
+        return f"| {name} | {mode} | {said} | | | | |"
+    cells = [f"{both[0][key]} / {both[1][key]}" for key in ("graphs", "breaks", "recompiles")]
+    cells.append(f"{both[0]['first']:.2f} / {both[1]['first']:.2f}")
+    cells.append(f"{1e3 * both[0]['call']:.2f} / {1e3 * both[1]['call']:.2f}")
+    wrong = [side for side, each in zip(SIDES, both) if not each["right"]]
+    whole = [("yes" if "error" not in found[side].get("fullgraph", {"error": ""}) else "no") for side in SIDES]
+    title = f"{name}{' **other results: ' + ', '.join(wrong) + '**' if wrong else ''}"
+    return f"| {title} | {mode} | {' | '.join(cells)} | {' / '.join(whole)} |"
+
+
+def page(results: dict[str, Any], about: dict[str, Any]) -> str:
+    """The page of the documentation, from what was measured."""
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(about["packages"].items()))
+    lines = [
+        "# Programs of third parties",
+        "",
+        "Small programs of public packages, as PyPI has them: random weights, tiny sizes, sizes that change once. Each",
+        "cell is framelift / torch.compile. Written by the command below; nothing of the packages is in this repository.",
+        "",
+        f"    {about['command']}",
+        "",
+        f"{about['machine']}, CPython {about['python']}, torch {about['torch']}, backend `{about['backend']}`,",
+        f"framelift at {about['commit']}, {about['date']}. Times are wall clock, {about['load']} on that machine.",
+        "",
+        "Graphs: compiled in the first call. Recompiles: graphs that came with the three calls after it, two of them with",
+        f"another batch. A call: median of {CALLS}. Fullgraph: it works for the forward, after the others in that process.",
+        "",
+        "| program | mode | graphs | breaks | recompiles | first call, s | a call, ms | fullgraph |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    both, failed = [], []
+    for name, entry in results.items():
+        for mode in ("forward", "training"):
+            made = row(mode, name, entry["packages"], entry)
+            if made is not None:
+                ends = any("error" in entry[side][mode] for side in SIDES)
+                (failed if ends else both).append(made)
+    lines += both
+    if failed:
+        lines += [
+            "",
+            "What ends with an error, on one side or both:",
+            "",
+            "| program | mode | framelift / torch.compile |",
+            "|---|---|---|",
+        ]
+        lines += [" | ".join(made.split(" | ")[:3]).rstrip("| ") + " |" for made in failed]
+    lines += ["", f"Packages: {versions}.", ""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", default=[""])
+    parser.add_argument("--backend", default="eager")
+    parser.add_argument("--part", default="1/1")
+    parser.add_argument("--json")
+    parser.add_argument("--show", nargs="*", help="make the page of files that --json wrote")
+    parser.add_argument("--page")
+    parser.add_argument("--measure", nargs=2)
+    options = parser.parse_args()
+    sys.path.insert(0, str(HERE))
+    if options.measure:
+        print(json.dumps(measure(*options.measure, options.backend)))
+        return
+    import torch
+    from programs import PROGRAMS
+
+    packages = {}
+    for names, _ in PROGRAMS.values():
+        for name in names.split():
+            try:
+                packages[name] = importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:
+                packages[name] = "missing"
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=HERE)
+    about = {
+        "command": "make corpus",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "backend": options.backend,
+        "commit": commit.stdout.strip() or os.environ.get("COMMIT", "unknown"),
+        "date": time.strftime("%Y-%m-%d"),
+        "load": f"load {os.getloadavg()[0]:.0f}",
+        "packages": packages,
+    }
+    results: dict[str, Any] = {}
+    for file in options.show or ():
+        kept = json.loads(pathlib.Path(file).read_text())
+        about = kept["about"]
+        results.update(kept["results"])
+    part, parts = map(int, options.part.split("/"))
+    for index, (name, (names, _)) in enumerate(PROGRAMS.items()):
+        if any(text in name for text in options.only) and index % parts == part - 1 and not options.show:
+            results[name] = {"packages": names, **{side: one(name, side, options.backend) for side in SIDES}}
+            for mode in ("forward", "training"):
+                print(row(mode, name, names, results[name]) or "", flush=True)
+            if options.json:
+                pathlib.Path(options.json).write_text(json.dumps({"about": about, "results": results}, indent=1))
+    if options.page:
+        pathlib.Path(options.page).write_text(page(results, about))
+
+
+if __name__ == "__main__":
+    main()
