@@ -1,6 +1,7 @@
 """Makes a release from a tag, and checks wheels as a new user gets them.
 
-python tools/release.py make v1.2.3 [--torch FOLDER ...]    clone the tag, compare the version, build and check wheels
+python tools/release.py make v1.2.3 [--torch FOLDER ...] [--python PYTHON ...]
+                                            clone the tag, compare the version, build and check wheels
 python tools/release.py check FOLDER [--torch 2.15.0]       install the wheel for this Python in a clean environment
 
 Publishing is what .github/workflows/release.yml does with the tag.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +23,7 @@ import newcomer
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def make(tag: str, torches: list[str]) -> str:
+def make(tag: str, torches: list[str], pythons: list[str]) -> str:
     """Build wheels from a clone of the tag, and check the one for this Python beside the torch that it has."""
     with tempfile.TemporaryDirectory() as folder:
         newcomer.run(["git", "clone", "-q", "--branch", tag, str(ROOT), folder])
@@ -32,11 +34,13 @@ def make(tag: str, torches: list[str]) -> str:
             rf"^## {re.escape(version[1])} \(\d{{4}}-\d\d-\d\d\)", Path(folder, "CHANGELOG.md").read_text(), re.M
         ):
             raise newcomer.Failed(f"CHANGELOG.md has no heading `## {version[1]} (date)`")
-        print(newcomer.run([sys.executable, f"{folder}/tools/wheels.py", *(["--torch", *torches] if torches else [])]))
+        chosen = [*(["--torch", *torches] if torches else []), *(["--python", *pythons] if pythons else [])]
+        print(newcomer.run([sys.executable, f"{folder}/tools/wheels.py", *chosen]))
         out = ROOT / "build" / "release"
-        out.mkdir(parents=True, exist_ok=True)
-        for wheel in Path(folder, "build", "wheels").glob("*.whl"):
-            (out / wheel.name).write_bytes(wheel.read_bytes())
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        for made in Path(folder, "build", "wheels").iterdir():  # wheels, and the page that links them
+            (out / made.name).write_bytes(made.read_bytes())
     newcomer.install(wheel_in(out))
     return f"{newcomer.doctor()}; wheels in {out}"
 
@@ -64,12 +68,17 @@ def main() -> int:
     making = commands.add_parser("make")
     making.add_argument("tag")
     making.add_argument("--torch", nargs="*", default=[], help="folders of the torches to build for")
+    making.add_argument("--python", nargs="*", default=[], help="the Pythons to build for")
     checking = commands.add_parser("check")
     checking.add_argument("folder", type=Path)
     checking.add_argument("--torch", default="", help="the version of torch")
     options = parser.parse_args()
     try:
-        print(make(options.tag, options.torch) if options.command == "make" else check(options.folder, options.torch))
+        print(
+            make(options.tag, options.torch, options.python)
+            if options.command == "make"
+            else check(options.folder, options.torch)
+        )
     except (newcomer.Failed, subprocess.CalledProcessError) as error:
         print(f"FAILED: {error}", file=sys.stderr)
         return 1

@@ -6,12 +6,15 @@ A torch is a folder with its headers and libraries; which Python it was made for
 those of FRAMELIFT_TORCHES, of .venv, build/envs, and of the Pythons.  `--fetch FOLDER` downloads the newest torch for
 CPUs of each supported minor version there, and unpacks its headers and libraries.
 
+The page index.html beside them is for `pip install framelift --find-links ADDRESS`.
+
 auditwheel gives a wheel its platform tag, by the oldest system that has what the cores use; torch's libraries stay out.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import re
 import runpy
@@ -125,6 +128,15 @@ def repair(wheel: Path) -> Path:
         return Path(shutil.copy(tagged, wheel.parent))
 
 
+def index() -> Path:
+    """Write the page that links the wheels, with their digests, as package indexes have it."""
+    digests = {wheel.name: hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in sorted(WHEELS.glob("*.whl"))}
+    links = [f'<a href="{name}#sha256={digest}">{name}</a><br>' for name, digest in digests.items()]
+    page = WHEELS / "index.html"
+    page.write_text("\n".join(["<!DOCTYPE html>", "<title>Wheels of framelift</title>", *links, ""]))
+    return page
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", nargs="*", type=Path, help="the Pythons to build for")
@@ -144,6 +156,7 @@ def main() -> int:
         print(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size / 1e6:.1f} MB, torch {', '.join(found)}", flush=True)
         if wheel.stat().st_size > MOST:
             raise SystemExit(f"{wheel.name} is larger than {MOST >> 20} MB")
+    print(index().relative_to(ROOT))
     return 0
 
 

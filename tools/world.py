@@ -30,7 +30,7 @@ def tests_in(environment: Path, part: str, jobs: int) -> tuple[str, bool]:
     python = str(environment / "bin" / "python")
     pair = subprocess.run([python, "-c", _PAIR], capture_output=True, text=True)
     if pair.returncode:
-        return f"| | | {environment} has no usable torch | |", False
+        return f"| | {environment} has no usable torch | | |", False
     here = " | ".join(pair.stdout.split())
     print(f"== {here}", flush=True)
     settings = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
@@ -45,7 +45,13 @@ def tests_in(environment: Path, part: str, jobs: int) -> tuple[str, bool]:
             print(line, end="", flush=True)
             last = line
     counts = re.findall(r"\d+ (?:passed|failed|skipped|errors?)", last)
-    return f"| {here} | {', '.join(counts)} | {datetime.date.today()} |", not running.returncode
+    return f"| {here} | {', '.join(counts)} | {datetime.date.today()}, {commit()} |", not running.returncode
+
+
+def commit() -> str:
+    """The commit of this folder, as far as git knows it."""
+    said = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return said.stdout.strip() or "no commit"
 
 
 def main() -> int:
@@ -56,7 +62,7 @@ def main() -> int:
     options = parser.parse_args()
     rows = [tests_in(one.absolute(), options.part, options.jobs) for one in options.environments or environments()]
     tests = f"tests, part {options.part}" if options.part else "tests"
-    print(f"\n| CPython | torch | {tests} | date |", "|---|---|---|---|", *(row for row, _ in rows), sep="\n")
+    print(f"\n| CPython | torch | {tests} | date, commit |", "|---|---|---|---|", *(row for row, _ in rows), sep="\n")
     return 0 if all(good for _, good in rows) else 1
 
 
