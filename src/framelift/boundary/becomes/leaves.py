@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -49,22 +50,27 @@ CONSTANT_TYPES = (
 
 def is_leaf(value: Any) -> bool:
     """Return whether `value` is an immutable leaf, tuples, slices and frozensets of leaves included."""
-    cls = type(value)
-    if id(cls) in _LEAF_IDS:  # a metaclass may have code of its own for hashing the class
+    if id(type(value)) in _LEAF_IDS:  # a metaclass may have code of its own for hashing the class
         return True
-    if cls is tuple or cls is frozenset:
-        return all(map(is_leaf, value))
-    if cls is slice:
-        return is_leaf(value.start) and is_leaf(value.stop) and is_leaf(value.step)
-    return False
+    return all(id(type(one)) in _LEAF_IDS for one in _parts(value))
 
 
 def holds_nan(value: Any) -> bool:
     """Return whether a leaf is or holds a number that is not equal to itself: containers find it by identity alone."""
-    cls = type(value)
-    if cls is float or cls is complex:
-        return bool(value != value)
-    return (cls is tuple or cls is frozenset) and any(map(holds_nan, value))
+    return any((type(one) is float or type(one) is complex) and one != one for one in _parts(value))
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield what immutable containers hold in the end; they may be nested deeper than functions may call each other."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if type(one) is tuple or type(one) is frozenset:
+            waiting += one
+        elif type(one) is slice:
+            waiting += one.start, one.stop, one.step
+        else:
+            yield one
 
 
 def is_constant(value: Any) -> bool:
