@@ -11,6 +11,7 @@ import inspect
 import os
 import shlex
 import shutil
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.graph_module import GraphModule
 
 from .. import config
-from .._core import insist
+from .._core import insist, is_a
 from ..capture.around.specialized_floats import gave_up_on_floats
 from ..capture.compile_entry import Backend as UsedBackend
 from ..capture.compile_entry import code_now, guards_now
@@ -403,9 +404,24 @@ def _compile(
         raise BackendCompilerFailed(name_of(compiler), error) from error
     if wanted is not None:
         checked(name_of(compiler), compiled, example_inputs, wanted)
+    if id(inner) not in _OWN and type(compiled) is types.FunctionType:
+        compiled = _giving_several(compiled, name_of(compiler))
     if callable(getattr(inner, "reset", None)) and not isinstance(inner, type):
         _used[id(inner)] = inner
     return _in_context(compiled, getattr(inner, "backend_ctx_ctor", None))
+
+
+def _giving_several(compiled: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A function that a program's backend made: its first result would be taken out of a tensor, too."""
+
+    def run(*inputs: Any) -> Any:
+        results = compiled(*inputs)
+        if not is_a(results, (tuple, list)):
+            what = f"what it returned gives a {type(results).__name__}, not a tuple or list of the graph's outputs"
+            raise BackendCompilerFailed(name, TypeError(what))
+        return results
+
+    return run
 
 
 _REPRO = "torch._dynamo.repro.after_dynamo"

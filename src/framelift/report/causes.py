@@ -9,7 +9,7 @@ from ..capture.records.messages import fix_of
 from ..vocabulary.places import Place, calls_a_module, is_library, struck_below, users
 from ..vocabulary.reasons import explained_by
 from .guards import is_free
-from .model import Break, Link, RecompileCause, many
+from .model import Break, Link, RecompileCause, many, took
 from .named_events import Event, at, maybe, source
 from .reason_page import example_of
 from .recompile_fixes import kind_words, recompile_fix, result_fix, settled_fix
@@ -190,7 +190,7 @@ def _cost(graphs: int, functions: int, extra: int, seconds: float) -> str:
         text = f"splits {many(graphs, 'graph')} in {many(functions, 'function')}"
     else:
         text = f"splits no graph, as no operation comes before it{'' if extra else '; nothing behind it is captured'}"
-    return f"{text}; {many(extra, 'further capture')} because of it, {seconds * 1e3:.1f} ms" if extra else text
+    return f"{text}; {many(extra, 'further capture')} because of it, {took(seconds)}" if extra else text
 
 
 def unused(id_: str, taken: Iterable[str]) -> str:

@@ -24,6 +24,15 @@ SCHEMA_VERSION = 5
 FORMS: dict[str, Callable[..., str]] = {}
 
 
+def took(seconds: float) -> str:
+    """A time in words.
+
+    >>> took(0.0123), took(12.34)
+    ('12.3 ms', '12.3 s')
+    """
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1e3:.1f} ms"
+
+
 def many(number: int, word: str) -> str:
     """A number of things.
 

@@ -60,7 +60,7 @@ def _section(title: str, cards: list[str]) -> Iterator[str]:
 def _break(one: Break) -> str:
     return (
         f"<div class='card bad'><b>{_e(one.sentence)}</b> <span class=tag>{_e(one.reason)}</span>{_source(one.source)}"
-        f"<p class=fix>Fix: {_e(one.fix)}</p><p class=dim>Cost: {_e(one.cost)} · {_e(one.page)}</p></div>"
+        f"<p class=fix>Fix: {_words(one.fix)}</p><p class=dim>Cost: {_e(one.cost)} · {_e(one.page)}</p></div>"
     )
 
 
@@ -80,14 +80,16 @@ def _recompile(one: RecompileCause) -> str:
         f"<div class='card{'' if one.settled else ' warn'}'><b>{what}, {one.times} "
         f"recompile{'' if one.times == 1 else 's'}</b>{tags}"
         + (f"<pre class=diff>{changes}</pre>" if changes else f"<p>{_e(one.sentence)}</p>")
-        + f"{_source(one.source)}<p class=fix>Fix: {_e(one.fix)}</p></div>"
+        + f"{_source(one.source)}<p class=fix>Fix: {_words(one.fix)}</p></div>"
     )
 
 
 def _refusal(one: Refusal) -> str:
     last = f"<p>Last: {_e(one.sentence)}</p>" if one.sentence else ""
     title = f"{_e(one.name)}: {one.calls} calls ran eagerly"
-    return f"<div class='card bad'><b>{title}</b>{_source(one.source)}{last}<p class=fix>Fix: {_e(one.fix)}</p></div>"
+    return (
+        f"<div class='card bad'><b>{title}</b>{_source(one.source)}{last}<p class=fix>Fix: {_words(one.fix)}</p></div>"
+    )
 
 
 def _source(source: Source | None) -> str:
@@ -110,6 +112,11 @@ def _seconds(seconds: float) -> str:
 
 def _e(text: str) -> str:
     return html.escape(text)
+
+
+def _words(text: str) -> str:
+    """A sentence, in which code stands between backticks."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", _e(text))
 
 
 FORMS["fragment"] = fragment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Iterator
 
-from .model import FORMS, Capture, Report, Source, many
+from .model import FORMS, Capture, Report, Source, many, took
 
 Line = tuple[str, str]  # (style, text); styles are the keys of _STYLES
 _STYLES = {
@@ -52,7 +52,7 @@ def lines(report: Report) -> Iterator[Line]:
         return
     yield "title", f"{report.name}: {_overview(report)}"
     if report.phases:
-        yield "dim", "  " + ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in report.phases.items())
+        yield "dim", "  " + ", ".join(f"{name} {took(seconds)}" for name, seconds in report.phases.items())
     yield from _breaks(report)
     yield from _recompiles(report)
     yield from _refusals(report)
@@ -110,7 +110,7 @@ def _recompiles(report: Report) -> Iterator[Line]:
             "warn",
             (
                 f"  {one.origin or one.what} in {one.function}{more}: {many(one.times, 'recompile')}, "
-                f"{one.seconds * 1e3:.1f} ms"
+                f"{took(one.seconds)}"
                 f"{', symbolic since then' if one.settled else ''}"
             ),
         )

@@ -88,12 +88,15 @@ class Relations:
                     else ""
                 )
                 said = self.said(text)
+                sentence = f"{said} no longer holds: {values}{read}"
+                if text.startswith("2 <= ") and (number := given.get(text[5:])) in (0, 1):
+                    sentence = f"{values}, and this capture is for sizes of 2 and more: {number} needs one of its own"
                 return Miss(
                     ", ".join(origins.values()),
                     "RELATION",
                     said,
                     values,
-                    f"{said} no longer holds: {values}{read}",
+                    sentence,
                     place_of(*line) if is_a(line, tuple) else None,
                 )
         return Miss("", "RELATION", "", "", "a size or number is not as the capture relied on", None)

@@ -3,6 +3,8 @@
 const R = JSON.parse(document.getElementById("data").textContent);
 const main = document.getElementById("main");
 const esc = s => String(s).replace(/[&<>"]/g, c => ({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}[c]));
+// code stands between backticks
+const words = text => esc(text).replace(/`([^`]+)`/g, "<code>$1</code>");
 const ms = s => s >= 1 ? s.toFixed(2) + " s" : (s * 1e3).toFixed(1) + " ms";
 const many = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 const link = id => `#/function/${encodeURIComponent(id)}`;
@@ -31,7 +33,7 @@ function breakCard(b) {
     ${from ? `<details open><summary>Where the value comes from</summary><ol>${from}</ol></details>` : ""}
     ${b.callers.length ? `<p class=dim>Called at ${b.callers.map(s => `${spot(s)} in ${esc(s.function)}: <code>${esc(s.expression)}</code>`).join("<br>")}</p>` : ""}
     ${b.loops.map(s => `<p class=dim>In a loop (${spot(s)}) whose steps run eagerly because of it.</p>`).join("")}
-    <p class=fix>Fix: ${esc(b.fix)}</p>
+    <p class=fix>Fix: ${words(b.fix)}</p>
     <p class=dim>Cost: ${esc(b.cost)} (${b.functions.map(named).join(", ")}) · ${esc(b.page)}</p>
     ${b.example ? `<details><summary>Example: <code>broken</code> has such a break, <code>fixed</code> has none</summary><pre>${esc(b.example)}</pre></details>` : ""}
     ${stack ? `<details><summary>Stack</summary><pre>${stack}</pre></details>` : ""}</article>`;
@@ -41,12 +43,12 @@ function recompileCard(r) {
   const rows = r.changes.filter(c => c[0] || c[1]).map(c => `<span class=old>- ${esc(c[0])}</span>\n<span class=new>+ ${esc(c[1])}</span>`).join("\n");
   return `<article class="card ${r.settled ? "" : "warn"}" id="${esc(r.id)}"><h3>${r.origin ? `<code>${esc(r.origin)}</code> changed` : `Changed: ${esc(r.what)}`}, ${many(r.times, "recompile")}${r.origin ? ` <span class=tag>${esc(r.what)}</span>` : ""}${r.settled ? " <span class=tag>symbolic since then</span>" : ""}</h3>
     <p class=dim>${r.functions.map(named).join(", ")} · ${ms(r.seconds)}${r.result_of ? ` · result of ${ofBreak(r.result_of)}` : ""}</p>
-    ${rows ? `<pre class=diff>${rows}</pre>` : `<p>${esc(r.sentence)}</p>`}${at(r.source)}${code(r.source)}<p class=fix>Fix: ${esc(r.fix)}</p></article>`;
+    ${rows ? `<pre class=diff>${rows}</pre>` : `<p>${esc(r.sentence)}</p>`}${at(r.source)}${code(r.source)}<p class=fix>Fix: ${words(r.fix)}</p></article>`;
 }
 
 function refusalCard(r) {
   return `<article class="card bad"><h3>${esc(r.name)}: ${many(r.calls, "call")} ran eagerly <span class=tag>${esc(r.why)}</span></h3>${at(r.source)}
-    ${r.sentence ? `<p>Last: ${esc(r.sentence)}</p>` : ""}<p class=fix>Fix: ${esc(r.fix)}</p></article>`;
+    ${r.sentence ? `<p>Last: ${esc(r.sentence)}</p>` : ""}<p class=fix>Fix: ${words(r.fix)}</p></article>`;
 }
 
 function constantRows(list) {
