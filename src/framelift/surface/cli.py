@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import os
 import runpy
 import sys
 import traceback
@@ -182,6 +183,7 @@ def _report(options: argparse.Namespace) -> int:
     }
     for kind, (path, text) in written.items():
         if path:
+            path = _of_rank(path)
             Path(path).write_text(text(), encoding="utf-8")
             print(f"framelift: {kind} report in {path}", file=sys.stderr)
     if options.text:
@@ -189,6 +191,12 @@ def _report(options: argparse.Namespace) -> int:
     if found.is_empty:
         print(f"framelift: nothing was called: {_why_empty(options.drop_in, bool(kept))}", file=sys.stderr)
     return status
+
+
+def _of_rank(path: str) -> str:
+    """Return a file name of its own for each rank of a distributed program."""
+    rank = os.environ.get("RANK") if os.environ.get("WORLD_SIZE", "1") != "1" else None
+    return path if rank is None else str(Path(path).with_stem(f"{Path(path).stem}.rank{rank}"))
 
 
 def _why_empty(installed: bool, compiled: bool) -> str:
