@@ -2,14 +2,15 @@
 
     python benchmarks/corpus/run.py [--only vit ode] [--backend eager] [--json FILE] [--page docs/corpus.md]
 
-Each program and front end has a process of its own.  It is called with two sizes, twice each; results are compared
-with those of eager mode.  Then the same with gradients: a backward of the sum of the results.  Last, `fullgraph=True`
-is tried.  A graph that is compiled after the first call of a kind is a recompile.
+Each front end has a process of its own for all programs, which compiles something small first.  A program is called
+with two sizes, twice each; results are compared with those of eager mode.  Then the same with gradients: a backward of the
+sum of the results.  Last, `fullgraph=True` is tried.  A graph that is compiled after the first call is a recompile.
 """
 
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import importlib.metadata
 import json
 import os
@@ -25,12 +26,26 @@ SIDES = ("framelift", "torch.compile")
 CALLS = 20
 
 
-def measure(name: str, side: str, backend: str) -> dict[str, Any]:
-    """The body of a process: one program with one front end."""
+def measure_all(side: str, backend: str, names: list[str]) -> None:
+    """The body of a process: programs with one front end, a line of JSON for each."""
     import torch
 
-    # torchvision's Python part needs this operator, which its native part has where it was built for this torch
-    torch.library.define("torchvision::nms", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    # torchvision's Python part needs these operators, which its native part has where it was built for this torch
+    for one in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{one}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    linear = torch.nn.Linear(2, 2)
+    run(torch, side, backend, linear, linear, lambda n: (torch.rand(n, 2),), "training")
+    for name in names:
+        try:
+            found = measure(name, side, backend)
+        except Exception as error:
+            found = {"forward": {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}}
+        print(json.dumps([name, found]), flush=True)
+
+
+def measure(name: str, side: str, backend: str) -> dict[str, Any]:
+    """One program with one front end."""
+    import torch
     from programs import PROGRAMS
 
     found: dict[str, Any] = {}
@@ -119,19 +134,24 @@ def run(torch: Any, side: str, backend: str, function: Any, eager: Any, inputs: 
     }
 
 
-def one(name: str, side: str, backend: str) -> dict[str, Any]:
-    """A process for one program and front end; what it measured, or how it ended."""
-    command = [sys.executable, "-W", "ignore", str(HERE / "run.py"), "--measure", name, side, "--backend", backend]
+def all_of(side: str, backend: str, names: list[str]) -> dict[str, Any]:
+    """What a front end's processes measured: another one goes on where one ended."""
+    results: dict[str, Any] = {}
     env = {**os.environ, "FRAMELIFT_CACHE": "0"}
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=120)
-    except subprocess.TimeoutExpired:
-        return {"forward": {"error": "more than 120 s"}}
-    line = next((line for line in done.stdout.splitlines() if line.startswith("{")), None)
-    if line is None:
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        return {"forward": {"error": f"ended with {done.returncode}: {last[:200]}"}}
-    return json.loads(line)
+    while rest := [name for name in names if name not in results]:
+        command = [sys.executable, "-W", "ignore", str(HERE / "run.py"), "--backend", backend, "--measure", side, *rest]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env) as child:
+            for line in child.stdout or ():
+                if line.startswith('["'):
+                    name, results_of = json.loads(line)
+                    results[name] = results_of
+                    print(side, name, results_of, file=sys.stderr, flush=True)
+        if child.returncode:
+            rest = [name for name in names if name not in results]
+            results.update(
+                {name: {"forward": {"error": f"the process ended with {child.returncode}"}} for name in rest[:1]}
+            )
+    return results
 
 
 def row(mode: str, name: str, packages: str, found: dict[str, Any]) -> str | None:
@@ -157,8 +177,8 @@ def page(results: dict[str, Any], about: dict[str, Any]) -> str:
     lines = [
         "# Programs of third parties",
         "",
-        "Small programs of public packages, as PyPI has them: random weights, tiny sizes, sizes that change once.",
-        "Each cell is framelift / torch.compile. Written by the command below; nothing of them is in this repository.",
+        "Small programs of public packages, as PyPI has them: random weights, tiny sizes, sizes that change once. Each",
+        "cell is framelift / torch.compile. Written by the command below; nothing of them is in this repository.",
         "",
         f"    {about['command']}",
         "",
@@ -196,15 +216,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=[""])
     parser.add_argument("--backend", default="eager")
-    parser.add_argument("--part", default="1/1")
     parser.add_argument("--json")
     parser.add_argument("--show", nargs="*", help="make the page of files that --json wrote")
     parser.add_argument("--page")
-    parser.add_argument("--measure", nargs=2)
+    parser.add_argument("--measure", nargs="+")
     options = parser.parse_args()
     sys.path.insert(0, str(HERE))
     if options.measure:
-        print(json.dumps(measure(*options.measure, options.backend)))
+        measure_all(options.measure[0], options.backend, options.measure[1:])
         return
     import torch
     from programs import PROGRAMS
@@ -233,14 +252,18 @@ def main() -> None:
         kept = json.loads(pathlib.Path(file).read_text())
         about = kept["about"]
         results.update(kept["results"])
-    part, parts = map(int, options.part.split("/"))
-    for index, (name, (names, _)) in enumerate(PROGRAMS.items()):
-        if any(text in name for text in options.only) and index % parts == part - 1 and not options.show:
-            results[name] = {"packages": names, **{side: one(name, side, options.backend) for side in SIDES}}
-            for mode in ("forward", "training"):
-                print(row(mode, name, names, results[name]) or "", flush=True)
-            if options.json:
-                pathlib.Path(options.json).write_text(json.dumps({"about": about, "results": results}, indent=1))
+    if not options.show:
+        names = [name for name in PROGRAMS if any(text in name for text in options.only)]
+        with concurrent.futures.ThreadPoolExecutor() as pool:  # both at once: what else the machine does, they share
+            sides = list(pool.map(lambda side: all_of(side, options.backend, names), SIDES))
+        for name in names:
+            both = {side: found[name] for side, found in zip(SIDES, sides)}
+            results[name] = {"packages": PROGRAMS[name][0], **both}
+    for name, entry in results.items():
+        for mode in ("forward", "training"):
+            print(row(mode, name, entry["packages"], entry) or "", flush=True)
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps({"about": about, "results": results}, indent=1))
     if options.page:
         pathlib.Path(options.page).write_text(page(results, about))
 

@@ -55,3 +55,19 @@ def test_nothing_is_noted_where_nothing_changed() -> None:
     blocks.note_changes(world)  # type: ignore[arg-type]
     assert world.calls == [] and not blocks.is_error
     pop()  # without a block: nothing
+
+
+def test_a_break_inside_of_a_block_leaves_both_sides_captured() -> None:
+    def f(x):
+        y = x + 1
+        with framelift.error_on_graph_break(False):
+            z = y * 2
+            framelift.graph_break()
+            z = z + 1
+        return z * 3
+
+    framelift.reset()
+    compiled = framelift.compile(f, backend="eager")
+    for _ in range(2):
+        assert torch.equal(compiled(torch.ones(2)), f(torch.ones(2)))
+    assert framelift.stats()["graphs"] == 2

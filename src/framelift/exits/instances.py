@@ -276,6 +276,8 @@ def _written(statement: Text) -> str | Node:
 def _is_own(cls: type) -> bool:
     """Return whether a class is framelift's: its instances belong to the rehearsal and must not outlive it."""
     module = sys.modules.get(str(members_of(cls).get("__module__")))
+    if members_of(cls).get("__module__") == "framelift.surface.decorators":  # programs make them
+        return False
     return str(getattr(module, "__file__", None)).startswith(FRAMELIFT)
 
 
