@@ -3,8 +3,8 @@
     python benchmarks/corpus/run.py [--only vit ode] [--backend eager] [--json FILE] [--page docs/corpus.md]
 
 Each front end has a process of its own for all programs, which compiles something small first.  A program is called
-with two sizes, twice each; results are compared with those of eager mode.  Then the same with gradients: a backward of the
-sum of the results.  Last, `fullgraph=True` is tried.  A graph that is compiled after the first call is a recompile.
+with two sizes, twice each; results are compared with those of eager mode.  Then the same with gradients: a backward
+of the sum of the results.  Last, `fullgraph=True` is tried.  A graph that is compiled after the first call is a recompile.
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
+import framelift
 from framelift.rehearsal import break_errors
 from framelift.rehearsal.break_errors import Blocks, pop, push
 
