@@ -120,13 +120,10 @@ def cait():
 
 
 @program("vit-pytorch einops")
-def crossformer():
-    from vit_pytorch.crossformer import CrossFormer
+def max_vit():
+    from vit_pytorch.max_vit import MaxViT
 
-    model = CrossFormer(
-        num_classes=10, dim=(8, 16, 32, 64), depth=(1, 1, 1, 1), global_window_size=(2, 2, 1, 1), local_window_size=1
-    )
-    return model, images()
+    return MaxViT(num_classes=10, dim_conv_stem=8, dim=8, dim_head=8, depth=(1, 1), window_size=2), images()
 
 
 @program("x-transformers einops einx loguru")
@@ -226,14 +223,6 @@ def reformer():
     from reformer_pytorch import LSHSelfAttention
 
     return LSHSelfAttention(dim=32, heads=2, bucket_size=8, n_hashes=2), sequences(length=32)
-
-
-@program("tab-transformer-pytorch einops hyper-connections")
-def tab_transformer():
-    from tab_transformer_pytorch import FTTransformer
-
-    model = FTTransformer(categories=(5, 6), num_continuous=4, dim=16, dim_out=1, depth=1, heads=2)
-    return model, lambda n: (torch.randint(0, 5, (n, 2)), torch.rand(n, 4))
 
 
 @program("conformer einops")

@@ -4,7 +4,7 @@
 
 Each front end has a process of its own for all programs, which compiles something small first.  A program is called
 with two sizes, twice each; results are compared with those of eager mode.  Then the same with gradients: a backward
-of the sum of the results.  Last, `fullgraph=True` is tried.  A graph that is compiled after the first call is a recompile.
+of the sum of the results.  Last, `fullgraph=True` is tried.  A graph compiled after the first call is a recompile.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def run(torch: Any, side: str, backend: str, function: Any, eager: Any, inputs: 
             result = program(*args)
         else:
             result = program(*args)
-            sum(one.float().sum() for one in tensors(result) if one.requires_grad).backward()
+            losses = [one.float().sum() for one in tensors(result) if one.requires_grad]
+            if losses:
+                sum(losses[1:], losses[0]).backward()
         return result
 
     def tensors(result: Any) -> list[Any]:
