@@ -9,7 +9,7 @@ accepted and change nothing: a warning says so once, with the reason (`OPTIONS[n
 4
 >>> config.nonsense = 1
 Traceback (most recent call last):
-AttributeError: framelift.config has no option 'nonsense'; framelift.config.OPTIONS lists them
+framelift.exc.UnknownOption: framelift.config has no option 'nonsense'; framelift.config.OPTIONS lists them
 """
 
 from __future__ import annotations

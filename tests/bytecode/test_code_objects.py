@@ -1,4 +1,4 @@
-"""Syntax trees and code objects made inside, what runs them, and awaitables that are driven by hand."""
+"""Code objects made inside, what runs them, and awaitables that are driven by hand."""
 
 from __future__ import annotations
 
@@ -16,28 +16,6 @@ from support import check
 
 X = torch.ones(2)
 OUTSIDE = ast.parse("1 + 1")
-
-
-def tree(x: Any) -> Any:
-    node = ast.Expression(ast.BinOp(ast.Constant(3), ast.Add(), ast.Constant(4)))
-    value = eval(compile(ast.fix_missing_locations(node), "<tree>", "eval"), {"__builtins__": {}})
-    return x + value, ast.dump(node)
-
-
-def changed_tree(x: Any) -> Any:
-    module = ast.parse("a = 2\nb = a + 3")
-    module.body[0].value = ast.copy_location(ast.Constant(5), module.body[0].value)
-    names: dict[str, Any] = {}
-    exec(compile(module, "<tree>", "exec"), names)
-    return x + names["b"]
-
-
-def bad_tree(x: Any) -> Any:
-    try:
-        compile(ast.Expression(ast.Name("a", ast.Store())), "<tree>", "eval")
-    except (TypeError, ValueError) as error:
-        return x + 1, str(error)
-    return x
 
 
 def code(x: Any) -> Any:
@@ -103,9 +81,7 @@ def driven_generator(x: Any) -> Any:
     return x + 1, found
 
 
-@pytest.mark.parametrize(
-    "program", [tree, changed_tree, bad_tree, code, alias, told_its_alias, refused, driven, driven_generator]
-)
+@pytest.mark.parametrize("program", [code, alias, told_its_alias, refused, driven, driven_generator])
 def test_programs(program: Any) -> None:
     check(program, X)
 

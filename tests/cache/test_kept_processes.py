@@ -34,5 +34,5 @@ def test_later_processes_rehearse_nothing(tmp_path: Path) -> None:
     last = outcome(start(folder))
     assert last["captures"] == 0 and last["not_kept"] == {} and last["loaded"] > 4
     files = [path for path in folder.rglob("*") if path.is_file()]
-    assert {path.suffix for path in files} == {"", ".capture", ".note"}  # nothing is left behind
+    assert {path.suffix for path in files} == {"", ".capture", ".symbolic", ".note"}  # nothing is left behind
     assert [stat.S_IMODE(path.stat().st_mode) for path in files if path.name == "key"] == [0o600]

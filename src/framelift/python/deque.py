@@ -13,6 +13,7 @@ from ..boundary.lazy.growing import Growing
 from ..boundary.lazy.lazy_dict import add_methods
 from ..boundary.records import Shadow
 from ..boundary.world import World
+from ..exc import InternalError
 from ..exits.containers import display
 from ..exits.instances import Base, Contents, extend, statement
 from ..exits.recipe import Node, Recipe, Text, Walk
@@ -104,7 +105,7 @@ def _changes(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
             return [call("pop")] * drop + [
                 call("appendleft", (walk.part(x),)) for x in after[: len(after) - kept][::-1]
             ]
-    raise AssertionError  # drop == len(before) always fits
+    raise InternalError("a deque cannot become what it became")  # to drop all of it always fits
 
 
 def _more(walk: Walk, call: Method, items: Sequence[Any]) -> list[Text]:

@@ -104,7 +104,7 @@ def _wrapped(owner: str, attribute: str, struck: Struck, after: bool) -> Iterato
 _FUNCTIONS = (
     ("capture.driver:Driver", ("capture", "_make_entry", "_count", "_captured", "_take_over", "_exchange", "_offer")),
     (
-        "rehearsal.session:Session",
+        "rehearsal.session:Rehearsal",
         (
             "__init__",
             "start",
@@ -121,7 +121,7 @@ _FUNCTIONS = (
             "load_tensor",
         ),
     ),
-    ("recording.recorder:Recorder", ("call", "_call", "_begin", "_end", "mark_end", "finish", "record")),
+    ("recording.recorder:TapeRecorder", ("call", "call_operation", "_begin", "_end", "mark_end", "finish", "record")),
     ("recording.stand_ins:StandIns", ("stand_in",)),
     ("graph.metadata.fakes:Fakes", ("observe", "_run", "_borrow")),
     ("graph.state.torch_state:SavedState", ("__init__", "restore")),
