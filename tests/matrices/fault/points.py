@@ -130,7 +130,7 @@ _FUNCTIONS = (
     ("graph.fx.placeholder_names", ("name_placeholders",)),
     ("exits.entry", ("build_entry",)),
     ("guards.native_program", ("build_program",)),
-    ("backends.surroundings:Surroundings", ("__init__", "restore")),
+    ("backends.surroundings:ProcessState", ("__init__", "restore")),
     ("capture.attempts", ("attempt",)),
     ("capture.attempts:Attempts", ("found", "rehearse")),
     ("capture.compile_entry", ("compile_entry", "_compiled_graph", "_compiler_of")),
