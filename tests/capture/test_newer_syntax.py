@@ -206,9 +206,10 @@ PROGRAMS: dict[str, tuple[tuple[int, int], str]] = {
         width, name = len(log) + 3, "w"
         def shown(template):
             return "".join(each if isinstance(each, str) else f"{each.value!r:{each.format_spec}}" for each in template)
-        made = t"{name:>{width}}|" + t"{t'in {width}'.values}{name=}{{}}"
+        y = x + 1
         print(end="")
-        y = x * len(made.values)
+        made = t"{name:>{width}}|" + t"{t'in {width}'.values}{name=}{{}}"
+        y = y * len(made.values)
         nested = t"{shown(t'{width}'):<4}{y.shape[0] + 1}"
         return y, shown(made), nested.values, [type(each).__name__ for each in made], shown(nested)
         """,
@@ -217,23 +218,23 @@ PROGRAMS: dict[str, tuple[tuple[int, int], str]] = {
         (3, 14),
         """
         y = x + 1
-        made = t"{y.sum()}{(print(end=''), len(log))[1]:{log}}{y if print(end='') else None}"
-        return y * made.values[1], made.values[0], made.interpolations[1].format_spec, made.strings
+        made = t"{(print(end=''), len(log))[1]:{log}}{y.sum()}{y if len(log) else None}"
+        return y * made.values[0], made.values[1:], made.interpolations[0].format_spec, made.strings
         """,
     ),
     "annotations that are evaluated late": (
         (3, 14),
         """
         import annotationlib
-        later = 1
+        later, y = 1, x + 1
+        print(end="")
         def inner(value: (log, later), *rest: "text") -> torch.Tensor:
             return value
         class Made:
             field: later = 3
             other: list[int]
         later = 2
-        print(end="")
-        found = inner.__annotations__, Made.__annotations__, inner(x + later)
+        found = inner.__annotations__, Made.__annotations__, inner(y + later)
         text = annotationlib.get_annotations(inner, format=annotationlib.Format.STRING)
         return found, sorted(text), Made.__annotations__ is Made.__annotations__
         """,
