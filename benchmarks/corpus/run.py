@@ -80,6 +80,7 @@ def run(torch: Any, side: str, backend: str, function: Any, eager: Any, inputs: 
             return lookup_backend(backend)(module, example_inputs)
 
     torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
     if side == "framelift":
         import framelift
 

@@ -998,3 +998,20 @@ def test_sizes_ask_a_cache_whose_function_reads_what_changes(place: str, changes
             factor[0] += 1
             plain_factor[0] += 1
     assert [plan(n) for n in (2, 3, 4, 5)] == [plain_plan(n) for n in (2, 3, 4, 5)]
+
+
+def test_numbers_in_what_a_cache_holds_are_constants() -> None:
+    """The answers for several keys have no names of their own: numbers in them would seem to change."""
+    kept = functools.lru_cache(lambda n: (n, [n, 3 * n]))
+    for n in (2, 4):
+        kept(n)
+
+    def program(x, n):
+        return x.new_zeros(tuple(kept(n)[1])) + kept(n)[0] + x.sum()
+
+    compiled, graphs = _graphs(program, fullgraph=True)
+    for n in (2, 4, 2, 4):
+        assert torch.equal(compiled(torch.ones(2), n), program(torch.ones(2), n))
+    compiled(torch.ones(3), 2)
+    text = "".join(str(module.code) for module in graphs)
+    assert "12" in text and len(graphs) <= 4
