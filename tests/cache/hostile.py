@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import framelift
-from framelift.cache import sealed_files, store
+from framelift.cache import seal, store
 
 __all__ = ["KINDS", "Place", "attack", "make_place"]
 
@@ -96,7 +96,7 @@ def _forged(rng: random.Random, place: Place) -> bytes:
     record["plan"] = ["import os\nos._exit(7)\n", {}, 0, False]
     content = json.dumps(record).encode()
     secret = rng.choice((rng.randbytes(32), b"", bytes(32), KEY.encode()))
-    signature = rng.choice((sealed_files.mac(secret, f"capture {KEY}", content), b"0" * 64, b"", payload[:64]))
+    signature = rng.choice((seal.mac(secret, f"capture {KEY}", content), b"0" * 64, b"", payload[:64]))
     return head + b"\n" + signature + b"\n" + content
 
 

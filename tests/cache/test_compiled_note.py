@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from framelift import config
-from framelift.cache import files_below, sealed_files
+from framelift.cache import files_below, seal, sealed_files
 from framelift.cache.compiled_note import CompiledNote, read_compiled_note, write_compiled_note
 from framelift.cache.refusals import NotMine
 
@@ -84,7 +84,7 @@ def _own_key(folder: Path) -> None:
     """Sealed, but with the key of an attacker."""
     content = path_of(folder, KEY).read_bytes().split(b"\n", 2)[2]
     head = path_of(folder, KEY).read_bytes().split(b"\n", 1)[0]
-    path_of(folder, KEY).write_bytes(b"\n".join([head, sealed_files.mac(b"x" * 32, f"graph {KEY}", content), content]))
+    path_of(folder, KEY).write_bytes(b"\n".join([head, seal.mac(b"x" * 32, f"graph {KEY}", content), content]))
 
 
 def _replayed(folder: Path) -> None:
@@ -100,7 +100,7 @@ def _hard_link(folder: Path) -> None:
 def _a_capture(folder: Path) -> None:
     """Another sealed file of the user: its name is another one."""
     sealed_files.write_note("own", {"entry": "akey"})
-    shutil.copy(Path(sealed_files.folder_of_key()) / "own.note", path_of(folder, KEY))
+    shutil.copy(Path(seal.folder_of_key()) / "own.note", path_of(folder, KEY))
 
 
 def _cut(folder: Path) -> None:
@@ -129,11 +129,11 @@ def _folder(folder: Path) -> None:
 
 
 def _no_key(folder: Path) -> None:
-    (Path(sealed_files.folder_of_key()) / "key").unlink()
+    (Path(seal.folder_of_key()) / "key").unlink()
 
 
 def _open_key(folder: Path) -> None:
-    (Path(sealed_files.folder_of_key()) / "key").chmod(0o644)
+    (Path(seal.folder_of_key()) / "key").chmod(0o644)
 
 
 NOTES = (

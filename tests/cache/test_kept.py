@@ -21,7 +21,7 @@ import torch
 
 import framelift
 from framelift import config
-from framelift.cache import sealed_files, store
+from framelift.cache import seal, store
 from kept_support import check, counted
 
 SCALE = 2
@@ -323,7 +323,7 @@ def test_a_file_without_the_users_key_is_not_used(tmp_path: Path, monkeypatch: p
     record = json.loads(payload)
     record["plan"][0] = "import os; os._exit(7)\n" + record["plan"][0]
     forged = json.dumps(record).encode()
-    file.write_bytes(head + b"\n" + sealed_files.mac(b"x" * 32, f"capture {file.parent.name}", forged) + b"\n" + forged)
+    file.write_bytes(head + b"\n" + seal.mac(b"x" * 32, f"capture {file.parent.name}", forged) + b"\n" + forged)
     check(adder(1), x, loaded=False)
     (good,) = [one for one in files(tmp_path) if one != file] or [file]
     moved = file.parent.parent / ("0" * 40) / good.name  # the place is part of what is authenticated
@@ -421,7 +421,7 @@ def test_captures_are_kept_beside_what_inductor_keeps(tmp_path: Path, monkeypatc
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     with config.patch(cache_dir=""):
         assert store.folder() == str(tmp_path / "inductor" / "framelift")
-        assert sealed_files.user_key(make=True) is not None
+        assert seal.user_key(make=True) is not None
         assert os.listdir(tmp_path / "user" / "framelift") == ["key"] and not (tmp_path / "inductor").exists()
     with config.patch(cache_dir=str(tmp_path / "own")):
         assert store.folder() == str(tmp_path / "own")

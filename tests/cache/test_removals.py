@@ -10,7 +10,7 @@ import pytest
 
 import framelift
 from framelift import config
-from framelift.cache import sealed_files, store
+from framelift.cache import seal, sealed_files, store
 
 KEY, NAME = "ab" * 20, "0123456789abcdef" * 2 + ".capture"
 _OLD = 10**9  # seconds: long ago
@@ -141,6 +141,6 @@ def test_an_odd_key_leaks_nothing(folder: Path, kind: str) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         assert store.write(KEY, {"a": 1}) is None and list(store.records(KEY)) == []
-        assert sealed_files.user_key(make=True) is None
+        assert seal.user_key(make=True) is None
     assert len(os.listdir("/proc/self/fd")) == before
     assert framelift.compile(lambda x: x + 1, backend="eager")(1) == 2

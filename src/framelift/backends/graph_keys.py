@@ -56,7 +56,7 @@ def disk_key(graph_module: GraphModule, example_inputs: Sequence[Any]) -> str | 
                 key_of(graph_module, example_inputs),
                 [one.storage_offset() for one in example_inputs],
                 config.repeated_layers,
-                [one.get_config_copy() for one in (inductor_config, functorch_config, torch.compiler.config)],
+                [_settings(one) for one in (inductor_config, functorch_config, torch.compiler.config)],
                 (compile_state(), [function() for function in setting_functions(*_ATTENTION)]),
                 sorted(
                     item
@@ -70,6 +70,13 @@ def disk_key(graph_module: GraphModule, example_inputs: Sequence[Any]) -> str | 
     except Unequal:
         return None
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _settings(module: Any) -> dict[str, Any]:
+    """All settings, but for folders of CUTLASS that are not set: torch has the folder of the process there."""
+    unset = os.path.realpath("")
+    found = module.get_config_copy()
+    return {name: value for name, value in found.items() if value != unset or not name.endswith(".cutlass_dir")}
 
 
 def _text(value: Any) -> str:
@@ -150,14 +157,14 @@ def _installed() -> tuple[Any, ...]:
 
 
 def _files(folder: str, ending: str = ".py") -> str:
-    """Names, sizes and times of the files with this ending in a folder."""
+    """Names, sizes and times of the files with this ending in a folder, wherever that is."""
     found, todo = [], [folder]
     while todo:
         with os.scandir(todo.pop()) as entries:
             for entry in entries:
                 if entry.name.endswith(ending):
                     facts = entry.stat()
-                    found.append((entry.path, facts.st_mtime_ns, facts.st_size))
+                    found.append((entry.path[len(folder) :], facts.st_mtime_ns, facts.st_size))
                 elif entry.name not in _OTHER_FOLDERS and entry.is_dir(follow_symlinks=False):
                     todo.append(entry.path)
     return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()

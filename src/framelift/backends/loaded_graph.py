@@ -101,13 +101,19 @@ def load_graph(part: Any, note: CompiledNote, example_inputs: Sequence[Any]) -> 
 
 
 def _written(graph: CompiledFxGraph) -> str:
-    """The file with the code of a graph.  Where it is damaged it is written again: Inductor reads it unseen."""
-    path = graph.write_to_disk()
-    with open(path, "rb") as file:
-        if file.read() == graph.source_code.encode():
-            return path
-    os.unlink(path)
-    return graph.write_to_disk()
+    """The file with the code of a graph.  Where it is damaged it is written again: Inductor reads it unseen.
+
+    Where nothing can be written, the code is in no file.
+    """
+    try:
+        path = graph.write_to_disk()
+        with open(path, "rb") as file:
+            if file.read() == graph.source_code.encode():
+                return path
+        os.unlink(path)
+        return graph.write_to_disk()
+    except OSError:
+        return f"<{graph.cache_key}>"
 
 
 @functools.cache

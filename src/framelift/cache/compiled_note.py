@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..vocabulary.log import topic
+from . import shared_file
 from .files_below import names_below, read_below, remove_below
 from .refusals import NotMine
 from .sealed_files import read_sealed, write_sealed
@@ -51,9 +52,11 @@ class CompiledNote:
 
         Such a file is removed: torch would use it without looking at a digest.
         """
+        part = f"file {self.digests[place]}"
         try:
-            found = self.carried[place] if place in self.carried else read_below(folder, place, _MOST)
+            found = self.carried.get(place) or shared_file.part(part) or read_below(folder, place, _MOST)
             if _digest(found) == self.digests[place]:
+                shared_file.add(part, found)
                 return found
         except FileNotFoundError:
             raise
@@ -99,7 +102,10 @@ def write_compiled_note(
         }
         found = [place for names in entries.values() for place in names]
         found += [place for named in placed.values() for place, _ in named.values()]
-        digests = {place: _digest(read_below(folder, place, _MOST, own=True)) for place in found}
+        contents = {place: read_below(folder, place, _MOST, own=True) for place in found}
+        digests = {place: _digest(content) for place, content in contents.items()}
+        for place, digest in digests.items():
+            shared_file.add(f"file {digest}", contents[place])
         note = CompiledNote(entry, entries, placed, digests)
         if not write_sealed(folder, *_names(key), json.dumps(note.data()).encode()):
             topic("graph").info("a compiled graph is not noted: there is no key of the user")

@@ -8,6 +8,7 @@ is what was read.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import secrets
@@ -95,11 +96,11 @@ def read_below(
         os.close(descriptor)
 
 
-def write_below(folder: str, place: str, content: bytes) -> None:
+def write_below(folder: str, place: str, content: bytes, mode: int = 0o600) -> None:
     """Write a file at once: another process sees the old one or the new one."""
     with parent_of(folder, place, make=True) as (parent, name):
         part = f"framelift-{secrets.token_hex(8)}.part"
-        descriptor = os.open(part, _NEW, 0o600, dir_fd=parent)
+        descriptor = os.open(part, _NEW, mode, dir_fd=parent)
         try:
             with open(descriptor, "wb") as file:
                 file.write(content)
@@ -108,6 +109,18 @@ def write_below(folder: str, place: str, content: bytes) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(part, dir_fd=parent)
             raise
+
+
+@contextlib.contextmanager
+def alone_in(folder: str) -> Iterator[None]:
+    """In this block, no other process is in such a block for this folder."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    descriptor = os.open(folder, _FOLDER)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def names_below(

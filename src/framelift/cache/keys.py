@@ -23,7 +23,9 @@ from .own_files import own_files
 from .store import FORMAT
 
 #: options that say where and whether captures are kept, and how much is said of them
-_ASIDE = frozenset({"cache", "cache_dir", "cache_size", "enable_aot_compile", "record_captures", "strict_precompile"})
+_ASIDE = frozenset(
+    "cache cache_dir cache_key cache_size cache_url enable_aot_compile record_captures strict_precompile".split()
+)
 _OPTIONS = tuple(
     sorted(name for name, row in OPTIONS.items() if not row.ignored and not row.alias and name not in _ASIDE)
 )

@@ -17,9 +17,11 @@ from typing import Any
 
 from .. import config
 from ..vocabulary.log import topic
+from . import shared_file
 from .files_below import names_below, remove_below, remove_parts
 from .refusals import NotMine
-from .sealed_files import folder_of_key, read_sealed, write_sealed
+from .seal import folder_of_key
+from .sealed_files import read_sealed, write_sealed
 
 #: how records are written; to be raised when that changes
 FORMAT = "framelift capture 9"
@@ -51,7 +53,9 @@ def _place(key: str) -> str:
 
 def records(key: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The records of a key, those used last first of those for fixed sizes, then of others: path and data."""
-    for name in sorted(_newest(key), key=lambda name: _ENDINGS.index(name[name.index(".") :])):
+    for name in sorted(
+        dict.fromkeys([*_shared(key), *_newest(key)]), key=lambda name: _ENDINGS.index(name[name.index(".") :])
+    ):
         path = os.path.join(folder(), _place(key), name)
         try:
             data = json.loads(_content(key, name))
@@ -67,6 +71,12 @@ def _newest(key: str) -> list[str]:
     """The names of a key's captures, those used last first."""
     found = [(facts.st_mtime_ns, name) for name, facts in names_below(folder(), _place(key), _NAME)]
     return [name for _, name in sorted(found, reverse=True)]
+
+
+def _shared(key: str) -> list[str]:
+    """The names of a key's captures in the file that is shared."""
+    names = [name.partition("/")[2] for name in shared_file.names_of(f"capture {key}/")]
+    return [name for name in names if _NAME.fullmatch(name)]
 
 
 def _content(key: str, name: str) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core, config
 from .._core import is_a
-from ..cache.sealed_files import user_key
+from ..cache.seal import user_key
 from ..capture.driver import Driver
 from ..exc import IncorrectUsage, PackageError, WrongType
 from ..torch_ports.loaded import inductor_config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..cache.sealed_files import user_key
+from ..cache.seal import user_key
 from ..exc import PackageError
 from .container import Container, read_container, read_file
 from .signing import key_bytes

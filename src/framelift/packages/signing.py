@@ -1,6 +1,6 @@
 """Keys and signatures of packages: an HMAC over the manifest, which has the digests of all other parts.
 
-A package is signed with the user's own key, which is that of kept captures (cache/sealed_files.py), or with a key that
+A package is signed with the user's own key, which is that of kept captures (cache/seal.py), or with a key that
 the user names: bytes, or the path of a file.
 """
 
@@ -11,7 +11,7 @@ import hmac
 import os
 from typing import Any
 
-from ..cache.sealed_files import user_key
+from ..cache.seal import user_key
 from ..exc import PackageError, WrongType
 
 _FEWEST = 16  # bytes of a key

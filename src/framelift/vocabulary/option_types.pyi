@@ -32,6 +32,8 @@ cache: Literal["auto"] | bool
 caching_precompile: bool
 strict_precompile: bool
 cache_dir: str
+cache_url: str
+cache_key: str
 record_captures: bool
 enable_aot_compile: bool
 cache_size: int
@@ -110,6 +112,8 @@ class Options(TypedDict, total=False):
     caching_precompile: bool
     strict_precompile: bool
     cache_dir: str
+    cache_url: str
+    cache_key: str
     record_captures: bool
     enable_aot_compile: bool
     cache_size: int

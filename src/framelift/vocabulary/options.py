@@ -171,6 +171,10 @@ OPTIONS: dict[str, Option] = {
     "cache_dir": Option(
         "", "the folder of kept captures; by default framelift in TORCHINDUCTOR_CACHE_DIR or the user's cache folder"
     ),
+    "cache_url": Option(
+        "", "one file with captures and all that they need, a path or an address for fsspec: read once, written at exit"
+    ),
+    "cache_key": Option("", "the file with the key of what is kept, instead of the user's own: at least 32 bytes"),
     "record_captures": Option(False, "captures are recorded as data, so that save_package can write them"),
     "enable_aot_compile": Option(True, "functions and modules can be compiled ahead of time"),
     "cache_size": Option(1024, "so many megabytes of captures are kept; those not used for longest go first"),
