@@ -240,7 +240,7 @@ def environment_page() -> str:
         [
             "# Environment variables",
             "",
-            "They are read when framelift is imported. A variable that begins with `FRAMELIFT_` and nothing reads, "
+            "They are read when framelift is imported. A variable `FRAMELIFT_...` that nothing reads, "
             "or whose text its option does not take, is named in a warning. For yes and no, `1`, `true`, `yes`, `on` "
             "and `0`, `false`, `no`, `off` are understood.",
             "",
