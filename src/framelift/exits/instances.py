@@ -6,7 +6,6 @@ contents are put in by the base's own methods, its attributes straight into `__d
 
 from __future__ import annotations
 
-import _random
 import _thread
 import builtins
 import collections
@@ -81,12 +80,6 @@ def _default_dict(walk: Walk, node: Node) -> Contents:
     ), complete_first
 
 
-def _random_state(walk: Walk, node: Node) -> Contents:
-    """A generator made inside continues where it was left; `__new__` without a seed has given it any state."""
-    state = _random.Random.getstate(node.obj)
-    return (statement(walk, _random.Random, "setstate", node, walk.part(state)),), ()
-
-
 def _bytearray(walk: Walk, node: Node) -> Contents:
     data = bytes(bytearray.__getitem__(node.obj, slice(None)))
     return (statement(walk, bytearray, "__init__", node, walk.part(data)),), ()
@@ -152,7 +145,6 @@ BASES: dict[type, Base] = {
     dict: Base(contents=mapping(dict, True)),
     collections.defaultdict: Base(contents=_default_dict),
     bytearray: Base(contents=_bytearray),
-    _random.Random: Base(contents=_random_state),
     tuple: Base(arguments=lambda walk, obj: display(walk, tuple.__iter__(obj))),
     frozenset: Base(arguments=_frozenset),
     **{kind: Base(arguments=_payload(kind)) for kind in (int, float, complex, str, bytes)},

@@ -7,7 +7,6 @@ subclass.
 
 from __future__ import annotations
 
-import _random
 import collections
 import functools
 import gc
@@ -228,13 +227,6 @@ def _bytearray(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     return [methods(walk, shadow, kind)("__setitem__", (_slice(walk, 0, len(before)),), (value,))]
 
 
-def _generator(walk: Walk, shadow: Shadow, kind: type[Any]) -> list[Text]:
-    state = kind.getstate(shadow.copy)
-    if [state] == shadow.before:
-        return []
-    return [(walk.constant(kind, "Generator"), ".setstate(", walk.part(shadow.copy), ", ", walk.part(state), ")")]
-
-
 def _exception(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     """Arguments, fields and chain.  No traceback of captured code is carried over: it has no frames."""
     out: list[Text] = []
@@ -339,7 +331,6 @@ WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
     tuple: _unchanged,
     frozenset: _unchanged,
     functools.partial: _unchanged,
-    _random.Random: _generator,
     types.SimpleNamespace: _unchanged,
     BaseException: _exception,
     type(threading.Lock()): _lock,

@@ -60,13 +60,13 @@ def _found(names: str) -> list[Any]:
 
 
 def _record(
-    session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effect: bool = False
+    session: Session, primitive: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effect: bool = False
 ) -> Any:
     recorder = session.recorder
     found: list[Value] = []
     kept = take(args, recorder.by_stand_in, [], found)
     named = dict(zip(kwargs, take(kwargs.values(), recorder.by_stand_in, [], found)))
-    return record_live(recorder, target_of(callable_), kept, named, found, read_state(), True, effect)
+    return record_live(recorder, target_of(primitive), kept, named, found, read_state(), True, effect)
 
 
 @substitute(*_found("_grad_increment_nesting _jvp_increment_nesting"))

@@ -346,17 +346,17 @@ def nonstrict(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
     return _flattened(session, callable_, args, kwargs, True)
 
 
-def _flattened(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inside: bool) -> Any:
+def _flattened(session: Session, function_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inside: bool) -> Any:
     from ..torch_ports.graphs import pytree
 
-    UnwatchedReads.of(session.world).follow(callable_)
+    UnwatchedReads.of(session.world).follow(function_)
     leaves, structure = pytree.tree_flatten((args, kwargs))
     if any(issubclass(type(leaf), View) for leaf in leaves):
-        raise Interrupt("too-large", f"a container given to {_name(callable_)}")
+        raise Interrupt("too-large", f"a container given to {_name(function_)}")
     places = [i for i, leaf in enumerate(leaves) if session.is_stand_in(leaf)]
-    others = [None if session.is_stand_in(leaf) else _outside(session, callable_, leaf) for leaf in leaves]
+    others = [None if session.is_stand_in(leaf) else _outside(session, function_, leaf) for leaf in leaves]
     modules = [leaf for leaf in leaves if is_a(leaf, torch.nn.Module)]
-    held = Held(session, callable_, modules, inside)
+    held = Held(session, function_, modules, inside)
     putting = held.calling()
     shape: list[Any] = []
 
@@ -370,7 +370,7 @@ def _flattened(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
         shape[:] = [spec, [None if is_a(r, torch.Tensor) else r for r in results]]
         return tuple(r for r in results if is_a(r, torch.Tensor))
 
-    flat.__name__ = _name(callable_).rpartition(".")[2]
+    flat.__name__ = _name(function_).rpartition(".")[2]
     inputs = (*(leaves[i] for i in places), *held.tensors)
     tensors = iter(session.recorder.record(OneNode(flat), inputs, {}))
     spec, values = shape

@@ -1,4 +1,4 @@
-"""Shadows of external objects that are not containers: random generators, exceptions, simple namespaces.
+"""Shadows of external objects that are not containers: exceptions, simple namespaces, locks.
 
 Each is a row of `shadows.KINDS`, like the containers: how an empty copy is made, how it is filled, what is
 remembered of it to see a change at the end.
@@ -6,7 +6,6 @@ remembered of it to see a change at the end.
 
 from __future__ import annotations
 
-import _random
 import builtins
 import threading
 import types
@@ -21,21 +20,6 @@ from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
 from ..world import World
 from .containers import KINDS, CopyRule, LetIn
-
-# ---- random generators ----------------------------------------------------------------------------------------------
-# The state is copied, and guarded only when a number is drawn that depends on it (substitutes/python/python_random.py).
-
-
-def _fill_random(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
-    _random.Random.setstate(copy, _random.Random.getstate(value))
-
-
-# In a list, which is emptied when captured code gives the generator a state: that one is written back, whatever the
-# state was before.
-KINDS[_random.Random] = CopyRule(
-    lambda v: _random.Random.__new__(type(v)), _fill_random, lambda c: [_random.Random.getstate(c)]
-)
-
 
 # ---- namespaces -----------------------------------------------------------------------------------------------------
 

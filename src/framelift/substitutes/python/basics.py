@@ -257,7 +257,6 @@ def _not_here(session: Session) -> bool:
 
 
 @substitute(functools.partial.__call__)
-def _partial_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _partial_call(session: Session, made: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`super().__call__(...)` of a subclass of partial."""
-    made, *more = args
-    return _core.captured(made.func, (*made.args, *more), {**made.keywords, **kwargs})
+    return _core.captured(made.func, (*made.args, *args), {**made.keywords, **kwargs})
