@@ -146,7 +146,8 @@ class Dynamism:
             return self.declared.number(value, origin)
         if self.named is not None and self.named.kept(origin, 1):
             return False
-        if type(_root(origin).key) in (tuple, list):  # a constant, such as what a cache keeps: all look alike by name
+        root = _root(origin)
+        if root.step == "const" and type(root.key) in (tuple, list):  # as a cache keeps: all look alike by name
             return False
         place = str(origin)
         known = self.known.get(place)
