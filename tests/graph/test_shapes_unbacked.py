@@ -121,6 +121,7 @@ def test_powers_and_functions_of_floats(fn, backend):
         lambda x: x * math.sqrt(x.sum().item() - 7),
     ],
 )
+@config.patch(strict=False)  # `0.0 ** -1` ends AOTAutograd: a warning says so, and the floats become constants
 def test_powers_and_functions_that_raise(fn, backend):
     compiled = framelift.compile(fn, backend=backend)
     for n in (3.0, 1.0, 7 / 3, 2.0):
