@@ -51,7 +51,7 @@ def differences(sessions: Sequence[Any]) -> list[str]:
             found += [
                 f"step {number} is {two} in the repeated rehearsal, and was {one}"
                 for number, (one, two) in enumerate(tapes)
-                if one.target is not two.target
+                if one.target is not two.target and str(one) != str(two)  # a function made inside is another each time
             ][:1]
     return found
 

@@ -133,6 +133,7 @@ def _in_a_container(folder: Path, environment: dict[str, str]) -> list[str]:
     return ["unshare", way, "sh", "-c", f'{mounts} && cd "{folder}/moved/app" && exec "$@"', "sh", *command]
 
 
+@pytest.mark.slow
 def test_a_container_compiles_nothing(tmp_path: Path) -> None:
     for name in ("build", "moved/app", "home", "tmp"):
         (tmp_path / name).mkdir(parents=True)

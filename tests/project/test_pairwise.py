@@ -49,8 +49,8 @@ def test_slow():
 
 @pytest.mark.parametrize(("arguments", "passed"), [((), 10), (("--whole",), 28), (("::test_slow",), 1)])
 def test_what_runs(arguments: tuple[str, ...], passed: int, tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text(encoding="utf8"))
-    (tmp_path / "pairwise.py").write_text((ROOT / "tests" / "pairwise.py").read_text(encoding="utf8"))
+    for name in ("conftest.py", "pairwise.py", "repeated_tapes.py"):
+        (tmp_path / name).write_text((ROOT / "tests" / name).read_text(encoding="utf8"))
     (tmp_path / "test_here.py").write_text(PROGRAM)
     named = "".join(one for one in arguments if one.startswith("::"))
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"test_here.py{named}"]
