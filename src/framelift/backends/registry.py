@@ -416,7 +416,7 @@ def _giving_several(compiled: Callable[..., Any], name: str) -> Callable[..., An
 
     def run(*inputs: Any) -> Any:
         results = compiled(*inputs)
-        if not is_a(results, (tuple, list)):
+        if is_a(results, torch.Tensor):
             what = f"what it returned gives a {type(results).__name__}, not a tuple or list of the graph's outputs"
             raise BackendCompilerFailed(name, TypeError(what))
         return results
