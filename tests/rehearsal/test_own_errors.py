@@ -1,4 +1,4 @@
-"""Errors out of framelift's own code are told from those that a handler raises for the program."""
+"""Errors out of framelift's own code are distinguished from those that a handler raises for the program."""
 
 from __future__ import annotations
 

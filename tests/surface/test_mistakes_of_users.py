@@ -1,4 +1,4 @@
-"""Mistakes that users make while they train, explore, serve and write backends: what they are told."""
+"""Mistakes that users make while they train, explore, serve and write backends, and the messages they get."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class CacheCall:
     """A call of an external functools.lru_cache, whose function gives `answer` where none is held.
 
     `inner`: the effects that are such calls too, made by its function.  `is_plain`: one that is held may do as well.
-    `settle` is told if not, for the answer, or a part of it, is held by others once the entry ran.
+    `settle` is called with True if not, for the answer, or a part of it, is held by others once the entry ran.
     """
 
     args: tuple[Any, ...]
