@@ -49,7 +49,7 @@ def _check(session: Session) -> None:
         raise Interrupt("torch-operation", f"{_NAME} with a mode or a tensor subclass")
     if recorder.exchanged:
         raise Interrupt("torch-operation", AFTER_DATA)
-    if any(effect.kind == "call" and effect.owner in REGISTERING for effect in session.world.effects):
+    if any(effect.kind == "call" and effect.owner in REGISTERING for effect in session.effects):
         raise Interrupt("torch-operation", f"{_NAME} after hooks were registered")
 
 
@@ -269,11 +269,12 @@ def _accumulate(session: Session, leaf: Value, grad: torch.Tensor) -> None:
         recorder.call(torch.Tensor.add_, (there, grad), {})
         return
     if not leaf.facts.is_leaf:
-        session.world.overlay[(id(tensor), "grad")] = (
+        sum_ = (
             recorder.call(torch.clone, (grad,), {"memory_format": torch.contiguous_format})
             if there is None
-            else (recorder.call(torch.add, (grad, there), {}))
+            else recorder.call(torch.add, (grad, there), {})
         )
+        session.set_pending(tensor, "grad", sum_)
         return
     kept = (
         recorder.call(torch.clone, (grad,), {"memory_format": torch.contiguous_format})
@@ -285,5 +286,5 @@ def _accumulate(session: Session, leaf: Value, grad: torch.Tensor) -> None:
     if leaf.external is not None:
         store_attribute(session, tensor, "grad", kept)
     else:
-        session.world.overlay[(id(tensor), "grad")] = kept
+        session.set_pending(tensor, "grad", kept)
         leaf.gathered = True

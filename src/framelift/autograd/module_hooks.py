@@ -56,13 +56,13 @@ _setup_input, _setup_output = map(_as_captured, (BackwardHook.setup_input_hook, 
 def _hooked(session: Session, args: Any) -> int | None:
     """The place of the one tensor that gets a hook; None where there is none."""
     found = [i for i, arg in enumerate(args) if is_a(arg, torch.Tensor)]
-    if not is_grad_enabled() or not any(session.recorder.value_of(args[i]).facts.requires_grad for i in found):
+    if not is_grad_enabled() or not any(session.value_of(args[i]).facts.requires_grad for i in found):
         return None
     if (
         len(found) > 1
         or type(args) is not tuple
-        or session.recorder.in_transform()
-        or type(session.recorder.value_of(args[found[0]]).facts) is not Facts
+        or session.in_transform()
+        or type(session.value_of(args[found[0]]).facts) is not Facts
     ):
         raise Interrupt(
             "torch-operation", "a full backward hook of a module with several tensors, or with a tensor of a subclass,"

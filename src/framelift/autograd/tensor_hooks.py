@@ -114,15 +114,15 @@ def _undo(session: Session, where: list[Any], handle: Handle) -> None:
 
 def _by_the_entry(session: Session, registering: Any, tensor: Any, hook: Any) -> Handle:
     handle = Handle(kept=True)
-    session.world.write("call", registering, len(session.world.effects), (handle, tensor, hook))
+    session.write("call", registering, len(session.effects), (handle, tensor, hook))
     _counted_by_effects(session)
-    _undo(session, session.world.effects, handle)
+    _undo(session, session.effects, handle)
     return handle
 
 
 @substitute(torch.Tensor.register_post_accumulate_grad_hook)
 def _register_post_accumulate(session: Session, self: Any, hook: Any) -> Any:
-    value = session.recorder.value_of(self)
+    value = session.value_of(self)
     if value.external is None or not value.facts.requires_grad or not value.facts.is_leaf:
         raise Interrupt(
             "torch-operation", "Tensor.register_post_accumulate_grad_hook, except on a leaf that is an input,"

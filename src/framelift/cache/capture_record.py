@@ -80,11 +80,12 @@ def record_of(
     before the graph, where numbers are symbolic, `metadata` is that of the nodes of bodies.
     """
     plan, finished = (program.plan, program.finished) if program is not None else (None, None)
+    world, recorder = session.world, session.recorder
     _check_session(session, program)
     identities = IDENTITIES.found(session)
     writer = RecordWriter(session.function, () if identities is None else identities.pinned)
-    rows = [writer.guard(guard) for guard in session.world.guards]
-    distinct, drawing = session.world.all_distinct(), session.recorder.drawing
+    rows = [writer.guard(guard) for guard in session.guards]
+    distinct, drawing = world.all_distinct(), recorder.drawing
     data = {
         "state": _state(session.state),
         "guards": rows,
@@ -100,9 +101,9 @@ def record_of(
         "left_state": _calls(writer, finished.left_state if finished is not None else ()),
         "point": _point(session.point),
         "declared": [_declared(writer, *one) for one in CONSTANTS.of(session)],
-        "overrides": bool(session.recorder.overrides or session.active_modes),
+        "overrides": bool(recorder.overrides or session.active_modes),
         "reached": _reached(session, inputs),
-        "exact": writer.exact() if session.world.shows_places else [],
+        "exact": writer.exact() if world.shows_places else [],
     }
     _check_code(session, writer)
     data["sources"] = _sources(writer, first) if first is not session else []
@@ -188,7 +189,9 @@ def _reached(session: Rehearsal, inputs: Sequence[Origin]) -> list[int]:
     """The inputs to whose gradients the graph adds."""
     found = []
     for tensor in session.recorder.gradients.reached:
-        origin = session.world.memo[id(tensor)].origin
+        record = session.record_of_original(tensor)
+        assert record is not None
+        origin = record.origin
         if origin not in inputs:
             raise NotKept("the graph adds to the gradient of a tensor that is no input", str(origin))
         found.append(inputs.index(origin))

@@ -101,7 +101,7 @@ def frame_locals(session: Session, frame: types.FrameType) -> Any:
             cell = _core.frame_cell(frame, name)
             if cell is None:
                 raise Interrupt("unsupported-code", "the local variables of a function with a closure")
-            if session.world.is_external_cell(cell):
+            if session.is_external_cell(cell):
                 found[name] = session.load_cell(cell, name)
     return found
 

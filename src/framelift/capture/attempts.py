@@ -130,8 +130,8 @@ class Row(NamedTuple):
 
 
 def _early_numbers_are_asked(attempts: Attempts, found: Found) -> bool:
-    symbols = found.session.recorder.symbols
-    return bool(found.session.world.dynamism.early) and (
+    symbols = found.session.symbols
+    return bool(found.session.dynamism.early) and (
         found.stop is not None or symbols is not None and symbols.asked_anything()
     )
 
@@ -145,11 +145,11 @@ def _stopped_by(found: Found, reason: str) -> bool:
 
 
 def _is_too_large(attempts: Attempts, found: Found) -> bool:
-    return _stopped_by(found, "too-large") and bool(found.session.world.dynamism.keyed)
+    return _stopped_by(found, "too-large") and bool(found.session.dynamism.keyed)
 
 
 def _read_fully(attempts: Attempts, found: Found) -> Found:
-    for place in found.session.world.dynamism.keyed:
+    for place in found.session.dynamism.keyed:
         attempts.seen.keep_static(place)
         attempts.seen.read_fully.add(place)
     return attempts.rehearse(attempts.learned())
@@ -157,7 +157,7 @@ def _read_fully(attempts: Attempts, found: Found) -> Found:
 
 def _written(attempts: Attempts, found: Found) -> list[str]:
     """The places of numbers that captured code writes, which were not known to change."""
-    if attempts.dynamic is False or not config.automatic_dynamic_shapes or found.session.world.dynamism is NOTHING:
+    if attempts.dynamic is False or not config.automatic_dynamic_shapes or found.session.dynamism is NOTHING:
         return []
     return [place for place in written_numbers(found.session) if attempts.seen.changing.get(place) is None]
 
@@ -191,7 +191,7 @@ def _breaks_with_texts(attempts: Attempts, found: Found) -> bool:
 
 def _with_read_texts(attempts: Attempts, found: Found) -> Found:
     found.session.read_texts()
-    return attempts.rehearse(found.session.world.dynamism)
+    return attempts.rehearse(found.session.dynamism)
 
 
 def _breaks_with_finalisers(attempts: Attempts, found: Found) -> bool:
@@ -200,11 +200,11 @@ def _breaks_with_finalisers(attempts: Attempts, found: Found) -> bool:
 
 def _with_eager_finalisers(attempts: Attempts, found: Found) -> Found:
     knowledge_of(attempts.function.__code__).finalises_eagerly = True
-    return attempts.rehearse(found.session.world.dynamism)
+    return attempts.rehearse(found.session.dynamism)
 
 
 def _has_lone_sizes(attempts: Attempts, found: Found) -> bool:
-    return found.stop is None and bool(found.session.world.dynamism.lone)
+    return found.stop is None and bool(found.session.dynamism.lone)
 
 
 def _with_zero_and_one(attempts: Attempts, found: Found) -> Found:
@@ -266,7 +266,7 @@ def _has_fewer(session: Rehearsal) -> bool:
     """Return whether there were symbols that another rehearsal can do without; the rows of jagged tensors always have
     some.
     """
-    return session.recorder.symbols is not None and session.world.dynamism is not NOTHING
+    return session.symbols is not None and session.dynamism is not NOTHING
 
 
 def _has_other_floats(session: Rehearsal, error: BaseException) -> bool:
@@ -285,7 +285,7 @@ def _fails_with_symbols(session: Rehearsal, error: BaseException) -> bool:
 
 
 def _with_fewer(attempts: Attempts, session: Rehearsal, error: BaseException) -> Dynamism:
-    return attempts.learned() if session.world.dynamism.general else NOTHING
+    return attempts.learned() if session.dynamism.general else NOTHING
 
 
 COMPILED: tuple[Failed, ...] = (
@@ -332,7 +332,7 @@ def _broken(
         return session, None
     if plan is None:
         first, breaks = session, attempts.breaks
-        broken = break_off(breaks, attempts.once, attempts.function, attempts.locals, stop, session.world.dynamism)
+        broken = break_off(breaks, attempts.once, attempts.function, attempts.locals, stop, session.dynamism)
         session, plan = broken or (session, None)
         if plan is not None:
             breaks.foreseen = foresee(breaks, stop, first.recorder)
@@ -385,7 +385,7 @@ def _cannot_compile(session: Rehearsal, error: BackendCompilerFailed) -> bool:
     cause = error.inner_exception
     if not is_a(cause, _ONLY_DATA_TELLS) and not (type(cause) is RuntimeError and _in_backward(cause)):
         return False
-    return not any(type(step.target) is OneNode for step in session.recorder.tape)
+    return not any(type(step.target) is OneNode for step in session.tape)
 
 
 def _in_backward(error: BaseException) -> bool:

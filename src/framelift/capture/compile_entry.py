@@ -184,7 +184,7 @@ def _program_of(session: Rehearsal, plan: EntryPlan, finished: Finished, stop: B
         input_facts=recorder.input_facts,
         seen=SeenInRehearsal(
             session.function.__code__,
-            session.world.guards,
+            session.guards,
             session.world.memo,
             _places(session),
             bool(recorder.options.relied),
@@ -194,7 +194,7 @@ def _program_of(session: Rehearsal, plan: EntryPlan, finished: Finished, stop: B
 
 
 def _places(session: Rehearsal) -> NamedPlaces:
-    tape = session.recorder.tape
+    tape = session.tape
     return tape.places if is_a(tape, DescribedTape) else NamedPlaces(session.function.__code__)
 
 
@@ -420,7 +420,7 @@ def plain_entry(session: Rehearsal, info: Capture, raises: str | None) -> tuple[
 
     It runs eagerly where the relations hold that led there. `raises`: what leaves the frame, in words.
     """
-    symbols = session.recorder.symbols
+    symbols = session.symbols
     lines: Preamble | None = None
     if symbols is not None:
         try:

@@ -85,7 +85,7 @@ def _patched(session: Session, callable_: Any, patched: Any, /, *error: Any) -> 
 
     _PATCHED.of(session).append(leave)
     session.world.leaving.append(leave)
-    session.world.finishing.append(stay_out)
+    session.at_end(stay_out)
 
 
 #: options that act while captured code runs
@@ -128,10 +128,10 @@ _SILENT = frozenset({"CudagraphOverrideContextManager.__exit__"})
 @handler_form
 def _as_array(session: Session, tensor: Any, /) -> Any:
     """torch.compiler.wrap_numpy gives a tensor to numpy's functions, with its history and wherever it is."""
-    facts = session.recorder.value_of(tensor).facts
+    facts = session.value_of(tensor).facts
     if facts.requires_grad or facts.device.type != "cpu":
         return array_over(tensor)
-    return session.recorder.call(torch.Tensor.numpy, (tensor,), {})
+    return session.call(torch.Tensor.numpy, (tensor,), {})
 
 
 @handler_form
@@ -139,7 +139,7 @@ def _as_tensor(session: Session, array: Any, /) -> Any:
     """Convert a resulting array as wrap_numpy does."""
     if is_a(array, Array):
         tensor = tensor_of(array)
-        facts = session.recorder.value_of(tensor).facts
+        facts = session.value_of(tensor).facts
         if facts.requires_grad or facts.device.type != "cpu":
             return tensor
     return _core.captured(torch.as_tensor, (array,), None)

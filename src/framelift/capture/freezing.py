@@ -36,11 +36,11 @@ def frozen(session: Rehearsal, finished: Finished) -> Finished:
     arguments = finished.inputs if finished.arguments is None else finished.arguments
     rest: list[Any] = []
     for node, given in zip(module.graph.find_nodes(op="placeholder"), arguments):
-        record = session.world.memo.get(id(given)) if is_a(given, torch.Tensor) else None
+        record = session.record_of_original(given) if is_a(given, torch.Tensor) else None
         if record is None or not (_is_state(given, record.origin) or config.install_free_tensors and _is_free(record)):
             rest.append(given)
             continue
-        session.world.guard(record.origin, "IS", given)
+        session.guard(record.origin, "IS", given)
         if is_parameter(given):
             module.register_parameter(node.name, given)
         else:

@@ -176,9 +176,7 @@ class Learned:
         """A compiler has no use for floats that are inputs: they are constants of each capture."""
         numbers = _floats(session)
         refused = {
-            id(number)
-            for name in error.floats
-            for number in _sources(session.recorder.with_symbols().meanings.get(name))
+            id(number) for name in error.floats for number in _sources(session.with_symbols().meanings.get(name))
         }
         for origin in [origin for origin, number in numbers.items() if id(number) in refused] or numbers:
             self.keep_static(str(origin))

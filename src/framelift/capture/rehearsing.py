@@ -93,16 +93,17 @@ def rehearsed(
     register_backends()
     for _ in range(_MOST_REHEARSALS):
         session = begin(function, plan_return, dynamism, moment)
+        world, recorder = session.world, session.recorder
         session.fullgraph, session.guesses = fullgraph, guesses
         if fullgraph:
-            session.world.largest *= _AT_A_PRICE
+            world.largest *= _AT_A_PRICE
         session.unread = unread if stop is None else stop.unread
         habits = moment.habits if moment is not None else Habits()
-        session.recorder.drawing.attributes = graphs_may_hold() or habits.runs_as_is and not habits.is_supposed
-        session.recorder.options.habits = habits
-        session.recorder.options.guards_values, session.recorder.options.pays = guards_values, fullgraph
-        session.recorder.options.takes_fakes |= moment is not None and moment.traced
-        session.recorder.options.unrolls = moment is not None and moment.unrolls and not fullgraph
+        recorder.drawing.attributes = graphs_may_hold() or habits.runs_as_is and not habits.is_supposed
+        recorder.options.habits = habits
+        recorder.options.guards_values, recorder.options.pays = guards_values, fullgraph
+        recorder.options.takes_fakes |= moment is not None and moment.traced
+        recorder.options.unrolls = moment is not None and moment.unrolls and not fullgraph
         if made is not None:
             made.append(session)
         plan, ended = rehearse(session, function, locals_, stop)

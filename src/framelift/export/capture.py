@@ -52,7 +52,7 @@ def capture(call: Call, dynamism: ExportDynamism, keep_functions: bool = False) 
         builder = _ExportBuilder(call, session, finished)
         module = builder.build(exit_, len(asked))
         relied = relied_on(recorder.symbols, call) if recorder.symbols is not None else Relied({})
-        return ExportedCall(module, exit_.spec, relied, [str(guard) for guard in session.world.guards], finished.n_ops)
+        return ExportedCall(module, exit_.spec, relied, [str(guard) for guard in session.guards], finished.n_ops)
     except Interrupt as stop:  # the rehearsal went through, but not all of it has a form in a graph
         refuse(stop, session, getattr(call.root, "__qualname__", type(call.root).__qualname__))
         raise
@@ -140,7 +140,7 @@ class _ExportBuilder:
 
     def _new_name(self, tensor: torch.Tensor) -> str:
         """For a tensor from outside of the call and its module."""
-        record = self.session.world.memo.get(id(tensor))
+        record = self.session.record_of_original(tensor)
         stem = source_name(record.origin).strip("_") if record is not None else "_tensor_constant"
         name, count = stem, 0
         while name in self.attributes:
@@ -150,7 +150,7 @@ class _ExportBuilder:
 
     def _number(self, given: Any) -> Any:
         """A symbolic number that is an input of the recorder's graph: here a size of a tensor, or a placeholder."""
-        meaning = self.session.recorder.with_symbols().meanings[given if isinstance(given, str) else given.name]
+        meaning = self.session.with_symbols().meanings[given if isinstance(given, str) else given.name]
         if type(meaning) is FromSize:
             self._sizes.append(self.graph.call_method(meaning.what, (self._tensor(meaning.tensor), meaning.dim)))
             return self._sizes[-1]

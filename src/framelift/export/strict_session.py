@@ -216,9 +216,7 @@ def not_flattenable(which: str, leaf: Any) -> Exception:
 
 
 def _may_leave(session: Rehearsal, leaf: Any) -> bool:
-    return (
-        session.recorder.is_stand_in(leaf) or type(leaf) in NUMBERS or isinstance(leaf, (*_PLAIN, torch.ScriptObject))
-    )
+    return session.is_stand_in(leaf) or type(leaf) in NUMBERS or isinstance(leaf, (*_PLAIN, torch.ScriptObject))
 
 
 #: what arguments may hold besides plain values
@@ -246,12 +244,8 @@ def _effects(session: Rehearsal) -> tuple[list[tuple[torch.Tensor, Any]], list[s
             if before.get(key) is copy.get(key):
                 continue
             old, new = before.get(key), copy.get(key)
-            if (
-                shadow.origin.key == "_buffers"
-                and session.recorder.is_stand_in(old)
-                and session.recorder.is_stand_in(new)
-            ):
-                assigned.append((session.recorder.external(old), new))
+            if shadow.origin.key == "_buffers" and session.is_stand_in(old) and session.is_stand_in(new):
+                assigned.append((session.external(old), new))
             else:
                 lost.append(f"{shadow.origin}[{key!r}]")
     return assigned, lost

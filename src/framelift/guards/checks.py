@@ -55,10 +55,4 @@ def gives(value: Any, ask: Callable[[], Any]) -> bool:
     return indistinguishable(ask(), value)
 
 
-@check
-def gives_none(ask: Callable[[], Any]) -> bool:
-    """A function without arguments gives None."""
-    return ask() is None
-
-
 check(bool)

@@ -57,13 +57,13 @@ def _plain(dtype: torch.dtype, device: torch.device, size: tuple[int, ...], requ
 
 def _function(session: Session, function: Any, operands: list[Any]) -> tuple[Rehearsed, Any, list[Value]]:
     """A function of scalars: what ran, its graph, and the values it takes from around it."""
-    modes = session.recorder.modes
+    modes = session.modes
     modes.append(_Indexing(session))
     try:
         body = pure_body(session, _NAME, function, tuple(operands))
     finally:
         modes.pop()
-    if not session.recorder.is_stand_in(body.result) or session.recorder.value_of(body.result).facts.size:
+    if not session.is_stand_in(body.result) or session.value_of(body.result).facts.size:
         raise refuse(_NAME, "score_mod and mask_mod must return a scalar tensor")
     return body, *body.close(session.recorder, values_in(session.recorder, operands), body.result)
 

@@ -68,19 +68,19 @@ class _Later:
     def __init__(self, session: Session, name: str, code: Any, using: tuple[Any, ...], is_torchs: bool) -> None:
         self._session, self._is_torchs = session, is_torchs
         self._name = name
-        self._effects = len(session.world.effects)
+        self._effects = len(session.effects)
         self._keep: list[Any] = []
         self._rows = portrait_of([code, *using], self._keep)
         self._named, exposed, self.reads_variables = _by_name(self._keep)
         torchs = [cell for obj in self._keep if is_torch_function(obj) for cell in obj.__closure__ or ()]
         kept = set(map(id, torchs))  # nobody sets the variables of its decorators again
         self.exposed = exposed or any(_is_exposed(session, obj) for obj in self._keep if id(obj) not in kept)
-        session.world.finishing.append(self.check)
+        session.at_end(self.check)
 
     def check(self) -> None:
         changed = next((f"a {name_of(type(obj))}" for obj, before in self._rows if contents_of(obj) != before), "")
         if not changed:
-            later = self._session.world.effects[self._effects :]
+            later = self._session.effects[self._effects :]
             changed = next((effect.kind for effect in later if self.exposed or id(effect.owner) in self._named), "")
         if not changed and self._is_torchs:
             if self._session.is_stopped and (self.exposed or any(is_a(obj, _VARIABLE) for obj, _ in self._rows)):
@@ -133,7 +133,7 @@ def _is_exposed(session: Session, obj: Any) -> bool:
             return not is_a(obj.cell_contents, CONSTANT_TYPES)
         except ValueError:
             return True
-    if not _core.is_external(obj) and id(obj) not in session.world.by_seen:
+    if not _core.is_external(obj) and session.record_of(obj) is None:
         return False
     return type(obj) not in LEAF_TYPES and not is_a(obj, (*_FIXED, *_FUNCTIONS, tuple, frozenset))
 

@@ -142,7 +142,7 @@ def _checkpoint(
 ) -> Any:
     if debug is not False:
         raise Interrupt("torch-operation", "torch.utils.checkpoint.checkpoint with debug")
-    if not is_grad_enabled() or session.recorder.in_transform():
+    if not is_grad_enabled() or session.in_transform():
         return _core.captured(function, args, kwargs)
     body = pure_body(session, "checkpoint", function, args, kwargs)
     recorder = session.recorder
@@ -213,10 +213,11 @@ def _may_stay(value: Any) -> bool:
 @substitute(invoke_subgraph_placeholder)
 def _region(session: Session, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A function under `torch.compiler.nested_compile_region`."""
-    if session.recorder.in_transform():
+    if session.in_transform():
         return _core.captured(function, args, kwargs)
     body = pure_body(session, "nested_compile_region", function, args, kwargs)
-    session.recorder.regions += 1
-    name = f"subgraph_{session.recorder.regions}"
+    recorder = session.recorder
+    recorder.regions += 1
+    name = f"subgraph_{recorder.regions}"
     given = _tensors(session, (args, kwargs))
     return _record(session, compile_region, body, given, name, before=(name,), takes=(Int,))

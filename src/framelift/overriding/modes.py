@@ -201,7 +201,7 @@ def import_modes(session: Session, moment: Moment) -> None:
     """Let the active modes in: they are the stack captured code begins with."""
     seen = [let_in(session.world, mode, const(MODES).to("attr", f"mode_{i}")) for i, mode in enumerate(moment.modes)]
     OPEN_BLOCKS.of(session).count = int(moment.all_off)
-    session.recorder.modes = list(seen)
+    session.modes[:] = seen
     session.modes_before = seen
 
 
@@ -213,32 +213,33 @@ def import_transforms(session: Session, moment: Moment) -> None:
     forward-mode's.
     """
     level = forward_ad._current_level
-    session.world.guard(const(vars(forward_ad)).to("item", "_current_level"), "EQ", level)
+    session.guard(const(vars(forward_ad)).to("item", "_current_level"), "EQ", level)
     if moment.transforms:
-        session.recorder.live.begin_inside(moment.transforms)
-        stack = session.recorder.live.ask(described_transforms)
-        if not session.recorder.options.is_plain:
+        session.live.begin_inside(moment.transforms)
+        stack = session.live.ask(described_transforms)
+        if not session.options.is_plain:
             raise Interrupt("active-transform", stack[-1][0].lower())
-        session.world.guard(const(MODES).to("attr", "transforms"), "EQ", stack)
-    elif level >= 0 and not session.recorder.options.is_plain:  # compiled graphs drop tangents
+        session.guard(const(MODES).to("attr", "transforms"), "EQ", stack)
+    elif level >= 0 and not session.options.is_plain:  # compiled graphs drop tangents
         raise Interrupt("active-mode", "a level of forward-mode differentiation")
 
 
 def guard_nesting(session: Session) -> None:
     """Where the program opens or leaves autocast regions inside of an external one."""
-    found = asked_of_nesting(session.recorder.saved) if session.recorder.saved is not None else None
+    saved = session.recorder.saved
+    found = asked_of_nesting(saved) if saved is not None else None
     if found is not None:
-        session.world.guard(const(autocast_nesting), "CHECK", found)
+        session.guard(const(autocast_nesting), "CHECK", found)
 
 
 def note_changes(session: Session) -> None:
     """Note the program's changes of the mode stack as effects: modes taken off, then modes put on."""
-    before, now = session.modes_before, session.recorder.modes
+    before, now = session.modes_before, session.modes
     same = next((i for i, (a, b) in enumerate(zip(before, now)) if a is not b), min(len(before), len(now)))
     for i in range(len(before) - same):
-        session.world.write("call", _pop, -1 - i, ())
+        session.write("call", _pop, -1 - i, ())
     for i, mode in enumerate(now[same:]):
-        session.world.write("call", _push, i, (mode,))
+        session.write("call", _push, i, (mode,))
     session.leaves_modes = len(now) > same
 
 
@@ -252,7 +253,8 @@ def torch_call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: 
     """A torch operation of captured code: for the innermost mode, then overriding subclasses, then the recorder."""
     recorder = session.recorder
     own = opened_by_class(session, callable_, args, kwargs) if recorder.overrides else None
-    own = own or opened_by_patches(session, callable_) or opened_by_attributes(session, callable_, args, kwargs)
+    own = own or opened_by_patches(session.world, callable_)
+    own = own or opened_by_attributes(session.world, callable_, args, kwargs)
     if own is not None:
         return _core.captured(own, args, kwargs)
     if not is_overridden(session, args, kwargs):
@@ -277,7 +279,7 @@ def shown_by_torch(session: Session, callable_: Any, args: tuple[Any, ...], kwar
     So torch is called, with `_Spy` as its only mode.
     """
     if callable_ in _SHOWN_TO_NOBODY:
-        return session.recorder.call(callable_, args, kwargs)
+        return session.call(callable_, args, kwargs)
     if any(type(one) in _NUMBERS for one in (*args, *kwargs.values())):  # symbolic numbers that torch does not know
         return dispatch(session, callable_, None, args, kwargs)
     refuse_opaque((*args, *kwargs.values()))
@@ -315,8 +317,9 @@ def dispatch(
 
     `types_` are those that torch shows, None where torch was not asked.
     """
-    stack = session.recorder.modes
-    found = overriding(args, kwargs or {}) if not session.recorder.subclasses_off and types_ != () else []
+    recorder = session.recorder
+    stack = recorder.modes
+    found = overriding(args, kwargs or {}) if not recorder.subclasses_off and types_ != () else []
     if types_ and found:
         among = [arg for arg in found if any(type(arg) is kind for kind in types_)]
         if not among and not stack:  # torch looks at one operand alone, and that one's class overrides nothing
@@ -328,10 +331,8 @@ def dispatch(
     if not stack:
         if found:
             return call_override(session, func, found, args, kwargs)
-        own = opened_by_class(session, func, args, kwargs or {}) if session.recorder.overrides else None
-        return (
-            session.recorder.call(func, args, kwargs or {}) if own is None else _core.captured(own, args, kwargs or {})
-        )
+        own = opened_by_class(session, func, args, kwargs or {}) if recorder.overrides else None
+        return recorder.call(func, args, kwargs or {}) if own is None else _core.captured(own, args, kwargs or {})
     whole = list(stack)
     mode = stack.pop()
     try:
@@ -373,26 +374,26 @@ class _Spy(TorchFunctionMode):
 
 @substitute(_length)
 def _len_stack(session: Session) -> int:
-    return len(session.recorder.modes)
+    return len(session.modes)
 
 
 @substitute(_push)
 def _push_on_stack(session: Session, mode: Any, /) -> None:
     if OPEN_BLOCKS.of(session).count:
         raise Interrupt("torch-state", "a torch-function mode inside DisableTorchFunction")
-    session.recorder.modes.append(mode)
+    session.modes.append(mode)
 
 
 @substitute(_pop)
 def _pop_from_stack(session: Session) -> Any:
-    if not session.recorder.modes:
+    if not session.modes:
         raise Interrupt("torch-state", "Popping from an empty torch function mode stack")
-    return session.recorder.modes.pop()
+    return session.modes.pop()
 
 
 @substitute(_at)
 def _stack_at(session: Session, place: int, /) -> Any:
-    return session.recorder.modes[place]
+    return session.modes[place]
 
 
 @substitute(len_torch_dispatch_stack)
@@ -402,7 +403,7 @@ def _no_dispatch_modes(session: Session) -> int:
 
 @substitute(is_torch_function_mode_enabled)
 def _any_mode(session: Session) -> bool:
-    return bool(session.recorder.modes)
+    return bool(session.modes)
 
 
 @substitute(has_torch_function, has_torch_function_unary, has_torch_function_variadic)
@@ -464,7 +465,7 @@ def _set_default_device(session: Session, device: Any) -> None:
         new = _core.captured(DeviceContext, (device,), None)
         _core.captured(_core.read(new, "__enter__"), (), None)
     known.append(new)
-    session.world.write("call", keep_default_device, len(session.world.effects), (new,))
+    session.write("call", keep_default_device, len(session.effects), (new,))
 
 
 class DeviceBlock:

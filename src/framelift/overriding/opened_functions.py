@@ -24,6 +24,7 @@ from ..vocabulary.reasons import Interrupt
 from ..vocabulary.torch_code import is_torch_function
 
 if TYPE_CHECKING:
+    from ..boundary.world import World
     from ..recording.session import Session
 
 
@@ -33,20 +34,20 @@ def opened_by_class(session: Session, function: Any, args: tuple[Any, ...], kwar
         return None
     for cls in _classes(args, kwargs):
         # Each name is looked up, so that a method which is put on the class later is noticed.
-        if session.world.lookup(cls, "__getattr__") is not ABSENT or [
+        if session.lookup(cls, "__getattr__") is not ABSENT or [
             name
             for name in _names_read(function)
-            if session.world.lookup(cls, name) is not _core.type_lookup(torch.Tensor, name, ABSENT)
+            if session.lookup(cls, name) is not _core.type_lookup(torch.Tensor, name, ABSENT)
         ]:
             return opened(function)
     return None
 
 
-def opened_by_patches(session: Session, function: Any) -> Any:
+def opened_by_patches(world: World, function: Any) -> Any:
     """The same, where the program replaced a function of torch's that the code finds by name; else None."""
     if type(function) is not types.FunctionType:
         return None
-    replaced = replaced_names(session.world.overlay)
+    replaced = replaced_names(world.overlay)
     if not replaced or replaced.isdisjoint(_mentioned(function)):
         return None
     found = opened(function)
@@ -55,27 +56,26 @@ def opened_by_patches(session: Session, function: Any) -> Any:
     return found
 
 
-def opened_by_attributes(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def opened_by_attributes(world: World, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The same, where a tensor itself has an attribute that hides a method which the code calls; else None."""
     if type(function) is not types.FunctionType:
         return None
-    overlay, records = session.world.overlay, session.world.by_seen
     rest = [*args, *kwargs.values()]
     for arg in rest:
         if type(arg) is list or type(arg) is tuple:
             rest.extend(arg)
         if not is_a(arg, torch.Tensor):
             continue
-        record = records.get(id(arg))
+        record = world.by_seen.get(id(arg))
         own: Any = ()
         if record is not None:
             own = _core.own_dict(record.original) or ()
             for name in _methods_read(function):
                 if name not in own:
-                    session.world.guard_method(record.origin, name)
-        if not own and not overlay:
+                    world.guard_method(record.origin, name)
+        if not own and not world.overlay:
             continue
-        if any(name in own or (id(arg), name) in overlay for name in _methods_read(function)):
+        if any(name in own or (id(arg), name) in world.overlay for name in _methods_read(function)):
             return opened(function)
     return None
 

@@ -60,7 +60,7 @@ def call_override(
     """Ask each class in turn until one answers."""
     types = tuple(type(arg) for arg in found)
     for arg, cls in zip(found, types):
-        session.world.lookup(cls, "__torch_function__")
+        session.lookup(cls, "__torch_function__")
         asked = cls if is_a(arg, torch.Tensor) else arg
         answer = _core.captured(
             _core.read(asked, "__torch_function__"),
@@ -76,14 +76,14 @@ class SubclassesOff:
     """`torch._C.DisableTorchFunctionSubclass()` as captured code sees it."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        self._session, self._recorder = session, session.recorder
 
     def __enter__(self) -> None:
-        self._before = self._session.recorder.subclasses_off
-        self._session.recorder.subclasses_off = True
+        self._before = self._recorder.subclasses_off
+        self._recorder.subclasses_off = True
 
     def __exit__(self, *_exc: Any) -> None:
-        self._session.recorder.subclasses_off = self._before
+        self._recorder.subclasses_off = self._before
 
 
 class _OpenBlocks:
@@ -100,7 +100,7 @@ class AllOff(SubclassesOff):
 
     def __enter__(self) -> None:
         self._open = OPEN_BLOCKS.of(self._session).count
-        if self._session.recorder.modes:
+        if self._session.modes:
             raise Interrupt("torch-state", "DisableTorchFunction around a torch-function mode")
         OPEN_BLOCKS.of(self._session).count = self._open + 1
         super().__enter__()

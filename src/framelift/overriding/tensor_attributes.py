@@ -38,13 +38,13 @@ _OF_TORCH = vars(tensor_module)
 def load(session: Session, tensor: torch.Tensor, name: str) -> Any:
     """`tensor.name`: a `__getattribute__` of the program's if there is one, then a `__getattr__`."""
     cls = type(tensor)
-    getter = session.world.lookup(cls, "__getattribute__")
+    getter = session.lookup(cls, "__getattribute__")
     try:
         if is_a(getter, types.FunctionType):
             return _core.captured(getter, (tensor, name), None)
         return generic_load(session, tensor, name)
     except AttributeError:
-        fallback = session.world.lookup(cls, "__getattr__")
+        fallback = session.lookup(cls, "__getattr__")
         if not is_a(fallback, types.FunctionType):
             raise
     return _core.captured(fallback, (tensor, name), None)
@@ -75,9 +75,9 @@ def generic_load(session: Session, tensor: torch.Tensor, name: str) -> Any:
 
 def _may_be_hidden(session: Session, tensor: torch.Tensor, name: str) -> bool:
     """Return whether the tensor itself has an attribute of a method's name."""
-    if (id(tensor), name) in session.world.overlay:
+    if session.is_pending(tensor, name):
         return True
-    record = session.world.by_seen.get(id(tensor))
+    record = session.record_of(tensor)
     return record is not None and name in _core.own_dict(record.original)
 
 
@@ -93,7 +93,7 @@ def by_descriptor(session: Session, tensor: torch.Tensor, name: str, found: Any)
     if is_a(found, types.MemberDescriptorType):
         return _slot(session, tensor, name, found)
     cls = type(tensor)
-    pending = session.world.overlay.get((id(tensor), name), ABSENT)
+    pending = session.pending(tensor, name)
     if pending is not ABSENT and pending is not DELETED:
         return pending
     if recorder.modes or (has_a_say(cls) or asks_first(cls)) and not recorder.subclasses_off:
@@ -174,7 +174,7 @@ def _bound(session: Session, tensor: torch.Tensor, name: str, found: Any, kind: 
 
 def store(session: Session, tensor: torch.Tensor, name: str, value: Any) -> None:
     """`tensor.name = value`."""
-    setter = session.world.lookup(type(tensor), "__setattr__")
+    setter = session.lookup(type(tensor), "__setattr__")
     if is_a(setter, types.FunctionType):
         _core.captured(setter, (tensor, name, value), None)
     else:
@@ -202,7 +202,7 @@ def generic_store(session: Session, tensor: torch.Tensor, name: str, value: Any)
 
 def delete(session: Session, tensor: torch.Tensor, name: str) -> None:
     """`del tensor.name`."""
-    deleter = session.world.lookup(type(tensor), "__delattr__")
+    deleter = session.lookup(type(tensor), "__delattr__")
     if is_a(deleter, types.FunctionType):
         _core.captured(deleter, (tensor, name), None)
     else:
@@ -211,7 +211,7 @@ def delete(session: Session, tensor: torch.Tensor, name: str) -> None:
 
 def generic_delete(session: Session, tensor: torch.Tensor, name: str) -> None:
     """Delete an attribute as `object.__delattr__` does; the write is pending."""
-    found = session.world.lookup(type(tensor), name)
+    found = session.lookup(type(tensor), name)
     if is_a(found, property) and not _is_of_torch(found):
         if found.fdel is None:
             found.__delete__(tensor)  # raises, in CPython's own words

@@ -8,7 +8,6 @@ own answer.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,7 +18,6 @@ from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
 from ..graph.metadata.arguments import take
 from ..graph.state.torch_state import read_state
-from ..guards.checks import gives
 from ..recording.live_recording import record_live
 from ..torch_ports.autograd import (
     autograd_functions,
@@ -33,7 +31,6 @@ from ..torch_ports.autograd import (
     vmap_module,
 )
 from ..torch_ports.tensors import VF
-from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 from .modes import is_overridden, shown_by_torch
 
@@ -95,15 +92,15 @@ def _switch(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> A
 @substitute(*_found("_enter_dual_level"))
 def _enter_dual(session: Session, callable_: Any) -> Any:
     level = _record(session, callable_, (), {}, effect=True)
-    session.recorder.live.enter_dual(1)
+    session.live.enter_dual(1)
     return level
 
 
 @substitute(*_found("_exit_dual_level"))
 def _exit_dual(session: Session, callable_: Any, *, level: int) -> Any:
-    session.recorder.live.check_dual("leaving a level of forward-mode differentiation that was entered outside", 1)
+    session.live.check_dual("leaving a level of forward-mode differentiation that was entered outside", 1)
     _record(session, callable_, (), {"level": level}, effect=True)
-    session.recorder.live.enter_dual(-1)
+    session.live.enter_dual(-1)
 
 
 #: those of them that torch shows to modes and subclasses
@@ -138,8 +135,8 @@ substitute(
 @substitute(*_found("_saved_tensors_hooks_is_enabled _saved_tensors_hooks_get_disabled_error_message"))
 def _asks_for_hooks(session: Session, callable_: Any) -> Any:
     """Return whether hooks on saved tensors may be set; what was so when the rehearsal began is a guard."""
-    disabled = session.recorder.live.disabled
-    session.world.guard(const(saved_hooks_error), "CHECK", (functools.partial(gives, disabled), f"() == {disabled!r}"))
+    disabled = session.live.disabled
+    session.guard_answer(saved_hooks_error, disabled)
     return _asks(session, callable_)
 
 

@@ -74,7 +74,7 @@ class DescribedTape(list[Any]):
 
     def _meet(self, module: Any) -> tuple[Any, tuple[str, tuple[str, Any]]] | None:
         """How a module is shown; None for one made inside."""
-        record = self.session.world.memo.get(id(module))
+        record = self.session.record_of_original(module)
         if record is None:
             return None
         path = module_path(record.origin, self.places)

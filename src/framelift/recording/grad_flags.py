@@ -28,9 +28,10 @@ _WHAT = "Tensor.requires_grad_, which changes a tensor's autograd state"
 
 @write("requires_grad")
 def _assign(session: Session, tensor: torch.Tensor, new: Any) -> None:
-    value: Value = session.recorder.value_of(tensor)
+    recorder = session.recorder
+    value: Value = recorder.value_of(tensor)
     if value.facts.requires_grad is new:
-        session.recorder.set_attribute(tensor, "requires_grad", new)
+        recorder.set_attribute(tensor, "requires_grad", new)
     else:
         switch(session, tensor, new)
 
@@ -54,7 +55,7 @@ def switch(session: Session, tensor: torch.Tensor, wanted: Any) -> None:
         if wanted not in names:
             names[wanted] = _other_name(recorder, value, wanted)
         recorder.adopt(names[wanted])
-    session.world.write("tensorattr", tensor, "requires_grad", wanted)
+    session.write("tensorattr", tensor, "requires_grad", wanted)
 
 
 def _check(recorder: Recorder, value: Value, wanted: Any) -> None:

@@ -66,12 +66,12 @@ def sources_of(
     """Where the values lie that numbers of these names follow from, what they are now, and how to take the numbers out
     of them; None where that cannot be known.
     """
-    assert session.recorder.symbols is not None
+    assert session.symbols is not None
     places: list[Origin] = []
     held: list[Any] = []
     numbers = []
     for name in names:
-        found = _number(session, values, session.recorder.symbols.meanings.get(name), any_few)
+        found = _number(session, values, session.symbols.meanings.get(name), any_few)
         if found is None:
             return None
         origins, sources, take = found
@@ -113,24 +113,24 @@ def _number(
     session: Session, values: dict[int, Value], meaning: Any, any_few: bool
 ) -> tuple[list[Origin], list[Any], Callable[..., Any]] | None:
     """Where what decides a number is, what is there now, and a function that takes the number out of that."""
-    memo = session.world.memo
+    world = session.world
     if type(meaning) is FromNumber:
-        value = getattr(session.world.numbers.get(meaning.place), "hint", None)
+        value = getattr(world.numbers.get(meaning.place), "hint", None)
         return ([meaning.place], [value], _itself) if type(value) is int else None
     if type(meaning) is FromSize:
-        record = memo.get(id(meaning.tensor))
+        record = world.memo.get(id(meaning.tensor))
         return None if record is None else ([record.origin], [meaning.tensor], _TensorSize(meaning.what, meaning.dim))
     if type(meaning) is not FromGraph or meaning.dim is not None:
         return None
     step = meaning.value.step
     if step is None or len(step.inputs) != 1 or len(step.args) != 1 or step.kwargs:
         return None
-    found = session.recorder.known_values.program(step.inputs[0], values.values(), step, any_few)
+    found = session.known_values.program(step.inputs[0], values.values(), step, any_few)
     if found is None:
         return None
     sources, check, _ = found
     path = (step.inputs[0].path, meaning.value.path)
-    return [memo[id(source)].origin for source in sources], sources, _Item(check.made, step.target.func, *path)
+    return [world.memo[id(source)].origin for source in sources], sources, _Item(check.made, step.target.func, *path)
 
 
 def _itself(value: Any) -> Any:

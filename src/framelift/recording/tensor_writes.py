@@ -38,8 +38,9 @@ def write(name: str) -> Callable[[Write], Write]:
 def store_attribute(session: Session, tensor: torch.Tensor, name: str, new: Any) -> None:
     """`tensor.name = new`, for a name of torch's."""
     found = WRITES.get(name)
-    if found is None or session.recorder.tape_is_a_body():
-        session.recorder.set_attribute(tensor, name, new)
+    recorder = session.recorder
+    if found is None or recorder.tape_is_a_body():
+        recorder.set_attribute(tensor, name, new)
     else:
         found(session, tensor, new)
 
@@ -53,13 +54,13 @@ def delete_attribute(session: Session, tensor: torch.Tensor, name: str, own: boo
         return
     if not own:
         raise Interrupt("effect-object", f"del Tensor.{name}")
-    session.world.overlay[(id(tensor), name)] = DELETED
-    session.world.write("deltensorattr", tensor, name, None)
+    session.set_pending(tensor, name, DELETED)
+    session.write("deltensorattr", tensor, name, None)
 
 
 def _pending(session: Session, tensor: torch.Tensor, name: str, new: Any) -> None:
-    session.world.overlay[(id(tensor), name)] = new
-    session.world.write("tensorattr", tensor, name, new)
+    session.set_pending(tensor, name, new)
+    session.write("tensorattr", tensor, name, new)
 
 
 @write("grad")
@@ -91,7 +92,7 @@ def _data(session: Session, tensor: torch.Tensor, new: Any) -> None:
         raise Interrupt("torch-operation", "assignment to Tensor.data of another dtype or device")
     if _is_data_of(recorder.value_of(new), value):  # `t.data += 1`: what it has already
         return
-    session.world.write("tensorattr", tensor, "data", new)
+    session.write("tensorattr", tensor, "data", new)
     if recorder.in_transform() or value.facts.is_inference or value.facts.requires_grad and not value.facts.is_leaf:
         value.facts = _RETIRED  # type: ignore[assignment]  # raises whatever is asked of it
         return

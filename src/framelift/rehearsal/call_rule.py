@@ -409,7 +409,7 @@ def unwrap(
         )
         return callable_.function, bound + args, kwargs
     if _calls_its_class_attribute(callable_):
-        method = session.world.lookup(type(callable_), "__call__")
+        method = session.lookup(type(callable_), "__call__")
         if type(method) is property:
             return _core.captured(method.fget, (callable_,), None), args, kwargs
         inside, place = session.world.place_of(type(callable_), "__call__")

@@ -73,7 +73,7 @@ def _note_class_cell(session: Session, cell: types.CellType) -> None:
         cell.cell_contents  # noqa: B018  empty ones raise, when super() reads them
     except ValueError:
         return
-    if session.world.is_external_cell(cell):
+    if session.is_external_cell(cell):
         session.load_cell(cell, "__class__")
 
 

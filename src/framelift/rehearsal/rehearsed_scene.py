@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,14 +16,20 @@ from .._core import is_a
 from ..boundary.becomes.leaves import is_constant
 from ..boundary.becomes.reloaded_types import derives
 from ..boundary.facts.identities import IDENTITIES, Identities
-from ..boundary.records import Effect, Shadow
-from ..boundary.world import World
+from ..boundary.records import External, Shadow
+from ..boundary.world import ABSENT, World
+from ..guards.checks import gives
 from ..vocabulary.class_reads import has_member, members_of, mro_of
 from ..vocabulary.origins import Origin, const
 from . import call_rule
 
 if TYPE_CHECKING:
     from ..recording.recorder import TapeRecorder
+
+
+def _of(path: str) -> Any:
+    """Return an attribute of a session that is one of its world's or its recorder's, as `Session` types it."""
+    return property(operator.attrgetter(path))
 
 
 def _is_outside_cache(obj: Any) -> bool:
@@ -49,12 +56,6 @@ class RehearsedScene:
         if is_a(obj, call_rule.OPERATIONS) or _is_outside_cache(obj):
             return const(obj)
         return None
-
-    def shadow_of(self, obj: Any) -> Shadow | None:
-        return self.world.shadow_ids.get(id(obj))
-
-    def is_stand_in(self, obj: Any) -> bool:
-        return self.recorder.is_stand_in(obj)
 
     def input_origin(self, stand_in: torch.Tensor) -> Origin | None:
         return self.world.origin_of(stand_in)
@@ -87,13 +88,48 @@ class RehearsedScene:
             self.world.lookup(kind, "__delete__")
         return True
 
-    @property
-    def shadows(self) -> list[Shadow]:
-        return self.world.shadows
+    def shadow_of(self, obj: Any) -> Shadow | None:
+        return self.world.shadow_ids.get(id(obj))
 
-    @property
-    def effects(self) -> list[Effect]:
-        return self.world.effects
+    def guard_answer(self, ask: Callable[[], Any], value: Any) -> None:
+        """Guard that a function of the process, called without arguments, gives this value."""
+        self.world.guard(const(ask), "CHECK", (functools.partial(gives, value), f"() == {value!r}"))
+
+    def record_of(self, seen: Any) -> External | None:
+        """Return the record of what captured code holds; None: it was made inside."""
+        return self.world.by_seen.get(id(seen))
+
+    def record_of_original(self, original: Any) -> External | None:
+        """Return the record of an external object that was imported."""
+        return self.world.memo.get(id(original))
+
+    def show_places(self) -> None:
+        """Note that captured code looked at code, or at where it is written."""
+        self.world.shows_places = True
+
+    def pending(self, owner: Any, name: str) -> Any:
+        """Return what captured code wrote to an attribute or entry: DELETED where it is gone, else ABSENT."""
+        return self.world.overlay.get((id(owner), name), ABSENT)
+
+    def is_pending(self, owner: Any, name: str) -> bool:
+        return (id(owner), name) in self.world.overlay
+
+    def set_pending(self, owner: Any, name: str, value: Any) -> None:
+        self.world.overlay[(id(owner), name)] = value
+
+    # what the session offers of its two parts
+    guard, guards, dynamism = _of("world.guard"), _of("world.guards"), _of("world.dynamism")
+    lookup, is_external_cell = _of("world.lookup"), _of("world.is_external_cell")
+    pin_function, note_kind = _of("world.pin_function"), _of("world.note_kind")
+    shadows, effects, write = _of("world.shadows"), _of("world.effects"), _of("world.write")
+    at_end, keep_alive = _of("world.finishing.append"), _of("world.keep.append")
+    modes, options, symbols = _of("recorder.modes"), _of("recorder.options"), _of("recorder.symbols")
+    tape, annotations, live = _of("recorder.tape"), _of("recorder.annotations"), _of("recorder.live")
+    settings, known_values = _of("recorder.settings"), _of("recorder.known_values")
+    with_symbols, in_transform = _of("recorder.with_symbols"), _of("recorder.in_transform")
+    tape_is_a_body, is_stand_in = _of("recorder.tape_is_a_body"), _of("recorder.is_stand_in")
+    value_of, external = _of("recorder.value_of"), _of("recorder.external")
+    call, record = _of("recorder.call"), _of("recorder.record")
 
 
 def _is_bound(obj: Any) -> bool:

@@ -218,7 +218,7 @@ def _wraps(held: Any, callable_: Any) -> bool:
 @scope
 def _annotated(session: Session, callable_: Any) -> Iterator[None]:
     """Nodes of an exported program that come from a disabled function say so."""
-    stack = session.recorder.annotations
+    stack = session.annotations
     if session.exporting:
         notes = {
             "_torchdynamo_disable": True,
@@ -238,7 +238,7 @@ def disabled(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     why = getattr(callable_, "_torchdynamo_disable_msg", None)
     inner = getattr(callable_, "_torchdynamo_orig_callable", None)
     if inner is not None and (session.exporting or why and _is_limit_of_dynamo(callable_, inner)):
-        session.world.pin_function(callable_)
+        session.pin_function(callable_)
         with _annotated(session, callable_):
             return _core.captured(inner, args, kwargs)
     raise Interrupt("disabled", _name(callable_) + (f" (reason given: {why})" if why else ""))
@@ -274,7 +274,7 @@ def later(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     kept = tuple(_as_of_now(session, callable_, arg) for arg in (*args, *kwargs.values()))
     if kwargs:
         callable_, kept = _called_with_names, (callable_, tuple(kwargs), *kept)
-    session.world.write("call", callable_, len(session.world.effects), kept)
+    session.write("call", callable_, len(session.effects), kept)
 
 
 def _called_with_names(callable_: Any, names: tuple[str, ...], *args: Any) -> None:
@@ -285,7 +285,7 @@ def _called_with_names(callable_: Any, names: tuple[str, ...], *args: Any) -> No
 
 def _as_of_now(session: Session, callable_: Any, arg: Any) -> Any:
     if session.is_stand_in(arg):  # a later write would show in what is printed
-        return arg if arg.requires_grad else session.recorder.call(torch.Tensor.clone, (arg,), {})
+        return arg if arg.requires_grad else session.call(torch.Tensor.clone, (arg,), {})
     if is_leaf(arg):
         return arg
     raise Interrupt("unknown-callable", f"{_name(callable_)} of a {qualname_of(type(arg))}")
@@ -325,7 +325,7 @@ def allowed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     if make is not None:
         return make(session, callable_, args, kwargs)
     UnwatchedReads.of(session.world).follow(callable_)
-    return session.recorder.record(OneNode(_as_function(callable_)), args, kwargs)
+    return session.record(OneNode(_as_function(callable_)), args, kwargs)
 
 
 def _as_function(callable_: Any) -> Any:
@@ -372,7 +372,7 @@ def _flattened(session: Session, function_: Any, args: tuple[Any, ...], kwargs: 
 
     flat.__name__ = _name(function_).rpartition(".")[2]
     inputs = (*(leaves[i] for i in places), *held.tensors)
-    tensors = iter(session.recorder.record(OneNode(flat), inputs, {}))
+    tensors = iter(session.record(OneNode(flat), inputs, {}))
     spec, values = shape
     return pytree.tree_unflatten([next(tensors) if value is None else value for value in values], spec)
 
@@ -414,7 +414,7 @@ def constant(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     _CONSTANTS.setdefault(callable_, []).append(value)
     from ..torch_ports.graphs import pytree
 
-    session.recorder.known_values.declared.update(
+    session.known_values.declared.update(
         (id(part), part) for part in pytree.tree_leaves(value) if is_a(part, torch.Tensor)
     )
     return let_in(session.world, value, const(value))
@@ -428,9 +428,9 @@ def _outside(session: Session, callable_: Any, seen: Any) -> Any:
         return dict(zip(seen, inside)) if type(seen) is dict else type(seen)(inside)
     if session.example is not None and session.is_stand_in(seen):
         return session.example(seen)
-    record = session.world.by_seen.get(id(seen))
+    record = session.record_of(seen)
     if record is not None:
-        session.world.pin_function(record.original)  # the graph keeps it
+        session.pin_function(record.original)  # the graph keeps it
         return record.original
     if is_leaf(seen) or is_constant(seen) and not _core.is_internal(seen):
         return seen

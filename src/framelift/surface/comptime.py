@@ -98,7 +98,7 @@ class ComptimeContext:
 
     def graph(self) -> list[Any]:
         """The operations recorded so far."""
-        return list(self._session.recorder.tape)
+        return list(self._session.tape)
 
     def assert_static(self, val: ComptimeVar) -> None:
         assert not val.is_dynamic(), f"{val!r} is symbolic"
@@ -135,7 +135,7 @@ class ComptimeContext:
         traceback.print_stack(self._at(stacklevel), file=file or sys.stdout)
 
     def print_guards(self, *, file: TextIO | None = None) -> None:
-        print("\n".join(map(str, self._session.world.guards)), file=file)
+        print("\n".join(map(str, self._session.guards)), file=file)
 
     def sleep(self, sec: float) -> None:
         time.sleep(sec)

@@ -176,7 +176,7 @@ def mark_static_address(tensor: torch.Tensor, guard: bool = False) -> None:
 
 def _fix_sizes(session: Session, tensor: Any, index: Any = None) -> None:
     """mark_static in captured code: the sizes are constants of this capture."""
-    size = session.recorder.call(torch.Tensor.size, (tensor,), {})
+    size = session.call(torch.Tensor.size, (tensor,), {})
     for dim in range(len(size)) if index is None else _each(tensor, index):
         int(size[dim])
 

@@ -167,7 +167,7 @@ def put_state(generator: Any, state: Any) -> None:
 
 def first_given(session: Rehearsal, finished: Finished) -> tuple[Any, ...]:
     """Return the graph's arguments in the call it is captured for: tensors as `Input`, symbols as their numbers."""
-    symbols = session.recorder.with_symbols()
+    symbols = session.with_symbols()
     # renamed between versions of torch
     name = "backed_var_to_val" if hasattr(symbols.env, "backed_var_to_val") else "var_to_val"
     known = getattr(symbols.env, name)
@@ -175,7 +175,7 @@ def first_given(session: Rehearsal, finished: Finished) -> tuple[Any, ...]:
 
     def concrete(argument: Any) -> Any:
         if is_a(argument, torch.Tensor):
-            record = session.world.memo.get(id(argument))
+            record = session.record_of_original(argument)
             return Input.of(argument, str(record.origin) if record is not None else "drawn")
         if is_a(argument, torch.ScriptObject):
             return argument

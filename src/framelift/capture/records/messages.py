@@ -33,7 +33,7 @@ def break_of(stop: Interrupt, session: Rehearsal) -> GraphBreak:
     links: tuple[Any, ...] = ()
     if stop.given and stop.reason.id != "torch-operation-failed" and recorder.is_stand_in(stop.given[0]):
         links = chain(
-            recorder.value_of(stop.given[0]), lambda value: str(session.world.origin_of(value.stand_in) or "a tensor")
+            recorder.value_of(stop.given[0]), lambda value: str(session.origin_of(value.stand_in) or "a tensor")
         )
     stop.given = ()
     return GraphBreak(stop.reason.id, stop.sentence, stop.reason.hint, places_of(stop.places), links, stop.detail)

@@ -205,27 +205,19 @@ def _int(_session: Session, args: tuple[Any, ...]) -> Any:
 
 def _taken(session: Session, value: Any) -> Any:
     """The number that a tensor's item() is, where such numbers are captured; any other value as it is."""
-    if (
-        session.recorder.is_stand_in(value)
-        and config.capture_scalar_outputs
-        and not is_overridden(session, (value,), {})
-    ):
-        return session.recorder.call(torch.Tensor.item, (value,), {})
+    if session.is_stand_in(value) and config.capture_scalar_outputs and not is_overridden(session, (value,), {}):
+        return session.call(torch.Tensor.item, (value,), {})
     return value
 
 
 def _as_double(session: Session, value: Any) -> Any:
     """A tensor of integers whose item will be a float, as floats: symbols cannot calculate one from the other."""
-    if (
-        not session.recorder.is_stand_in(value)
-        or not config.capture_scalar_outputs
-        or is_overridden(session, (value,), {})
-    ):
+    if not session.is_stand_in(value) or not config.capture_scalar_outputs or is_overridden(session, (value,), {}):
         return value
-    dtype = session.recorder.value_of(value).facts.dtype
+    dtype = session.value_of(value).facts.dtype
     if dtype.is_floating_point or dtype.is_complex:
         return value
-    return session.recorder.call(torch.Tensor.to, (value, torch.float64), {})
+    return session.call(torch.Tensor.to, (value, torch.float64), {})
 
 
 @_own(float)
@@ -275,7 +267,7 @@ def _bool(session: Session, args: tuple[Any, ...]) -> Any:
     """A truth value that only the graph knows stays one as long as Python does not ask for it."""
     if len(args) != 1 or type(args[0]) is Bool:
         return args[0] if len(args) == 1 else NotImplemented
-    if session.recorder.is_stand_in(args[0]):
+    if session.is_stand_in(args[0]):
         truth = truth_of(session, args[0])
         return _core.natively(bool, args, None) if truth is NotImplemented else truth
     return args[0].__bool__()
@@ -310,7 +302,7 @@ def _always_of_ints(_session: Session, args: tuple[Any, ...]) -> Any:
 def _len(session: Session, args: tuple[Any, ...]) -> Any:
     """len() makes a plain int of what `__len__` gives; that of a tensor may be symbolic."""
     if (
-        not session.recorder.is_stand_in(args[0])
+        not session.is_stand_in(args[0])
         or _core.type_lookup(type(args[0]), "__len__", None) is not torch.Tensor.__len__
     ):
         return NotImplemented
@@ -338,7 +330,7 @@ def _extreme(builtin: Any, symbolic: Any) -> None:
             len(args) == 1
             and not kwargs
             and type(args[0]) in (types.GeneratorType, list, tuple)
-            and session.recorder.symbols is not None
+            and session.symbols is not None
         ):
             items = _core.natively(tuple, args, None)
             if (

@@ -37,10 +37,11 @@ def items_of(session: Session, args: tuple[Any, ...]) -> tuple[Any, ...]:
     known = knowledge_of(session.function.__code__)
     if type(args[0]) not in _WALKED or known.compares_while_walking:
         return args
-    written = len(session.recorder.written)
+    done = session.recorder.written
+    written = len(done)
     items: tuple[Any, ...] = _core.natively(tuple, args, None)
     own = any(_core.is_python_class(type(item)) and not session.is_stand_in(item) for item in items)
-    if own or len(session.recorder.written) > written:  # comparisons come between the items, and would tell
+    if own or len(done) > written:  # comparisons come between the items, and would tell
         stop = Interrupt("unknown-callable", "max or min over an iterator that tells when its items are compared")
         stop.first = functools.partial(setattr, known, "compares_while_walking", True)
         raise stop

@@ -39,7 +39,7 @@ def truth_of(session: Session, tensor: Any) -> Any:
 def contains_tensor(session: Session, item: Any, container: Any) -> Any:
     """`item in container`, where the container is a tensor, or a list or tuple, and some of it are tensors."""
     found = NotImplemented
-    if session.recorder.is_stand_in(container):
+    if session.is_stand_in(container):
         found = _among_elements(session, item, container)
     elif type(container) in (list, tuple):
         found = _among_items(session, item, container)
@@ -47,15 +47,11 @@ def contains_tensor(session: Session, item: Any, container: Any) -> Any:
 
 
 def _are_captured(session: Session, operands: tuple[Any, ...]) -> bool:
-    return (
-        config.capture_scalar_outputs
-        and not session.recorder.in_transform()
-        and not is_overridden(session, operands, {})
-    )
+    return config.capture_scalar_outputs and not session.in_transform() and not is_overridden(session, operands, {})
 
 
 def _is_one_element(session: Session, tensor: Any) -> bool:
-    facts = session.recorder.value_of(tensor).facts
+    facts = session.value_of(tensor).facts
     return type(facts) is Facts and facts.size.numel() == 1
 
 

@@ -90,7 +90,7 @@ def _given(session: Session, value: Any) -> Any:
         return array_over(tensor_of(value))
     if issubclass(kind, numpy.generic):  # a stand-in for one says that it is, too
         dtype = tnp.dtype(value.dtype.name).torch_dtype
-        return array_over(session.recorder.call(torch.tensor, (value.item(),), {"dtype": dtype}))
+        return array_over(session.call(torch.tensor, (value.item(),), {"dtype": dtype}))
     return value
 
 
@@ -195,7 +195,7 @@ def _without_views(session: Session, result: Any, expected: Any) -> Any:
         return type(result)([_without_views(session, one, other) for one, other in zip(result, expected)])
     if type(result) is not tnp.ndarray or not is_a(expected, numpy.generic):
         return result
-    shared = len(session.recorder.value_of(tensor_of(result)).storage.values) > 1
+    shared = len(session.value_of(tensor_of(result)).storage.values) > 1
     return _core.unwatched(tnp.ndarray.copy, (result,), None) if shared else result
 
 
@@ -289,7 +289,7 @@ def constant_array(session: Session, result: Any) -> Any:
     )
     if type(dtype) is not torch.dtype or dtype.is_complex:
         return None
-    return array_over(session.recorder.call(torch.tensor, (result.tolist(),), {"dtype": dtype}), owns=True)
+    return array_over(session.call(torch.tensor, (result.tolist(),), {"dtype": dtype}), owns=True)
 
 
 def _array_of_values(session: Session, callable_: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -311,7 +311,7 @@ def _array_of_values(session: Session, callable_: Any, name: str, args: tuple[An
     ):
         return None
     return array_over(
-        session.recorder.call(torch.tensor, (args[0] if symbolic else expected.tolist(),), {"dtype": dtype}), owns=True
+        session.call(torch.tensor, (args[0] if symbolic else expected.tolist(),), {"dtype": dtype}), owns=True
     )
 
 
@@ -441,24 +441,24 @@ def _are_alike(data: Any) -> bool:
 
 def _tensor_of(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """torch.from_numpy and similar functions, given an array."""
-    if session.recorder.modes and callable_ is not torch.from_numpy:  # which torch shows to no mode
+    if session.modes and callable_ is not torch.from_numpy:  # which torch shows to no mode
         return torch_call(session, callable_, args, kwargs)
     if _has_scalar((*args[:1], kwargs.get("data"), kwargs.get("obj"))):
         raise Interrupt("torch-operation", f"torch.{callable_.__name__} of a scalar of numpy, whose kind it keeps")
     if callable_ is torch.tensor and args and _are_alike(args[0]) and not kwargs.get("requires_grad"):
-        made = session.recorder.call(torch.stack, ([tensor_of(array) for array in args[0]],), {})
-        return session.recorder.call(torch.as_tensor, (made, *args[1:]), kwargs) if len(args) > 1 or kwargs else made
+        made = session.call(torch.stack, ([tensor_of(array) for array in args[0]],), {})
+        return session.call(torch.as_tensor, (made, *args[1:]), kwargs) if len(args) > 1 or kwargs else made
     if not args or not is_a(args[0], _BASE):
         return torch_call(session, callable_, args, kwargs)
     tensor = tensor_of(args[0])
     if callable_ is torch.tensor and not kwargs.get("requires_grad"):
-        copy = session.recorder.call(torch.Tensor.clone, (tensor,), {})
-        return session.recorder.call(torch.as_tensor, (copy, *args[1:]), kwargs) if len(args) > 1 or kwargs else copy
+        copy = session.call(torch.Tensor.clone, (tensor,), {})
+        return session.call(torch.as_tensor, (copy, *args[1:]), kwargs) if len(args) > 1 or kwargs else copy
     with DisableTorchFunction():  # another tensor over the array's memory each time
-        tensor = session.recorder.record(target_of(torch.Tensor.detach), (tensor,), {}, keep=True)
+        tensor = session.record(target_of(torch.Tensor.detach), (tensor,), {}, keep=True)
     if callable_ is torch.from_numpy and len(args) == 1 and not kwargs:
         return tensor
-    return session.recorder.call(callable_, (tensor, *args[1:]), kwargs)
+    return session.call(callable_, (tensor, *args[1:]), kwargs)
 
 
 substitute(torch.from_numpy, torch.as_tensor, torch.tensor, torch.asarray)(_tensor_of)

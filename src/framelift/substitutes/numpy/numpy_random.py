@@ -94,7 +94,7 @@ def _draw(session: Session, callable_: Any, generator: Any, /, *args: Any, **kwa
     recorder = session.recorder
     if id(generator) in _MADE.of(session):
         return _known(session, callable_, generator, *args, **kwargs)
-    record = session.world.by_seen.get(id(generator))
+    record = session.record_of(generator)
     name = f"numpy.random.{callable_.__name__}"
     copy = _copy(session, generator) if record is not None else None
     if record is None or copy is None or not all(map(_is_plain_data, (*args, *kwargs.values()))):

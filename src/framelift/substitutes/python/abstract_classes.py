@@ -13,7 +13,6 @@ import _abc
 import _collections_abc
 import abc
 import contextlib
-import functools
 import gc
 import os
 import weakref
@@ -28,7 +27,6 @@ from ...boundary.lazy.view import View
 from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
-from ...guards.checks import gives
 from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import const
@@ -228,7 +226,7 @@ def registry_fact(session: Session, fact: Callable[[], bool]) -> None:
     """`fact` holds now and may be another whenever a class was registered: it is guarded."""
     answers = _ANSWERS.of(session)
     if not answers.facts:
-        session.world.guard(const(Answers), "CHECK", (answers, "answers as before"), Answers)
+        session.guard(const(Answers), "CHECK", (answers, "answers as before"), Answers)
     answers.facts.append(fact)
 
 
@@ -245,9 +243,9 @@ def _abc_register(session: Session, callable_: Any, owner: Any, cls: Any, /) -> 
         _collect_as(cls, owner)
     held = _REGISTRATIONS.of(session)
     if _core.is_internal(owner) or _core.is_internal(cls):
-        session.world.write("call", count_registration, len(held.made), ())
+        session.write("call", count_registration, len(held.made), ())
     else:
-        session.world.write("call", callable_, len(held.made), (owner, cls))
+        session.write("call", callable_, len(held.made), (owner, cls))
     held.made.append((owner, cls))
     held.answers.clear()
     session.world.registered.append(cls)
@@ -377,6 +375,6 @@ def _registered(session: Session, owner: type, cls: type) -> bool:
 @substitute(_abc.get_cache_token)
 def _cache_token(session: Session, callable_: Any) -> Any:
     number = callable_()
-    session.world.guard(const(callable_), "CHECK", (functools.partial(gives, number), f"gives {number}"))
+    session.guard_answer(callable_, number)
     held = _REGISTRATIONS.found(session)
     return number if held is None else number + len(held.made)

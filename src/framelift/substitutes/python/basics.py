@@ -208,7 +208,7 @@ def _type(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any
     if type(obj) is types.MethodType and issubclass(type(obj.__self__), (View, Array)):
         return types.BuiltinFunctionType  # outside, a method of C code
     if is_a(obj, (type, types.ModuleType)):
-        session.world.note_kind(obj)
+        session.note_kind(obj)
     if type(obj) in (Opaque, Array, Scalar, NumpyNumber) or type(obj) in NUMBERS:
         return obj.__class__
     return type(obj)

@@ -215,7 +215,7 @@ class _Question:
             return "=", value
         if is_a(value, tuple) and _runs_no_code(type(value)):
             return "made", type(value), (), tuple([self._part(one, False) for one in value])
-        record = self.session.world.by_seen.get(id(value))
+        record = self.session.record_of(value)
         if record is None and type(value) is re.Pattern:
             return "=", value
         if is_constant(value) and not _core.is_internal(value) and (record is None or record.origin.step == "const"):
@@ -239,7 +239,7 @@ class _Question:
     def _number(self, value: Any) -> Part:
         """A symbolic number as a function of sizes and numbers outside, else as a constant from now on."""
         names: list[str] = []
-        symbols = self.session.recorder.symbols
+        symbols = self.session.symbols
         function = as_function(value, names) if type(value) is Int else None
         known = all(symbols and type(symbols.meanings.get(name)) in (FromSize, FromNumber) for name in names)
         if function is None or not names or not known or sources_of(self.session, {}, names) is None:
@@ -261,7 +261,7 @@ class _Question:
         if other is not None:
             held = "held", other.wrapper, tuple([self._part(one) for one in other.values]), other.names
             return "in", held, other.paths[id(value)]
-        shadow = self.session.world.shadow_ids.get(id(value))
+        shadow = self.session.shadow_of(value)
         if shadow is not None or _core.is_external(value) or is_constant(value) and not _core.is_internal(value):
             return "is", value if shadow is None else shadow.original
         contents = None if is_constant(value) or self.session.is_stand_in(value) else _contents(value)

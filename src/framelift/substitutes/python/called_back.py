@@ -61,7 +61,7 @@ def watch(callback):
 def watched(session: Session, callback: Any) -> Any:
     """The callback itself where C may call it unseen, else a captured function that calls it."""
     if issubclass(type(callback), type) and _core.is_python_class(callback):
-        session.world.note_class(callback)  # C code makes its instances
+        session.note_class(callback)  # C code makes its instances
     function = callback.__func__ if type(callback) is types.MethodType else callback
     if (
         type(function) is types.FunctionType

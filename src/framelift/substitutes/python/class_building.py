@@ -34,10 +34,10 @@ def _type_call(session: Session, callable_: Any, cls: Any, /, *args: Any, **kwar
         return _core.natively(callable_, (cls, *args), kwargs)
     if not _core.is_plain_class(cls):  # an instance could be looked for in no table
         raise Interrupt("unknown-callable", qualname_of(cls))
-    found = session.world.lookup(cls, "__new__")  # read off the class, it could be the metaclass's own
+    found = session.lookup(cls, "__new__")  # read off the class, it could be the metaclass's own
     made = _core.captured(found.__func__ if type(found) is staticmethod else found, (cls, *args), kwargs)
     if is_a(made, cls):
-        start = session.world.lookup(type(made), "__init__")
+        start = session.lookup(type(made), "__init__")
         if type(start) is property and start.fget is not None:
             result = _core.captured(_core.captured(start.fget, (made,), None), args, kwargs)
         else:
@@ -88,9 +88,7 @@ def _type_subclasses(session: Session, cls: Any, /) -> Any:
         there: list[type] = type.__subclasses__(now)
         return len(there) == len(known) and all(one is ref() for one, ref in zip(there, known))
 
-    session.world.guard(
-        const(cls), "CHECK", (same, f"has the subclasses {[one.__name__ for one in found]}"), "subclasses"
-    )
+    session.guard(const(cls), "CHECK", (same, f"has the subclasses {[one.__name__ for one in found]}"), "subclasses")
     return found
 
 
@@ -108,7 +106,7 @@ def _descriptor(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) 
         if _core.is_external(part):
             raise Interrupt("callable-on-handle", callable_.__name__)
         if type(part) is types.FunctionType and not _core.is_internal(part):
-            if any((id(part), name) in session.world.overlay for name in ("__name__", "__module__")):
+            if any(session.is_pending(part, name) for name in ("__name__", "__module__")):
                 raise Interrupt("effect-object", f"{part.__qualname__}.__name__")
             _core.read(part, "__doc__")
     made = _core.natively(callable_, args, kwargs)
@@ -153,7 +151,5 @@ def _abc_init(session: Session, cls: Any, /) -> Any:
         raise Interrupt("effect-object", f"the abstract methods of {qualname_of(cls)}")
     for base in mro_of(cls)[1:]:
         if not _core.is_internal(base) and "__abstractmethods__" in members_of(base):
-            session.world.guard(
-                const(base).to("attr", "__abstractmethods__"), "EQ", members_of(base)["__abstractmethods__"]
-            )
+            session.guard(const(base).to("attr", "__abstractmethods__"), "EQ", members_of(base)["__abstractmethods__"])
     return _core.natively(_abc._abc_init, (cls,), None)

@@ -129,7 +129,7 @@ def _run(session: Session, code: types.CodeType, globals_: dict[str, Any], local
     _check_code(code)
     body = types.FunctionType(code, globals_, code.co_name)
     _core.mark_internal(body)
-    session.world.keep.append(body)
+    session.keep_alive(body)
     _core.natively(builtins.__build_class__, (body, code.co_name), {"metaclass": NamespaceOnly(locals_)})
 
 
@@ -260,7 +260,7 @@ def _value_of(session: Session, code: types.CodeType, globals_: Any, locals_: An
         return own.result
     body = types.FunctionType(code, where, code.co_name)
     _core.mark_internal(body)
-    session.world.keep.append(body)
+    session.keep_alive(body)
     return _core.captured(body, (), None)
 
 

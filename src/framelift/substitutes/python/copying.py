@@ -73,7 +73,7 @@ def _default_state(obj: Any) -> Any:
 
 
 def _overridden(session: Session, obj: Any, name: str) -> bool:
-    return session.world.lookup(type(obj), name) not in (ABSENT, vars(object).get(name, ABSENT))
+    return session.lookup(type(obj), name) not in (ABSENT, vars(object).get(name, ABSENT))
 
 
 @substitute(*([object.__getstate__] if hasattr(object, "__getstate__") else ()))
@@ -86,13 +86,13 @@ def _getstate(session: Session, obj: Any, /) -> Any:
 
 def _answers_reads(session: Session, obj: Any) -> bool:
     """Return whether code of the program may run when C code reads an attribute."""
-    fallback = session.world.lookup(type(obj), "__getattr__")
+    fallback = session.lookup(type(obj), "__getattr__")
     return _overridden(session, obj, "__getattribute__") or fallback not in (ABSENT, torch.nn.Module.__getattr__)
 
 
 def _check_class(session: Session, obj: Any) -> None:
     # copyreg asks the class for its slots
-    if session.world.lookup(type(type(obj)), "__getattribute__") is not type.__getattribute__:
+    if session.lookup(type(type(obj)), "__getattribute__") is not type.__getattribute__:
         raise Interrupt("callable-on-handle", "a copy of an object whose class answers reads itself")
 
 
@@ -131,7 +131,7 @@ def _reduce_ex(session: Session, obj: Any, protocol: Any, /) -> Any:
 
 def _special(session: Session, obj: Any, name: str) -> Any:
     """The method of the class is called: the object is not asked for it."""
-    method = session.world.lookup(type(obj), name)
+    method = session.lookup(type(obj), name)
     if type(method) is types.FunctionType:
         return _core.captured(method, (obj,), None)
     if _answers_reads(session, obj):
@@ -174,7 +174,7 @@ def is_copying(session: Session) -> bool:
     if frame is None or frame.f_globals is not _COPY:
         return False
     memo = frame.f_locals.get("memo")
-    return type(memo) is dict and id(memo) not in session.world.by_seen
+    return type(memo) is dict and session.record_of(memo) is None
 
 
 def copies_to_itself(session: Session, value: Any) -> bool:
@@ -191,7 +191,7 @@ def copies_to_itself(session: Session, value: Any) -> bool:
 
 
 def _as_seen(session: Session, table: Any) -> Any:
-    known = session.world.memo.get(id(table))
+    known = session.record_of_original(table)
     return table if known is None else known.seen
 
 

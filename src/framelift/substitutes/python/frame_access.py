@@ -43,13 +43,13 @@ def _back(session: Session, frame: types.FrameType) -> Any:
 
 
 def _code(session: Session, frame: types.FrameType) -> types.CodeType:
-    session.world.shows_places = True
+    session.show_places()
     return original_of(frame.f_code)
 
 
 def _line(session: Session, shown: Any, name: str) -> int:
     """Return the line of a frame or a row of a traceback: twins keep the lines of their originals."""
-    session.world.shows_places = True
+    session.show_places()
     line: int = getattr(shown, name)
     return line
 
@@ -83,7 +83,7 @@ def _read_generator(session: Session, generator: Any, name: str) -> Any:
     found = getattr(generator, name)
     if not is_a(found, types.CodeType):
         return found
-    session.world.shows_places = True
+    session.show_places()
     return original_of(found)
 
 
@@ -192,7 +192,7 @@ def _getline(session: Session, callable_: Any, filename: Any, lineno: Any, modul
     linecache.checkcache(filename)
     line = callable_(filename, lineno)
     name = f"({filename!r}, {lineno}) == {line!r}"
-    session.world.guard(
+    session.guard(
         const(linecache.getline), "CHECK", (functools.partial(_gives_line, filename, lineno, line), name), name
     )
     return line

@@ -56,7 +56,7 @@ def same_object(session: Session, left: Any, right: Any) -> bool:
 
 def _may_be_another(session: Session, obj: Any) -> bool:
     """Return whether a tensor may be one that another name leads to (`Storage.shared`)."""
-    return session.recorder.is_stand_in(obj) and session.recorder.value_of(obj).storage.shared
+    return session.is_stand_in(obj) and session.value_of(obj).storage.shared
 
 
 def _identities(session: Session) -> Identities:
@@ -160,7 +160,7 @@ def _id(session: Session, obj: Any, /) -> Any:
     if is_copying(session):
         if is_leaf(obj) and not copies_to_itself(session, obj):
             _identities(session).pin(obj)
-        record = session.world.by_seen.get(id(obj))
+        record = session.record_of(obj)
         return _inside(session, id(obj if record is None else record.original))
     session.own_answers.append("id")
     real = _original(session, obj)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _warnings
-import functools
 import gc
 import importlib
 import importlib.util
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ... import _core
 from ..._core import is_a
 from ...calls.call_tables import substitute
-from ...guards.checks import check, gives, gives_none
+from ...guards.checks import check
 from ...vocabulary.origins import const
 from ...vocabulary.own_code import is_beginning
 from ...vocabulary.quiet_capture import quietly, thresholds
@@ -49,7 +48,7 @@ def _re_compile(session: Session, pattern: Any, flags: Any) -> Any:
 def _tools(session: Session, callable_: Any) -> Any:
     """Tools are paused in a rehearsal; that none is at work outside is a guard."""
     found = callable_()
-    session.world.guard(const(callable_), "CHECK", (gives_none, "() is None"))
+    session.guard_answer(callable_, None)
     return found
 
 
@@ -59,14 +58,14 @@ def _no_tool(session: Session, callable_: Any, tool: Any, /) -> None:
     ask = sys.gettrace if callable_ is sys.settrace else sys.getprofile
     if tool is not None or ask() is not None:
         raise Interrupt("unknown-callable", f"sys.{callable_.__name__} of a tool")
-    session.world.guard(const(ask), "CHECK", (gives_none, "() is None"))
+    session.guard_answer(ask, None)
 
 
 @substitute(gc.get_threshold)
 def _thresholds(session: Session) -> Any:
     """They are others in a rehearsal."""
     value = thresholds()
-    session.world.guard(const(thresholds), "CHECK", (functools.partial(gives, value), f"() == {value!r}"))
+    session.guard_answer(thresholds, value)
     return value
 
 
@@ -87,7 +86,7 @@ def _thresholds(session: Session) -> Any:
 def _setting(session: Session, callable_: Any) -> Any:
     """A number that belongs to the process or the thread: what it was is a guard."""
     value = callable_()
-    session.world.guard(const(callable_), "CHECK", (functools.partial(gives, value), f"() == {value!r}"))
+    session.guard_answer(callable_, value)
     return value
 
 
@@ -102,9 +101,7 @@ def _unwrap(session: Session, func: Any, *, stop: Any = None) -> Any:
         seen.append(function)
     length = len(seen)
     if length > 2:  # no smaller limit lets this very call happen
-        session.world.guard(
-            const(sys.getrecursionlimit), "CHECK", (lambda ask: ask() >= length, f"() >= {length}"), length
-        )
+        session.guard(const(sys.getrecursionlimit), "CHECK", (lambda ask: ask() >= length, f"() >= {length}"), length)
     return function
 
 
@@ -160,7 +157,7 @@ def _is_empty(ask: Callable[[], Any]) -> bool:
 def _check_handled_inside(session: Session, error: BaseException | None) -> None:
     """Captured code must handle the exception: a frame of the rehearsal caught it.  None: nor does the caller."""
     if error is None:
-        session.world.guard(const(sys.exc_info), "CHECK", (_is_empty, "() is empty"))
+        session.guard(const(sys.exc_info), "CHECK", (_is_empty, "() is empty"))
         return
     trace = error.__traceback__
     while trace is not None:  # one of them may be a generator's, which waits outside of all frames
@@ -180,7 +177,7 @@ _LOCKS = [vars(_warnings)[name] for name in ("_acquire_lock", "_release_lock") i
 @substitute(vars(_warnings)["_filters_mutated_lock_held" if _LOCKS else "_filters_mutated"])
 def _filters_mutated(session: Session) -> None:
     """The filters were changed: those that remember what they showed must look again, outside too."""
-    session.world.write("call", vars(warnings)["_filters_mutated"], None, ())
+    session.write("call", vars(warnings)["_filters_mutated"], None, ())
 
 
 def _no_lock(session: Session) -> None:

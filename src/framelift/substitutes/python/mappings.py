@@ -48,7 +48,7 @@ def _handler(place: int) -> Any:
             args = (*args[:place], as_dict(args[place]), *args[place + 1 :])
         for part in args:
             if issubclass(type(part), type) and _core.is_python_class(part):
-                session.world.note_class(part)  # a factory, whose instances C code makes
+                session.note_class(part)  # a factory, whose instances C code makes
         word = lookup.verdict(callable_, args, kwargs)
         if word not in ("pure", "internals"):
             raise Interrupt(

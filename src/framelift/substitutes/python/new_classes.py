@@ -86,7 +86,7 @@ _READ = ("__doc__", "__qualname__", "__slots__")
 
 def _started(session: Session, cls: Any, meta: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if is_a(cls, meta):
-        result = _core.captured(session.world.lookup(type(cls), "__init__"), (cls, *args), kwargs)
+        result = _core.captured(session.lookup(type(cls), "__init__"), (cls, *args), kwargs)
         if result is not None:
             raise TypeError(f"__init__() should return None, not {name_of(type(result))!r}")
     return cls

@@ -40,11 +40,11 @@ def _question(session: Session, callable_: Any, path: Any) -> bool:
         path = _core.captured(os.fspath, (path,), None)
     name = _QUESTIONS[callable_]
     # an operation that ran before, in the program's order, may have written the file
-    if type(path) is not str or _core.read(os, name) is not getattr(posix, name) or session.recorder.tape:
+    if type(path) is not str or _core.read(os, name) is not getattr(posix, name) or session.tape:
         raise Interrupt("unknown-callable", f"os.{callable_.__name__} (opens, reads or writes files and devices)")
     answer: bool = callable_(path)
     said = f"({path!r}) is {answer!r}"
-    session.world.guard(const(callable_), "CHECK", (functools.partial(_answers, answer, path), said), path)
+    session.guard(const(callable_), "CHECK", (functools.partial(_answers, answer, path), said), path)
     return answer
 
 

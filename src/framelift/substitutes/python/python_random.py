@@ -50,7 +50,7 @@ def _known(session: Session) -> dict[int, Any]:
 
 def _is_known(session: Session, generator: Any) -> bool:
     """Return whether the generator's state is none of the world outside, or is guarded already."""
-    return session.world.by_seen.get(id(generator)) is None or id(generator) in _known(session)
+    return session.record_of(generator) is None or id(generator) in _known(session)
 
 
 def _depend(session: Session, generator: Any) -> None:
@@ -63,9 +63,10 @@ def _depend(session: Session, generator: Any) -> None:
         raise Interrupt("random-state", qualname_of(type(generator)))
     known.guards_generator = True
     _known(session)[id(generator)] = generator
-    record = session.world.by_seen[id(generator)]
+    record = session.record_of(generator)
+    assert record is not None
     state = _read_state(record.original)
-    session.world.guard(
+    session.guard(
         record.origin,
         "CHECK",
         (lambda now: indistinguishable(_read_state(now), state), "has the state it had"),
@@ -94,12 +95,7 @@ def may_follow(session: Session, generator: str) -> bool:
     """Return whether a number may be symbolic that is drawn now from a generator outside, called `generator`; an
     interrupt where eager mode is to draw it.
     """
-    if (
-        session.exporting
-        or session.world.dynamism is NOTHING
-        or session.recorder.tape_is_a_body()
-        or session.recorder.in_transform()
-    ):
+    if session.exporting or session.dynamism is NOTHING or session.tape_is_a_body() or session.in_transform():
         return False
     if knowledge_of(session.function.__code__).decided_by_draws >= _MOST_DECIDED and not session.fullgraph:
         raise Interrupt("random-state", generator)
@@ -113,11 +109,10 @@ def may_follow(session: Session, generator: str) -> bool:
 def _followed(session: Session, callable_: Any, generator: Any, args: tuple[Any, ...]) -> Any:
     """The number that this call will draw, as one that each call draws anew."""
     hint = callable_(generator, *args)
-    shadow = session.shadow_of(generator)
-    assert shadow is not None
+    shadow, record = session.shadow_of(generator), session.record_of(generator)
+    assert shadow is not None and record is not None
     shadow.before[:] = [_read_state(generator)]  # the real one gets there by itself
-    record = session.world.by_seen[id(generator)]
-    return session.recorder.with_symbols().drawn(Drawn(callable_, args, record.origin), hint, f"{callable_.__name__}()")
+    return session.with_symbols().drawn(Drawn(callable_, args, record.origin), hint, f"{callable_.__name__}()")
 
 
 @substitute(_random.Random.random)

@@ -50,7 +50,7 @@ def _warn(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
         if action == "error":
             raise made
         frame = caller(max(stacklevel, 1) - 1)
-        session.world.shows_places = True
+        session.show_places()
         heard(made, kind, frame.f_code.co_filename, frame.f_lineno, source)
 
     if kwargs.keys() - {"message", "category", "stacklevel", "source"}:

@@ -47,7 +47,7 @@ def _living(session: Session, target: Any) -> Any:
     """An external object that a weak reference leads to, where captured code let go of nothing that held it."""
     if target is None or is_constant(target) or is_leaf(target) or is_in_a_frame(target):
         return target
-    record = session.world.by_seen.get(id(target))
+    record = session.record_of(target)
     root = root_of(session.world, target)
     if (
         root is not None
@@ -106,7 +106,7 @@ def _proxy(session: Session, callable_: Any, target: Any, callback: Any = None, 
     cls = type(target)
     if callback is not None:
         raise Interrupt("unsupported-code", "weakref.proxy() with a callback")
-    seen_outside = id(target) in session.world.by_seen or _core.is_external(target)
+    seen_outside = session.record_of(target) is not None or _core.is_external(target)
     in_c = known_kind(cls) in _WATCHED and not seen_outside
     if seen_outside or not in_c and (type(made) is not weakref.ProxyType or not is_handle_class(cls)):
         raise Interrupt("unsupported-code", f"weakref.proxy() of this {qualname_of(cls)}")
@@ -127,7 +127,7 @@ def _proxy(session: Session, callable_: Any, target: Any, callback: Any = None, 
         return found
 
     _core.mark_external(made)
-    session.world.keep.append(made)
+    session.keep_alive(made)
     session.world.proxied[id(made)] = living
     return made
 
@@ -185,8 +185,8 @@ def _keep_alive(session: Session, reference: Any) -> None:
         raise Interrupt("unsupported-code", "a new member of a weak container that is iterated outside")
     if is_constant(target) and not _core.is_internal(target):
         return
-    if id(target) in session.world.by_seen:
-        session.world.finishing.append(lambda: _check_living(session, reference))
+    if session.record_of(target) is not None:
+        session.at_end(lambda: _check_living(session, reference))
         return
     if is_containers and not is_a(target, torch.Tensor):  # the recorder holds those
         _watch(session, target)
@@ -199,7 +199,7 @@ def _is_walked(session: Session, callback: types.FunctionType) -> bool:
     leaves.
     """
     container = next((target_of(one) for one in callback.__defaults__ or () if is_a(one, weakref.ref)), None)
-    return id(container) in session.world.by_seen and bool((_core.own_dict(container) or {}).get("_iterating"))
+    return session.record_of(container) is not None and bool((_core.own_dict(container) or {}).get("_iterating"))
 
 
 class _Referred:
@@ -221,7 +221,7 @@ def _held(session: Session) -> list[Any]:
     referred = _REFERRED.found(session)
     if referred is None:
         referred = _REFERRED.of(session)
-        session.world.finishing.append(lambda: _check_alive(session, referred))
+        session.at_end(lambda: _check_alive(session, referred))
     return referred.held
 
 
@@ -234,7 +234,7 @@ def _watch(session: Session, target: Any) -> None:
 
 def _check_living(session: Session, reference: Any) -> None:
     target = target_of(reference)
-    record = None if target is None else session.world.by_seen.get(id(target))
+    record = None if target is None else session.record_of(target)
     if record is not None and may_have_died(session.world, record.original):
         raise Interrupt("unsupported-code", "the callback of a weak reference to an object that dies inside")
 
@@ -268,7 +268,7 @@ def _collect(session: Session, callable_: Any, generation: int = 2) -> Any:
     """Collect nothing: garbage may go at any time, and how much there was is not observable."""
     gc.collect(generation)
     COLLECTIONS.of(session).append(True)
-    session.world.write("call", callable_, None, ())
+    session.write("call", callable_, None, ())
     return opaque_for(0, "unknown-callable", "gc.collect, whose result was used,")
 
 

@@ -39,7 +39,7 @@ def _print(
     session: Session, /, *args: Any, sep: Any = None, end: Any = None, file: Any = None, flush: Any = False
 ) -> None:
     if file is None:
-        file = session.world.overlay.get((id(vars(sys)), "stdout"))  # captured code redirected it
+        file = session.pending(vars(sys), "stdout")  # captured code redirected it
     if file is None or not _writes_under_watch(file):
         raise Interrupt("unknown-callable", "print (reads or writes the terminal)")
     flushed = bool(flush)
@@ -64,7 +64,7 @@ _IN_C = sys.version_info < (3, 12)
 
 @substitute(sys.__excepthook__)
 def _excepthook(session: Session, kind: Any, error: Any, trace: Any, /) -> None:
-    file = session.world.overlay.get((id(vars(sys)), "stderr"))
+    file = session.pending(vars(sys), "stderr")
     if type(file) is not io.StringIO:
         raise Interrupt("unknown-callable", "sys.excepthook (reads or writes the terminal)")
     if not is_a(error, BaseException) or is_a(error, (SyntaxError, BaseExceptionGroup)):

@@ -90,7 +90,7 @@ def is_known_text(session: Session, text: str) -> bool:
         if obj is ABSENT:
             return False
         _guard_name(session, obj)
-        session.world.guard(const(obj), "CHECK", (LiesThere(id(obj)), "lies where it did"), LiesThere)
+        session.guard(const(obj), "CHECK", (LiesThere(id(obj)), "lies where it did"), LiesThere)
         session.pinned_addresses.add(id(obj))
     return True
 
@@ -100,7 +100,7 @@ def _guard_classes(session: Session, text: str) -> None:
     shown = set(_CLASS.findall(text))
     if not shown:
         return
-    for cls in _CLASSES.of(session).called(session.world.guards, shown):
+    for cls in _CLASSES.of(session).called(session.guards, shown):
         _guard_names(session, cls)
 
 
@@ -132,7 +132,8 @@ def _guard_functions(session: Session, name: str) -> bool:
     """Return whether functions of this name are known, of which the text of a bound method shows one; guarded from now
     on.
     """
-    values = [guard.value for guard in session.world.guards] + [one.original for one in session.world.by_seen.values()]
+    world = session.world
+    values = [guard.value for guard in world.guards] + [one.original for one in world.by_seen.values()]
     functions = {id(one): one for one in values if type(one) is types.FunctionType and one.__qualname__ == name}
     for function in functions.values():
         _core.read(function, "__qualname__")
@@ -168,7 +169,7 @@ def _guard_names(session: Session, cls: type) -> None:
         _core.read(cls, "__module__")
         _core.read(cls, "__qualname__")
     else:  # a read might run code of the metaclass, which making a text does not
-        session.world.guard(const(cls).to("ask", shown_names), "EQ", shown_names(cls))
+        session.guard(const(cls).to("ask", shown_names), "EQ", shown_names(cls))
 
 
 def _has_say(metaclass: type) -> bool:

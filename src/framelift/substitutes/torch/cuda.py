@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import substitute
-from ...guards.checks import gives
 from ...torch_ports.tensors import cuda_get_device
-from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -23,7 +20,7 @@ _current = cuda_get_device  # builds without CUDA have none
 def _guard_current(session: Session) -> int:
     assert _current is not None
     value = int(_current())
-    session.world.guard(const(_current), "CHECK", (functools.partial(gives, value), f"() == {value!r}"))
+    session.guard_answer(_current, value)
     return value
 
 

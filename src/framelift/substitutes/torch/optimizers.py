@@ -28,9 +28,7 @@ _OWN = {step: with_own_code(step) for step in _STEPS}
 
 @substitute(*_STEPS)
 def _step(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
-    devices = {
-        session.recorder.value_of(tensor).facts.device for row in args for tensor in row if is_a(tensor, torch.Tensor)
-    }
+    devices = {session.value_of(tensor).facts.device for row in args for tensor in row if is_a(tensor, torch.Tensor)}
     # with steps elsewhere than the parameters it is not meant for this
     if kwargs.get("capturable") is False and len(devices) == 1:
         kwargs = {**kwargs, "capturable": True}

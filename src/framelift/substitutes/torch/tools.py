@@ -50,7 +50,7 @@ def _infer_parameters(
         and not recorder.effect_level
         and not recorder.settings.touched
         and not session.active_modes
-        and not session.world.effects
+        and not session.effects
         and all(map(recorder.is_stand_in, (*args, *named.values())))
     ):
         stop.first = functools.partial(callable_, module, module, args, named)
@@ -63,7 +63,7 @@ def _deepcopy(session: Session, self: Any, memo: Any) -> Any:
     if id(self) in memo:
         return memo[id(self)]
     recorder = session.recorder
-    value, record = recorder.value_of(self), session.world.by_seen.get(id(self))
+    value, record = recorder.value_of(self), session.record_of(self)
     parameter = type(self) is torch.nn.Parameter
     if (
         type(self) not in (torch.Tensor, torch.nn.Parameter)
@@ -127,7 +127,7 @@ def _overload(session: Session, callable_: Any, self: Any, key: str) -> Any:
 @substitute(group_tensors_by_device_and_dtype)
 def _group(session: Session, callable_: Any, columns: list[list[Any]], with_indices: bool = False) -> Any:
     """Columns of equal length, sorted by device and dtype of the first one's tensors, groups in torch's order."""
-    facts = [session.recorder.value_of(tensor).facts for tensor in columns[0]]
+    facts = [session.value_of(tensor).facts for tensor in columns[0]]
     with DisableTorchFunction():
         alike = {one: torch.empty(0, dtype=one.dtype, device=one.device) for one in facts}
         groups = callable_([[alike[one] for one in facts]], True)
@@ -194,15 +194,15 @@ def _enter_nothing(session: Session, self: Any) -> Any:
     """One that stands for torch.fx.traceback.annotate: nodes recorded inside carry its notes."""
     notes = _ANNOTATIONS.of(session).get(id(self))
     if notes is not None:
-        stack = session.recorder.annotations
+        stack = session.annotations
         stack.append({**(stack[-1] if stack else {}), **notes[1]})
     return _core.captured(getattr, (self, "enter_result"), None)
 
 
 @substitute(contextlib.nullcontext.__exit__)
 def _leave_nothing(session: Session, self: Any, *excinfo: Any) -> None:
-    if id(self) in _ANNOTATIONS.of(session) and session.recorder.annotations:
-        session.recorder.annotations.pop()
+    if id(self) in _ANNOTATIONS.of(session) and session.annotations:
+        session.annotations.pop()
 
 
 #: contexts that stand for annotations, by their ids, each with what it says

@@ -13,7 +13,7 @@ from ...calls.pure.torch_helpers import STATE
 from ...calls.pure.words import found
 from ...graph.state.precision import PRECISION_SETTERS, read_precision
 from ...graph.state.torch_state import kernel_at_first
-from ...guards.checks import check, gives
+from ...guards.checks import check
 from ...guards.equality import indistinguishable
 from ...overriding import transforms  # noqa: F401  what it answers itself is no setting
 from ...recording.rules.state_calls import touch_settings
@@ -41,14 +41,14 @@ def _set_precision(session: Session, callable_: Any, /, *args: Any, **kwargs: An
     recorder = session.recorder
     if not recorder.settings.precise:
         before = read_precision()
-        session.world.guard(const(read_precision), "CHECK", (functools.partial(gives, before), "() is as it was"))
+        session.guard_answer(read_precision, before)
     touch_settings(recorder)
     return recorder.settings.set_precision(callable_, args)
 
 
 def _guard(session: Session, callable_: Any, args: tuple[Any, ...], value: Any) -> None:
     asked = functools.partial(_gives_for, args, value)
-    session.world.guard(const(callable_), "CHECK", (asked, f"{args!r} == {value!r}"), args)
+    session.guard(const(callable_), "CHECK", (asked, f"{args!r} == {value!r}"), args)
 
 
 @check
@@ -60,14 +60,14 @@ def _precision(session: Session, callable_: Any, /, *args: Any) -> Any:
     """All of them are guarded once one was set inside."""
     _only_leaves(callable_, args)
     value = callable_(*args)
-    if not session.recorder.settings.precise:
+    if not session.settings.precise:
         _guard(session, callable_, args, value)
     return value
 
 
 def _setting(session: Session, callable_: Any) -> Any:
     value = callable_()
-    _guard(session, callable_, (), kernel_at_first(callable_, session.recorder.settings.at_first(callable_, value)))
+    _guard(session, callable_, (), kernel_at_first(callable_, session.settings.at_first(callable_, value)))
     return value
 
 
