@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import html.parser
 import importlib.resources
+import json
+import pathlib
 import re
+import shutil
+import subprocess
 import time
 
 import pytest
@@ -13,6 +17,7 @@ import torch
 import framelift
 from framelift.graph.metadata import fakes
 from framelift.report.model import Report
+from framelift.surface import cli
 
 X = torch.ones(3, 4)
 
@@ -163,3 +168,53 @@ def test_none_and_a_tensor_are_expected() -> None:
         "0x" not in str(found.changes)
         and found.fix == "Expected: one graph where mask is None, and one for other values."
     )
+
+
+def _joined(tmp_path: pathlib.Path, *reports: Report) -> str:
+    files = []
+    for rank, one in enumerate(reports):
+        one.save(tmp_path / f"r.rank{rank}.json")
+        files.append(str(tmp_path / f"r.rank{rank}.json"))
+    assert cli.main(["join", *files, "-o", str(tmp_path / "all.html")]) == 0
+    return (tmp_path / "all.html").read_text()
+
+
+def test_several_reports_are_one_page(tmp_path: pathlib.Path, report: Report) -> None:
+    data = json.loads(_joined(tmp_path, report, report).split('id="data">')[1].split("</script>")[0])
+    assert [pathlib.Path(one["name"]).name for one in data["reports"]] == ["r.rank0.json", "r.rank1.json"]
+    assert data["reports"][1]["report"] == json.loads(report.to_json())
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"schema": 1}', None])
+def test_what_is_no_report_is_not_joined(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    if text is not None:
+        (tmp_path / "r.json").write_text(text)
+    assert cli.main(["join", str(tmp_path / "r.json"), "-o", str(tmp_path / "all.html")]) == 2
+    assert "r.json" in capsys.readouterr().err and not (tmp_path / "all.html").exists()
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_a_browser_compares_reports(tmp_path: pathlib.Path, report: Report) -> None:
+    other = framelift.compile(Stacked(), backend="eager")
+    other(torch.ones(3, 4), 2)
+    _joined(tmp_path, report, other.report())
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"file://{tmp_path}/all.html"]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.split("<main")[1]
+    assert "2 reports" in shown and "Recompiles that not all have" in shown and "only in" in shown
+    assert "Breaks that not all have" not in shown
+
+
+class Longer(Block):
+    def forward(self, x):
+        y = torch.tanh(x) + x.sin() * x.cos()
+        return x + self.inner(torch.softmax(y, -1)).relu() * 2 - 1
+
+
+def test_the_report_names_generated_code_and_folded_layers() -> None:
+    net = framelift.compile(torch.nn.Sequential(*(Longer() for _ in range(6))), backend="inductor")
+    with framelift.config.patch(repeated_layers="always"), torch.no_grad():
+        net(X)
+    (capture,) = net.report().functions[0].captures
+    assert capture.generated and all("def call(" in pathlib.Path(one).read_text() for one in capture.generated)
+    assert [one for one in capture.rewrites if "layers folded into equal ones" in one]
+    assert capture.rewrites[0] in str(net.report())

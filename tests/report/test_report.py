@@ -357,7 +357,7 @@ def test_json_follows_its_schema_and_ids_are_stable() -> None:
         texts.append([json.loads(one.report().to_json()) for one in (f, g)])
     for document in texts[0]:
         assert matches(document, SCHEMA, SCHEMA["$defs"])
-        assert document["schema"] == 5
+        assert document["schema"] == 6
     ids = [
         [(b["id"], [r["id"] for r in d["recompiles"]]) for d in document for b in d["breaks"] or [{"id": ""}]]
         for document in texts

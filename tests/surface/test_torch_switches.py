@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 import warnings
 
 import pytest
@@ -250,8 +251,19 @@ def test_files_for_debugging(tmp_path, monkeypatch):
     def f(x):
         return x + 1
 
-    torch.compile(f, backend="eager")(X)
+    compiled, lines = torch.compile(f, backend="eager"), []
+    for _ in range(8):  # an entry that is called often runs natively otherwise
+        compiled(X)
     (folder,) = tmp_path.glob("run_*/framelift/*")
+    with monkeypatch.context() as patch:  # as a debugger sees it
+        patch.setattr(sys, "gettrace", sys.gettrace)
+        before = sys.gettrace()
+        sys.settrace(lambda frame, *_: lines.append((frame.f_code.co_filename, frame.f_lineno)))
+        try:
+            compiled(X)
+        finally:
+            sys.settrace(before)
+    assert str(folder / "entry.py") in {file for file, _ in lines}
     assert folder.name.startswith("0_0_") and "x + 1" in (folder / "graph.py").read_text()
     assert "x TENSOR" in (folder / "guards.txt").read_text() and (folder / "entry.py").exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import operator
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -257,14 +258,19 @@ def lower(
         patches["joint_custom_pre_pass"] = SeparateResults()
         layers.enter_context(one_schema_per_layer())
         layers.enter_context(functorch_config.patch(functorch_settings))
+    modules = warm_start.generated_modules()
+    known = len(modules)
     with layers, floats, caches, warm_start.noting_hits(note), _core.SignalsWait():
-        return compile_fx(
+        compiled: Callable[..., Any] = compile_fx(
             graph_module,
             list(example_inputs),
             inner_compile=functools.partial(_compile_inner, rewritten, note, has_floats),
             config_patches=patches,
             decompositions=table,
         )
+    for module in modules[known:]:  # what came from a cache of torch's was not compiled above
+        rewritten.generated(getattr(module, "call", None))
+    return compiled
 
 
 def _compile_inner(
@@ -282,6 +288,7 @@ def _compile_inner(
         kwargs["get_decomp_fn"] = _float_decompositions if has_floats else _inductor_decompositions
     compiled = compiled_or_plain(compile_graph, rewritten, graph_module, kwargs.get("is_backward", False))
     warm_start.note_compiled(note, compiled)
+    rewritten.generated(getattr(compiled, "current_callable", None))
     return compiled
 
 
@@ -340,9 +347,18 @@ def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers:
     folds_layers = folds_layers and may_rewrite(LAYERS) and not takes_floats(graph_module)
     fewest = _FEWEST_LAYERS.get(config.repeated_layers) if folds_layers else None
     needs_grad = is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
-    if fewest is not None and fold_repeated_layers(copy, fewest, for_memory=needs_grad):
+    if fewest is not None and (folded := fold_repeated_layers(copy, fewest, for_memory=needs_grad)):
         rewrote(LAYERS)
+        whole, left = _operations(graph_module), _operations(copy)
+        rewritten_now().saved(f"{folded} layers folded into equal ones: {left} of {whole} operations are compiled")
     return accepted_by_caches(copy, example_inputs)
+
+
+def _operations(graph_module: GraphModule) -> int:
+    """The operations of a graph and of the layers that it calls, each layer once."""
+    graphs = [one.graph for one in graph_module.modules() if isinstance(one, GraphModule)]
+    not_counted = (torch.ops.higher_order.invoke_subgraph, operator.getitem)
+    return sum(n.op.startswith("call_") and n.target not in not_counted for graph in graphs for n in graph.nodes)
 
 
 def _on_cpu(example_inputs: Sequence[Any]) -> bool:

@@ -29,6 +29,7 @@ from ..torch_ports.inductor import (
 from ..torch_ports.loaded import dynamo_utils, inductor_debug
 from ..torch_ports.state import RecordFunctionFast, is_profiler_enabled
 from .generated_code import load_library, run_generated
+from .rewrites import rewritten_now
 
 
 class LoadedGraph(CompiledFxGraph):
@@ -91,6 +92,7 @@ def load_graph(part: Any, note: CompiledNote, example_inputs: Sequence[Any]) -> 
     PyCodeCache.modules.append(module)
     sys.modules[module.__name__] = module
     graph.current_callable = module.call
+    rewritten_now().generated(module.call)
     graph.recursively_apply_fns = getattr(module, "recursively_apply_fns", None)
     graph.compiled_fn_runner = getattr(module, "runner", None)
     metrics.CachedMetricsHelper.apply_deltas(graph.metrics_deltas)

@@ -69,6 +69,17 @@ class Rewritten:
             raise InternalError(f"framelift: {text}") from error
         warn(f"{text}. This is a defect of framelift or of the backend.")
 
+    def saved(self, words: str) -> None:
+        """Note for the report what a rewrite saves."""
+        if (info := self._info()) is not None:
+            info.rewrites.append(words)
+
+    def generated(self, call: Any) -> None:
+        """Note for the report the file of a function that Inductor generated."""
+        code = getattr(call, "__code__", None)
+        if code is not None and (info := self._info()) is not None:
+            info.generated.append(code.co_filename)
+
 
 class _Now(threading.local):
     rewritten: Rewritten | None = None

@@ -103,7 +103,7 @@ def note_compiled(note: str | None, compiled: Any) -> None:
     name = getattr(compiled, "cache_key", None)
     if note is None or key is None or name is None:
         return
-    module = next((one for one in reversed(_generated()) if getattr(one, "key", None) == name), None)
+    module = next((one for one in reversed(generated_modules()) if getattr(one, "key", None) == name), None)
     if module is None:
         return
     with _lock:
@@ -116,7 +116,7 @@ def note_compiled(note: str | None, compiled: Any) -> None:
 def noting_hits(note: str | None) -> Iterator[None]:
     """While a graph is given to Inductor: where AOTAutograd's cache has it without a note, leave one."""
     _watch()
-    found = _generated()
+    found = generated_modules()
     count = len(found)
     _thread.hit = None
     yield
@@ -129,7 +129,7 @@ def noting_hits(note: str | None) -> Iterator[None]:
             _write(note, key, dict(zip(keys, kernels, strict=True)))
 
 
-def _generated() -> list[Any]:
+def generated_modules() -> list[Any]:
     """The modules of generated code that Inductor has loaded."""
     return inductor_codecache.get().PyCodeCache.modules
 

@@ -236,6 +236,8 @@ class _Gathering:
             note.loaded,
             note.not_kept,
             tuple(note.fallbacks),
+            tuple(note.rewrites),
+            tuple(dict.fromkeys(note.generated)),
             full is not None and full.interim is not None and not full.interim.job.is_ready(),
         )
 

@@ -19,7 +19,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from .._core import is_a
 from ..vocabulary.log import printable
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 #: text, html and fragment: report -> str.  Filled by the files that make them, which stand above this one.
 FORMS: dict[str, Callable[..., str]] = {}
 
@@ -210,6 +210,8 @@ class Capture:
     loaded: bool  # it was kept on disk by another process: nothing was rehearsed
     not_kept: str  # why it is not kept on disk, "" where it is, or where none is to be
     fallbacks: tuple[str, ...]  # parts of the graph compiled as captured: the backend failed on what was made of them
+    rewrites: tuple[str, ...]  # what was changed of the graph before the backend got it, and what that saves
+    generated: tuple[str, ...]  # files of the code that Inductor generated for it
     compiling: bool  # its graph runs uncompiled: the backend is at work in the background
 
 

@@ -165,7 +165,7 @@ def _functions(report: Report) -> Iterator[Line]:
             yield "dim", f"    {many(loaded, 'capture')} loaded from disk, nothing was rehearsed"
         for why, times in collections.Counter(c.not_kept for c in one.captures if c.not_kept).items():
             yield "dim", f"    {many(times, 'capture')} not kept on disk: {why}"
-        yield from _fallbacks(one.captures)
+        yield from _rewrites(one.captures)
         if cached := sum(c.from_cache for c in one.captures):
             yield "dim", f"    {many(cached, 'graph')} loaded from the disk cache"
         if equal := sum(c.shares_graph and not c.shared_with for c in one.captures):
@@ -182,10 +182,12 @@ def _functions(report: Report) -> Iterator[Line]:
         yield "dim", f"  ... and {len(own) - _MOST} more"
     if others := len(report.functions) - len(own):
         yield "dim", f"  and {many(others, 'function')} of torch's own, which are captured one by one around the breaks"
-        yield from _fallbacks([c for one in report.functions if one.library for c in one.captures])
+        yield from _rewrites([c for one in report.functions if one.library for c in one.captures])
 
 
-def _fallbacks(captures: Iterable[Capture]) -> Iterator[Line]:
+def _rewrites(captures: Iterable[Capture]) -> Iterator[Line]:
+    for what, times in collections.Counter(text for c in captures for text in c.rewrites).items():
+        yield "dim", f"    {what}{f', in {times} graphs' if times > 1 else ''}"
     for what, times in collections.Counter(text for c in captures for text in c.fallbacks).items():
         yield "", f"    {many(times, 'graph')} compiled as captured, the backend failed otherwise: {what}"
 

@@ -2,6 +2,7 @@
 
 - run SCRIPT [ARGS]: run a script whose torch.compile is framelift
 - report SCRIPT [ARGS]: run a script, and write a report of all that was captured in it
+- join REPORT.json ...: one page over the reports of several ranks or processes
 - explain REASON: what a reason means, and what to do about it
 - minify REPRO: make a repro file smaller as long as it fails (added by `repro_files.py`)
 - package SCRIPT [ARGS]: write packages of all that a script compiles, or show one (added by `cli_package.py`)
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import json
 import os
 import runpy
 import sys
@@ -19,10 +21,13 @@ import traceback
 import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from ..report import chrome_trace, report_of_all
+from ..report.html import page_of_all
+from ..report.model import SCHEMA_VERSION
 from ..report.reason_page import reason_page
 from ..vocabulary.log import printable
 from ..vocabulary.reasons import REASONS
@@ -209,6 +214,34 @@ def _why_empty(installed: bool, compiled: bool) -> str:
     )
 
 
+# ---- join
+# -------------------------------------------------------------------------------------------------------------
+
+
+def _join_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("reports", metavar="REPORT.json", nargs="+", help="what `framelift report --json` wrote")
+    parser.add_argument(
+        "-o", "--out", metavar="FILE", default="framelift_report.html", help="the page to write (default: %(default)s)"
+    )
+
+
+def _join(options: argparse.Namespace) -> int:
+    found: dict[str, dict[str, Any]] = {}
+    for path in options.reports:
+        try:
+            document = json.loads(Path(path).read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            print(f"framelift: {path} cannot be read: {error}", file=sys.stderr)
+            return 2
+        if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
+            print(f"framelift: {path} is no report of this version of framelift: make it again", file=sys.stderr)
+            return 2
+        found[path] = document
+    Path(options.out).write_text(page_of_all(found), encoding="utf-8")
+    print(f"framelift: HTML page of {len(found)} reports in {options.out}", file=sys.stderr)
+    return 0
+
+
 # ---- explain
 # ----------------------------------------------------------------------------------------------------------
 
@@ -237,4 +270,5 @@ def _explain(options: argparse.Namespace) -> int:
 
 COMMANDS["run"] = ("run a script whose torch.compile is framelift", add_script, _run)
 COMMANDS["report"] = ("run a script whose torch.compile is framelift, and write a report", _report_arguments, _report)
+COMMANDS["join"] = ("write one page over the reports of several ranks or processes", _join_arguments, _join)
 COMMANDS["explain"] = ("what a break's reason means, and what to do about it", _explain_arguments, _explain)

@@ -146,6 +146,8 @@ class Note:
     loaded: bool = False  # from disk: nothing was rehearsed
     not_kept: str = ""  # why it could not be kept on disk
     fallbacks: list[str] = field(default_factory=list, compare=False)  # as the capture's, which may grow
+    rewrites: list[str] = field(default_factory=list, compare=False)
+    generated: list[str] = field(default_factory=list, compare=False)
 
     @property
     def started(self) -> float:
@@ -219,6 +221,8 @@ class Capture:
     loaded: bool = False  # from disk: nothing was rehearsed
     not_kept: str = ""  # why it could not be kept on disk
     fallbacks: list[str] = field(default_factory=list)  # what of its graph was compiled without which rewrites
+    rewrites: list[str] = field(default_factory=list)  # what was changed of its graph, with what that saves
+    generated: list[str] = field(default_factory=list)  # files of the code that Inductor generated
     record: Any = None  # it as data (cache/capture_record.py), where that was asked for
     places: Any = ()  # of a recorded or loaded capture: the origins of its entry's inputs and externals
     changed: tuple[str, ...] = ()  # places of objects that the entry changes, beside its graph
@@ -327,6 +331,8 @@ class Record:
             loaded=capture.loaded,
             not_kept=capture.not_kept,
             fallbacks=capture.fallbacks,
+            rewrites=capture.rewrites,
+            generated=capture.generated,
         )
         self.notes.append(note)
         notify("done", capture)

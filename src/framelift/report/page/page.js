@@ -1,6 +1,13 @@
 "use strict";
-// The report's data is in #data; every view is made from it.  No network, no library.
-const R = JSON.parse(document.getElementById("data").textContent);
+// The data of one report, or of several with their names, is in #data; every view is made from it.  No network, no library.
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const ALL = DATA.reports || [{name: DATA.name, report: DATA}];
+let R, byId;  // the report that is shown, its functions by id
+function choose(number) {
+  R = ALL[number].report;
+  byId = Object.fromEntries(R.functions.map(f => [f.id, f]));
+  document.getElementById("footer").textContent = Object.entries(R.versions).map(([k, v]) => `${k} ${v}`).join(" · ");
+}
 const main = document.getElementById("main");
 const esc = s => String(s).replace(/[&<>"]/g, c => ({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}[c]));
 // code stands between backticks
@@ -8,7 +15,6 @@ const words = text => esc(text).replace(/`([^`]+)`/g, "<code>$1</code>");
 const ms = s => s >= 1 ? s.toFixed(2) + " s" : (s * 1e3).toFixed(1) + " ms";
 const many = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 const link = id => `#/function/${encodeURIComponent(id)}`;
-const byId = Object.fromEntries(R.functions.map(f => [f.id, f]));
 const PHASES = ["rehearse", "graph", "backend", "entry", "guards"];
 
 // The source line with the expression marked.  Its caret line says where: "   ^^^^".
@@ -149,8 +155,28 @@ function capturePart(c) {
     ${c.resume ? `<details><summary>What it resumes with</summary><pre>${comments(c.resume)}</pre></details>` : ""}
     ${c.graph ? `<details open><summary>Graph</summary><pre>${comments(c.graph)}</pre></details>` : ""}
     ${c.inputs.length ? `<details><summary>${many(c.inputs.length, "input")}</summary><pre>${c.inputs.map(esc).join("\n")}</pre></details>` : ""}
+    ${c.rewrites.map(text => `<p class=dim>${esc(text)}</p>`).join("")}
+    ${c.generated.length ? `<p>Generated code: ${c.generated.map(file => `<a href="file://${encodeURI(file)}">${esc(short(file))}</a>`).join(", ")}</p>` : ""}
     ${c.entry ? `<details><summary>Entry: the function that runs instead</summary><pre>${comments(c.entry)}</pre></details>` : ""}
     ${c.guard_tree.length ? `<details class=guards data-capture="${esc(c.id)}"><summary>Guards</summary></details>` : ""}</section>`;
+}
+
+// Several reports side by side: their figures, then what is not in all of them.  Ids are the same in all processes.
+function compare() {
+  const sum = (list, key) => list.reduce((n, one) => n + Number(one[key]), 0), captures = r => r.functions.flatMap(f => f.captures);
+  const columns = [["calls served", r => r.calls], ["graphs", r => r.graphs], ["captures", r => r.captures], ["loaded", r => sum(captures(r), "loaded")],
+    ["breaks", r => r.breaks.length], ["recompiles", r => sum(r.recompiles, "times")], ["ran eagerly", r => sum(r.refusals, "calls")], ["compiling", r => ms(r.seconds)]];
+  const rows = ALL.map(one => `<tr><td>${esc(one.name)}${columns.map(([name, of]) => `<td class=n data-h="${name}">${of(one.report)}`).join("")}</tr>`).join("");
+  const parts = [["Breaks", r => r.breaks.map(b => [b.id, b.sentence + (b.source ? ` (${short(b.source.file)}:${b.source.line})` : "")])],
+    ["Recompiles", r => r.recompiles.map(x => [x.id, x.sentence])], ["Functions", r => r.functions.map(f => [f.id, f.name])], ["No longer compiled", r => r.refusals.map(x => [x.name, x.name])]];
+  const differences = parts.map(([title, of]) => {
+    const having = new Map();
+    ALL.forEach(one => new Map(of(one.report)).forEach((text, id) => having.set(id, [text, [...(having.get(id) || ["", []])[1], one.name]])));
+    const some = [...having.values()].filter(([, names]) => names.length < ALL.length);
+    return some.length ? `<h2>${title} that not all have</h2><ul>${some.map(([text, names]) => `<li>${esc(text)} <span class=dim>only in ${names.map(esc).join(", ")}</span></li>`).join("")}</ul>` : "";
+  }).join("");
+  return `<h1>${ALL.length} reports</h1><div class=scroll><table class=stack><tr><th>report${columns.map(([name]) => `<th class=n>${name}`).join("")}</tr>${rows}</table></div>
+    ${differences || empty("All have the same breaks, recompiles and functions.")}`;
 }
 
 const empty = text => `<p class=ok>${text}</p>`;
@@ -162,6 +188,7 @@ const VIEWS = {
   breaks: () => `<h1>Breaks</h1>${R.breaks.map(breakCard).join("") || empty("Nothing breaks a graph.")}`,
   recompiles: () => `<h1>Recompiles</h1>${R.recompiles.map(recompileCard).join("") || empty("Nothing was recompiled.")}`,
   constants: () => `<h1>Specialized on</h1>${constantRows(R.specialisations)}`,
+  compare,
   functions: () => `<h1>Functions</h1>${functionRows(R.functions)}`,
   timeline: () => `<h1>Compile time</h1>${timeline()}`,
   function: id => { const f = byId[id]; return f ? `<h1>${esc(f.name)}</h1><p class=dim>${esc(f.source.path)}:${f.source.line}</p>${f.captures.map(capturePart).join("")}` : "<p>No such function.</p>"; },
@@ -204,6 +231,13 @@ try { stored = localStorage.getItem("framelift-theme"); } catch (e) { /* private
 theme(stored || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
 document.getElementById("theme").onclick = () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
 document.getElementById("search").oninput = show;
-document.getElementById("footer").textContent = Object.entries(R.versions).map(([k, v]) => `${k} ${v}`).join(" · ");
+choose(0);
+if (ALL.length > 1) {
+  const chooser = document.getElementById("reports");
+  chooser.innerHTML = ALL.map((one, i) => `<option value="${i}">${esc(one.name)}</option>`).join("");
+  chooser.hidden = document.getElementById("compare").hidden = false;
+  chooser.onchange = () => { choose(+chooser.value); show(); };
+  if (!location.hash) location.hash = "#/compare";
+}
 window.addEventListener("hashchange", () => { document.getElementById("search").value = ""; show(); scrollTo(0, 0); });
 show();
