@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 
 from compatibility_features import FEATURES, GROUPS
-
-from framelift.surface.compatibility import TorchName, environment_rows, function_rows, option_rows
+from compatibility_rows import TorchName, environment_rows, function_rows, option_rows
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "compatibility.md"
 
@@ -54,8 +53,8 @@ def page() -> str:
                 "# What of torch.compile works",
                 "",
                 "A program that was written for torch.compile finds each of these names. None of them does nothing in "
-                "silence. The page is made of the table in `surface/compatibility.py`, which a test compares with the "
-                "names of each torch from 2.11 to 2.15; the older ones lack some of these.",
+                "silence. The page is made of the table in `tools/compatibility_rows.py`, which a test compares with "
+                "the names of each torch from 2.11 to 2.15; the older ones lack some of these.",
                 "",
                 _MEANING,
                 "",

@@ -221,7 +221,8 @@ def command_line_page() -> str:
 
 def environment_page() -> str:
     """Every environment variable that framelift reads, or honours since torch.compile does."""
-    from framelift.surface.compatibility import environment_rows
+    from compatibility_rows import environment_rows
+
     from framelift.vocabulary.environment import VARIABLES
     from framelift.vocabulary.options import OPTIONS
 

@@ -52,7 +52,7 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
     "autograd": 1485,
-    "backends": 4515,
+    "backends": 4544,
     "boundary": 6524,
     "bytecode": 2738,
     "cache": 3434,
@@ -68,15 +68,15 @@ BUDGETS = {
     "python": 305,
     "recording": 6104,
     "rehearsal": 1808,
-    "report": 2711,
+    "report": 2745,
     "substitutes": 6966,
-    "surface": 5011,
+    "surface": 4810,
     "torch_ports": 1095,
     "vocabulary": 2505,
     "modules beside them": 840,
     "csrc": 14617,
 }
-ALL = 89476
+ALL = 89338
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

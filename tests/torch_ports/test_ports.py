@@ -65,7 +65,7 @@ def test_modules_of_torch_are_asked_for_in_the_ports_alone() -> None:
 
 #: names that are no parts of torch: a name of framelift's own, and files with tests of their own
 _OWN_NAMES = {"torch._dynamo.framelift"}
-_TESTED_ELSEWHERE = {"compatibility_rows.py", "patches.py"}
+_TESTED_ELSEWHERE = {"compatibility.py", "patches.py"}
 
 
 def test_names_of_torch_in_texts_lead_somewhere() -> None:

@@ -26,7 +26,7 @@ from ..export import lowering
 from ..packages.aot import load_compiled_function
 from . import decorators, dynamic_shapes
 from .capturing import THEIRS, captured_for_torch
-from .compatibility import Verdict, function_rows, warn_environment
+from .compatibility import REFUSED, warn_environment
 from .compiling import compile
 from .compiling import reset as reset_all
 from .comptime import comptime
@@ -251,10 +251,9 @@ _undo: list[Callable[[], Any]] = []
 
 def _refuse_unsupported() -> None:
     """Functions that the table of compatibility refuses raise an error that says why."""
-    for row in function_rows().values():
-        module, _, attribute = row.name.rpartition(".")
-        if row.verdict is Verdict.REFUSED:
-            REDIRECTS[module].setdefault(attribute, _refused(row.name, row.note))
+    for name, why in REFUSED.items():
+        module, _, attribute = name.rpartition(".")
+        REDIRECTS[module].setdefault(attribute, _refused(name, why))
 
 
 def is_installed() -> bool:

@@ -1,6 +1,17 @@
-"""The rows of compatibility.py: name -> (verdict, note, test below tests/).  Data only."""
+"""One row for each name of torch.compile's surface: options, environment variables, functions.
+
+docs/compatibility.md is made of these (compatibility.py).  What has no effect, or is refused, is known to the product
+itself (`framelift.surface.compatibility`).
+"""
 
 from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from framelift.surface.compatibility import REFUSED, WITHOUT_EFFECT
+from framelift.vocabulary.options import OPTIONS
 
 _SWITCHES = "surface/test_torch_switches.py::"
 _RECORDS = "surface/test_torch_records.py::"
@@ -86,26 +97,19 @@ SHOWN_BY: dict[str, str] = {
     "verbose": "surface/test_torch_exceptions.py::test_verbose_keeps_all_frames",
 }
 
-_GUARDS = "framelift has guard programs of its own"
-_PROFILE = "what earlier runs showed of sizes is kept by framelift.shapes, or not at all"
-_TRANSLATION = "framelift does not translate guards, so there is nothing to validate"
 ENVIRONMENT: dict[str, tuple[str, str, str]] = {
     "FX_GRAPH_SHOW_DEVICE": ("torch", "read by torch.fx", ""),
     "MAST_HPC_JOB_NAME": ("torch", "read by torch's logs", ""),
     "PT2_COMPILE_ID_PREFIX": ("torch", "read by torch's compile ids", ""),
     "PYTORCH_KEEP_TMPDIR": ("torch", "read by torch's own tests", ""),
-    "TENSORIFY_PYTHON_SCALARS": ("warns", "floats become inputs of a graph when they change", ""),
     "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCHDYNAMO_DEBUG_FUNCTION": ("works", "", f"{_OWN}test_one_function_alone"),
     "TORCHDYNAMO_DISABLE": ("works", "", f"{_SURFACE}test_the_kill_switch_of_the_environment"),
-    "TORCHDYNAMO_ENABLE_P2P_COMPILATION": ("warns", "point-to-point operations break the graph", ""),
     "TORCHDYNAMO_EXTENDED_DEBUG_CPP": ("torch", "read by torch's symbolic shapes", ""),
     "TORCHDYNAMO_EXTENDED_DEBUG_CREATE_SYMBOL": ("torch", "read by torch's symbolic shapes", ""),
     "TORCHDYNAMO_EXTENDED_DEBUG_GUARD_ADDED": ("torch", "read by torch's symbolic shapes", ""),
-    "TORCHDYNAMO_NO_DATA_DEPENDENT_GRAPH_BREAK": ("warns", "a branch on data is a graph break", ""),
     "TORCHDYNAMO_PREPARE_FREEZING": ("works", "", f"{_OWN}test_variables_set_options"),
-    "TORCHDYNAMO_PRINT_MISSING": ("warns", "framelift.explain and the report show what was not captured", ""),
     "TORCHDYNAMO_REPRO_AFTER": (
         "torch",
         "read by torch's minifier, which framelift calls; without it framelift writes a repro file",
@@ -115,15 +119,11 @@ ENVIRONMENT: dict[str, tuple[str, str, str]] = {
     "TORCHDYNAMO_REPRO_IGNORE_NON_FP": ("torch", "read by torch's minifier", ""),
     "TORCHDYNAMO_REPRO_LEVEL": ("torch", "read by torch's minifier", ""),
     "TORCHDYNAMO_SUPPRESS_ERRORS": ("works", "", f"{_OWN}test_variables_set_options"),
-    "TORCHDYNAMO_TRANSLATION_NO_BISECT": ("warns", _TRANSLATION, ""),
-    "TORCHDYNAMO_TRANSLATION_VALIDATION": ("warns", _TRANSLATION, ""),
-    "TORCHDYNAMO_TRANSLATION_VALIDATION_TIMEOUT": ("warns", _TRANSLATION, ""),
     "TORCHDYNAMO_VERBOSE": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCHEXPORT_EXTENDED_DEBUG_CURRENT_LOC": ("torch", "read by torch's symbolic shapes", ""),
     "TORCHINDUCTOR_FORCE_DISABLE_CACHES": ("torch", "read by Inductor", ""),
     "TORCHINDUCTOR_WINDOWS_TESTS": ("torch", "read by torch's own tests", ""),
     "TORCH_CACHING_PRECOMPILE": ("works", "", f"{_OWN}test_variables_set_options"),
-    "TORCH_COMPILER_COLLECTIVES": ("warns", "ranks do not ask each other", ""),
     "TORCH_COMPILE_CACHE_KEY_TAG": ("works", "", _CACHES),
     "TORCH_COMPILE_CPROFILE": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCH_COMPILE_DEBUG": ("works", "", f"{_SWITCHES}test_files_for_debugging"),
@@ -131,7 +131,6 @@ ENVIRONMENT: dict[str, tuple[str, str, str]] = {
     "TORCH_COMPILE_DISABLE": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCH_COMPILE_DYNAMIC_SOURCES": ("works", "", f"{_SWITCHES}test_dynamic_from_the_first_call"),
     "TORCH_COMPILE_DYNAMIC_VALUES": ("works", "", f"{_SWITCHES}test_dynamic_from_the_first_call"),
-    "TORCH_COMPILE_DYNAMO_PROFILER": ("warns", "FRAMELIFT_PROFILE and TORCH_COMPILE_CPROFILE profile rehearsals", ""),
     "TORCH_COMPILE_FORCE_DISABLE_CACHES": ("works", "", _CACHES),
     "TORCH_COMPILE_JOB_ID": ("works", "", f"{_TOOLS}test_sizes_that_earlier_processes_saw"),
     "TORCH_COMPILE_OVERRIDE_BACKENDS": ("works", "", f"{_OWN}test_variables_set_options"),
@@ -141,22 +140,15 @@ ENVIRONMENT: dict[str, tuple[str, str, str]] = {
         "",
         "surface/test_compatibility.py::test_variables_set_options",
     ),
-    "TORCH_COMPILE_REPLAY_RECORD": ("warns", "a failure of a backend writes a repro file instead", ""),
     "TORCH_COMPILE_ON_ONE_RANK": ("torch", "read by make_fx, Inductor and torch.distributed", ""),
     "TORCH_COMPILE_STATIC_SOURCES": ("works", "", f"{_SWITCHES}test_static_sources_win"),
-    "TORCH_COMPILE_STICKY_PGO_KEY": ("warns", _PROFILE, ""),
-    "TORCH_COMPILE_STICKY_PGO_READ": ("warns", _PROFILE, ""),
-    "TORCH_COMPILE_STICKY_PGO_WRITE": ("warns", _PROFILE, ""),
     "TORCH_COMPILE_UNBACKED_SOURCES": ("works", "", f"{_SWITCHES}test_dynamic_from_the_first_call"),
     "TORCH_COMPILE_USE_LAZY_GRAPH_MODULE": ("torch", "read by torch.fx", ""),
     "TORCH_CUDAGRAPH_GC": ("torch", "read by Inductor", ""),
     "TORCH_DISTRIBUTED_COMPILE_ON_ONE_RANK": ("torch", "read by make_fx, Inductor and torch.distributed", ""),
     "TORCH_DTRACE": ("torch", "read by torch's logs", ""),
     "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO": ("works", "", f"{_TOOLS}test_sizes_that_earlier_processes_saw"),
-    "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO": ("warns", _PROFILE, ""),
     "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES": ("works", "", f"{_OWN}test_variables_set_options"),
-    "TORCH_DYNAMO_DO_NOT_EMIT_RUNTIME_ASSERTS": ("warns", "checks that a program asks for are part of its graph", ""),
-    "TORCH_DYNAMO_GC_GEN2_THRESHOLD_DURING_COMPILE": ("warns", "framelift makes no collections while it captures", ""),
     "TORCH_DYNAMO_RUN_GC_AFTER_COMPILE": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCH_ENRICH_RPOFILER_STACK_TRACE": ("torch", "read by torch.fx", ""),
     "TORCH_FAKE_TENSOR_DISPATCH_CACHE": ("torch", "read by torch's fake tensors", ""),
@@ -168,7 +160,6 @@ ENVIRONMENT: dict[str, tuple[str, str, str]] = {
     "TORCH_STRICT_PRECOMPILE": ("works", "", f"{_OWN}test_variables_set_options"),
     "TORCH_TRACE": ("works", "", "report/test_repro.py::test_structured_trace"),
     "TVM_SCHEDULER": ("torch", "read by the backend tvm", ""),
-    "UNSAFE_SKIP_FSDP_MODULE_GUARDS": ("warns", _GUARDS, ""),
 }
 
 FUNCTIONS: dict[str, tuple[str, str, str]] = {
@@ -254,8 +245,58 @@ FUNCTIONS: dict[str, tuple[str, str, str]] = {
         f"{_FUNCTIONS}test_settings_in_captured_code",
     ),
     "torch._dynamo.register_hook_for_recompile_user_context": ("works", "", f"{_RECORDS}test_times_and_metrics"),
-    "torch._dynamo.replay": ("refused", "a failure of a backend writes a repro file instead", ""),
     "torch._dynamo.reset_frame_count": ("nothing", "framelift counts captures", ""),
     "torch._dynamo.reset_recompile_user_contexts": ("works", "", f"{_RECORDS}test_times_and_metrics"),
     "torch._dynamo.set_recursion_limit": ("nothing", "CPython runs the program, within its own limit", ""),
 }
+
+
+class Verdict(enum.Enum):
+    """The outcome for a program that uses a name."""
+
+    WORKS = "works"  # as with TorchDynamo; `test` shows it
+    TORCH = "torch"  # torch's own code does it, which framelift uses
+    WARNS = "warns"  # it has no effect, and a warning says why, once
+    REFUSED = "refused"  # an error says why
+    NOTHING = "nothing"  # there is nothing that it would have to do here
+
+
+@dataclass(frozen=True, slots=True)
+class TorchName:
+    """One name."""
+
+    name: str
+    verdict: Verdict
+    note: str = ""
+    test: str = ""  # below tests/
+
+
+def option_rows() -> dict[str, TorchName]:
+    """The options of torch._dynamo.config."""
+    rows = {}
+    for name, option in OPTIONS.items():
+        if option.ignored:
+            rows[name] = TorchName(name, Verdict.WARNS, option.ignored)
+        elif option.by_torch:
+            rows[name] = TorchName(name, Verdict.TORCH, option.meaning)
+        else:
+            rows[name] = TorchName(name, Verdict.WORKS, option.meaning, SHOWN_BY.get(option.alias or name, ""))
+    return rows
+
+
+def _rows(table: Mapping[str, tuple[str, str, str]]) -> dict[str, TorchName]:
+    return {name: TorchName(name, Verdict(verdict), note, test) for name, (verdict, note, test) in table.items()}
+
+
+def _without(verdict: Verdict, table: Mapping[str, str]) -> dict[str, TorchName]:
+    return {name: TorchName(name, verdict, why) for name, why in table.items()}
+
+
+def environment_rows() -> dict[str, TorchName]:
+    """The environment variables that TorchDynamo and its surroundings read."""
+    return _rows(ENVIRONMENT) | _without(Verdict.WARNS, WITHOUT_EFFECT)
+
+
+def function_rows() -> dict[str, TorchName]:
+    """The public functions of torch.compiler and torch._dynamo, by their full names."""
+    return _rows(FUNCTIONS) | _without(Verdict.REFUSED, REFUSED)
