@@ -6,6 +6,7 @@
 #include "connections.h"
 #include "guard.h"
 #include "remembered.h"
+#include "tensor_class.h"
 
 namespace framelift {
 
@@ -135,8 +136,10 @@ static const uint64_t* registrations_at() {
 // stays.
 static PyObject* order_function = nullptr;  // Python: (elements, value), whether a set iterates as these
 // Sets of guards/special_names.py: names that matter whatever they hold, and names that never do.
+static PyObject* tensor_key = nullptr;      // guards/kinds.py: in the place of any tensor among expected keys
 static PyObject *always_behaviour, *never_behaviour;
 static Connections connections({{"order_function", &order_function},
+                                {"tensor_key", &tensor_key},
                                 {"always_behaviour", &always_behaviour},
                                 {"never_behaviour", &never_behaviour}});
 
@@ -248,6 +251,7 @@ static Outcome test_len(Visit& v, Check& check) {
 }
 
 static Outcome same_key(Visit& v, Check& check, size_t i, PyObject* key) {
+  if (tensor_key && check.objects[i] == tensor_key) return truth(is_tensor(key));
   if (key == check.objects[i]) return Outcome::Holds;
   return check.leaves[i] ? indistinguishable(key, check.objects[i], &v.walk.ran_code) : Outcome::Fails;
 }

@@ -292,7 +292,7 @@ struct KindFacts {
 };
 struct StepFacts {
   bool layout, version;
-  explicit StepFacts(const char* step) : layout(strcmp(step, "type") != 0), version(one_of(step, {"item", "lookup"})) {}
+  StepFacts(const char* s) : layout(strcmp(s, "type")), version(one_of(s, {"item", "lookup", "key", "value"})) {}
 };
 
 // Asked once for each row of a table.

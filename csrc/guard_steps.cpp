@@ -7,8 +7,7 @@
 namespace framelift {
 
 PyTypeObject* deque_type = nullptr;
-static PyTypeObject* local_type =
-    nullptr;  // its instances have a dictionary for each thread, whatever slot a subclass adds
+static PyTypeObject* local_type = nullptr;  // its instances have a dictionary for each thread
 
 static Outcome found(Visit& v, PyObject* borrowed, bool trusted) {
   if (!borrowed) return Outcome::Fails;
@@ -93,6 +92,17 @@ static Outcome take_dict_item(Visit& v, PyObject* base) {
   if (v.node.passed) return value ? passed(v, value) : Outcome::Fails;
   if (!v.parent().reading) v.recordable = false;
   return found(v, value, v.parent().reading != 0);
+}
+
+// The key or the value at a place of a dictionary.
+static Outcome take_entry(Visit& v, PyObject* base, bool wants_key) {
+  if (!PyDict_Check(base) || v.node.number < 0) return Outcome::Fails;
+  if (!v.parent().reading) v.recordable = false;
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  for (Py_ssize_t left = v.node.number; left >= 0; left--)
+    if (!PyDict_Next(base, &position, &key, &value)) return Outcome::Fails;
+  return found(v, wants_key ? key : value, v.parent().reading != 0);
 }
 
 // An element of a deque, whatever a subclass makes of __getitem__ and __len__.
@@ -252,9 +262,6 @@ static Outcome partial_field(Visit& v, PyObject* base, const char* name) {
   if (!exact) return by_getattr(v, base, name);
   return field(v, at, false);
 }
-static Outcome take_partial_func(Visit& v, PyObject* base) { return partial_field(v, base, "func"); }
-static Outcome take_partial_args(Visit& v, PyObject* base) { return partial_field(v, base, "args"); }
-static Outcome take_partial_keywords(Visit& v, PyObject* base) { return partial_field(v, base, "keywords"); }
 
 // Where a function or a class keeps one of its own attributes; NULL for others.
 static PyObject** own_field(PyObject* base, PyObject* name) {
@@ -399,6 +406,8 @@ static const StepRow kSteps[] = {
     {"const", take_constant},
     {"dict", take_dict},
     {"item", take_item},
+    {"key", [](Visit& v, PyObject* base) { return take_entry(v, base, true); }},
+    {"value", [](Visit& v, PyObject* base) { return take_entry(v, base, false); }},
     {"slot", take_slot},
     {"len", take_length},
     {"type", take_type},
@@ -411,9 +420,9 @@ static const StepRow kSteps[] = {
     {"contents", take_contents},
     {"self", take_self},
     {"func", take_func},
-    {"partial_func", take_partial_func},
-    {"partial_args", take_partial_args},
-    {"partial_keywords", take_partial_keywords},
+    {"partial_func", [](Visit& v, PyObject* base) { return partial_field(v, base, "func"); }},
+    {"partial_args", [](Visit& v, PyObject* base) { return partial_field(v, base, "args"); }},
+    {"partial_keywords", [](Visit& v, PyObject* base) { return partial_field(v, base, "keywords"); }},
     {"attr", take_attr},
     {"target", take_target},
     {"ask", take_ask},

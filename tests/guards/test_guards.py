@@ -286,6 +286,7 @@ def _bases() -> list[Any]:
         [5, 6],
         (5, 6),
         collections.defaultdict(list, k=1),
+        collections.OrderedDict(a=1, k=2),
         function.__closure__[0],
         unset.__closure__[0],
         types.MappingProxyType({"k": 1}),
@@ -300,6 +301,8 @@ def _bases() -> list[Any]:
 KEYS = {
     "ask": [len],
     "item": ["k", 0, 1, -1, 5, "a"],
+    "key": [0, 1, 2],
+    "value": [0, 1, 2],
     "slot": ["a", "b", "shared", "nope"],
     "lookup": ["shared", "nope", "method", "a"],
     "default": [0, 1],

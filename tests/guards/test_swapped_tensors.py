@@ -4,6 +4,9 @@ guards notice that a tensor has another's contents.
 
 from __future__ import annotations
 
+import collections
+import functools
+import gc
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -46,7 +49,13 @@ def written() -> Made:
     return lambda x: (buffer[: x.size(0)].add_(x), buffer + 1), [buffer], [torch.ones(n, 3) for n in (2, 4, 5)]
 
 
-KINDS = {one.__name__: one for one in (module, closure, identity, written)}
+def keyed() -> Made:
+    keys = [torch.ones(3), torch.ones(3) * 2]
+    table = {key: key + 1 for key in keys}
+    return lambda x: [x + key * value for key, value in table.items()], keys, [torch.ones(n, 3) for n in (2, 4, 5)]
+
+
+KINDS = {one.__name__: one for one in (module, closure, identity, written, keyed)}
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
@@ -75,6 +84,53 @@ def test_other_contents(other: Callable[[], torch.Tensor], backend: str) -> None
 
     for left, right in zip(run(lambda fn: framelift.compile(fn, backend=backend)), run(lambda fn: fn)):
         assert left.dtype == right.dtype and torch.equal(left, right)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_parameters_of_an_optimizer(backend: str) -> None:
+    def run(wrap: Callable[[Any], Any]) -> list[Any]:
+        torch.manual_seed(0)
+        net = torch.nn.Linear(3, 3)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+        step = wrap(optimizer.step)
+        for i in range(6):
+            net(torch.ones(2, 3)).sum().backward()
+            step()
+            optimizer.zero_grad()
+            if i % 2:
+                torch.utils.swap_tensors(net.weight, torch.nn.Parameter(torch.ones(3, 3) * i))
+        return [*net.parameters(), *(state["momentum_buffer"] for state in optimizer.state.values())]
+
+    for left, right in zip(run(lambda fn: framelift.compile(fn, backend=backend)), run(lambda fn: fn)):
+        torch.testing.assert_close(left, right, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", [dict, functools.partial(collections.defaultdict, list)])
+def test_keys_by_their_places(kind: Callable[[Any], dict[Any, Any]]) -> None:
+    """One capture is for any tensors as keys; their order, what else is a key, and what is looked up are guarded."""
+
+    def read(table: dict[Any, Any], key: Any) -> list[Any]:
+        return [key in table, *(one * 2 + value for one, value in table.items() if one is not key), len(table)]
+
+    tables: list[Any] = [kind({torch.ones(2) * i: torch.ones(2), torch.ones(2) * 2: 3}) for i in range(4)]
+    pairs = [(table, list(table)[0]) for table in tables[:3]] + [(tables[0], list(tables[1])[0])]
+    compiled = framelift.compile(read, backend="eager", fullgraph=True)
+    for table, key in pairs:
+        torch.testing.assert_close(compiled(table, key), read(table, key))
+    assert framelift.stats()["captures"] == 2  # the last key is no key of its table
+    turned = kind(reversed(list(tables[3].items())))
+    named = kind({"a": torch.ones(2), torch.ones(2) * 2: 3})
+    for table, key in [(tables[3], list(tables[3])[1]), (turned, list(turned)[0])]:
+        torch.testing.assert_close(compiled(table, key), read(table, key))
+    with pytest.raises(Exception) as plain:
+        read(named, "b")
+    with pytest.raises(Exception) as ours:
+        compiled(named, "b")
+    assert (type(plain.value), str(plain.value)) == (type(ours.value), str(ours.value))
+    gone = weakref.ref(list(tables[0])[1])
+    del tables, pairs, table, key, turned
+    gc.collect()
+    assert gone() is None and framelift.stats()["captures"] < 8
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

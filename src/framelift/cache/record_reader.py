@@ -14,7 +14,7 @@ from typing import Any
 
 from .._core import is_a
 from ..guards.checks import CHECKS, as_check
-from ..guards.kinds import Guard, TensorFacts, class_name, dict_keys, dunders
+from ..guards.kinds import Guard, TensorFacts, TensorKey, class_name, dict_keys, dunders, same_key
 from ..guards.sentences import Line
 from ..substitutes.python.abstract_classes import Answers, SubclassFact
 from ..vocabulary.origins import STEPS, Origin, arg, const
@@ -267,12 +267,13 @@ class Reader:
         if not is_a(table, dict):
             raise NotMine(f"{self.origin(number)} is no dictionary")
         keys = dict_keys(table)
-        if len(keys) != len(data):
+        wanted = tuple([TensorKey if one == ["tensor"] else key for one, key in zip(data, keys)])
+        if len(keys) != len(data) or not all(map(same_key, keys, wanted)):
             raise NotMine(f"{self.origin(number)} has other keys")
-        for one, key in zip(data, keys):
-            if type(one) is not str or type(key) is not str or one != key:
+        for one, key in zip(data, wanted):
+            if key is not TensorKey and (type(one) is not str or type(key) is not str or one != key):
                 self._is(one, key)
-        return keys
+        return wanted
 
     def _dunders(self, number: int, data: Any) -> Any:
         mro, pairs = data

@@ -12,7 +12,7 @@ from .. import _core
 from .._core import is_a
 from ..bytecode.maker import source_of
 from ..guards.checks import form_of
-from ..guards.kinds import Guard, TensorFacts, immutable_leaf
+from ..guards.kinds import Guard, TensorFacts, TensorKey, immutable_leaf
 from ..guards.sentences import Line, where
 from ..substitutes.python.abstract_classes import Answers
 from ..vocabulary.origins import Origin
@@ -141,14 +141,13 @@ class RecordWriter:
             raise NotKept("a function of framelift's own, which may act while a frame is captured", value.__qualname__)
         if kind == "CODE":
             return self._code(value, ~self.origin(guard.origin))
-        if kind == "IS" and immutable_leaf(value) and not is_singleton(value) and guard.origin in self._pinned:
-            raise NotKept("the program asks which of equal values it has", f"{guard.origin}")
-        if kind == "HAS_KEY":
+        pinned = kind == "IS" and immutable_leaf(value) and not is_singleton(value) and guard.origin in self._pinned
+        if pinned or kind == "HAS_KEY":
             raise NotKept("the program asks which of equal values it has", f"{guard.origin}")
         if kind in ("TYPE", "IS", "ABSENT"):
             return self.value(value)
         if kind == "KEYS":
-            return [self.value(key) for key in value]
+            return [["tensor"] if key is TensorKey else self.value(key) for key in value]
         if kind == "DUNDERS":
             mro, pairs = value
             return [[self.object(cls) for cls in mro], [[name, self.value(held)] for name, held in pairs]]

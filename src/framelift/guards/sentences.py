@@ -17,7 +17,7 @@ from ..vocabulary.class_reads import module_of
 from ..vocabulary.origins import step_text
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.places import place_of
-from .kinds import TensorFacts, builtin_length, class_name, dict_keys, dunders, immutable_leaf, tensor_facts
+from .kinds import TensorFacts, builtin_length, class_name, dict_keys, dunders, immutable_leaf, same_key, tensor_facts
 
 Line = str | tuple[types.CodeType, int]
 
@@ -105,8 +105,8 @@ def _keys(old: Any, now: Any) -> str:
         return f"is now {_a(class_name(type(now)))}, was a dictionary"
     before = list(old)
     keys = list(dict_keys(now))
-    gone = [k for k in before if not any(k is n or (immutable_leaf(k) and k == n) for n in keys)]
-    new = [k for k in keys if not any(k is b or (immutable_leaf(b) and k == b) for b in before)]
+    gone = [k for k in before if not any(same_key(n, k) for n in keys)]
+    new = [k for k in keys if not any(same_key(k, b) for b in before)]
     parts = [
         f"{word} {', '.join(map(_show, which[:4]))}{' ...' if len(which) > 4 else ''}"
         for word, which in (("has new keys", new), ("lost the keys", gone))

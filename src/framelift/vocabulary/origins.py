@@ -13,6 +13,7 @@ import functools
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from .. import _core
@@ -164,11 +165,10 @@ def _contents(base: Any, _key: Any) -> Any:
         raise Missing("cell_contents") from None
 
 
-def _entry(attribute: str) -> Callable[[Any, Any], Any]:
+def _entry(table_of: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     def read(base: Any, key: Any) -> Any:
-        found = getattr(base, attribute)
         try:
-            return found[key]
+            return table_of(base)[key]
         except (TypeError, KeyError, IndexError):
             raise Missing(key) from None
 
@@ -196,11 +196,9 @@ def _target(base: Any, _key: Any) -> Any:
 
 
 def _length(base: Any, _key: Any) -> int:
-    if is_a(base, list):
-        return list.__len__(base)
-    if is_a(base, dict):
-        return dict.__len__(base)
-    raise Missing("len")
+    if not is_a(base, (list, dict)):
+        raise Missing("len")
+    return list.__len__(base) if is_a(base, list) else dict.__len__(base)
 
 
 def _plain(attribute: str) -> OriginStep:
@@ -210,15 +208,19 @@ def _plain(attribute: str) -> OriginStep:
 STEPS: dict[str, OriginStep] = {
     "dict": OriginStep(_dict, lambda base, _key: f"{base}.__dict__"),
     "item": OriginStep(_item, lambda base, key: f"{base}[{shown_value(key)}]"),
+    "key": OriginStep(_entry(lambda base: list(dict.keys(base))), lambda base, place: f"list({base})[{place}]"),
+    "value": OriginStep(_entry(lambda base: list(dict.values(base))), lambda base, at: f"list({base}.values())[{at}]"),
     "slot": OriginStep(_slot, lambda base, key: f"{base}.{key}"),  # a member descriptor of a class with __slots__
     "len": OriginStep(_length, lambda base, _key: f"len({base})"),  # of a list or dictionary
     "type": OriginStep(lambda base, _key: type(base), lambda base, _key: f"type({base})"),
     "lookup": OriginStep(_lookup, lambda base, key: f"{base}.{key}"),  # base is a class: what its MRO holds, unbound
     "globals": _plain("__globals__"),
     "builtins": _plain("__builtins__"),
-    "default": OriginStep(_entry("__defaults__"), lambda base, key: f"{base}.__defaults__[{key}]"),
-    "kwdefault": OriginStep(_entry("__kwdefaults__"), lambda base, key: f"{base}.__kwdefaults__[{shown_value(key)}]"),
-    "cell": OriginStep(_entry("__closure__"), lambda base, key: f"{base}.__closure__[{key}]"),
+    "default": OriginStep(_entry(attrgetter("__defaults__")), lambda base, key: f"{base}.__defaults__[{key}]"),
+    "kwdefault": OriginStep(
+        _entry(attrgetter("__kwdefaults__")), lambda base, key: f"{base}.__kwdefaults__[{shown_value(key)}]"
+    ),
+    "cell": OriginStep(_entry(attrgetter("__closure__")), lambda base, key: f"{base}.__closure__[{key}]"),
     "contents": OriginStep(_contents, lambda base, _key: f"{base}.cell_contents"),
     "self": _plain("__self__"),  # bound method
     "func": _plain("__func__"),

@@ -22,6 +22,7 @@ from ... import _core, config
 from ..._core import id, is_a
 from ...guards.checks import check
 from ...guards.equality import indistinguishable
+from ...guards.kinds import TensorKey
 from ...vocabulary.class_reads import members_of, module_of, mro_of, name_of, qualname_of
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
@@ -60,9 +61,16 @@ def _fill_list(world: World, copy: Any, value: Any, origin: Origin, let_in: LetI
 
 
 def _fill_dict(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
-    world.guard(origin, "KEYS", tuple(dict.keys(value)))
-    for key, item in dict.items(value):
-        dict.__setitem__(copy, key_inside(world, key, let_in), let_in(world, item, origin.to("item", key)))
+    """A tensor that is a key is found by its place: nothing refers to it, and another may be there at the next call."""
+    keys = tuple(dict.keys(value))
+    world.guard(origin, "KEYS", tuple([TensorKey if is_a(key, torch.Tensor) else key for key in keys]))
+    for i, key in enumerate(keys):
+        if is_a(key, torch.Tensor):
+            world.guard(origin.to("key", i), "TYPE", type(key))
+            seen, place = let_in(world, key, origin.to("key", i)), origin.to("value", i)
+        else:
+            seen, place = key_inside(world, key, let_in), origin.to("item", key)
+        dict.__setitem__(copy, seen, let_in(world, dict.__getitem__(value, key), place))
 
 
 def _fill_default(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
@@ -324,10 +332,8 @@ def _is_object_key(key: Any) -> bool:
     if is_a(key, torch.Tensor):
         return hashing is torch.Tensor.__hash__ and comparing is torch.Tensor.__eq__
     if is_a(key, enum.Enum):  # exists once; its hash is its name's
-        return hashing in (enum.Enum.__hash__, object.__hash__, str.__hash__, int.__hash__) and comparing in (
-            object.__eq__,
-            str.__eq__,
-            int.__eq__,
+        return any(hashing is cls.__hash__ for cls in (enum.Enum, object, str, int)) and any(
+            comparing is cls.__eq__ for cls in (object, str, int)
         )
     return hashing is object.__hash__ and comparing is object.__eq__
 
