@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import pytest
 import torch
+from torch.fx.experimental.symbolic_shapes import (
+    guard_or_false,
+    guard_or_true,
+    guard_size_oblivious,
+    statically_known_true,
+)
 
 import framelift
 from framelift import config
@@ -217,3 +224,34 @@ def test_slices_bounded_by_tensors(backend):
     with pytest.raises(TypeError) as captured:
         framelift.compile(fn, backend=backend)(torch.rand(9, 4), torch.tensor([1.5, 2.0, 3.0]))
     assert str(plain.value) == str(captured.value)
+
+
+def test_questions_that_nothing_decides_have_their_own_answer():
+    def sized(x):
+        rows = x.nonzero()
+        return rows * 2 if guard_or_false(rows.size(0) == 0) else rows + 1
+
+    def valued(n, x):
+        u = n.item()
+        return x * 2 if guard_or_false(u == 0) else x + u
+
+    x = torch.tensor([1.0, 0.0, 2.0])
+    captured = framelift.compile(sized, backend="eager", fullgraph=True)
+    for one in (x, torch.ones(3)):
+        assert torch.equal(captured(one), sized(one))
+    captured = framelift.compile(valued, backend="eager", fullgraph=True)
+    for n in (5, 3, 0):
+        assert torch.equal(captured(torch.tensor(n), x), valued(torch.tensor(n), x))
+
+
+@pytest.mark.parametrize("ask", (guard_or_false, guard_or_true, guard_size_oblivious, statically_known_true))
+def test_questions_of_sizes_that_change(ask):
+    def fn(x):
+        return x * 2 if ask(x.size(0) == 1) else x + 1
+
+    captured = framelift.compile(fn, backend="eager", fullgraph=True)
+    for rows in (4, 5, 6, 1, 4):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            want = fn(torch.ones(rows))
+        assert torch.equal(captured(torch.ones(rows)), want)

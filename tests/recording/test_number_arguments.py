@@ -52,3 +52,31 @@ def test_one_number_where_a_row_of_them_is_wanted() -> None:
 
     with pytest.raises(RuntimeError, match="packed scalar"):
         framelift.compile(f, backend="eager")(*_given(torch.float16))
+
+
+@pytest.mark.parametrize("place", ("argument", "inside"))
+def test_interpolation_by_a_weight_that_is_a_tensor(place: str) -> None:
+    def program(x: torch.Tensor, weight: torch.Tensor) -> Any:
+        by = weight if place == "argument" else weight * 1
+        many = [x, x + 1]
+        torch._foreach_lerp_(many, [x * 2, x], by)
+        return many, torch._foreach_lerp([x], [x + 3], weight=by)
+
+    captured = framelift.compile(program, backend="eager", fullgraph=True)
+    for weight in (0.5, 0.25):
+        want, got = (run(torch.arange(4.0), torch.tensor(weight)) for run in (program, captured))
+        for a, b in zip((*want[0], *want[1]), (*got[0], *got[1]), strict=True):
+            assert torch.equal(a, b)
+    assert framelift.stats()["captures"] >= 1
+
+
+@pytest.mark.parametrize("kind", (torch.HalfTensor, torch.FloatTensor, torch.LongTensor, "torch.DoubleTensor"))
+def test_conversion_to_the_classes_of_old(kind: Any) -> None:
+    def program(x: torch.Tensor) -> Any:
+        made = x.type(kind)
+        return made, made is x, x.type()
+
+    captured = framelift.compile(program, backend="eager", fullgraph=True)
+    for x in (torch.arange(3.0), torch.arange(3)):
+        want, got = program(x), captured(x)
+        assert torch.equal(want[0], got[0]) and want[0].dtype is got[0].dtype and want[1:] == got[1:]

@@ -610,3 +610,58 @@ def test_arrays_with_plain_numbers_and_lists() -> None:
         check(f, torch.arange(3.0))
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    "program",
+    (
+        lambda a: torch.tensor([a[0], a[1]]),
+        lambda a: torch.tensor([[a[0], 2], [3, a[1]]]) * 2,
+        lambda a: torch.as_tensor([a.sum(), 1.0]),
+        lambda a: torch.tensor([np.float32(1.5), np.float64(2), np.int64(3)]),
+        lambda a: torch.tensor(list(np.arange(3))),
+        lambda a: torch.tensor(np.float64(2)),
+        lambda a: np.asarray(a.sum()),
+        lambda a: np.asarray(a[0]) + 1,
+    ),
+)
+def test_scalars_in_the_data_of_tensors_and_arrays(program: Any) -> None:
+    compare(program, np.arange(3.0))
+    compare(program, np.arange(3, dtype=np.float32))
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64", "int64", "int32"))
+@pytest.mark.parametrize(
+    "program",
+    (
+        lambda a, n: a * n,
+        lambda a, n: n - a,
+        lambda a, n: a.sum() / n,
+        lambda a, n: np.maximum(a, n) > n,
+        lambda a, n: (a + 1) ** n,
+        lambda a, n: np.arange(n) + a[0],
+    ),
+)
+def test_numbers_that_change_beside_arrays(program: Any, dtype: str) -> None:
+    framelift.reset()
+    captured = framelift.compile(program, backend="eager", fullgraph=True)
+    for n in (3, 4, 5, -2):
+        a = np.arange(6).astype(dtype)
+        if n < 0 and program(np.ones(1, "float32"), 2).shape == (1,) and dtype.startswith("int"):
+            continue  # numpy raises for powers
+        want, got = program(a, n), captured(a, n)
+        assert type(want) is type(got) and want.dtype == got.dtype and np.allclose(want, got)
+
+
+def test_results_whose_shape_values_decide() -> None:
+    for program in (
+        lambda a: a[a > 1],
+        lambda a: a[a > 1].sum(),
+        lambda a: np.where(a > 1)[0],
+        lambda a: np.nonzero(a)[0] * 2,
+        lambda a: np.unique(a),
+    ):
+        captured = framelift.compile(program, backend="eager", fullgraph=True)
+        for a in (np.arange(3.0), np.arange(6.0), np.zeros(4), np.array([3.0, 3.0, 0.5])):
+            want, got = program(a), captured(a)
+            assert type(want) is type(got) and want.shape == got.shape and np.array_equal(want, got)

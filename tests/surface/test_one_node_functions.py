@@ -4,6 +4,9 @@ their arguments, variables of closures, global variables.
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy
 import pytest
 import torch
@@ -11,6 +14,7 @@ import torch._dynamo
 from torch._dynamo import decorators
 
 import framelift
+from support import check
 
 X = torch.ones(3)
 SCALE = torch.full((3,), 7.0)
@@ -122,3 +126,49 @@ def test_numpy_functions_of_tensors_with_gradients(backend):
     torch.testing.assert_close(grad, x.grad)
     plain = f(x.detach(), y)
     torch.testing.assert_close(plain["product"], found["product"].detach())
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaled:
+    tensor: torch.Tensor
+    factor: int = 3
+    inner: Any = None
+
+
+@framelift.allow_in_graph
+def scaled(given: list[Any], more: Any) -> torch.Tensor:
+    """One node, given frozen data classes in containers."""
+    one = given[1]
+    return one.tensor * one.factor + one.inner[0].tensor * given[0] + more["more"].factor
+
+
+def test_frozen_data_classes_are_given_to_one_node_functions() -> None:
+    def program(x: torch.Tensor, outer: Scaled) -> Any:
+        made = Scaled(x + 1, inner=(Scaled(x, 2), "text"))
+        return scaled([2, made], {"more": outer}) - 1
+
+    check(program, torch.arange(3.0), Scaled(torch.ones(1), 5))
+    same = Scaled(torch.ones(1), 5)
+    compiled = framelift.compile(program, backend="eager", fullgraph=True)
+    for outer in (same, Scaled(torch.ones(1), 7), same):
+        assert torch.equal(compiled(torch.ones(2), outer), program(torch.ones(2), outer))
+
+
+def test_data_classes_that_carry_more_than_their_fields_are_not_taken_apart() -> None:
+    def program(x: torch.Tensor) -> Any:
+        made = Scaled(x, inner=(Scaled(x, 2),))
+        object.__setattr__(made, "more", 1)
+        return scaled([2, made], {"more": Scaled(x)})
+
+    check(program, torch.arange(3.0), graphs=None, breaks=None, captures=None)
+
+
+def test_nonstrict_functions_of_torch_take_registered_data_classes() -> None:
+    cls = dataclasses.make_dataclass("Registered", [("tensor", torch.Tensor), ("factor", int)], frozen=True)
+    torch.utils._pytree.register_dataclass(cls)
+
+    @torch._dynamo.nonstrict_trace
+    def inner(one: Any) -> torch.Tensor:
+        return one.tensor * one.factor
+
+    check(lambda x: inner(cls(x + 1, 4)) - 1, torch.arange(3.0))

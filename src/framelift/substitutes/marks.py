@@ -7,6 +7,7 @@ a mark is a substitute like any other.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 import types
@@ -325,7 +326,55 @@ def allowed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     if make is not None:
         return make(session, callable_, args, kwargs)
     UnwatchedReads.of(session.world).follow(callable_)
-    return session.record(OneNode(_as_function(callable_)), args, kwargs)
+    function = _as_function(callable_)
+    parts: list[Any] = []
+    build = _taken_apart((args, kwargs), parts)
+    if build is None:
+        return session.record(OneNode(function), args, kwargs)
+
+    def call(*given: Any) -> Any:
+        inner_args, inner_kwargs = build(iter(given))
+        return function(*inner_args, **inner_kwargs)
+
+    call.__name__ = function.__name__
+    return session.record(OneNode(call), tuple(parts), {})
+
+
+def _taken_apart(value: Any, parts: list[Any]) -> Callable[[Iterator[Any]], Any] | None:
+    """Add a value to `parts`, or what the frozen data classes in it hold; return what builds it anew of those parts.
+    None where there is no data class: operations take containers themselves.
+    """
+    kind, before = type(value), len(parts)
+    if kind in (tuple, list, dict):
+        inner = [_taken_apart(item, parts) for item in (value.values() if kind is dict else value)]
+        if any(inner):
+            made = [one or next for one in inner]
+            keys = tuple(value) if kind is dict else ()
+            return lambda given: (
+                dict(zip(keys, [one(given) for one in made])) if keys else kind([one(given) for one in made])
+            )
+        del parts[before:]
+    if not _is_frozen_data(kind):
+        parts.append(value)
+        return None
+    names = tuple(field.name for field in dataclasses.fields(kind))
+    if (own_dict(value) or {}).keys() - set(names):
+        raise Interrupt("torch-operation", f"with an argument of type {qualname_of(kind)}, which has other attributes,")
+    fields = [(name, _taken_apart(_core.captured(getattr, (value, name), None), parts) or next) for name in names]
+
+    def build(given: Iterator[Any]) -> Any:
+        new = object.__new__(kind)
+        for name, one in fields:
+            object.__setattr__(new, name, one(given))
+        return new
+
+    return build
+
+
+def _is_frozen_data(kind: type) -> bool:
+    params = _core.type_lookup(kind, "__dataclass_params__", None)
+    plain = _core.type_lookup(kind, "__getattribute__", None) is object.__getattribute__
+    return plain and bool(getattr(params, "frozen", False))
 
 
 def _as_function(callable_: Any) -> Any:
@@ -452,8 +501,8 @@ _LOGGING: tuple[tuple[str, Handler], ...] = (
 _SETS: dict[str, Handler] = {
     "_leaf_function_ids": leaf,
     "_disallowed_callable_ids": disallowed,
+    "_nonstrict_trace_callable_ids": nonstrict,  # torch allows these, too
     "_allowed_callable_ids": allowed,
-    "_nonstrict_trace_callable_ids": nonstrict,
 }
 _RULES = "torch._dynamo.trace_rules"
 _NAMES_OF_SETS = (_RULES, *_SETS)

@@ -50,6 +50,7 @@ STATE: dict[str, tuple[str, ...]] = {
         "_get_sdp_priority_order _get_cudnn_depthwise_kernel _cuda_get_cudnn_benchmark_limit",
     ),
     "autograd": (
+        "torch.autograd._is_checkpoint_valid",
         *_paths(
             "torch._C",
             "is_anomaly_enabled is_anomaly_check_nan_enabled _is_multithreading_enabled _is_view_replay_enabled",

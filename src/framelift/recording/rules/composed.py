@@ -159,3 +159,24 @@ def _split_by_tensor(func: Any) -> Handler:
 
 for _owner in (torch, torch.Tensor):
     rule(_owner.tensor_split)(_split_by_tensor(_owner.tensor_split))
+
+
+def _lerp_by(func: Any) -> Handler:
+    """A weight that is a tensor of one number is a number that torch takes out of it: it is left in the graph."""
+
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = dict(zip(("self", "tensors1", "weight"), args)) | kwargs
+        weight, first = given.get("weight"), given.get("self")
+        if recorder.is_stand_in(weight) and type(first) in (list, tuple):
+            facts = [recorder.value_of(one).facts for one in (weight, *first)]
+            if not facts[0].size and len({(one.dtype, one.device) for one in facts}) == 1:
+                weight = recorder.call(torch.Tensor.detach, (weight,), {})
+                return recorder.record(target_of(func), (first, given["tensors1"], [weight] * len(first)), {})
+        return recorder.record(target_of(func), args, kwargs)
+
+    return handler
+
+
+for _name in ("_foreach_lerp", "_foreach_lerp_"):
+    _func = getattr(torch, _name)
+    rule(_func)(_lerp_by(_func))

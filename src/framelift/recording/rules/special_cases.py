@@ -198,6 +198,14 @@ def _size(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     return recorder.record(target_of(TensorBase.size), args, kwargs, True)
 
 
+@rule(*_named("type", *_TENSOR))
+def _type(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """torch.HalfTensor and its kind by their names, as operations take them."""
+    if len(args) > 1 and any(args[1] is kind for kind in tensor_classes):
+        args = (args[0], f"{args[1].__module__}.{name_of(args[1])}", *args[2:])
+    return recorder.record(target_of(TensorBase.type), args, kwargs, True)
+
+
 @rule(*_named("dim ndimension", *_TENSOR))
 def _dim(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
     return len(recorder.value_of(args[0]).facts.size)

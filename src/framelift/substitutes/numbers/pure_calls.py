@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.fx.experimental import symbolic_shapes
 
 from ... import _core, config
 from ..._core import is_a
@@ -424,6 +425,21 @@ def _check_is_size(session: Session, i: Any, message: Any = None, *, max: Any = 
     _check(session, i >= 0, message)
     if max is not None:
         _check(session, i <= max, message)
+
+
+def _known_or(session: Session, callable_: Any, /, expr: Any) -> Any:
+    """What is known of a comparison, or assumed of it for this call; otherwise the function's own answer."""
+    if type(expr) is not Bool:
+        return bool(expr)
+    try:
+        return expr.value()
+    except Interrupt:
+        return expr.home.guarded(lambda: callable_(expr.raw), "a comparison")
+
+
+for _name in ("guard_or_false", "guard_or_true", "guard_size_oblivious", "statically_known_true"):
+    if hasattr(symbolic_shapes, _name):
+        substitute(getattr(symbolic_shapes, _name))(_known_or)
 
 
 @substitute(torch.sym_int)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from ..._core import is_a
 from ...boundary.becomes.arrays import Array, Scalar, array_over, numpy, tensor_of, tnp
@@ -59,22 +60,28 @@ def _dtype(tensor: torch.Tensor) -> Any:
     return numpy.dtype(str(tensor.dtype).removeprefix("torch."))
 
 
-def shown(value: Any, expected: Any, given: Collection[int] = ()) -> Any:
-    """A result as captured code sees it, where numpy expects it.  `given`: ids of the tensors of the arguments."""
+def shown(value: Any, expected: Any, sizes: Callable[[Any], Any], given: Collection[int] = ()) -> Any:
+    """A result as captured code sees it, where numpy expects it.  `sizes` gives a tensor's sizes, as the recorder knows
+    them; `given` are the ids of the tensors of the arguments.
+    """
     kind = type(value)
     if kind is tnp.ndarray:
         if not is_a(expected, (numpy.ndarray, numpy.generic)) or _dtype(tensor_of(value)) != expected.dtype:
             raise Differs(f"numpy gives {getattr(expected, 'dtype', name_of(type(expected)))}")
         with DisableTorchFunction():
-            if tuple(map(int, tensor_of(value).size())) != expected.shape:
-                raise Differs(f"numpy gives a shape of {expected.shape}")
+            size = tuple(map(int, tensor_of(value).size()))
+        decided = map(free_unbacked_symbols, sizes(tensor_of(value)))  # by values
+        if len(size) != expected.ndim or any(
+            not open and length != other for open, length, other in zip(decided, size, expected.shape)
+        ):
+            raise Differs(f"numpy gives a shape of {expected.shape}")
         if not is_a(expected, numpy.ndarray):
             return array_over(tensor_of(value), Scalar)
         return array_over(tensor_of(value), owns=expected.flags.owndata and id(tensor_of(value)) not in given)
     if kind in (list, tuple) or issubclass(kind, tuple):
         if not is_a(expected, (list, tuple)) or len(expected) != len(value):
             raise Differs(f"numpy gives {name_of(type(expected))}")
-        items = [shown(item, one, given) for item, one in zip(value, expected)]
+        items = [shown(item, one, sizes, given) for item, one in zip(value, expected)]
         return type(expected)(items) if type(expected) in (list, tuple) else type(expected)(*items)
     if kind is type(tnp.dtype("float32")):
         return numpy.dtype(value.name)

@@ -21,7 +21,7 @@ from ...boundary.becomes.leaves import is_leaf
 from ...boundary.gateway import let_in
 from ...calls.call_tables import SUBSTITUTES, substitute
 from ...graph.fx.targets import target_of
-from ...graph.symbols.numbers import NUMBERS, Float, Int
+from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int
 from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
 from ...overriding.modes import is_overridden, torch_call
 from ...recording.rules.ranks import rule
@@ -63,6 +63,13 @@ _MOST_NUMBERS = 4096
 #: functions that make an array of whatever they are given; all others ask a tensor for its own idea of them
 _TAKE_TENSORS = frozenset("array asarray ascontiguousarray concatenate stack vstack hstack dstack column_stack".split())
 
+#: operations that take a number for one of the kind of the arrays beside it
+_WITH_NUMBERS = frozenset(
+    f"{prefix}{name}{suffix}"
+    for name in "add sub mul truediv eq ne lt le gt ge".split()
+    for prefix, suffix in (("__", "__"), ("__r", "__"))
+).union("add subtract multiply divide true_divide maximum minimum".split())
+
 #: functions of what an argument is, not of its values: numpy's own word for it
 _ASKED = frozenset("isscalar iscomplexobj isrealobj".split())
 
@@ -85,7 +92,8 @@ def _given(session: Session, value: Any) -> Any:
     if is_a(value, type) and issubclass(value, numpy.generic) or is_a(value, numpy.dtype):
         return tnp.dtype(numpy.dtype(value).name)
     if kind is NumpyNumber:
-        value, kind = value.value(), type(value.hint)
+        value = value.value()
+        kind = type(value)
     if kind is Scalar:  # its class says that it is a number of Python's
         return array_over(tensor_of(value))
     if issubclass(kind, numpy.generic):  # a stand-in for one says that it is, too
@@ -143,15 +151,19 @@ def _run_unseen(
         expected = ask(theirs, args, kwargs)
         if (is_a(theirs, numpy.ufunc) or name in _DIVISIONS) and _is_double(expected):
             given = tuple(map(_as_double, given))
-        result = _core.unwatched(function, given, named)
+        result = _result_of(session, function, name, given, named)
     except Exception as error:  # numpy may know how, or say it in other words
         raise _refuse(name, f"{name_of(type(error))}: {error}") from None
     if name == "astype" and tensor_of(result) is tensor_of(args[0]):
         result = _core.unwatched(tnp.ndarray.copy, (result,), None)  # numpy's always copies
     if any(result is arg for arg in args):
         return result
+    if type(result) is Array:  # made of a scalar
+        result = _core.unwatched(tnp.ndarray.copy, (result,), None)
     try:
-        return shown(_without_views(session, result, expected), expected, set(_tensors((*args, *kwargs.values()))))
+        sizes = functools.partial(_sizes_of, session.recorder)
+        made = _without_views(session, result, expected)
+        return shown(made, expected, sizes, set(_tensors((*args, *kwargs.values()))))
     except Differs as error:
         raise _refuse(name, str(error)) from None
 
@@ -176,6 +188,33 @@ def _scalar_of(theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         raise_outside(error)
         return None
     return found if is_a(found, numpy.generic) else None
+
+
+def _result_of(session: Session, function: Any, name: str, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """The result of torch's implementation, which does not know the kind of numbers that change."""
+    try:
+        return _core.unwatched(function, given, named)
+    except KeyError:
+        if not any(type(arg) in NUMBERS for arg in given):
+            raise
+        return _core.unwatched(function, tuple(_operand_of(session, name, arg, given) for arg in given), named)
+
+
+def _sizes_of(recorder: Recorder, tensor: Any) -> Any:
+    return recorder.value_of(tensor).facts.size
+
+
+def _operand_of(session: Session, name: str, value: Any, given: tuple[Any, ...]) -> Any:
+    """A number that changes as an array of the kind that numpy takes it for beside the arrays of an operation; as a
+    constant where that kind, or the operation, has limits of its own.
+    """
+    if type(value) not in NUMBERS:
+        return value
+    kinds = [str(tensor_of(one).dtype).removeprefix("torch.") for one in given if issubclass(type(one), _BASE)]
+    kind = numpy.result_type(*kinds, 1 if type(value) is Int else 1.0).name if kinds and type(value) is not Bool else ""
+    if name not in _WITH_NUMBERS or kind not in ("int64", "float32", "float64"):
+        return value.value()
+    return array_over(session.recorder.call(torch.tensor, (value,), {"dtype": getattr(torch, kind)}))
 
 
 def _is_double(expected: Any) -> bool:
@@ -428,7 +467,19 @@ rule(torch.Tensor.numpy)(_numpy_of)
 def _has_scalar(value: Any) -> bool:
     if type(value) in (list, tuple):
         return any(map(_has_scalar, value))
-    return type(value) is NumpyNumber or numpy is not None and issubclass(type(value), numpy.generic)
+    return type(value) in (NumpyNumber, Scalar) or numpy is not None and issubclass(type(value), numpy.generic)
+
+
+def _scalars_as_tensors(session: Session, value: Any) -> Any:
+    """A nest of lists and tuples with tensors in place of numpy's scalars, whose kind they keep."""
+    if type(value) in (list, tuple):
+        return type(value)([_scalars_as_tensors(session, item) for item in value])
+    if not _has_scalar(value):
+        return value
+    array = _given(session, value)
+    if not issubclass(type(array), _BASE):
+        raise Interrupt("torch-operation", f"with a scalar of type numpy.{name_of(type(value))}")
+    return tensor_of(array)
 
 
 def _are_alike(data: Any) -> bool:
@@ -443,7 +494,10 @@ def _tensor_of(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -
     """torch.from_numpy and similar functions, given an array."""
     if session.modes and callable_ is not torch.from_numpy:  # which torch shows to no mode
         return torch_call(session, callable_, args, kwargs)
-    if _has_scalar((*args[:1], kwargs.get("data"), kwargs.get("obj"))):
+    if args and callable_ is not torch.from_numpy and _has_scalar(args[0]):
+        is_nest = type(args[0]) in (list, tuple)
+        args = ((_scalars_as_tensors if is_nest else _given)(session, args[0]), *args[1:])
+    if _has_scalar((kwargs.get("data"), kwargs.get("obj"))):
         raise Interrupt("torch-operation", f"torch.{callable_.__name__} of a scalar of numpy, whose kind it keeps")
     if callable_ is torch.tensor and args and _are_alike(args[0]) and not kwargs.get("requires_grad"):
         made = session.call(torch.stack, ([tensor_of(array) for array in args[0]],), {})
