@@ -66,17 +66,17 @@ BUDGETS = {
     "overriding": 1325,
     "packages": 1743,
     "python": 305,
-    "recording": 6104,
+    "recording": 6130,
     "rehearsal": 1808,
     "report": 2745,
-    "substitutes": 6966,
-    "surface": 4807,
+    "substitutes": 7090,
+    "surface": 4757,
     "torch_ports": 1095,
     "vocabulary": 2505,
     "modules beside them": 840,
     "csrc": 14617,
 }
-ALL = 89338
+ALL = 89438
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -165,8 +165,8 @@ def _lerp_by(func: Any) -> Handler:
     """A weight that is a tensor of one number is a number that torch takes out of it: it is left in the graph."""
 
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = dict(zip(("self", "tensors1", "weight"), args)) | kwargs
-        weight, first = given.get("weight"), given.get("self")
+        given: dict[str, Any] = dict(zip(("self", "tensors1", "weight"), args)) | kwargs
+        weight, first = given.get("weight"), given.get("self", ())
         if recorder.is_stand_in(weight) and type(first) in (list, tuple):
             facts = [recorder.value_of(one).facts for one in (weight, *first)]
             if not facts[0].size and len({(one.dtype, one.device) for one in facts}) == 1:

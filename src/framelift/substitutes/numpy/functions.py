@@ -214,7 +214,7 @@ def _operand_of(session: Session, name: str, value: Any, given: tuple[Any, ...])
     kind = numpy.result_type(*kinds, 1 if type(value) is Int else 1.0).name if kinds and type(value) is not Bool else ""
     if name not in _WITH_NUMBERS or kind not in ("int64", "float32", "float64"):
         return value.value()
-    return array_over(session.recorder.call(torch.tensor, (value,), {"dtype": getattr(torch, kind)}))
+    return array_over(session.call(torch.tensor, (value,), {"dtype": getattr(torch, kind)}))
 
 
 def _is_double(expected: Any) -> bool:
