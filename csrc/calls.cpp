@@ -5,7 +5,6 @@
 
 #include "barrier.h"
 #include "connections.h"
-#include "finalisers.h"
 #include "frames.h"
 #include "handle_reads.h"
 #include "outside.h"
@@ -22,7 +21,6 @@ enum class CallKind : int {
   Higher = 5,       // native call, C callables among the arguments must be declared too
   Bound = 6,        // payload = (handler, unbound callable): the receiver becomes the first argument
   Unwrap = 7,       // payload-free: session.unwrap(callable) gives (callable, args, kwargs) to start again with
-  Watched = 9,      // a class with a finaliser: an instance is made, and its end watched
   Native = 8,       // an instance or class of Python make: call it, its frames come back through the hook
 };
 struct Verdict {
@@ -291,10 +289,7 @@ static PyObject* generic_read(Rehearsal* r, PyObject* callable, PyObject* const*
 static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 
 PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  Calling calling(r, callable);
   PyObject* result = by_rule(r, callable, args, nargs, kwnames);
-  if (result && is_new(callable) && has_finaliser((PyObject*)Py_TYPE(result)) && watch_end(r, result) < 0)
-    Py_CLEAR(result);
   return result ? result : failed_call(r, callable, args, total(nargs, kwnames));
 }
 
@@ -333,9 +328,7 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
     if (PyErr_Occurred()) return nullptr;
   }
   if (!unordered.count(callable) && note_orders(r, callable, args, nargs) < 0) return nullptr;
-  PyObject* made = makes_finalised(callable, args, nargs);
-  if (made && !(r->watches && !r->interrupt && is_new(callable) && is_watchable(made)))
-    return deny(r, name_deny_finalised, made, nullptr);
+  if (PyObject* made = makes_finalised(callable, args, nargs)) return deny(r, name_deny_finalised, made, nullptr);
   if (PyCFunction_Check(callable)) {
     PyObject* receiver = PyCFunction_GET_SELF(callable);
     if (receiver && safe_receivers.count(Py_TYPE(receiver)) &&
@@ -369,10 +362,6 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
       if (meets_number(callable, args, all))
         return call_handler(r, number_handler, callable, nullptr, args, nargs, kwnames);
       return call_c_code(callable, args, nargs, kwnames);
-    case CallKind::Watched:
-      if (is_made_by_c_code(callable) && (meets_view(callable, args, all) || meets_number(callable, args, all)))
-        return deny(r, name_deny_finalised, callable, nullptr);
-      return make_watched(r, callable, args, nargs, kwnames);
     case CallKind::Native:
       if (is_made_by_c_code(callable)) return call_c_code(callable, args, nargs, kwnames);
       return PyObject_Vectorcall(callable, args, nargs, kwnames);

@@ -1,7 +1,6 @@
 // Facts about classes and frames that Python code cannot see by itself.  Nothing here belongs to a rehearsal.
 #include "barrier.h"
 #include "calls.h"
-#include "finalisers.h"
 #include "frame_access.h"
 #include "frames.h"
 #include "reference.h"
@@ -145,25 +144,7 @@ static PyObject* collect_as(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
-static PyObject* watchable(PyObject*, PyObject* cls) { return PyBool_FromLong(is_watchable(cls)); }
-
-// unless_the_programs(callback): a callback of weak references.  It is called where the object, which ends now, may end
-// at another moment in plain Python.
-static PyObject* ended(PyObject* callback, PyObject* reference) {
-  Rehearsal* r = current_rehearsal();
-  if (r && is_programs_moment(r, current_frame(PyThreadState_Get()))) Py_RETURN_NONE;
-  return PyObject_CallOneArg(callback, reference);
-}
-static PyObject* unless_the_programs(PyObject*, PyObject* callback) {
-  static MethodTable table({method<ended, METH_O>("ended")});
-  return PyCFunction_New(table.rows, callback);
-}
-
 static MethodTable methods({
-    method<unless_the_programs, METH_O>("unless_the_programs",
-                                        "a callback called where an object may end at another moment in plain Python"),
-    method<watchable, METH_O>("is_watchable",
-                              "whether the end of instances of a class with a finaliser can be watched"),
     method<frame_holds>("frame_holds", "frame_holds(frame, object)"),
     method<frame_cell>("frame_cell", "frame_cell(frame, name): the cell of a closure's variable"),
     method<is_a>("is_a", "is_a(value, classes): isinstance() that runs no code of the value's class"),

@@ -110,9 +110,6 @@ inline void end_generator(PyObject* object) {
   if (generator->gi_frame_state < FRAME_EXECUTING) generator->gi_frame_state = FRAME_COMPLETED;
 }
 
-// The finaliser of an object that the collector knows does not run any more: it counts as finalised.
-inline void take_finaliser(PyObject* object) { _PyGC_SET_FINALIZED(object); }
-
 // The exception that a generator is resumed with, for CPython raises it from the RESUME behind the yield, where it also
 // looks for signals; borrowed.  Before 3.13 it has the yield's place: NULL.
 inline PyObject* thrown_at_resume(PyThreadState* ts) {

@@ -7,7 +7,6 @@
 #include "calls.h"
 #include "connections.h"
 #include "evaluator.h"
-#include "finalisers.h"
 #include "outside.h"
 #include "receivers.h"
 #include "resume.h"
@@ -244,15 +243,6 @@ static PyObject* rehearse_frame(PyThreadState* ts, Frame* frame, int throwflag) 
   return finish_frame(ts, frame, slot<answer_frame>(r, info, ts, frame), trampoline);
 }
 
-// The finaliser of an object that captured code made.
-static PyObject* finalise(PyThreadState* ts, Frame* frame) {
-  Rehearsal* r = current_rehearsal();
-  if (!slot<may_finalise>(r, frame)) return finish_frame(ts, frame, Py_NewRef(Py_None), trampoline);
-  CodeInfo* info = slot<resolve>(r, (PyObject*)frame_code(frame));
-  PyObject* result = info ? slot<answer_frame>(r, info, ts, frame) : nullptr;
-  return finish_frame(ts, frame, slot<finalised>(r, frame_value(frame, 0), result), trampoline);
-}
-
 // Capture and RunOnly: a cached entry for a function's frame, or a capture.  As try_entries; 0 and 2 mean plain Python.
 // Entries are kept per code, and several functions may share one code, so the function is one more local.
 // *muted: nothing that the function calls is captured: it switches that off, or the call is left to plain Python.
@@ -380,7 +370,6 @@ static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) noexce
       if (!current_rehearsal()) break;
       if (is_signal_handler(frame)) return run_signal_handler(ts, frame, throwflag);
       if (throwflag) slot<note_thrown>(current_rehearsal(), ts);
-      if (!throwflag && is_finaliser(current_rehearsal(), frame)) return finalise(ts, frame);
       if (tls.mode == Mode::Rehearse) return rehearse_frame(ts, frame, throwflag);
       return _PyEval_EvalFrameDefault(ts, frame, throwflag);  // our own code: nobody else's business
     case Mode::Capture:
@@ -480,7 +469,6 @@ static void note_left(Rehearsal* r) {
 static PyObject* run_rehearsal(Rehearsal* r, PyObject* function, PyObject* given_locals, PyObject* given_twin) {
   // Safe, here and below: the session is framelift's own object.
   Ref start = Ref::steal(PyObject_GetAttrString(r->session, "start"));
-  r->watches = Ref::steal(PyObject_GetAttrString(r->session, "watches")).get() == Py_True;
   Ref locals = Ref::steal(start ? PyObject_CallOneArg(start.get(), given_locals) : nullptr);
   if (!locals) return nullptr;
   if (!PyTuple_Check(locals.get())) return PyErr_Format(PyExc_TypeError, "start() gives a tuple");
@@ -498,7 +486,7 @@ static PyObject* run_rehearsal(Rehearsal* r, PyObject* function, PyObject* given
     return Py_NewRef(Py_True);
   }
   if (!result) note_left(r);
-  if (!result || r->interrupt || !have_ended(r)) return nullptr;
+  if (!result || r->interrupt) return nullptr;
   Ref finish = Ref::steal(PyObject_GetAttrString(r->session, "finish"));
   return finish ? PyObject_CallOneArg(finish.get(), result.get()) : nullptr;
 }
@@ -515,7 +503,6 @@ static void report(Rehearsal& rehearsal) {
   for (auto& [unit, count] : rehearsal.generators)
     if (!append(made, Ref::steal(Py_BuildValue("(il)", unit, count)))) PyErr_Clear();
   set("generators", made.get());
-  set("has_watched", rehearsal.has_watched ? Py_True : Py_False);
   set("times", Ref::steal(rehearsal.times.as_list()).get());
   set("time_tree", Ref::steal(rehearsal.times.as_tree()).get());
   set("outside", rehearsal.outside ? rehearsal.outside.get() : Py_None);

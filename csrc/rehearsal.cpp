@@ -4,7 +4,6 @@
 #include "barrier.h"
 #include "connections.h"
 #include "evaluator.h"
-#include "finalisers.h"
 #include "outside.h"
 #include "places.h"
 
@@ -18,9 +17,9 @@ static PyObject* interrupt_type = nullptr;  // framelift.vocabulary.reasons.Inte
 static PyObject* fault_judge = nullptr;     // framelift.rehearsal.own_errors.fault_of
 static Connections connections({{"interrupt_type", &interrupt_type}, {"fault_judge", &fault_judge}});
 
-// In framelift's own code the hook looks for frames of signal handlers and of watched finalisers alone.
+// In framelift's own code the hook looks for frames of signal handlers alone.
 static void rest_where_unneeded() {
-  if (current && !current->has_handlers && current->watched.empty()) rest_hook();
+  if (current && !current->has_handlers) rest_hook();
 }
 
 PausedScope::PausedScope() : before(thread_state().mode), torch_before(torch_functions()) {
@@ -62,7 +61,6 @@ void end_generators(Rehearsal* r) {
     if (is_asynchronous && waits(object)) ((PyGenObject*)object)->gi_frame_state = FRAME_COMPLETED;
     end_generator(object);
   }
-  end_finalisers(r);
 }
 
 int root_unit(Rehearsal* r) { return r->root_frame ? frame_unit(r->root_frame) : -1; }

@@ -102,13 +102,6 @@ struct Rehearsal {
   bool stopped = false;                          // the root was stopped: no captured code runs any more
   std::vector<Ref> made_generators;              // weak references; coroutines themselves
   std::vector<std::pair<int, long>> generators;  // (root's code unit, root_probes) when a generator was made
-  // Objects with a finaliser that captured code made, by address, with weak references (finalisers.cpp).
-  std::unordered_map<PyObject*, Ref> watched;
-  bool watches = false;      // whether such objects may be made
-  bool has_watched = false;  // there were some
-  // The frame whose call is in progress, and the place where one was over last.
-  struct _PyInterpreterFrame *calling = nullptr, *left = nullptr;
-  int left_unit = -1;
   long losses = 0;                               // `hook_losses` when it began
   bool has_handlers = true;  // signal handlers of Python's may strike it: the hook sees their frames begin
   std::unordered_set<PyObject*> thrown;  // what generators were resumed with, by address (only compared)
@@ -149,8 +142,7 @@ struct RehearseScope {
   ~RehearseScope();
 };
 
-// Captured code runs no more: generators of the rehearsal that wait somewhere never go on, not even to clean up, and no
-// finaliser of an object that it made runs.
+// Captured code runs no more: generators of the rehearsal that wait somewhere never go on, not even to clean up.
 void end_generators(Rehearsal* r);
 
 // The root's current instruction in its twin (code unit), or -1.

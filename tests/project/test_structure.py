@@ -53,30 +53,30 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 BUDGETS = {
     "autograd": 1485,
     "backends": 4544,
-    "boundary": 6524,
+    "boundary": 6389,
     "bytecode": 2738,
     "cache": 3434,
     "calls": 1701,
-    "capture": 7718,
-    "exits": 3018,
+    "capture": 7711,
+    "exits": 3005,
     "export": 1984,
     "graph": 8851,
     "guards": 975,
     "higher_order": 1506,
     "overriding": 1325,
     "packages": 1743,
-    "python": 305,
+    "python": 519,
     "recording": 6130,
-    "rehearsal": 1808,
+    "rehearsal": 1806,
     "report": 2745,
-    "substitutes": 7090,
+    "substitutes": 6589,
     "surface": 4757,
     "torch_ports": 1095,
     "vocabulary": 2505,
     "modules beside them": 840,
-    "csrc": 14617,
+    "csrc": 14406,
 }
-ALL = 89438
+ALL = 88783
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -18,7 +18,6 @@ import re
 import sys
 import types
 import typing
-import weakref
 from collections.abc import Callable, Set
 from typing import Any
 
@@ -61,7 +60,6 @@ from .import_rules import (
     nan,
     number,
     numpy_value,
-    pin_reference,
     random_state,
     rule,
     with_attributes,
@@ -493,27 +491,9 @@ def fact_of(world: World, seen: Any, function: Callable[[Any], Any]) -> Any:
     return let_in(world, function(record.original), record.origin.to("ask", function))
 
 
-@rule(weakref.ref, contextvars.ContextVar)
-def _reference(world: World, value: Any, origin: Origin) -> Any:
-    """Import a weak reference; its target is read when captured code calls it."""
-    if type(value) is contextvars.ContextVar:
-        return _singleton(world, value, origin)
-    world.guard(origin, "TYPE", type(value))
-    world.register(value, value, origin, mutable=False)
-    world.references.append(value)
-    if len(world.references) > 1:  # C code may compare them: by what they lead to, or by identity where that is dead
-        for one in world.references[:1] if len(world.references) == 2 else ():
-            pin_reference(world, one)
-        pin_reference(world, value)
-    return value
-
-
-@rule(weakref.KeyedRef)
-def _keyed_reference(world: World, value: Any, origin: Origin) -> Any:
-    """A value of a WeakValueDictionary: a reference with its key, which is read as a handle's attribute is."""
-    world.note_class(weakref.KeyedRef)
-    _core.mark_external(value)
-    return _reference(world, value, origin)
+@rule(contextvars.ContextVar)
+def _context_variable(world: World, value: Any, origin: Origin) -> Any:
+    return _singleton(world, value, origin)
 
 
 def _numpy_array(world: World, value: Any, origin: Origin) -> Any:

@@ -5,7 +5,6 @@ generators; and placeholders for what has no rule.
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -115,20 +114,6 @@ def _generator(world: World, value: torch.Generator, origin: Origin) -> Any:
     world.guard(origin.to("attr", "device"), "EQ", value.device)
     world.guard(origin, "CHECK", (_is_no_default, "is a generator of the program's own"), "generator")
     return world.register(value, world.generator(value, origin), origin)
-
-
-def pin_reference(world: World, reference: Any) -> None:
-    """Which reference it is, and whether it is dead, becomes a fact."""
-    origin = world.origin_of(reference)
-    if origin is None:
-        return
-    if origin.step != "const":
-        world.guard(origin, "IS", reference)
-    target = weakref.ref.__call__(reference)
-    if target is None:
-        world.guard(origin.to("target"), "IS", None)
-    else:  # it leads to this object until it is dead
-        world.guard(origin.to("target"), "TYPE", type(target))
 
 
 @check

@@ -111,12 +111,11 @@ class World:
             Callable[[], Any]
         ] = []  # what looks at the end of the program once more, before recipes are made
         self.references: list[Any] = []  # external weak references
-        self.unread_references: list[Any] = []  # those in dictionaries that are read key by key
+        self.called_back: list[Any] = []  # those that have a callback, and such ones in dictionaries read key by key
         # the arguments of the root that its variables may let go of before it ends
         self.rebound: Callable[[], list[Any]] = list
         self.errors: list[BaseException] = []  # copies of external exceptions
         self.registered: list[type] = []  # classes that captured code registered with abstract ones
-        self.proxied: dict[int, Callable[[], Any]] = {}  # what a weak proxy made inside stands for, seen to be alive
         self.sealed: dict[int, Any] = {}  # external properties and their like, which may have attributes
         self.attributes_before: dict[int, dict[str, Any]] = {}  # instance attributes of shadows, right after import
         self._noted: set[int] = set()

@@ -26,7 +26,6 @@ from ..torch_ports.fakes import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
-from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
 from .breaks import Breaks, Tried
 from .foreseen import foresee
@@ -194,15 +193,6 @@ def _with_read_texts(attempts: Attempts, found: Found) -> Found:
     return attempts.rehearse(found.session.dynamism)
 
 
-def _breaks_with_finalisers(attempts: Attempts, found: Found) -> bool:
-    return found.session.has_watched and is_a(found.stop, Interrupt) and not found.session.fullgraph
-
-
-def _with_eager_finalisers(attempts: Attempts, found: Found) -> Found:
-    knowledge_of(attempts.function.__code__).finalises_eagerly = True
-    return attempts.rehearse(found.session.dynamism)
-
-
 def _has_lone_sizes(attempts: Attempts, found: Found) -> bool:
     return found.stop is None and bool(found.session.dynamism.lone)
 
@@ -232,11 +222,6 @@ REHEARSED: tuple[Row, ...] = (
     ),
     Row("captured code writes a number that it read as a constant", _written, _with_written),
     Row("a frame that is resumed needs the texts it holds", _breaks_with_texts, _with_read_texts),
-    Row(
-        "the end of an object with a finaliser is not the rehearsal's to see",
-        _breaks_with_finalisers,
-        _with_eager_finalisers,
-    ),
     Row("the graph may be the same for sizes 0 and 1", _has_lone_sizes, _with_zero_and_one),
 )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import sys
 import types
-import weakref
 from typing import Any
 
 from ..boundary.becomes.arrays import Array
@@ -155,19 +154,3 @@ def _wrapper(walk: Walk, node: Node) -> Recipe:
         if name not in given or given[name] is not value
     )
     return Recipe(None, make, fills) if fills else Recipe(make)
-
-
-@exact(weakref.ref, weakref.KeyedRef)
-def _weak(walk: Walk, node: Node) -> Recipe:
-    # The referent lives as long as the entry's frame, just as it lived in the frame that is replaced.
-    of = node.obj
-    referent = of()
-    if referent is None:
-        raise Interrupt("result-object", "weakref to a dead object")
-    keyed = type(of) is weakref.KeyedRef
-    callback = () if of.__callback__ is None and not keyed else (", ", walk.part(of.__callback__))
-    part = walk.part(referent)
-    if type(part) is Node:
-        part.uses += 1  # never inline: something has to hold it
-    key = (", ", walk.part(of.key)) if keyed else ()
-    return Recipe((walk.constant(type(of), name_of(type(of))), "(", part, *callback, *key, ")"))

@@ -11,8 +11,7 @@ import dataclasses
 import enum
 import operator
 import types
-import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -40,6 +39,8 @@ _PLAIN = {
     )
 }
 _ROTATIONS = 64
+#: by type, the objects whose hash and equality those of a key are
+PARTS_OF_KEYS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 _ELEMENTWISE = {(t.__hash__, t.__eq__) for t in (tuple, frozenset)}
 
 
@@ -55,8 +56,8 @@ def check_keys(walk: Walk, keys: Iterator[Any], container: type, reason: str = "
         pair = (lookup(cls, "__hash__"), lookup(cls, "__eq__"))
         if pair in _PLAIN:
             continue
-        if cls is weakref.ref:
-            pending.append(key())
+        if cls in PARTS_OF_KEYS:
+            pending += PARTS_OF_KEYS[cls](key)
         elif pair in _ELEMENTWISE:
             pending += tuple.__iter__(key) if issubclass(cls, tuple) else frozenset.__iter__(key)
         elif _generated(cls, *pair):

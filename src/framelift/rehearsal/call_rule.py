@@ -57,7 +57,7 @@ from . import registered  # noqa: F401  (fills these tables)
 if TYPE_CHECKING:
     from ..recording.session import Session
 
-PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE, WATCHED = range(1, 10)
+PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE = range(1, 9)
 
 OPERATIONS: tuple[type, ...] = (OpOverload, OpOverloadPacket, HigherOrderOperator)
 #: files, which are made by `open` alone
@@ -250,8 +250,7 @@ def _declared_word(callable_: Any) -> tuple[int, Any]:
         and _core.type_lookup(callable_, "__del__", None) is not None
         and callable_ not in _HARMLESS_FINALISERS
     ):
-        simple = _core.is_watchable(callable_) and _BY_WORD.get(lookup.verdict(callable_) or "") == (PURE_, True)
-        return (WATCHED, True) if simple else (DENIED, finalised(callable_))
+        return DENIED, finalised(callable_)
     word = lookup.verdict(callable_)
     if word in _BY_WORD:
         return _BY_WORD[word]

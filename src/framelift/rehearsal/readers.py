@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import types
-import weakref
 from typing import Any
 
 import torch
@@ -69,8 +68,6 @@ READERS = {
     torch.jit.ScriptFunction: function_attributes.read_function,
     types.MethodType: function_attributes.read_method,
     super: classes.read_super,
-    **dict.fromkeys(weakref.ProxyTypes, instances.read_proxy),
     **dict.fromkeys(SYMBOLIC, read_number),
-    weakref.ref: instances.read_reference,
     types.GenericAlias: instances.read_alias,
 }

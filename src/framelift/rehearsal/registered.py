@@ -37,7 +37,6 @@ from ..substitutes.python import (
     python_random,
     python_warnings,
     single_dispatch,
-    weak_references,
 )
 from ..substitutes.texts import printing
 from ..substitutes.torch import cuda, optimizers, scripted, tools, torch_random, torch_settings

@@ -24,7 +24,7 @@ from ..boundary.becomes.copied_objects import was_raised_inside
 from ..boundary.becomes.opaque import Opaque
 from ..boundary.dynamism import STATIC, Dynamism
 from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
-from ..boundary.facts.released_objects import check_endings, check_referred_to
+from ..boundary.facts.released_objects import check_endings
 from ..boundary.gateway import entries_of_tuple, fact_of, has_plain_class, is_handle_class, let_in
 from ..boundary.import_rules import let_in_opaque
 from ..boundary.records import DELETED
@@ -108,8 +108,6 @@ class Rehearsal(RehearsedScene):
         self.left_at = ""  # where the exception was raised that left the root
         self.outside: BaseException | None = None  # an external exception that ended the rehearsal
         self.ended: BaseException | None = None  # whatever ended it early
-        self.watches = not knowledge_of(function.__code__).finalises_eagerly  # objects with finalisers may be made
-        self.has_watched = False  # there were some
         self.generators: list[tuple[int, int]] = []  # (root's unit, root's probes) whenever a generator was made
         self.times: list[
             tuple[types.CodeType, int, float, float]
@@ -227,7 +225,6 @@ class Rehearsal(RehearsedScene):
         for look in self.world.finishing:
             look()
         check_endings(self.world)
-        check_referred_to(self.world)
         modes.note_changes(self)
         modes.guard_nesting(self)
         self.blocks.note_changes(self.world)

@@ -27,8 +27,6 @@ class CodeKnowledge:
     breaks_at_retain_grad: bool = False
     #: texts of tensors are read, or alive at a graph break: they are made in eager mode
     reads_texts: bool = False
-    #: objects with finalisers live at a graph break, or end at moments of our own: they are made in eager mode
-    finalises_eagerly: bool = False
     #: a tensor that `max` or `min` chose leaves the frame beside one of those it was chosen from
     chooses_eagerly: bool = False
     #: what `max` or `min` walks over compares itself by code of the program

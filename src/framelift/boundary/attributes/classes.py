@@ -412,6 +412,8 @@ def write_class(world: World, cls: type, name: str, value: Any) -> None:
 
 def _written_inside(world: World, name: str, write: Callable[..., None], args: tuple[Any, ...]) -> None:
     """A class made inside is written to at once; what was found on the way to it may be found no more."""
+    if name == "__del__":
+        raise Interrupt("effect-object", "the finaliser of a class made inside")
     _core.natively(write, args, None)
     if name == "__bases__":
         _core.mark_internal(args[0])  # other bases have it in their lists of subclasses now

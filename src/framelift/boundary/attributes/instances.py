@@ -12,7 +12,6 @@ import datetime
 import functools
 import sys
 import types
-import weakref
 from typing import Any
 
 import torch
@@ -81,18 +80,6 @@ def read_error(_world: World, obj: BaseException, name: str) -> Any:
     """`obj.name` for an external exception, which is seen as a copy without chain and traceback."""
     if name not in _ERROR_READS and hasattr(obj, name):
         raise Interrupt("opaque-object", f"{name_of(type(obj))}.{name}")
-    return getattr(obj, name)
-
-
-def read_proxy(world: World, obj: Any, name: str) -> Any:
-    """`obj.name` for a weak proxy made inside: what it stands for is asked."""
-    return _core.read(world.proxied[id(obj)](), name)
-
-
-def read_reference(world: World, obj: Any, name: str) -> Any:
-    """`obj.name` for a weak reference."""
-    if name == "__callback__" and world.origin_of(obj) is not None:
-        raise Interrupt("opaque-object", "the callback of a weak reference")
     return getattr(obj, name)
 
 
@@ -433,9 +420,6 @@ def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
     """`obj.name = value` for a handle or module."""
     if is_a(obj, (BaseException, types.TracebackType)):
         raise Interrupt("effect-object", f"{name_of(type(obj))}.{name}")
-    if type(obj) in weakref.ProxyTypes:
-        _core.captured(setattr, (world.proxied[id(obj)](), name, value), None)
-        return
     if is_a(obj, types.ModuleType):
         world.note_kind(obj)
     setter = world.lookup(type(obj), "__setattr__")
@@ -485,9 +469,6 @@ def delete_instance(world: World, obj: Any, name: str) -> None:
     """`del obj.name` for a handle or module."""
     if type(obj) is types.TracebackType:
         raise Interrupt("effect-object", f"{name_of(type(obj))}.{name}")
-    if type(obj) in weakref.ProxyTypes:
-        _core.captured(delattr, (world.proxied[id(obj)](), name), None)
-        return
     if is_a(obj, types.ModuleType):
         world.note_kind(obj)
     deleter = world.lookup(type(obj), "__delattr__")

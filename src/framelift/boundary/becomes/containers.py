@@ -11,7 +11,6 @@ import enum
 import functools
 import sys
 import types
-import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -210,7 +209,10 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         or not _has_unsafe_keys(dict, value)
         and world.dynamism.by_key(value, origin)
     ):
-        world.unread_references += [one for one in dict.values(value) if is_a(one, weakref.ref)]
+        for noted, note in UNREAD.items():
+            for one in dict.values(value):
+                if is_a(one, noted):
+                    note(world, one)
         table = LargeDict.of(
             world,
             value,
@@ -287,10 +289,10 @@ def _has_unsafe_keys(builtin_type: type, value: Any) -> bool:
     """Keys compare and hash natively: only leaves, and what is distinguished by identity, can be trusted."""
     if issubclass(builtin_type, dict):
         return not all(
-            _is_plain_key(key) or _is_object_key(key) or _is_weak_key(key) for key in builtin_type.__iter__(value)
+            _is_plain_key(key) or _is_object_key(key) or _has_key_rule(key) for key in builtin_type.__iter__(value)
         )
     return builtin_type in (set, frozenset) and not all(
-        _is_plain_element(key) or _is_handle_key(key) or _is_weak_key(key) for key in builtin_type.__iter__(value)
+        _is_plain_element(key) or _is_handle_key(key) or _has_key_rule(key) for key in builtin_type.__iter__(value)
     )
 
 
@@ -310,10 +312,28 @@ def _is_handle_key(key: Any) -> bool:
     return all(base is object or _core.is_python_class(base) for base in mro_of(type(key))) and _is_object_key(key)
 
 
-def _is_weak_key(key: Any) -> bool:
-    """A weak reference that leads to what is found by its identity and is itself inside: so is the reference."""
-    target = weakref.ref.__call__(key) if type(key) is weakref.ref else None
-    return target is not None and (_is_plain_constant(target) or _is_handle_key(target))
+def is_found_by_identity(key: Any) -> bool:
+    """Return whether a key is found by its identity and is itself inside, whatever else is known of it."""
+    return _is_plain_constant(key) or _is_handle_key(key)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRule:
+    """Keys of a C type: whether one can be trusted, and what it is inside."""
+
+    is_safe: Callable[[Any], bool]
+    inside: Callable[[World, Any, LetIn], Any]
+
+
+#: kinds of objects that may be keys though they are no leaves
+KEYS: dict[type, KeyRule] = {}
+#: by type, what is noted of the values of a dictionary that is read key by key
+UNREAD: dict[type, Callable[[World, Any], None]] = {}
+
+
+def _has_key_rule(key: Any) -> bool:
+    rule = KEYS.get(type(key))
+    return rule is not None and rule.is_safe(key)
 
 
 def _is_plain_key(key: Any) -> bool:
@@ -339,20 +359,12 @@ def _is_object_key(key: Any) -> bool:
 
 
 def key_inside(world: World, key: Any, let_in: LetIn) -> Any:
-    if type(key) is weakref.ref:
-        return _weakkey_inside(world, key, let_in)
+    if type(key) in KEYS:
+        return KEYS[type(key)].inside(world, key, let_in)
     if not _is_plain_key(key):
         return let_in(world, key, const(key))
     world.meet_key(key)
     return key
-
-
-def _weakkey_inside(world: World, key: Any, let_in: LetIn) -> Any:
-    """Import a weak key with its target: another reference to the same object is the same key."""
-    seen, target = let_in(world, key, const(key)), weakref.ref.__call__(key)
-    if target is None or let_in(world, target, const(key).to("target")) is not target:
-        raise Interrupt("opaque-object", "a weak reference that is a key, and leads to what is not seen as itself,")
-    return seen
 
 
 def _keys_are_themselves(world: World, keys: Iterable[Any], let_in: LetIn) -> None:

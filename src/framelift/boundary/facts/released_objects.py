@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import types
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -22,36 +21,23 @@ from ..becomes.leaves import is_constant, is_leaf
 from ..world import World
 from .finalisers import end_acts
 
-_CALLBACK = vars(weakref.ref)["__callback__"].__get__
 #: a search through more objects than these is given up
 _MOST = 20_000
 
 
-def may_have_died(world: World, target: Any) -> bool:
-    """Return whether what captured code let go of led to this object of the outside."""
-    reached = _reached(_let_go(world, _all_of))
-    return reached is None or id(target) in reached
-
-
-def check_referred_to(world: World) -> None:
-    """An outside weak reference that has a callback is called back when its object dies, by which weak containers
-    forget their members; outside nothing has died.
-    """
-    known = (*world.references, *world.unread_references)
-    called_back = [one for one in known if _CALLBACK(one) is not None]
-    targets = [target for one in called_back if (target := weakref.ref.__call__(one)) is not None]
-    reached = _reached([*_let_go(world, _all_of), *world.rebound()]) if targets else {}
-    if reached is None or any(id(target) in reached for target in targets):
-        raise Interrupt("unsupported-code", "the callback of a weak reference to an object that may be dead by now")
+def reached(world: World, more: Iterable[Any] = ()) -> dict[int, Any] | None:
+    """Return all that led from what captured code let go of, and from `more`, by id; None where that is too much."""
+    return _reached([*_let_go(world, _all_of), *more])
 
 
 def _reached(starts: Iterable[Any]) -> dict[int, Any] | None:
     """All that these objects lead to, by id; None where that is too much."""
-    waiting = [one for one in starts if not _holds_nothing(one)]
+    waiting = [one for one in starts if not is_leaf(one)]
     seen = {id(one): one for one in waiting}
     while waiting:
-        for part in _parts(waiting.pop()):
-            if id(part) not in seen and not _holds_nothing(part):
+        whole = waiting.pop()
+        for part in () if _holds_nothing(whole) else _parts(whole):
+            if id(part) not in seen and not is_leaf(part):
                 seen[id(part)] = part
                 waiting.append(part)
         if len(seen) > _MOST:

@@ -15,7 +15,6 @@ from ...calls.call_tables import substitute
 from ...vocabulary.class_reads import members_of, mro_of, name_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-from .weak_references import COLLECTIONS
 
 if TYPE_CHECKING:
     from ...recording.session import Session
@@ -75,11 +74,9 @@ def _type_mro(session: Session, cls: Any, /) -> Any:
 @substitute(type.__subclasses__)
 def _type_subclasses(session: Session, cls: Any, /) -> Any:
     """A new list of classes.  Which ones there are is a fact, and none of them may have been made inside: others would
-    be there at another call.  Of a class made inside all were; they stay until they are collected.
+    be there at another call, or were collected.
     """
     found = _core.natively(type.__subclasses__, (cls,), None)
-    if is_a(cls, type) and _core.is_internal(cls) and not COLLECTIONS.of(session):
-        return found
     if not is_a(cls, type) or _core.is_internal(cls) or _core.new_subclasses(cls):
         raise Interrupt("unknown-callable", "type.__subclasses__ where classes were made inside")
     known = [weakref.ref(one) for one in found]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import operator
 import types
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from ..._core import is_a
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
 from ...boundary.becomes.opaque import Opaque, unhashed
 from ...boundary.facts.identities import IDENTITIES, Identities
-from ...boundary.import_rules import pin_reference
 from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int, concrete
 from ...graph.symbols.numpy_numbers import NumpyNumber
@@ -30,6 +28,7 @@ from ...vocabulary.reasons import Interrupt
 from .copying import copies_to_itself, is_copying, is_its_own_copy
 
 if TYPE_CHECKING:
+    from ...boundary.world import World
     from ...recording.session import Session
 
 
@@ -102,14 +101,15 @@ _BY_ADDRESS = (object.__hash__, torch.Tensor.__hash__)
 
 
 #: types whose hash C code makes of the hashes of other objects: how those are found
-_PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+HASHED_PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
     tuple: lambda value: tuple.__getitem__(value, slice(None)),
     frozenset: lambda value: tuple(frozenset.copy(value)),
     types.MethodType: lambda value: (value.__self__, value.__func__),
     types.BuiltinMethodType: lambda value: () if is_a(value.__self__, types.ModuleType | None) else (value.__self__,),
     types.MethodWrapperType: lambda value: (value.__self__,),
-    weakref.ref: lambda value: (value(),),
 }
+#: by type, what is looked at before C code asks an object for its hash
+BEFORE_HASH: dict[type, Callable[[World, Any], None]] = {}
 #: bound objects are hashed by the address of what they are bound to, whatever its class says
 _BOUND = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 
@@ -117,16 +117,17 @@ _BOUND = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 def hashed_parts(obj: Any) -> tuple[Any, ...]:
     """The objects that the hash of `obj` is made of by C code."""
     for base in mro_of(type(obj)):
-        if base in _PARTS:
-            return _PARTS[base](obj) if type(obj).__hash__ is base.__hash__ else ()
+        if base in HASHED_PARTS:
+            return HASHED_PARTS[base](obj) if type(obj).__hash__ is base.__hash__ else ()
     return ()
 
 
 def _check_elements(session: Session, obj: Any) -> bool:
     """C code asks for the hashes of a tuple's or bound method's parts.  True: some are addresses inside."""
     inside = False
-    if is_a(obj, weakref.ref):  # a dead one has no hash, unless it was asked for before
-        pin_reference(session.world, obj)
+    for base in mro_of(type(obj)):
+        if base in BEFORE_HASH:
+            BEFORE_HASH[base](session.world, obj)
     for element in hashed_parts(obj):
         if is_leaf(element) or is_constant(element):
             inside |= _nan_inside(session, element)

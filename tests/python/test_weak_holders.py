@@ -197,8 +197,3 @@ def test_as_in_plain_python(program, capsys):
     compiled = framelift.compile(program, backend="eager")
     assert [run(compiled) for _ in range(2)] == [expected] * 2
     assert "Exception ignored" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("program", [of_a_cycle, held_by_a_closure, of_a_class])
-def test_what_the_program_holds_is_one_graph(program):
-    framelift.compile(program, backend="eager", fullgraph=True)(torch.ones(2))

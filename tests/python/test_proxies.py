@@ -47,14 +47,14 @@ def tree(x: Any) -> Any:
 
 
 def test_tree() -> None:
-    check(tree, X)
+    check(tree, X, graphs=None, breaks=None)
 
 
 def test_what_the_class_holds_is_guarded() -> None:
     def change(number: int, world: World) -> None:
         Node.scale = number + 2
 
-    check(tree, X, calls=3, captures=None, graphs=None, mutate=change, state=[(Node, "scale")])
+    check(tree, X, calls=3, captures=None, graphs=None, breaks=None, mutate=change, state=[(Node, "scale")])
 
 
 def dead(x: Any) -> Any:
@@ -90,7 +90,7 @@ def kinds(x: Any) -> Any:
 
 @pytest.mark.parametrize("fn", [dead, let_go, kinds], ids=lambda fn: fn.__name__)
 def test_lives_and_deaths(fn: Any) -> None:
-    check(fn, X, graphs=None)
+    check(fn, X, graphs=None, breaks=None)
 
 
 def operators(x: Any) -> Any:

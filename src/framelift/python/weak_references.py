@@ -1,0 +1,212 @@
+"""Weak references: what one leads to is a fact only where the program is seen to hold it.
+
+A rehearsal holds objects longer than the program does (arguments of calls in progress, what the world remembers),
+never shorter.  So a dead referent is dead in the program too; a live one must be held by captured code itself, or lie
+outside, where nothing dies before the entry runs.  A callback would run at a moment of our own: captured code makes no
+reference that has one, and so no member of a weak container.  It reads the members of external ones.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from .. import _core
+from .._core import is_a
+from ..boundary.becomes.containers import KEYS, UNREAD, KeyRule, LetIn, is_found_by_identity
+from ..boundary.becomes.leaves import is_constant, is_leaf
+from ..boundary.becomes.opaque import opaque_for
+from ..boundary.facts.released_objects import reached, root_of
+from ..boundary.gateway import let_in
+from ..boundary.import_rules import rule
+from ..boundary.world import World
+from ..bytecode import original_of
+from ..calls.call_tables import substitute
+from ..exits.hashing import PARTS_OF_KEYS
+from ..exits.recipe import Node, Recipe, Walk, exact
+from ..rehearsal.readers import READERS
+from ..substitutes.python.identity import BEFORE_HASH, HASHED_PARTS
+from ..vocabulary.origins import Origin, const
+from ..vocabulary.reasons import Interrupt
+
+if TYPE_CHECKING:
+    from ..recording.session import Session
+
+_TARGET = weakref.ref.__call__  # without calling a method of a subclass
+_CALLBACK = vars(weakref.ref)["__callback__"].__get__
+_DEAD = "a weak reference to an object that may be dead by now"
+
+# ---- external ones ---------------------------------------------------------------------------------------------------
+
+
+@rule(weakref.ref)
+def _reference(world: World, value: Any, origin: Origin) -> Any:
+    """It is itself; its target is read when captured code calls it."""
+    world.guard(origin, "TYPE", type(value))
+    world.register(value, value, origin, mutable=False)
+    _note(world, value)
+    known = world.references
+    known.append(value)
+    if len(known) > 1:  # C code may compare them: by what they lead to, or by identity where that is dead
+        for one in known[:1] if len(known) == 2 else ():
+            _pin(world, one)
+        _pin(world, value)
+    return value
+
+
+@rule(weakref.KeyedRef)
+def _keyed_reference(world: World, value: Any, origin: Origin) -> Any:
+    """A value of a WeakValueDictionary: a reference with its key, which is read as a handle's attribute is."""
+    world.note_class(weakref.KeyedRef)
+    _core.mark_external(value)
+    return _reference(world, value, origin)
+
+
+def _note(world: World, reference: Any) -> None:
+    """A reference that has a callback is called back when its object dies, by which weak containers forget their
+    members; outside nothing has died.
+    """
+    if _CALLBACK(reference) is not None:
+        if not world.called_back:
+            world.finishing.append(lambda: _check_called_back(world))
+        world.called_back.append(reference)
+
+
+def _check_called_back(world: World) -> None:
+    targets = [target for one in world.called_back if (target := _TARGET(one)) is not None]
+    gone = reached(world, world.rebound()) if targets else {}
+    if gone is None or any(id(target) in gone for target in targets):
+        raise Interrupt("unsupported-code", "the callback of a weak reference to an object that may be dead by now")
+
+
+def _pin(world: World, reference: Any) -> None:
+    """Which reference it is, and whether it is dead, becomes a fact: a dead one has no hash, unless it had before."""
+    origin = world.origin_of(reference)
+    if origin is None:
+        return
+    if origin.step != "const":
+        world.guard(origin, "IS", reference)
+    target = _TARGET(reference)
+    if target is None:
+        world.guard(origin.to("target"), "IS", None)
+    else:  # it leads to this object until it is dead
+        world.guard(origin.to("target"), "TYPE", type(target))
+
+
+def _is_safe_key(key: Any) -> bool:
+    """Return whether it leads to what is found by its identity and is itself inside: so is the reference."""
+    target = _TARGET(key)
+    return target is not None and is_found_by_identity(target)
+
+
+def _key_inside(world: World, key: Any, let_in: LetIn) -> Any:
+    """Import a key with its target: another reference to the same object is the same key."""
+    seen, target = let_in(world, key, const(key)), _TARGET(key)
+    if target is None or let_in(world, target, const(key).to("target")) is not target:
+        raise Interrupt("opaque-object", "a weak reference that is a key, and leads to what is not seen as itself,")
+    return seen
+
+
+def _read(world: World, reference: Any, name: str) -> Any:
+    """`reference.name`."""
+    if name == "__callback__" and world.origin_of(reference) is not None:
+        raise Interrupt("opaque-object", "the callback of a weak reference")
+    return getattr(reference, name)
+
+
+UNREAD[weakref.ref] = _note
+KEYS[weakref.ref] = KeyRule(_is_safe_key, _key_inside)
+READERS[weakref.ref] = _read
+BEFORE_HASH[weakref.ref] = _pin
+HASHED_PARTS[weakref.ref] = PARTS_OF_KEYS[weakref.ref] = lambda reference: (_TARGET(reference),)
+
+# ---- calls -----------------------------------------------------------------------------------------------------------
+
+
+def _is_in_a_frame(target: Any) -> bool:
+    """Return whether a running frame of captured code holds the target."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if original_of(frame.f_code) is not frame.f_code and _core.frame_holds(frame, target):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _living(world: World, target: Any) -> Any:
+    """An external object that a reference leads to, where captured code let go of nothing that held it."""
+    if target is None or is_constant(target) or is_leaf(target) or _is_in_a_frame(target):
+        return target
+    root, record = root_of(world, target), world.by_seen.get(id(target))
+    gone = reached(world)
+    held = root is None or _is_in_a_frame(root)
+    if not held or gone is None or id(target if record is None else record.original) in gone:
+        raise Interrupt("unsupported-code", _DEAD)
+    return target
+
+
+@substitute(vars(weakref.ref)["__call__"])
+def _deref(session: Session, reference: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if args or kwargs:
+        return reference(*args, **kwargs)  # raises
+    world = session.world
+    record = session.record_of(reference)
+    if record is not None:
+        return _living(world, let_in(world, _TARGET(record.original), record.origin.to("target")))
+    target = _TARGET(reference)
+    if target is None or session.record_of(target) is not None:
+        return _living(world, target)
+    if not _is_in_a_frame(target) and (not is_constant(target) or _core.is_internal(target)):
+        raise Interrupt("unsupported-code", _DEAD)
+    return target
+
+
+@substitute(weakref.ref, weakref.ref.__new__)
+def _make(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
+    made = _core.natively(callable_, args, kwargs)
+    if is_a(made, weakref.ref):
+        if _CALLBACK(made) is not None:
+            raise Interrupt("unsupported-code", "a weak reference with a callback")
+        if session.record_of(target := _TARGET(made)) is None and (
+            not is_constant(target) or _core.is_internal(target)
+        ):
+            session.may_break = False  # behind a break, variables that nobody reads any more would not hold it
+    return made
+
+
+def _functions_of(cls: type) -> list[types.FunctionType]:
+    """The Python functions of a class, those behind its properties too."""
+    members = vars(cls).values()
+    behind = [part for one in members if is_a(one, property) for part in (one.fget, one.fset) if part is not None]
+    return [one for one in (*members, *behind) if is_a(one, types.FunctionType)]
+
+
+@substitute(weakref.finalize, *_functions_of(weakref.finalize))
+def _finalize(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Its register is one for the process: torch and others write to it at any time, while capturing too."""
+    raise Interrupt("unsupported-code", "weakref.finalize")
+
+
+@substitute(gc.collect)
+def _collect(session: Session, callable_: Any, generation: int = 2) -> Any:
+    """Collect nothing: garbage may go at any time, and how much there was is not observable."""
+    session.write("call", callable_, None, ())
+    return opaque_for(0, "unknown-callable", "gc.collect, whose result was used,")
+
+
+# ---- at an exit ------------------------------------------------------------------------------------------------------
+
+
+@exact(weakref.ref)
+def _built(walk: Walk, node: Node) -> Recipe:
+    """The referent lives as long as the entry's frame, just as it lived in the frame that is replaced."""
+    referent = _TARGET(node.obj)
+    if referent is None:
+        raise Interrupt("result-object", "weakref to a dead object")
+    part = walk.part(referent)
+    if type(part) is Node:
+        part.uses += 1  # never inline: something has to hold it
+    return Recipe((walk.constant(weakref.ref, "ref"), "(", part, ")"))
