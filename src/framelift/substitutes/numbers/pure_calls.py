@@ -427,8 +427,11 @@ def _check_is_size(session: Session, i: Any, message: Any = None, *, max: Any = 
         _check(session, i <= max, message)
 
 
-def _known_or(session: Session, callable_: Any, /, expr: Any) -> Any:
+def _known_or(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """What is known of a comparison, or assumed of it for this call; otherwise the function's own answer."""
+    if len(args) + len(kwargs) != 1:
+        return callable_(*args, **kwargs)  # raises
+    (expr,) = (*args, *kwargs.values())
     if type(expr) is not Bool:
         return bool(expr)
     try:
