@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pathlib
 import sys
 import types
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 import framelift
-from support import compiled
+from support import compiled, counts
 
 NAME = "framelift_missing"
 
@@ -196,3 +197,16 @@ def test_all_names_of_a_module(folder: pathlib.Path) -> None:
     for name in ("a", "b"):
         setattr(module, name, 1)
         assert str(c(torch.ones(2))) == str(f(torch.ones(2)))
+
+
+def test_a_module_that_is_looked_for(folder: pathlib.Path) -> None:
+    """What `find_spec` does not find is guarded; what it finds is made anew in each call, and breaks the graph."""
+
+    def program(x: torch.Tensor) -> Any:
+        return x * 2 if importlib.util.find_spec(NAME) is None else x + 1
+
+    run, breaks = compiled(program), sum(counts().breaks.values())
+    assert run(torch.ones(2)).tolist() == [2.0, 2.0] and sum(counts().breaks.values()) == breaks
+    (folder / f"{NAME}.py").write_text("")
+    forget()
+    assert run(torch.zeros(2)).tolist() == [1.0, 1.0]

@@ -67,6 +67,29 @@ def test_gradients_through_aot(name: str) -> None:
     torch.testing.assert_close(rows[1], rows[0])
 
 
+SIZED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "vmap": lambda x: vmap(lambda row: row.sin() * row.shape[0])(x) * x.shape[0],
+    "vmap of vmap": lambda x: vmap(vmap(lambda a, b: a + b, (None, 0)), (0, None))(x[:, 0], x[0]),
+    "vmap in chunks": lambda x: vmap(lambda row: row.sum(), chunk_size=2)(x),
+    "grad": lambda x: vmap(grad(lambda y: (y.sin() * y.shape[0]).sum()))(x),
+    "jacobian": lambda x: jacrev(lambda y: y.sin().sum(0))(x),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", SIZED)
+def test_sizes_that_change(name: str, backend: str) -> None:
+    program = SIZED[name]
+    compiled = framelift.compile(program, backend=backend, fullgraph=True, dynamic=True)
+    for shape in ((6, 4), (5, 7)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(compiled(x), program(x))
+    with framelift.set_stance("fail_on_recompile"):
+        x = torch.randn(9, 8)
+        if name != "vmap in chunks":  # there are as many calls as chunks
+            torch.testing.assert_close(compiled(x), program(x))
+
+
 def test_module_parameters() -> None:
     net = torch.nn.Linear(3, 1)
     params = {k: v.detach() for k, v in net.named_parameters()}

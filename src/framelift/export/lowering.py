@@ -72,7 +72,12 @@ def lower_captured(captured: ExportedCall, call: Call, fakes: FakeInputs, pre_di
         keep_gradients(module)
     _detach_data(module)
     called_as(module, call, captured.spec)
-    return lower_program(replace(call, root=module), fakes, pre_dispatch, ())
+    return lower_program(replace(call, root=module), fakes, pre_dispatch, (), is_captured=True)
+
+
+def _as_captured(rewrite: Callable[..., Any], func: Any, args: Any, kwargs: Any) -> Any:
+    """As torch.export rewrites calls while Python runs, but for indexing: in a captured graph its bounds are known."""
+    return (func, args, kwargs) if func is torch.Tensor.__getitem__ else rewrite(func, args, kwargs)
 
 
 def _detach_data(module: torch.fx.GraphModule) -> None:
@@ -131,11 +136,16 @@ _KEEPING = (vars(torch.utils.checkpoint), vars(torch.autograd.graph))
 
 
 def lower_program(
-    call: Call, fakes: FakeInputs, pre_dispatch: bool, preserved: Sequence[str], watched: bool = False
+    call: Call,
+    fakes: FakeInputs,
+    pre_dispatch: bool,
+    preserved: Sequence[str],
+    watched: bool = False,
+    is_captured: bool = False,
 ) -> Lowered:
     """Lower the program itself: its Python runs once, over fakes.
 
-    `watched`: raises `FunctionMet` at the first autograd function.
+    `watched`: raises `FunctionMet` at the first autograd function.  `is_captured`: it is a graph of a rehearsal.
     """
     from ..torch_ports.exports import fakify_params_buffers
     from ..torch_ports.exports import non_strict_utils as helpers
@@ -153,6 +163,8 @@ def lower_program(
         for around in AROUND:
             stack.enter_context(around())
         handler = helpers._NonStrictTorchFunctionHandler()
+        if is_captured:
+            handler._override = functools.partial(_as_captured, handler._override)
         for context in (fakes.mode, handler, _Untracked(), tracing(TracingContext(fakes.mode)), _dynamo_options()):
             stack.enter_context(context)
         module, args, kwargs, constants, real_of = stack.enter_context(

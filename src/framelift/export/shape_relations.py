@@ -6,16 +6,24 @@ what the program's own Python compared.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from ..graph.symbols.environment import Symbols
+from ..graph.symbols.environment import Symbols, in_graph
 from ..graph.symbols.meanings import FromNumber, FromSize
 from ..graph.symbols.relations import NAMESPACE, assumptions
 from ..guards.sentences import where
 from .inputs import Call
+
+#: what the texts name, without Python's own choices between numbers: of symbols, these would be relations
+_NAMESPACE = {
+    **NAMESPACE,
+    "min": lambda *numbers: functools.reduce(torch.sym_min, numbers),
+    "max": lambda *numbers: functools.reduce(torch.sym_max, numbers),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +82,7 @@ class Relied:
         ]
 
     def _space(self) -> dict[str, Any]:
-        return {**NAMESPACE, **(self.constants or {})}
+        return {**_NAMESPACE, **{name: in_graph(value) for name, value in (self.constants or {}).items()}}
 
 
 def relied_on(symbols: Symbols, call: Call) -> Relied:

@@ -283,7 +283,9 @@ def rehearse_call(
         "capture_dynamic_output_shape_ops": True,
         "ignore_logging_functions": {*config.ignore_logging_functions, *_TALK},
     }
-    with capture_lock, config.patch.block(**options), at_rest() as moment:
+    from ..torch_ports.exports import ignore_backend_decomps
+
+    with capture_lock, config.patch.block(**options), ignore_backend_decomps(), at_rest() as moment:
         session, found, stop = rehearse(
             function,
             (args, kwargs),

@@ -62,8 +62,11 @@ def is_certain(recorder: Recorder, value: Value) -> bool:
 
 
 def is_captured(recorder: Recorder, value: Value) -> bool:
-    """Return whether such a view may be an operand or a result: compilers drop the histories that lead nowhere."""
-    return recorder.options.is_plain and is_certain(recorder, value)
+    """Return whether such a view may be an operand or a result: compilers drop the histories that lead nowhere.
+
+    Exported graphs keep the calls that turn grad mode off and on.
+    """
+    return recorder.options.keeps_all or recorder.options.is_plain and is_certain(recorder, value)
 
 
 def is_view(tensor: torch.Tensor) -> bool:

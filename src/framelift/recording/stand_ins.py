@@ -68,8 +68,6 @@ class StandIns:
     def with_symbols(self) -> Symbols:
         """The rehearsal's symbols, from now on in use."""
         if self.symbols is None:
-            if self._live is not None:
-                raise Interrupt("symbolic-number", "a function transform")
             self.symbols = Symbols()
             self.symbols.lazy = self.options.lazy
             if self.callbacks.answer is not None:
@@ -147,8 +145,6 @@ class StandIns:
     def live(self) -> Live:
         """The function transforms of this rehearsal."""
         if self._live is None:
-            if self.symbols is not None:
-                raise Interrupt("symbolic-number", "a function transform")
             self._live = Live(self.fakes)
         return self._live
 

@@ -23,6 +23,11 @@ __getattr__ = area(
         "torch.export._trace:_move_non_persistent_buffers_to_tensor_constants",
         "export buffers that are not saved",
     ),
+    Port(
+        "ignore_backend_decomps",
+        "torch.export._trace:_ignore_backend_decomps",
+        "export without what kernels of this machine ask of sizes",
+    ),
     Port("strip_root", "torch.export._trace:_strip_root", "name parameters as torch.export does"),
     Port(
         "check_input_constraints_pre_hook",

@@ -429,8 +429,8 @@ class Symbols:
         if any(type(arg) is Float and arg.hint is None for arg in args) or any(
             type(arg) is Int and arg.hint is None for arg in args
         ):
-            in_graph = _IN_GRAPHS.get(func, func)
-            return self._new_float(None, Calculation(in_graph, args), in_graph, args)
+            func = in_graph(func)
+            return self._new_float(None, Calculation(func, args), func, args)
         hint = self._in_this_call(func, args)
         if type(hint) is not float:
             return func(*(arg.value() if type(arg) in NUMBERS else arg for arg in args))
@@ -507,6 +507,12 @@ _IN_GRAPHS = {
     for name in ("acos", "asin", "atan", "cos", "cosh", "log2", "sin", "sinh", "sqrt", "tan", "tanh")
     if hasattr(torch, f"_sym_{name}")
 }
+
+
+def in_graph(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A calculation as graphs have it: a function of math's that also takes torch's symbols."""
+    return _IN_GRAPHS.get(func, func)
+
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 

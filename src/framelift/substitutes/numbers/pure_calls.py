@@ -337,7 +337,7 @@ def _extreme(builtin: Any, symbolic: Any) -> None:
             if (
                 len(items) > 1
                 and all(type(item) in (Int, int) for item in items)
-                and any(type(item) is Int and item.hint is None for item in items)
+                and any(type(item) is Int and (item.hint is None or session.exporting) for item in items)
             ):
                 return functools.reduce(lambda left, right: handler(session, callable_, left, right), items)
             args = (items,)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
+from ...boundary.facts.missing_modules import guard_not_found
 from ...calls.call_tables import substitute
 from ...guards.checks import check
 from ...vocabulary.origins import const
@@ -118,6 +119,14 @@ def _import_module(session: Session, name: Any, package: Any = None) -> Any:
     if not is_a(module, types.ModuleType):
         raise Interrupt("unsupported-code", "importlib.import_module of other than a module")
     return module
+
+
+@substitute(importlib.util.find_spec)
+def _find_spec(session: Session, name: Any, package: Any = None) -> None:
+    """Return None for a module that is not there: whether it is, is all that programs ask."""
+    if type(name) is not str or name.startswith("."):
+        raise Interrupt("unsupported-code", "importlib.util.find_spec of other than a name")
+    guard_not_found(session.world, name)
 
 
 _END = object()

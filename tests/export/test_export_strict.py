@@ -1,0 +1,75 @@
+"""Programs that torch.export takes in strict mode: exported as well, for sizes other than the examples' too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+from framelift.export import export
+
+
+class Program(nn.Module):
+    def __init__(self, function: Callable[..., Any], layer: nn.Module | None = None) -> None:
+        super().__init__()
+        self.function, self.layer = function, layer
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        return self.function(*args) if self.layer is None else self.function(self.layer, *args)
+
+
+def _mask(x: torch.Tensor) -> torch.Tensor:
+    """An attention mask of nested functions of indices."""
+    of_keys = torch.vmap(lambda row, key: key <= row, (None, 0))
+    return torch.vmap(of_keys, (0, None))(torch.arange(x.shape[0]), torch.arange(x.shape[1]))
+
+
+def _cast(x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cuda", dtype=torch.float16):
+        return x @ x.T
+
+
+B, N = {0: Dim("batch")}, {0: Dim("batch"), 1: Dim("n")}
+#: the program, the dynamic shapes of its arguments, and shapes of two calls
+PROGRAMS: dict[str, tuple[Program, Any, list[list[tuple[int, ...]]]]] = {
+    "convolution": (Program(lambda c, x: c(x), nn.Conv2d(3, 4, 3)), [B], [[(4, 3, 8, 8)], [(40, 3, 8, 8)]]),
+    "root of a size": (Program(lambda x: x / math.sqrt(x.shape[1])), [N], [[(4, 3)], [(5, 9)]]),
+    "vmap": (Program(torch.vmap(lambda row: row.sin() * row.shape[0])), [N], [[(4, 3)], [(5, 9)]]),
+    "mask": (Program(_mask), [N], [[(4, 3)], [(5, 9)]]),
+    "spectral norm": (
+        Program(lambda c, x: c(x), nn.utils.parametrizations.spectral_norm(nn.Linear(3, 4)).eval()),
+        [B],
+        [[(4, 3)], [(5, 3)]],
+    ),
+    "greatest of sizes": (
+        Program(lambda x, y: torch.zeros(max([x.shape[0], y.shape[0], 3])) + x.sum()),
+        [{0: Dim("a")}, {0: Dim("b")}],
+        [[(4, 3), (6, 3)], [(9, 3), (2, 3)]],
+    ),
+    "least of sizes": (
+        Program(lambda x, y: x[: min(x.shape[0], y.shape[0])] + 1),
+        [{0: Dim("a")}, {0: Dim("b")}],
+        [[(4, 3), (6, 3)], [(9, 3), (2, 3)]],
+    ),
+    "types": (
+        Program(lambda x: x.type(torch.DoubleTensor) + x.type("torch.IntTensor").type(x.type())),
+        [B],
+        [[(4, 3)], [(5, 3)]],
+    ),
+    "autocast for another device": (Program(_cast), [B], [[(4, 3)], [(5, 3)]]),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.filterwarnings("ignore:User provided device_type|CUDA is not available")
+def test_program_is_exported_for_all_sizes(name: str) -> None:
+    program, shapes, calls = PROGRAMS[name]
+    first, *_ = calls = [[torch.randn(shape) for shape in call] for call in calls]
+    module = export(program, tuple(first), dynamic_shapes=(tuple(shapes),), strict=True).module()
+    for call in calls:
+        torch.testing.assert_close(module(*call), program(*call))
