@@ -140,13 +140,6 @@ for _legacy in tensor_classes:
     rule(_legacy)(_of_kind(_legacy))
 
 
-@rule(*_named("type", *_TENSOR))
-def _type(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Such a class names a dtype and device; its text does so as well."""
-    named = [f"{arg.__module__}.{arg.__name__}" if type(arg) is type(torch.FloatTensor) else arg for arg in args]
-    return recorder.record(target_of(torch.Tensor.type), tuple(named), kwargs, True)
-
-
 @rule(*_named("__bool__", *_TENSOR))
 def _bool(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> bool:
     """Where the other side of a branch only raises, the program is taken to continue; the graph checks that."""
