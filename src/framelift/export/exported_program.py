@@ -229,7 +229,7 @@ def _finished(
     graph_module.meta["inline_constraints"] = _trace._get_inline_constraints(mode)
     ranges = _trace._get_range_constraints(call.root, artifact, call.args, call.kwargs, dynamic_shapes)
     signatures = {
-        _without_root(name): _signature(specs["in_spec"], specs["out_spec"])
+        _trace._strip_root(name): _signature(specs["in_spec"], specs["out_spec"])
         for name, specs in lowered.call_specs.items()
     }
     if preserved:
@@ -260,12 +260,6 @@ def _call_graph(root: torch.nn.Module, signatures: dict[str, Any], own: Any) -> 
         ModuleCallEntry(fqn=name, signature=known.get(name))
         for name in (*paths, *(name for name in signatures if name not in paths))
     ]
-
-
-def _without_root(name: str) -> str:
-    from ..torch_ports.exports import strip_root
-
-    return strip_root(name)
 
 
 def _program(

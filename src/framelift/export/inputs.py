@@ -224,7 +224,8 @@ def dynamism_of(call: Call, dynamic_shapes: Any) -> ExportDynamism:
             sizes[id(leaf)] = (sizes.get(id(leaf), frozenset()) | maybe | set(marks.dynamic)) - static
     numbers = []
     for place, leaf in zip(call.places, pytree.tree_leaves((wrapped, wrapped_named))):
-        if isinstance(leaf, torch_shapes._IntWrapper) and _is_dynamic(leaf.dynamism) and place is not None:
+        hint = leaf.dynamism if isinstance(leaf, torch_shapes._IntWrapper) else None
+        if place is not None and hint is not None and hint.type.name in ("AUTO", "DYNAMIC"):
             numbers.append(place)
     return ExportDynamism({key: dims for key, dims in sizes.items() if dims}, numbers)
 
@@ -257,10 +258,6 @@ def _check_dimensions(call: Call, dynamic_shapes: Any) -> None:
 
     given = combined if isinstance(dynamic_shapes, dict) else type(dynamic_shapes)(combined.values())
     torch_shapes._tree_map_with_path(check, given, dynamic_shapes, tree_name="inputs")
-
-
-def _is_dynamic(hint: Any) -> bool:
-    return hint is not None and hint.type.name in ("AUTO", "DYNAMIC")
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,14 +328,10 @@ def _said(env: Any, expression: Any) -> str:
     words = {
         str(symbol): str(source.name if isinstance(source.name, str) else source.name())
         for symbol in expression.free_symbols
-        for source in _sources(env, symbol)[:1]
+        for source in list(env.var_to_sources.get(symbol, ()))[:1]
     }
     text = re.sub(r"[A-Za-z_]\w*", lambda found: words.get(found[0], found[0]), PythonPrinter().doprint(expression))
     return re.sub(r"L\['(\w+)'\]", r"\1", text)
-
-
-def _sources(env: Any, symbol: Any) -> list[Any]:
-    return list(env.var_to_sources.get(symbol, ()))
 
 
 def fakes_of(call: Call, dynamic_shapes: Any, deferred: bool = False, constants: bool = False) -> FakeInputs:

@@ -98,12 +98,12 @@ class _Untracked(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._hooks_outside = _saved_hooks()
+        self._hooks_outside = top_saved_hooks(True)  # the innermost hooks on saved tensors: (pack, unpack), or None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func == _GET_DATA:
             return torch.detach(args[0])
-        hooks = _saved_hooks() if is_grad_enabled() else None
+        hooks = top_saved_hooks(True) if is_grad_enabled() else None
         if (hooks is not None or func is torch.Tensor.register_hook) and _is_tracing():
             if func is torch.Tensor.register_hook:
                 raise refused("a hook on a gradient")
@@ -119,11 +119,6 @@ _GET_DATA = torch.Tensor.data.__get__
 
 def _is_tracing() -> bool:
     return torch.fx.experimental.proxy_tensor.get_proxy_mode() is not None
-
-
-def _saved_hooks() -> Any:
-    """The innermost hooks on saved tensors: (pack, unpack), or None."""
-    return top_saved_hooks(True)
 
 
 def _keep_values(pack: Any, unpack: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..graph.symbols.environment import Symbols, in_graph
+from ..graph.symbols.environment import IN_GRAPHS, Symbols
 from ..graph.symbols.meanings import FromNumber, FromSize
 from ..graph.symbols.relations import NAMESPACE, assumptions
 from ..guards.sentences import where
@@ -82,7 +82,7 @@ class Relied:
         ]
 
     def _space(self) -> dict[str, Any]:
-        return {**_NAMESPACE, **{name: in_graph(value) for name, value in (self.constants or {}).items()}}
+        return {**_NAMESPACE, **{name: IN_GRAPHS.get(value, value) for name, value in (self.constants or {}).items()}}
 
 
 def relied_on(symbols: Symbols, call: Call) -> Relied:

@@ -28,7 +28,6 @@ __getattr__ = area(
         "torch.export._trace:_ignore_backend_decomps",
         "export without what kernels of this machine ask of sizes",
     ),
-    Port("strip_root", "torch.export._trace:_strip_root", "name parameters as torch.export does"),
     Port(
         "check_input_constraints_pre_hook",
         "torch.export._unlift:_check_input_constraints_pre_hook",

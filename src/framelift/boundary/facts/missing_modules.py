@@ -39,20 +39,14 @@ def guard_missing(world: World, name: str, error: ImportError) -> None:
     if name in sys.modules and sys.modules[name] is None:  # which forbids the import
         world.guard(const(sys.modules).to("item", name), "IS", None)
         return
-    state = _state(missing) if missing else _THERE
-    if state == _THERE or not f"{name}.".startswith(f"{missing}."):
+    guard_not_found(world, missing if f"{name}.".startswith(f"{missing}.") else "", (_MISSING, _NO_PACKAGE))
+
+
+def guard_not_found(world: World, name: str, states: tuple[str, ...] = (_MISSING,)) -> None:
+    """No module of this name is found.  What is found and does not become a module would be made in each call."""
+    state = _state(name) if name else _THERE
+    if state not in states:
         raise Interrupt("unsupported-code", "an import of a module that was found, and fails")
-    _guard(world, missing, state)
-
-
-def guard_not_found(world: World, name: str) -> None:
-    """`find_spec` found no module of this name; what it finds is made anew in each call."""
-    if _state(name) != _MISSING:
-        raise Interrupt("unsupported-code", "importlib.util.find_spec of a module that can be imported")
-    _guard(world, name, _MISSING)
-
-
-def _guard(world: World, missing: str, state: str) -> None:
-    world.guard(const(sys.modules), "ABSENT", missing, missing)
-    said = f": {missing!r} cannot be imported ({state})"
-    world.guard(const(_state), "CHECK", (functools.partial(_is_missing, missing, state), said), missing)
+    world.guard(const(sys.modules), "ABSENT", name, name)
+    said = f": {name!r} cannot be imported ({state})"
+    world.guard(const(_state), "CHECK", (functools.partial(_is_missing, name, state), said), name)

@@ -429,7 +429,7 @@ class Symbols:
         if any(type(arg) is Float and arg.hint is None for arg in args) or any(
             type(arg) is Int and arg.hint is None for arg in args
         ):
-            func = in_graph(func)
+            func = IN_GRAPHS.get(func, func)
             return self._new_float(None, Calculation(func, args), func, args)
         hint = self._in_this_call(func, args)
         if type(hint) is not float:
@@ -502,17 +502,11 @@ class Symbols:
 _BEFORE_THE_GRAPH = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
 
 #: functions of math's, as torch's symbols know them; given a plain number, they call math's
-_IN_GRAPHS = {
+IN_GRAPHS = {
     getattr(math, name): getattr(torch, f"_sym_{name}")
     for name in ("acos", "asin", "atan", "cos", "cosh", "log2", "sin", "sinh", "sqrt", "tan", "tanh")
     if hasattr(torch, f"_sym_{name}")
 }
-
-
-def in_graph(func: Callable[..., Any]) -> Callable[..., Any]:
-    """A calculation as graphs have it: a function of math's that also takes torch's symbols."""
-    return _IN_GRAPHS.get(func, func)
-
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 

@@ -24,7 +24,7 @@ from ...vocabulary.reasons import Interrupt
 from ..fx.values import Value
 from ..metadata.facts import SymbolicFacts
 from ..metadata.wrappers import with_parts
-from .environment import Symbols, in_graph
+from .environment import IN_GRAPHS, Symbols
 from .meanings import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside
 from .numbers import NUMBERS, Float
 
@@ -198,7 +198,7 @@ class NumberNodes:
         args = tuple(self.node(arg) if type(arg) in NUMBERS else arg for arg in meaning.args)
         if meaning.is_alias:
             return args[0]
-        return self.builder.graph.call_function(in_graph(meaning.func), args)
+        return self.builder.graph.call_function(IN_GRAPHS.get(meaning.func, meaning.func), args)
 
 
 class BodyNumbers(NumberNodes):
