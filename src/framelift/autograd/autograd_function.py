@@ -19,7 +19,7 @@ from torch.autograd.function import FunctionCtx, FunctionMeta, once_differentiab
 from .. import _core
 from .._core import is_a
 from ..boundary.becomes.leaves import LEAF_TYPES
-from ..boundary.facts.unwatched_reads import UnwatchedReads
+from ..boundary.facts.unwatched_reads import UNWATCHED_READS
 from ..calls.call_tables import substitute
 from ..graph.fx.node_functions import apply_function
 from ..graph.fx.targets import target_of
@@ -95,7 +95,7 @@ def bound_apply(callable_: Any) -> Any:
 @substitute(getattr(_APPLY, "__func__", _APPLY))
 def _apply(session: Session, cls: Any, /, *inputs: Any, **kwargs: Any) -> Any:
     if marks.handler_of(cls) is marks.allowed:  # the program vouches for it
-        UnwatchedReads.of(session.world).follow(cls)
+        UNWATCHED_READS.of(session, session.world).follow(cls)
         return marks.allowed(session, _applier(cls), inputs, kwargs)
     forward, setup, backward = _methods(cls)
     if setup is not None:

@@ -66,7 +66,7 @@ def _enter(session: Session, self: Any) -> None:
             runs_later(session, _HOOK, hook, is_later=hook is unpack)
         except Interrupt as stop:
             raise Interrupt("torch-state", _NAME) from stop
-        session.at_end(functools.partial(_check, recorder, session.world.finishing.pop()))
+        session.at_end(functools.partial(_check, recorder, session.world.ends.finishing.pop()))
     index = len(recorder.tape)
     step = record_step(recorder, enter_hooks, [Body(SavedHooks(), "saved_hooks"), (), ()], {}, [], effect=True)
     recorder.gradients.saving.append(Region(self, pack, unpack, step, index))

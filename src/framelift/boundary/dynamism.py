@@ -20,6 +20,7 @@ from ..graph.metadata.facts import is_parameter
 from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..graph.symbols.noted_relations import is_ordinary
 from ..torch_ports.symbols import shapes_config as shape_options
+from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import Origin
 from ..vocabulary.shown_values import shown_value
 from .becomes.leaves import is_leaf
@@ -367,6 +368,8 @@ def is_argument(origin: Origin) -> bool:
 _NONE: frozenset[int] = frozenset()
 
 #: nothing is symbolic, but for what the user marked
+#: numbers of constants that no guard shows by itself: scalars of numpy, lengths of sets
+UNGUARDED_NUMBERS: FeatureState[dict[Origin, Any]] = FeatureState(dict)
 STATIC: Dynamism = Dynamism({})
 #: nothing at all is
 NOTHING = Dynamism({}, marks=False)

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from .._core import code_of, id, is_a
+from .._core import id, is_a
 from ..bytecode.resume import untouched
 from ..graph.metadata.wrapper_guards import sizes_hold
 from ..graph.metadata.wrappers import context_of, inner_tensors, is_wrapper
@@ -34,6 +34,7 @@ from ..torch_ports.modes import DisableTorchFunction
 from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ..torch_ports.tensors import VariableFunctions
 from ..vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
+from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.torch_code import is_class_of
@@ -99,7 +100,7 @@ def has_plain_class(value: Any) -> bool:
 
 def looked_at(world: World, value: Any) -> Any:
     """Import the value of a frame's local variable that captured code did not read, but sees in other ways."""
-    record = world.handed.get(id(value))
+    record = world.parts.handed.get(id(value))
     return value if record is None else let_in(world, record.original, record.origin)
 
 
@@ -108,9 +109,9 @@ def _class(world: World, value: type, origin: Origin) -> Any:
     world.guard(origin, "IS", value)
     if _flags(type(value)) & _HEAP_TYPE:
         world.guard(origin, "TYPE", type(value))  # `cls.__class__` may be assigned
-        world.note_class(type(value))
+        world.classes.note_class(type(value))
     if issubclass(value, torch.Tensor) or issubclass(value, BaseException) and _core.is_python_class(value):
-        world.note_class(value)
+        world.classes.note_class(value)
     return value
 
 
@@ -149,14 +150,11 @@ def _traceback(world: World, value: types.TracebackType, origin: Origin) -> Any:
     return world.register(value, value, origin)
 
 
-_NONE_MET: tuple[dict[int, Origin | None], None] = {}, None
-
-
 def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
     """A function is a constant; where others of its code are found in its place, only the code is one."""
     if not world.dynamism.functions:
         return constant(world, value, origin)
-    constants, _ = world.functions.get(id(code_of(value)), _NONE_MET)
+    constants = world.functions.constants_of(value)
     if (
         id(value) in constants
         or None in constants.values()
@@ -168,9 +166,7 @@ def _function(world: World, value: types.FunctionType, origin: Origin) -> Any:
     world.guard(origin, "CODE", value.__code__)
     world.guard(origin.to("globals"), "IS", value.__globals__)
     world.guard(origin.to("dict"), "KEYS", tuple(value.__dict__))
-    world.function_origins[id(value)] = origin
-    world.guarded_by_code.add(id(code_of(value)))
-    world.distinct += filter(None, constants.values())  # functions of one code might be the same one at another call
+    world.functions.guard_by_code(value, origin)
     return world.register(value, value, origin)
 
 
@@ -267,16 +263,17 @@ def _error(world: World, value: BaseException, origin: Origin) -> Any:
     arguments = let_in(world, value.args, origin.to("attr", "args"))
     copy = type(value)(*arguments)
     _core.mark_external(copy)
-    world.errors.append(copy)
+    COPIED_ERRORS.of(world).append(copy)
     return world.register(value, copy, origin)
 
 
+COPIED_ERRORS: FeatureState[list[BaseException]] = FeatureState(list)  # of external exceptions
 _MAPPING = 1 << 6  # the flag of classes that mapping patterns match
 
 
 def _handle(world: World, value: Any, origin: Origin) -> Any:
     cls = type(value)
-    if not world.note_if_watched(cls):
+    if not world.classes.note_if_watched(cls):
         return let_in_opaque(world, value, origin)
     world.guard(origin, "TYPE", cls)
     if _flags(cls) & _MAPPING and _core.own_dict(value) is not None:  # a mapping pattern asks it for `get` from C
@@ -304,7 +301,7 @@ def _member(world: World, value: enum.Enum, origin: Origin) -> Any:
 
 def _singleton(world: World, value: Any, origin: Origin) -> Any:
     """Objects that exist once (enum members): identity is guarded, attributes are read as a handle's."""
-    if not world.note_if_watched(type(value)):  # C code finds their operators there
+    if not world.classes.note_if_watched(type(value)):  # C code finds their operators there
         return let_in_opaque(world, value, origin)
     world.guard(origin, "IS", value)
     _core.mark_external(value)
@@ -313,20 +310,20 @@ def _singleton(world: World, value: Any, origin: Origin) -> Any:
 
 def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
     cls = type(value)
-    if not world.note_if_watched(cls):  # C code finds operators and `__torch_function__` there
+    if not world.classes.note_if_watched(cls):  # C code finds operators and `__torch_function__` there
         return let_in_opaque(world, value, origin)
     if is_wrapper(cls):
         return _wrapper(world, value, origin)
     dims, marks = world.dynamism.dims(value, origin)
     try:
         symbolic = bool(dims or marks.strides)
-        seen = world.stand_in(value, str(origin), dims, marks) if symbolic else world.stand_in(value)
+        seen = world.tensors.stand_in(value, str(origin), dims, marks) if symbolic else world.tensors.stand_in(value)
     except Interrupt as interrupt:  # a kind of tensor we do not capture: it may still be passed around
         if interrupt.reason.id == "symbolic-number":
             raise
         return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
     facts = tensor_facts(value, ask_marks=type(value) is not torch.nn.Parameter and is_argument(origin))
-    world.guard(origin, "TENSOR", without_entries(facts, *world.symbolic_entries(value)) if symbolic else facts)
+    world.guard(origin, "TENSOR", without_entries(facts, *world.tensors.symbolic_entries(value)) if symbolic else facts)
     if _core.own_dict(value).get("_dynamo_static_input_type") == "guarded":  # compilers rely on its address
         world.guard(origin, "IS", value)
     if cls in PLAIN_TENSORS:
@@ -349,14 +346,14 @@ def _wrapper(world: World, value: Any, origin: Origin) -> Any:
                 raise Interrupt(
                     "tensor-subclass", f"{module_of(kind)}.{qualname_of(kind)}, whose {name} is not captured,"
                 )
-        seen = world.stand_in(value, str(origin))
+        seen = world.tensors.stand_in(value, str(origin))
     except Interrupt as interrupt:  # it may still be passed around
         if interrupt.reason.id == "symbolic-number":
             raise
         return let_in_opaque(world, value, origin, interrupt.reason.id, interrupt.detail)
     note_wrapper_class(world, kind)
     with DisableTorchFunction():
-        holds = sizes_hold(value, names, context, *world.symbolic_entries(value))
+        holds = sizes_hold(value, names, context, *world.tensors.symbolic_entries(value))
     world.guard(origin, "CHECK", (holds, f"is a {qualname_of(kind)} of the same context and sizes"), "wrapper")
     return world.register(value, seen, origin)
 
@@ -414,7 +411,7 @@ def _method(world: World, value: types.MethodType, origin: Origin) -> Any:
 
 def _ignores_receiver(world: World, function: Any) -> bool:
     """Return whether a function that is another at each call, and its class, never looks at what it is bound to."""
-    if world.read_receivers is None or id(function) not in world.function_origins:
+    if world.functions.read_receivers is None or id(function) not in world.functions.origins:
         return False
     code = function.__code__
     return code.co_argcount > 0 and code.co_varnames[0] in untouched(code)
@@ -437,7 +434,7 @@ def _unread_receiver(world: World, value: Any, origin: Origin) -> Any:
     """Only its identity is known and guarded.  Where something looks at it, the next rehearsal imports it."""
     if id(value) in world.memo:
         return let_in(world, value, origin)
-    return world.register(value, unread_object("a method's __self__", world.read_receivers), origin)
+    return world.register(value, unread_object("a method's __self__", world.functions.read_receivers), origin)
 
 
 @rule(types.BuiltinFunctionType)

@@ -17,9 +17,11 @@ from ..graph.symbols.numbers import Int
 from ..graph.symbols.numpy_numbers import SCALARS
 from ..guards.checks import check
 from ..guards.equality import indistinguishable
+from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import Origin, const
 from .becomes.arrays import numpy
 from .becomes.opaque import Opaque, opaque_for
+from .dynamism import UNGUARDED_NUMBERS
 from .world import World
 
 Rule = Callable[[World, Any, Origin], Any]
@@ -60,11 +62,14 @@ def nan(world: World, value: Any, origin: Origin) -> Any:
     return world.register(value, value, origin)
 
 
+MAY_HAVE_ATTRIBUTES: FeatureState[dict[int, Any]] = FeatureState(dict)  # external properties and their like, by id
+
+
 def constant(world: World, value: Any, origin: Origin) -> Any:
     """Guarded by identity."""
     world.guard(origin, "IS", value)
     if is_a(value, (property, staticmethod, classmethod)):
-        world.sealed[id(value)] = value
+        MAY_HAVE_ATTRIBUTES.of(world)[id(value)] = value
     return value
 
 
@@ -78,13 +83,13 @@ def number(world: World, value: Any, origin: Origin) -> Any:
     """A number is a leaf until it was seen to change; then it is symbolic, and only its type is guarded here."""
     if value != value:
         return nan(world, value, origin)
-    if world.dynamism.quiet or world.number is None or not world.dynamism.number(value, origin):
+    if world.dynamism.quiet or not world.dynamism.number(value, origin):
         world.guard(origin, "EQ", value)
         return value
     known = world.numbers.get(origin)
     if known is None:
         world.guard(origin, "TYPE", type(value))
-        known = world.numbers[origin] = world.number(value, origin)
+        known = world.numbers[origin] = world.tensors.number(value, origin)
         if world.dynamism.declared is not None and type(known) is Int:
             marks = world.dynamism.declared.marks_of_number(origin)
             check_declared(known.home, known.raw, value, marks, 0, str(origin))
@@ -108,12 +113,12 @@ def _generator(world: World, value: torch.Generator, origin: Origin) -> Any:
     if value is torch.default_generator:
         world.guard(origin, "IS", value)
         return world.register(value, value, const(value), mutable=False)
-    if value.device.type != "cpu" or world.generator is None:
+    if value.device.type != "cpu":
         return let_in_opaque(world, value, origin, "torch-operation", f"with a torch.Generator of {value.device}")
     world.guard(origin, "TYPE", torch.Generator)
     world.guard(origin.to("attr", "device"), "EQ", value.device)
     world.guard(origin, "CHECK", (_is_no_default, "is a generator of the program's own"), "generator")
-    return world.register(value, world.generator(value, origin), origin)
+    return world.register(value, world.tensors.drawing.meet(value, origin), origin)
 
 
 @check
@@ -136,14 +141,14 @@ def numpy_value(world: World, value: Any, origin: Origin) -> Any:
         return let_in_opaque(world, value, origin)
     if type(value) in SCALARS:
         plain = value.item()
-        if world.number is not None and world.dynamism.scalar(plain, origin):
+        if world.dynamism.scalar(plain, origin):
             world.guard(origin, "TYPE", type(value))
-            world.numbers[origin] = seen = world.number(value, origin)
+            world.numbers[origin] = seen = world.tensors.number(value, origin)
             world.register(value, seen, origin)  # which of them are one object is guarded
             # C code that keeps what it is given gets the scalar itself
             world.by_seen[id(value)] = world.by_seen[id(seen)]
             return seen
-        world.scalars[origin] = plain
+        UNGUARDED_NUMBERS.of(world)[origin] = plain
     asked = functools.partial(_is_value_of_numpy, type(value), _parts_of_numpy(value))
     world.guard(origin, "CHECK", (asked, f"is {value!r}"))
     return world.register(value, value, origin, mutable=False)

@@ -84,7 +84,7 @@ def _patched(session: Session, callable_: Any, patched: Any, /, *error: Any) -> 
             raise Interrupt("result-object", "patch_dynamo_config that was entered")
 
     _PATCHED.of(session).append(leave)
-    session.world.leaving.append(leave)
+    session.world.ends.leaving.append(leave)
     session.at_end(stay_out)
 
 

@@ -17,7 +17,7 @@ from .. import _core, config
 from .._core import is_a
 from ..boundary.becomes.leaves import is_constant
 from ..boundary.declared_shapes import Declared
-from ..boundary.dynamism import Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
+from ..boundary.dynamism import UNGUARDED_NUMBERS, Dynamism, FunctionSeen, KeysSeen, code_name, keys_text
 from ..exc import BackendCompilerFailed
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
@@ -58,7 +58,7 @@ class Learned:
         self.captures += 1
         for origin in world.numbers:
             self.changing[str(origin)] = True
-        for origin, value in world.scalars.items():
+        for origin, value in UNGUARDED_NUMBERS.of(world).items():
             self.meet(str(origin), value)
         for place in world.dynamism.keyed:
             if type(self.values.get(place)) is KeysSeen:
@@ -243,7 +243,7 @@ def written_numbers(session: Rehearsal) -> list[str]:
         if type(effect.value) not in _NUMBERS:
             continue
         found += [str(place) for place in _places(world, effect) if place in read]
-    for shadow in world.shadows:
+    for shadow in world.shadows.values():
         if is_a(shadow.before, (dict, list)):
             items = shadow.before.items() if is_a(shadow.before, dict) else enumerate(shadow.before)
             for key, before in items:

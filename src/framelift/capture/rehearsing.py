@@ -145,7 +145,7 @@ def rehearse(
         return None, _bare(error)
     finally:
         session.ended = None
-        for leave in reversed(session.world.leaving):
+        for leave in reversed(session.world.ends.leaving):
             insist(leave)
 
 

@@ -201,7 +201,7 @@ class Surroundings:
         self._shadows = len(self._world.shadows)
         self._keep: list[Any] = []
         self._before = portrait_of(
-            [*roots, *self._world.overlay.values(), *(s.copy for s in self._world.shadows)], self._keep
+            [*roots, *self._world.overlay.values(), *(s.copy for s in self._world.shadows.values())], self._keep
         )
 
     def changed(self) -> str:
@@ -214,7 +214,7 @@ class Surroundings:
             # one that was let in meanwhile has its changes in the overlay
             if contents_of(obj) != before and not _core.is_external(obj):
                 return f"a {type(obj).__name__} outside of it"
-        for shadow in world.shadows[self._shadows :]:
+        for shadow in list(world.shadows.values())[self._shadows :]:
             if contents_of(shadow.copy) != contents_of(shadow.before):
                 return f"a {type(shadow.original).__name__} outside of it"
         return ""

@@ -113,7 +113,7 @@ def _leaving(session: Session) -> dict[int, Any]:
     found = _REACHED.of(session)
     if not found:
         world = session.world
-        roots = [session.result, *(shadow.copy for shadow in world.shadows)]
+        roots = [session.result, *(shadow.copy for shadow in world.shadows.values())]
         for effect in world.effects:
             roots += [effect.owner, effect.key, effect.value]
         keep: list[Any] = []

@@ -16,7 +16,7 @@ import torch
 
 from .. import _core
 from .._core import id, is_a
-from ..boundary.world import ABSENT
+from ..boundary.records import ABSENT
 from ..graph.metadata.facts import is_overriding
 from ..graph.state.patched import replaced_names
 from ..vocabulary.class_reads import members_of

@@ -15,8 +15,7 @@ from .. import _core
 from .._core import id, is_a
 from ..boundary.attributes.instances import NATIVE, bound_as, bound_to_class, is_data_descriptor
 from ..boundary.gateway import let_in
-from ..boundary.records import DELETED
-from ..boundary.world import ABSENT
+from ..boundary.records import ABSENT, DELETED
 from ..graph.metadata.facts import has_a_say
 from ..graph.metadata.wrappers import asks_first, is_wrapper
 from ..guards.kinds import PLAIN_TENSORS
@@ -53,7 +52,7 @@ def load(session: Session, tensor: torch.Tensor, name: str) -> Any:
 def generic_load(session: Session, tensor: torch.Tensor, name: str) -> Any:
     """Read an attribute of a tensor as `object.__getattribute__` does."""
     world, cls = session.world, type(tensor)
-    found = world.lookup(cls, name)
+    found = world.classes.lookup(cls, name)
     kind = bound_as(world, type(found))
     if kind in (types.GetSetDescriptorType, property):
         return by_descriptor(session, tensor, name, found)
@@ -160,13 +159,13 @@ def _bound(session: Session, tensor: torch.Tensor, name: str, found: Any, kind: 
         return bound_to_class(world, found, cls)[0]
     if kind in _C_METHODS:
         return found.__get__(tensor, cls)
-    pending, place = world.place_of(cls, name)
+    pending, place = world.classes.place_of(cls, name)
     if kind is staticmethod:
         return found.__func__ if pending else let_in(world, found.__func__, const(found).to("attr", "__func__"))
     value = found if pending else let_in(world, found, const(place).to("lookup", name))
     if not has_member(kind, "__get__") or is_a(found, type) or type(found) is types.BuiltinFunctionType:
         return value
-    getter = world.lookup(kind, "__get__")
+    getter = world.classes.lookup(kind, "__get__")
     if not is_a(getter, types.FunctionType):
         raise Interrupt("opaque-object", f"{module_of(kind)}.{qualname_of(kind)}")
     return _core.captured(getter, (value, tensor, cls), None)
@@ -184,7 +183,7 @@ def store(session: Session, tensor: torch.Tensor, name: str, value: Any) -> None
 def generic_store(session: Session, tensor: torch.Tensor, name: str, value: Any) -> None:
     """Write an attribute as `object.__setattr__` does; the write is pending."""
     world, cls = session.world, type(tensor)
-    found = world.lookup(cls, name)
+    found = world.classes.lookup(cls, name)
     if is_wrapper(cls) and holds(session.recorder, tensor, name):
         raise Interrupt("effect-object", f"{qualname_of(cls)}.{name}")
     if is_a(found, property) and not _is_of_torch(found):

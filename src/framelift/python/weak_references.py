@@ -29,6 +29,7 @@ from ..exits.hashing import PARTS_OF_KEYS
 from ..exits.recipe import Node, Recipe, Walk, exact
 from ..rehearsal.readers import READERS
 from ..substitutes.python.identity import BEFORE_HASH, HASHED_PARTS
+from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 _TARGET = weakref.ref.__call__  # without calling a method of a subclass
 _CALLBACK = vars(weakref.ref)["__callback__"].__get__
+_MET: FeatureState[list[Any]] = FeatureState(list)  # external ones
+#: those that have a callback, and such ones in dictionaries read key by key
+_CALLED_BACK: FeatureState[list[Any]] = FeatureState(list)
 _DEAD = "a weak reference to an object that may be dead by now"
 
 # ---- external ones ---------------------------------------------------------------------------------------------------
@@ -48,7 +52,7 @@ def _reference(world: World, value: Any, origin: Origin) -> Any:
     world.guard(origin, "TYPE", type(value))
     world.register(value, value, origin, mutable=False)
     _note(world, value)
-    known = world.references
+    known = _MET.of(world)
     known.append(value)
     if len(known) > 1:  # C code may compare them: by what they lead to, or by identity where that is dead
         for one in known[:1] if len(known) == 2 else ():
@@ -60,7 +64,7 @@ def _reference(world: World, value: Any, origin: Origin) -> Any:
 @rule(weakref.KeyedRef)
 def _keyed_reference(world: World, value: Any, origin: Origin) -> Any:
     """A value of a WeakValueDictionary: a reference with its key, which is read as a handle's attribute is."""
-    world.note_class(weakref.KeyedRef)
+    world.classes.note_class(weakref.KeyedRef)
     _core.mark_external(value)
     return _reference(world, value, origin)
 
@@ -70,14 +74,15 @@ def _note(world: World, reference: Any) -> None:
     members; outside nothing has died.
     """
     if _CALLBACK(reference) is not None:
-        if not world.called_back:
-            world.finishing.append(lambda: _check_called_back(world))
-        world.called_back.append(reference)
+        called_back = _CALLED_BACK.of(world)
+        if not called_back:
+            world.ends.finishing.append(lambda: _check_called_back(world))
+        called_back.append(reference)
 
 
 def _check_called_back(world: World) -> None:
-    targets = [target for one in world.called_back if (target := _TARGET(one)) is not None]
-    gone = reached(world, world.rebound()) if targets else {}
+    targets = [target for one in _CALLED_BACK.of(world) if (target := _TARGET(one)) is not None]
+    gone = reached(world, world.ends.rebound()) if targets else {}
     if gone is None or any(id(target) in gone for target in targets):
         raise Interrupt("unsupported-code", "the callback of a weak reference to an object that may be dead by now")
 

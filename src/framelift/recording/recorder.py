@@ -353,11 +353,15 @@ class TapeRecorder(StandIns):
         if outcome.effect_level:
             self.drawing.draw()
 
-    def script_object(self, *given: Any) -> None:
+    def script_object(self, value: Any, seen: Any, name: str, fake: Any, held: Any, text: str) -> None:
         """An external script object (`ScriptObjects.meet`)."""
         if self.scripts is None:
             self.scripts = ScriptObjects(self)
-        self.scripts.meet(*given)
+        self.scripts.meet(value, seen, name, fake, held, text)
+
+    def follows_contents(self) -> bool:
+        """Return whether tensors that script objects hold may have symbolic sizes."""
+        return self.options.is_plain
 
     def tape_is_a_body(self) -> bool:
         """Return whether a sub-graph is being recorded, not the graph itself."""

@@ -411,7 +411,7 @@ def unwrap(
         method = session.lookup(type(callable_), "__call__")
         if type(method) is property:
             return _core.captured(method.fget, (callable_,), None), args, kwargs
-        inside, place = session.world.place_of(type(callable_), "__call__")
+        inside, place = session.world.classes.place_of(type(callable_), "__call__")
         return method if inside else let_in(session.world, method, const(place).to("lookup", "__call__")), args, kwargs
     method = getattr(type(callable_), "__call__", None)  # noqa: B004  (the method itself is wanted)
     if is_a(method, _core.Compiled):

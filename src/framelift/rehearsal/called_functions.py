@@ -41,7 +41,7 @@ def note_function(session: Session, function: types.FunctionType) -> Any:
     origin = (
         session.function_origin
         if function is session.function
-        else world.function_origins.get(id(function)) or const(function)
+        else world.functions.origins.get(id(function)) or const(function)
     )
     code = code_of(function)
     world.guard(origin, "CODE", code)
@@ -85,7 +85,7 @@ def _may_leave_out(count: int, names: tuple[str, ...], now: types.FunctionType) 
 def note_unbound(world: World, function: types.FunctionType) -> None:
     """A function's arguments may not have fitted: its parameters, and which may be left out, are facts."""
     world.keep.append(function)
-    origin = world.function_origins.get(id(function)) or const(function)
+    origin = world.functions.origins.get(id(function)) or const(function)
     world.guard(origin, "CODE", function.__code__)
     world.guard(origin.to("attr", "__qualname__"), "EQ", function.__qualname__)  # the error names it
     count, names = len(function.__defaults__ or ()), tuple(function.__kwdefaults__ or ())

@@ -58,7 +58,7 @@ class ClassNames:
                 for name in _TEXTS:
                     text_of_class(self.world, cls, name)
                 if is_a(error, TypeError):  # `cls[...]`, perhaps: C code looked for what would answer
-                    self.world.lookup(cls, "__class_getitem__")
+                    self.world.classes.lookup(cls, "__class_getitem__")
             else:
                 open_ones.append((cls, names))
         self.classes = open_ones

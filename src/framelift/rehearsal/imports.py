@@ -96,7 +96,7 @@ def _check_machinery(session: Session, absolute: str, fromlist: Any) -> None:
     world = session.world
     for name in _WHERE:
         record = world.memo.get(id(vars(sys)[name]))
-        shadow = None if record is None else world.shadow_ids.get(id(record.seen))
+        shadow = None if record is None else world.shadows.get(id(record.seen))
         changed = shadow is not None and _differs(shadow.copy, shadow.before)
         if changed or (id(vars(sys)), name) in world.overlay:
             raise Interrupt("unsupported-code", f"an import after a change of sys.{name}")
@@ -151,7 +151,7 @@ def _opened(world: World) -> dict[str, Any] | None:
 
 def _check_table(world: World) -> None:
     whole = _opened(world)
-    shadow = None if whole is None else world.shadow_ids.get(id(whole))
+    shadow = None if whole is None else world.shadows.get(id(whole))
     if (
         whole is not None
         and shadow is not None

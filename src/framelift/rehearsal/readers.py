@@ -11,8 +11,10 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..boundary.attributes import classes, function_attributes, instances
+from ..boundary.attributes.known_classes import type_lookup
 from ..boundary.gateway import let_in
-from ..boundary.world import World, type_lookup
+from ..boundary.import_rules import MAY_HAVE_ATTRIBUTES
+from ..boundary.world import World
 from ..substitutes.numbers.number_attributes import SYMBOLIC, read_number
 from ..vocabulary.class_reads import members_of, mro_of, qualname_of
 from ..vocabulary.origins import const
@@ -22,7 +24,7 @@ from . import call_rule
 
 def _read_sealed(world: World, obj: Any, name: str) -> Any:
     """An attribute of what is itself inside: one that somebody gave it is guarded."""
-    if id(obj) not in world.sealed and not is_a(obj, call_rule.OPERATIONS):  # made inside
+    if id(obj) not in MAY_HAVE_ATTRIBUTES.of(world) and not is_a(obj, call_rule.OPERATIONS):  # made inside
         return _core.natively(getattr, (obj, name), None)
     own = getattr(obj, "__dict__", {})
     slot = type_lookup(type(obj), name)

@@ -16,9 +16,10 @@ from .._core import is_a
 from ..boundary.becomes.leaves import is_constant
 from ..boundary.becomes.reloaded_types import derives
 from ..boundary.facts.identities import IDENTITIES, Identities
-from ..boundary.records import External, Shadow
-from ..boundary.world import ABSENT, World
+from ..boundary.records import ABSENT, External, Shadow
+from ..boundary.world import World
 from ..guards.checks import gives
+from ..substitutes.python.abstract_classes import REGISTRATIONS
 from ..vocabulary.class_reads import has_member, members_of, mro_of
 from ..vocabulary.origins import Origin, const
 from . import call_rule
@@ -71,7 +72,7 @@ class RehearsedScene:
         return _core.is_internal(cls)
 
     def is_registered(self, cls: type) -> bool:
-        return any(one is cls for one in self.world.registered)
+        return any(one is cls for _, one in REGISTRATIONS.of(self).made)
 
     def is_one_object(self, nan: Any) -> bool:
         identities = IDENTITIES.found(self) or Identities(self.world)
@@ -80,16 +81,20 @@ class RehearsedScene:
     def stores_plainly(self, cls: type, names: Iterable[str]) -> bool:
         if any(effect.kind.endswith("type") for effect in self.world.effects):
             return False
-        found = {type(self.world.lookup(cls, name)) for name in names}
+        found = {type(self.world.classes.lookup(cls, name)) for name in names}
         if any(has_member(kind, "__set__") or has_member(kind, "__delete__") for kind in found):
             return False
         for kind in filter(_core.is_python_class, found):  # a class of the program's may become one of data descriptors
-            self.world.lookup(kind, "__set__")
-            self.world.lookup(kind, "__delete__")
+            self.world.classes.lookup(kind, "__set__")
+            self.world.classes.lookup(kind, "__delete__")
         return True
 
+    @property
+    def shadows(self) -> list[Shadow]:
+        return list(self.world.shadows.values())
+
     def shadow_of(self, obj: Any) -> Shadow | None:
-        return self.world.shadow_ids.get(id(obj))
+        return self.world.shadows.get(id(obj))
 
     def guard_answer(self, ask: Callable[[], Any], value: Any) -> None:
         """Guard that a function of the process, called without arguments, gives this value."""
@@ -119,10 +124,10 @@ class RehearsedScene:
 
     # what the session offers of its two parts
     guard, guards, dynamism = _of("world.guard"), _of("world.guards"), _of("world.dynamism")
-    lookup, is_external_cell = _of("world.lookup"), _of("world.is_external_cell")
-    pin_function, note_kind = _of("world.pin_function"), _of("world.note_kind")
-    shadows, effects, write = _of("world.shadows"), _of("world.effects"), _of("world.write")
-    at_end, keep_alive = _of("world.finishing.append"), _of("world.keep.append")
+    lookup, is_external_cell = _of("world.classes.lookup"), _of("world.is_external_cell")
+    pin_function, note_kind = _of("world.functions.pin"), _of("world.classes.note_kind")
+    effects, write = _of("world.effects"), _of("world.write")
+    at_end, keep_alive = _of("world.ends.finishing.append"), _of("world.keep.append")
     modes, options, symbols = _of("recorder.modes"), _of("recorder.options"), _of("recorder.symbols")
     tape, annotations, live = _of("recorder.tape"), _of("recorder.annotations"), _of("recorder.live")
     settings, known_values = _of("recorder.settings"), _of("recorder.known_values")

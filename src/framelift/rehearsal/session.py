@@ -25,10 +25,10 @@ from ..boundary.becomes.opaque import Opaque
 from ..boundary.dynamism import STATIC, Dynamism
 from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
 from ..boundary.facts.released_objects import check_endings
-from ..boundary.gateway import entries_of_tuple, fact_of, has_plain_class, is_handle_class, let_in
-from ..boundary.import_rules import let_in_opaque
-from ..boundary.records import DELETED
-from ..boundary.world import ABSENT, World
+from ..boundary.gateway import COPIED_ERRORS, entries_of_tuple, fact_of, has_plain_class, is_handle_class, let_in
+from ..boundary.import_rules import MAY_HAVE_ATTRIBUTES, let_in_opaque
+from ..boundary.records import ABSENT, DELETED
+from ..boundary.world import World
 from ..bytecode.resume import Point, point_of, read_by_index, rebound
 from ..graph.metadata.facts import forget_facts
 from ..graph.symbols.numbers import NUMBERS
@@ -100,7 +100,6 @@ class Rehearsal(RehearsedScene):
         self.pinned_addresses: set[int] = set()  # of external objects, shown in texts
         self.may_break = True  # what comes behind a break can be what it is in plain Python
         self.is_stopped = False  # the exit is a break: the frame is resumed after it
-        self.features: dict[Any, Any] = {}  # typed states (vocabulary/feature_state.py)
         self.point: Point | None = None  # where the root was stopped
         self._read_by_index: dict[str, frozenset[int]] | None = None
         self.unread: frozenset[str] = frozenset()  # the root's parameters that are only handed over there
@@ -117,10 +116,8 @@ class Rehearsal(RehearsedScene):
         moment = moment or modes.Moment(_core.torch_state(), [])
         self.moment, self.state, self.active_modes = moment, moment.state, moment.modes
         self.recorder = described_tape.recorder_for(self, tape)
-        self.world = World(self.recorder.stand_in, self.recorder.number, dynamism, self.recorder.symbolic_entries)
-        self.world.generator = self.recorder.drawing.meet
-        self.world.script_object = self.recorder.script_object
-        self.world.follows_contents = lambda: self.recorder.options.is_plain
+        self.world = World(self.recorder, dynamism)
+        self.features = self.world.features
         self.world.of_tensor = functools.partial(tensor_attributes.by_descriptor, self)
         self.recorder.callbacks.ask = functools.partial(fact_of, self.world)
         self.recorder.callbacks.grad_of, self.recorder.callbacks.switch = (
@@ -135,7 +132,7 @@ class Rehearsal(RehearsedScene):
         self.recorder.options.code, self.recorder.options.assumes = function.__code__, not known.without_assumptions
         self.recorder.callbacks.stop_assuming = functools.partial(setattr, known, "without_assumptions", True)
         self.recorder.callbacks.stop_choosing = functools.partial(setattr, known, "chooses_eagerly", True)
-        self.world.read_receivers = None if known.reads_receivers else known.read_receivers
+        self.world.functions.read_receivers = None if known.reads_receivers else known.read_receivers
         follow_options()
         meet_triton()
         self.names = ClassNames(self.world)
@@ -168,7 +165,7 @@ class Rehearsal(RehearsedScene):
         self.world.follow(self._readers)
         modes.import_modes(self, self.moment)
         modes.import_transforms(self, self.moment)
-        self.world.rebound = lambda: [one for name, one in zip(names, locals_[:count]) if name in rebound(code)]
+        self.world.ends.rebound = lambda: [one for name, one in zip(names, locals_[:count]) if name in rebound(code)]
         for i, value in enumerate(locals_[:count]):
             if names[i] not in self.unread and has_plain_class(value) and is_handle_class(type(value)):
                 self.world.owners.met(value, arg(i, names[i]))  # before the others: one may be its dictionary
@@ -198,7 +195,7 @@ class Rehearsal(RehearsedScene):
             # its opcodes ask nobody
             raise Interrupt("too-large", f"a {name_of(type(value))} of {len(value)} entries that is being built")
         # **kwargs: the dictionary itself is the frame's own
-        if index >= spread and self.world.shadow_ids.get(id(seen)):
+        if index >= spread and self.world.shadows.get(id(seen)):
             self._forget_shadow(seen)
         return seen
 
@@ -209,8 +206,7 @@ class Rehearsal(RehearsedScene):
         return self._read_by_index
 
     def _forget_shadow(self, seen: Any) -> None:
-        shadow = self.world.shadow_ids.pop(id(seen))
-        self.world.shadows.remove(shadow)
+        self.world.shadows.pop(id(seen))
         self.world.by_seen.pop(id(seen), None)
 
     def finish(self, value: Any) -> bool:
@@ -222,7 +218,7 @@ class Rehearsal(RehearsedScene):
         self.result = value
         self._check_errors()
         note_attribute_changes(self.world)
-        for look in self.world.finishing:
+        for look in self.world.ends.finishing:
             look()
         check_endings(self.world)
         modes.note_changes(self)
@@ -248,7 +244,7 @@ class Rehearsal(RehearsedScene):
 
     def _check_errors(self) -> None:
         """External exceptions are seen as copies: one that was raised inside would have to change the original."""
-        for copy in self.world.errors:
+        for copy in COPIED_ERRORS.of(self):
             if copy.__traceback__ is not None or copy.__context__ is not None or vars(copy):
                 raise Interrupt("effect-object", f"{name_of(type(copy))}, which was raised again")
 
@@ -259,7 +255,7 @@ class Rehearsal(RehearsedScene):
             forget_facts()
             forget_guarded_facts()
             self.recorder.close()
-            self.world.__dict__.clear()  # views of the program's containers know their world
+            self.world.close()
             self.__dict__.clear()
 
     def refuse(self, code: types.CodeType, detail: Any) -> NoReturn:
@@ -292,12 +288,12 @@ class Rehearsal(RehearsedScene):
         called_functions.note_unbound(self.world, function)
 
     def note_class(self, cls: type) -> None:
-        self.world.note_class(cls)
+        self.world.classes.note_class(cls)
 
     def note_receiver(self, cls: type, names: list[str]) -> None:
         """A function that a class holds under these names runs on it, or on an instance of it."""
         for name in names:
-            self.world.lookup(cls, name)
+            self.world.classes.lookup(cls, name)
 
     def class_attribute(self, cls: type, name: str) -> tuple[int, Any]:
         return classes.class_attribute(self.world, cls, name)
@@ -400,7 +396,11 @@ class Rehearsal(RehearsedScene):
 
     def _check_unsealed(self, obj: Any, name: str) -> None:
         """Only instances of the program's own classes, made inside, are written to."""
-        if not _core.is_python_class(type(obj)) or id(obj) in self.world.sealed or is_a(obj, call_rule.OPERATIONS):
+        if (
+            not _core.is_python_class(type(obj))
+            or id(obj) in MAY_HAVE_ATTRIBUTES.of(self)
+            or is_a(obj, call_rule.OPERATIONS)
+        ):
             raise Interrupt("effect-object", f"{qualname_of(type(obj))}.{name}")
 
     def delete_attr(self, obj: Any, name: str) -> None:

@@ -21,7 +21,7 @@ from .. import _core, config
 from .._core import id, is_a
 from ..boundary.attributes.owners import own_dict
 from ..boundary.becomes.leaves import is_constant, is_leaf
-from ..boundary.facts.unwatched_reads import UnwatchedReads
+from ..boundary.facts.unwatched_reads import UNWATCHED_READS
 from ..boundary.gateway import let_in
 from ..boundary.lazy.view import View
 from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES, Handler, handler_form
@@ -325,7 +325,7 @@ def allowed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     make = make_wrapper(callable_)  # a class of tensors that hold others
     if make is not None:
         return make(session, callable_, args, kwargs)
-    UnwatchedReads.of(session.world).follow(callable_)
+    UNWATCHED_READS.of(session, session.world).follow(callable_)
     function = _as_function(callable_)
     parts: list[Any] = []
     build = _taken_apart((args, kwargs), parts)
@@ -398,7 +398,7 @@ def nonstrict(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 def _flattened(session: Session, function_: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inside: bool) -> Any:
     from ..torch_ports.graphs import pytree
 
-    UnwatchedReads.of(session.world).follow(function_)
+    UNWATCHED_READS.of(session, session.world).follow(function_)
     leaves, structure = pytree.tree_flatten((args, kwargs))
     if any(issubclass(type(leaf), View) for leaf in leaves):
         raise Interrupt("too-large", f"a container given to {_name(function_)}")

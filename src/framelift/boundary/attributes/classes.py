@@ -22,8 +22,8 @@ from ..becomes.opaque import Opaque, refused
 from ..gateway import let_in
 from ..lazy.class_dict import class_dict, class_entry_is_there
 from ..lazy.view import View
-from ..records import DELETED
-from ..world import ABSENT, World
+from ..records import ABSENT, DELETED
+from ..world import World
 from .instances import (
     INSTANCE,
     NATIVE,
@@ -95,9 +95,9 @@ def read_class(world: World, cls: type, name: str) -> Any:
     """`cls.name` for any class: its metaclass's `__getattribute__`, then `__getattr__` when that has no answer."""
     if _core.is_internal(cls) and not _is_inherited(world, cls, name):
         return _read_internal(world, cls, name)
-    world.note_kind(cls)
+    world.classes.note_kind(cls)
     meta = type(cls)
-    getter = world.lookup(meta, "__getattribute__")
+    getter = world.classes.lookup(meta, "__getattribute__")
     # a member of an enumeration of torch's
     if type(found := members_of(cls).get(name, ABSENT)) is cls and _core.is_plain_class(cls) and cls in LEAF_TYPES:
         value = let_in(world, found, const(cls).to("attr", name))
@@ -113,7 +113,7 @@ def read_class(world: World, cls: type, name: str) -> Any:
             return value
     except AttributeError as error:  # of a property of the metaclass, or a descriptor
         missing = error
-    fallback = ABSENT if meta is type else world.lookup(meta, "__getattr__")
+    fallback = ABSENT if meta is type else world.classes.lookup(meta, "__getattr__")
     if fallback is not ABSENT:
         return call_special(world, cls, "__getattr__", fallback, name)
     raise missing or _no_class_attribute(world, cls, name)
@@ -133,17 +133,17 @@ def _read_internal(world: World, cls: type, name: str) -> Any:
     have no such name.
     """
     for asked in ("__getattribute__", "__getattr__", name):
-        world.lookup(type(cls), asked)
+        world.classes.lookup(type(cls), asked)
     if name in _ORDER:
-        world.note_order(cls)
-    world.lookup(cls, name)
+        world.classes.note_order(cls)
+    world.classes.lookup(cls, name)
     return _core.natively(getattr, (cls, name), None)
 
 
 def generic_read_class(world: World, cls: type, name: str) -> Any:
     """Read an attribute of a class as `type.__getattribute__` does."""
     if _core.is_internal(cls) and not _is_inherited(world, cls, name):
-        world.lookup(cls, name)
+        world.classes.lookup(cls, name)
         return _core.natively(type.__getattribute__, (cls, name), None)
     value = _generic_read(world, cls, name)
     if value is ABSENT:
@@ -176,7 +176,7 @@ def _generic_read(world: World, cls: type, name: str) -> Any:
         return _from_class(world, meta, meta, name, on_meta, cls)
     if on_meta is ABSENT and name in _OF_TYPE:  # before what the class itself holds
         return read_of_type(world, cls, name)
-    found = world.lookup(cls, name)
+    found = world.classes.lookup(cls, name)
     if found is not ABSENT:
         return _from_class(world, cls, cls, name, found, None)
     if on_meta is not ABSENT:
@@ -196,7 +196,7 @@ def read_of_type(world: World, cls: type, name: str) -> Any:
     """Read an attribute of a class by a data descriptor of `type`."""
     if _core.is_internal(cls):
         if name in _ORDER:
-            world.note_order(cls)
+            world.classes.note_order(cls)
         return _OF_TYPE[name].__get__(cls)
     if name == "__dict__":
         return class_dict(world, cls)
@@ -205,7 +205,7 @@ def read_of_type(world: World, cls: type, name: str) -> Any:
     if name in _OWN_ENTRIES:
         return _own_entry(world, cls, name)
     if name in _ORDER:
-        world.note_order(cls)
+        world.classes.note_order(cls)
     if name in _NATIVE_ON_TYPES:
         return type.__getattribute__(cls, name)
     raise Interrupt("opaque-object", f"type.{name}")
@@ -215,16 +215,16 @@ def text_of_class(world: World, cls: type, name: str) -> Any:
     """A text that `type` keeps for a class.  What the class holds in its place is read as any entry."""
     entry = members_of(cls).get(name) if name in ("__doc__", "__module__") and flags_of(cls) & _HEAP_TYPE else None
     if not is_leaf(entry):
-        return _from_class(world, cls, cls, name, world.lookup(cls, name), None)
+        return _from_class(world, cls, cls, name, world.classes.lookup(cls, name), None)
     value = _TEXT_OF_TYPE[name](cls)
-    plain = world.lookup(type(cls), "__getattribute__") is type.__getattribute__
+    plain = world.classes.lookup(type(cls), "__getattribute__") is type.__getattribute__
     world.guard(const(cls).to("attr", name) if plain else const(cls).to("ask", _TEXT_OF_TYPE[name]), "EQ", value)
     return value
 
 
 def _on_meta(world: World, meta: type, name: str) -> Any:
     """Look up a name in the program's own metaclasses; what `type` has is CPython's."""
-    found = ABSENT if meta is type else world.lookup(meta, name)
+    found = ABSENT if meta is type else world.classes.lookup(meta, name)
     if not is_a(found, _OF_TYPES):
         return found
     if not hasattr(type, name) and name not in members_of(type):
@@ -255,7 +255,7 @@ def _own_entry(world: World, cls: type, name: str) -> Any:
 def _from_class(world: World, cls: type, holder: type, name: str, found: Any, instance: Any) -> Any:
     """Bind what a class dictionary holds, as `type.__getattribute__` and `super` do (None: through the class)."""
     kind = bound_as(world, type(found))
-    pending, place = world.place_of(holder, name)
+    pending, place = world.classes.place_of(holder, name)
     if kind is types.FunctionType or kind is _core.Compiled:
         value = found if instance is None else types.MethodType(found, instance)
     elif kind is staticmethod:
@@ -284,7 +284,7 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
         and not is_a(found, type)
         and (not is_constant(found) or _core.is_python_class(kind))
     ):
-        getter = world.lookup(kind, "__get__")
+        getter = world.classes.lookup(kind, "__get__")
         if not is_a(getter, types.FunctionType):
             raise Interrupt("opaque-object", f"{module_of(kind)}.{qualname_of(kind)}")
         descriptor = let_in(world, found, const(place).to("lookup", name))
@@ -292,7 +292,11 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
     else:
         value = let_in(world, found, const(place).to("lookup", name))
     # By way of `super` the name leads elsewhere; and a metaclass's own code is asked at each read.
-    if instance is None and holder is cls and world.lookup(type(cls), "__getattribute__") is type.__getattribute__:
+    if (
+        instance is None
+        and holder is cls
+        and world.classes.lookup(type(cls), "__getattribute__") is type.__getattribute__
+    ):
         _core.know(cls, name, VALUE, value)
     return value
 
@@ -310,20 +314,20 @@ def read_super(world: World, obj: Any, name: str) -> Any:
         raise refused(receiver)
     instance = None if receiver is start and is_a(receiver, type) else receiver
     place = (id(start), id(this), name)
-    known = world.inherited.get(place)
+    known = world.classes.inherited.get(place)
     if known is not None and instance is not None:
         return known.__get__(instance, start)
-    world.note_order(start)
+    world.classes.note_order(start)
     mro = mro_of(start)
     for base in mro[mro.index(this) + 1 :]:
         pending = world.overlay.get((id(base), name), ABSENT)
-        found = world.lookup(base, name)
+        found = world.classes.lookup(base, name)
         if pending is DELETED or (pending is ABSENT and name not in members_of(base)):
             continue
         if pending is ABSENT and _core.is_internal(base):
             return _core.natively(super.__getattribute__, (obj, name), None)
         if pending is ABSENT and type(found) in _BIND_ONLY and not _core.is_internal(start):
-            world.inherited[place] = found
+            world.classes.inherited[place] = found
             world.keep.append(start)
         return _from_class(world, start, base, name, found, instance)
     return object.__getattribute__(obj, name)  # what a super object has itself; or it raises, in CPython's own words
@@ -336,8 +340,8 @@ def _through_descriptor(world: World, instance: Any, name: str, found: Any) -> A
     if is_leaf(instance) and not _core.is_python_class(type(instance)):
         return found.__get__(instance)
     if (
-        world.lookup(type(instance), name) is not found
-        or world.lookup(type(instance), "__getattribute__") is not object.__getattribute__
+        world.classes.lookup(type(instance), name) is not found
+        or world.classes.lookup(type(instance), "__getattribute__") is not object.__getattribute__
     ):
         raise Interrupt("opaque-object", f"super().{name}")
     return _core.read(instance, name)
@@ -361,17 +365,17 @@ def class_attribute(world: World, cls: type, name: str) -> tuple[int, Any]:
     """How reads of `name` on internal instances of `cls` are answered (see `Answer` in rehearsal.h)."""
     if name in _OF_CLASS_BODIES and issubclass(cls, (View, Array)):
         return VALUE, _of_builtin_type(numpy.ndarray if issubclass(cls, Array) else cls.builtin_type, name)
-    getter = world.lookup(cls, "__getattribute__")
+    getter = world.classes.lookup(cls, "__getattribute__")
     if getter is not object.__getattribute__ and is_a(getter, types.FunctionType):
         return NATIVE, None
-    if world.lookup(cls, name) is ABSENT:
-        world.lookup(cls, "__getattr__")
+    if world.classes.lookup(cls, name) is ABSENT:
+        world.classes.lookup(cls, "__getattr__")
     return class_entry(world, cls, name)
 
 
 def class_entry(world: World, cls: type, name: str) -> tuple[int, Any]:
     """The same for `object.__getattribute__`, whatever code of its own the class has for reads."""
-    found = world.lookup(cls, name)
+    found = world.classes.lookup(cls, name)
     if found is ABSENT:
         return NATIVE, None
     kind = type(found)
@@ -402,8 +406,8 @@ def write_class(world: World, cls: type, name: str, value: Any) -> None:
     if _core.is_internal(cls):
         _written_inside(world, name, setattr, (cls, name, value))
         return
-    world.note_kind(cls)
-    setter = world.lookup(type(cls), "__setattr__")
+    world.classes.note_kind(cls)
+    setter = world.classes.lookup(type(cls), "__setattr__")
     if setter is not type.__setattr__:
         call_special(world, cls, "__setattr__", setter, name, value)
         return
@@ -421,7 +425,7 @@ def _written_inside(world: World, name: str, write: Callable[..., None], args: t
 
 
 def _forget(world: World, name: str) -> None:
-    world.forget_lookups()
+    world.classes.forget()
     _core.forget_name(name)
 
 
@@ -454,7 +458,7 @@ def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
     if has_member(type(on_meta), "__set__"):
         _set_by_meta(world, cls, name, on_meta, value)
         return
-    world.lookup(cls, name)
+    world.classes.lookup(cls, name)
     world.put(cls, name, value)
     world.write("settype", cls, name, value)
     _forget(world, name)
@@ -467,10 +471,10 @@ def _set_by_meta(world: World, cls: type, name: str, found: Any, value: Any) -> 
             found.__set__(cls, value)  # raises, in CPython's own words
         _core.captured(found.fset, (cls, value), None)
         return
-    setter = world.lookup(type(found), "__set__")
+    setter = world.classes.lookup(type(found), "__set__")
     if not is_a(setter, types.FunctionType):
         raise Interrupt("effect-object", f"class attribute {qualname_of(cls)}.{name}")
-    pending, place = world.place_of(type(cls), name)
+    pending, place = world.classes.place_of(type(cls), name)
     descriptor = found if pending else let_in(world, found, const(place).to("lookup", name))
     _core.captured(setter, (descriptor, cls, value), None)
 
@@ -480,8 +484,8 @@ def delete_class(world: World, cls: type, name: str) -> None:
     if _core.is_internal(cls):
         _written_inside(world, name, delattr, (cls, name))
         return
-    world.note_kind(cls)
-    deleter = world.lookup(type(cls), "__delattr__")
+    world.classes.note_kind(cls)
+    deleter = world.classes.lookup(type(cls), "__delattr__")
     if deleter is not type.__delattr__:
         call_special(world, cls, "__delattr__", deleter, name)
         return

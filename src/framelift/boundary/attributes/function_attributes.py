@@ -13,8 +13,8 @@ from ..gateway import let_in
 from ..import_rules import let_in_opaque
 from ..lazy.instance_dict import InstanceDict
 from ..lazy.view import View
-from ..records import DELETED
-from ..world import ABSENT, World
+from ..records import ABSENT, DELETED
+from ..world import World
 from .instances import VALUE, leaf_attribute
 
 _NAMES = frozenset({"__name__", "__module__"})
@@ -32,7 +32,7 @@ def read_function(world: World, function: Any, name: str) -> Any:
     if name == "__code__" and _core.is_internal(function):
         world.shows_places = True
         return function.__code__
-    root = world.function_origins.get(id(function)) or const(function)
+    root = world.functions.origins.get(id(function)) or const(function)
     own = getattr(function, "__dict__", None)
     pending = world.overlay.get((id(function), name), ABSENT)
     if pending is not ABSENT and pending is not DELETED:

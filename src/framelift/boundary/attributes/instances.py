@@ -27,8 +27,8 @@ from ..becomes.leaves import is_leaf
 from ..becomes.reloaded_types import known_kind
 from ..gateway import let_in
 from ..lazy.instance_dict import InstanceDict, instance_entry
-from ..records import DELETED
-from ..world import ABSENT, World
+from ..records import ABSENT, DELETED
+from ..world import World
 from .owners import own_dict
 
 #: slot wrappers of types whose attribute lookup is the generic one
@@ -105,12 +105,12 @@ def read_alias(_world: World, obj: types.GenericAlias, name: str) -> Any:
 def read_instance(world: World, obj: Any, name: str) -> Any:
     """`obj.name` for a handle or module: `__getattribute__`, then `__getattr__` when that has no answer."""
     if is_a(obj, types.ModuleType):
-        world.note_kind(obj)
-    generic = id(type(obj)) in world.generic or _has_generic_reads(world, type(obj))
+        world.classes.note_kind(obj)
+    generic = id(type(obj)) in world.classes.generic or _has_generic_reads(world, type(obj))
     missing: AttributeError | None = None
     try:
         if not generic:
-            getter = world.lookup(type(obj), "__getattribute__")
+            getter = world.classes.lookup(type(obj), "__getattribute__")
             return call_special(world, obj, "__getattribute__", getter, name)
         value = generic_read(world, obj, name)
         if value is not ABSENT:
@@ -125,7 +125,7 @@ def read_instance(world: World, obj: Any, name: str) -> Any:
 
 def fallback_read(world: World, obj: Any, name: str) -> tuple[Any, ...]:
     """Call `__getattr__` of a handle or module; empty where there is none."""
-    fallback = world.lookup(type(obj), "__getattr__")
+    fallback = world.classes.lookup(type(obj), "__getattr__")
     if fallback is not ABSENT:
         return (_fall_back(world, obj, name, fallback),)
     if is_a(obj, types.ModuleType):
@@ -146,25 +146,25 @@ def _bound_special(
     kind = type(found)
     if kind in _METHODS or kind in _C_DESCRIPTORS:
         return found, (obj, *args)
-    inside, place = world.place_of(type(obj), special)
+    inside, place = world.classes.place_of(type(obj), special)
     if kind is staticmethod:
         return found.__func__ if inside else let_in(world, found.__func__, const(found).to("attr", "__func__")), args
-    if world.lookup(kind, "__get__") is not ABSENT:  # bound by code of its own
+    if world.classes.lookup(kind, "__get__") is not ABSENT:  # bound by code of its own
         raise Interrupt("opaque-object", f"{module_of(kind)}.{qualname_of(kind)}")
     return found if inside else let_in(world, found, const(place).to("lookup", special)), args
 
 
 def _know(world: World, obj: Any, name: str, answer: int, payload: Any) -> None:
     """Tell the probes what `obj.name` gives from now on, unless code of the program is asked at each read."""
-    if id(type(obj)) in world.generic or _has_generic_reads(world, type(obj)):
+    if id(type(obj)) in world.classes.generic or _has_generic_reads(world, type(obj)):
         _core.know(obj, name, answer, payload)
 
 
 def _has_generic_reads(world: World, cls: type) -> bool:
     """Return whether instances of a class find attributes as `object` does, as a fact."""
-    if world.lookup(cls, "__getattribute__") not in _GENERIC:
+    if world.classes.lookup(cls, "__getattribute__") not in _GENERIC:
         return False
-    world.generic.add(id(cls))
+    world.classes.generic.add(id(cls))
     return True
 
 
@@ -172,7 +172,7 @@ def generic_read(world: World, obj: Any, name: str) -> Any:
     """Read an attribute with the generic read of an object's type; ABSENT where there is none."""
     if name == "__dict__" and is_a(obj, _thread._local):  # made for each thread; no class has a descriptor of it
         return InstanceDict.of(world, obj)
-    found = world.lookup(type(obj), name)
+    found = world.classes.lookup(type(obj), name)
     is_data = _IS_DATA.get(id(type(found)))
     if is_data or is_data is None and is_data_descriptor(world, found):
         return _read_data_descriptor(world, obj, name, found)
@@ -198,10 +198,10 @@ def is_empty_table(world: World, obj: Any, name: str) -> bool:
     if id(value) in world.memo or (id(obj), name) in world.overlay:
         return False
     place = (id(type(obj)), name)
-    if place not in world.read_first:
+    if place not in world.classes.read_first:
         if not _is_read_first(world, obj, name):
             return False
-        world.read_first.add(place)
+        world.classes.read_first.add(place)
     record = world.by_seen.get(id(obj))
     origin = record.origin if record is not None else const(obj)
     world.test_empty(value, origin.to("dict").to("item", name))
@@ -212,7 +212,7 @@ def _is_read_first(world: World, obj: Any, name: str) -> bool:
     """Return whether what the dictionary of an object has under a name is its attribute, as a fact of its class."""
     if is_a(obj, (types.ModuleType, _thread._local)) or not _has_generic_reads(world, type(obj)):
         return False
-    found = world.lookup(type(obj), name)
+    found = world.classes.lookup(type(obj), name)
     return found is ABSENT or not is_data_descriptor(world, found)
 
 
@@ -231,7 +231,7 @@ def is_data_descriptor(world: World, found: Any) -> bool:
         return _IS_DATA[id(kind)]
     if not _core.is_python_class(kind):
         return is_data_descriptor_type(kind)
-    return [world.lookup(kind, special) for special in ("__set__", "__delete__")] != [ABSENT, ABSENT]
+    return [world.classes.lookup(kind, special) for special in ("__set__", "__delete__")] != [ABSENT, ABSENT]
 
 
 @check
@@ -251,7 +251,11 @@ def bound_as(world: World, kind: type) -> type:
     if id(kind) in _C_KINDS:
         return kind
     for base in _DESCRIPTORS:
-        if kind is not base and issubclass(kind, base) and world.lookup(kind, "__get__") is members_of(base)["__get__"]:
+        if (
+            kind is not base
+            and issubclass(kind, base)
+            and world.classes.lookup(kind, "__get__") is members_of(base)["__get__"]
+        ):
             return base
     return known_kind(kind)
 
@@ -263,7 +267,7 @@ def bound_to_class(world: World, method: Any, cls: type) -> tuple[Any, bool]:
     """
     inner = method.__func__
     kind = bound_as(world, type(inner))
-    if kind in _METHODS or sys.version_info >= (3, 13) or world.lookup(kind, "__get__") is ABSENT:
+    if kind in _METHODS or sys.version_info >= (3, 13) or world.classes.lookup(kind, "__get__") is ABSENT:
         if not callable(inner):  # CPython's own method objects hold anything; those that Python code makes do not
             raise Interrupt("unsupported-code", "a classmethod of what cannot be called")
         return types.MethodType(inner, cls), True
@@ -315,7 +319,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
 
 
 def _call_get(world: World, obj: Any, name: str, found: Any) -> Any:
-    getter = world.lookup(type(found), "__get__")
+    getter = world.classes.lookup(type(found), "__get__")
     if getter is ABSENT:
         entry = instance_entry(world, obj, name)
         return entry if entry is not ABSENT else found
@@ -353,7 +357,7 @@ def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
         return found.__get__(obj, type(obj))
     if has_member(cls, "__get__") and not is_a(found, type):
         return _call_get(world, obj, name, found)
-    pending, place = world.place_of(type(obj), name)
+    pending, place = world.classes.place_of(type(obj), name)
     value = found if pending else let_in(world, found, const(place).to("lookup", name))
     _know(world, obj, name, VALUE, value)
     return value
@@ -397,7 +401,7 @@ def _module_entry(world: World, obj: torch.nn.Module, name: str) -> Any:
         world.guard(place, "TYPE", dict)
         if name in table:
             value = let_in(world, table[name], place.to("item", name))
-            world.read_through(table, obj, name)
+            world.parts.read_through(table, obj, name)
             _know(world, obj, name, VALUE, value)
             return value
         world.guard(place, "ABSENT", name, name)
@@ -421,8 +425,8 @@ def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
     if is_a(obj, (BaseException, types.TracebackType)):
         raise Interrupt("effect-object", f"{name_of(type(obj))}.{name}")
     if is_a(obj, types.ModuleType):
-        world.note_kind(obj)
-    setter = world.lookup(type(obj), "__setattr__")
+        world.classes.note_kind(obj)
+    setter = world.classes.lookup(type(obj), "__setattr__")
     if setter not in (object.__setattr__, _thread._local.__setattr__):
         call_special(world, obj, "__setattr__", setter, name, value)
         return
@@ -431,7 +435,7 @@ def write_instance(world: World, obj: Any, name: str, value: Any) -> None:
 
 def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
     """Write an attribute as `object.__setattr__` does; the write is pending."""
-    found = world.lookup(type(obj), name)
+    found = world.classes.lookup(type(obj), name)
     if found is not ABSENT and is_data_descriptor(world, found):
         cls = type(found)
         if cls is property:
@@ -440,7 +444,7 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
             _core.captured(found.fset, (obj, value), None)
             return
         if cls is not types.MemberDescriptorType:
-            setter = world.lookup(cls, "__set__")
+            setter = world.classes.lookup(cls, "__set__")
             if not is_a(setter, types.FunctionType):
                 raise Interrupt("effect-object", f"{qualname_of(type(obj))}.{name}")
             descriptor = let_in(world, found, const(_holder(type(obj), name)).to("lookup", name))
@@ -470,8 +474,8 @@ def delete_instance(world: World, obj: Any, name: str) -> None:
     if type(obj) is types.TracebackType:
         raise Interrupt("effect-object", f"{name_of(type(obj))}.{name}")
     if is_a(obj, types.ModuleType):
-        world.note_kind(obj)
-    deleter = world.lookup(type(obj), "__delattr__")
+        world.classes.note_kind(obj)
+    deleter = world.classes.lookup(type(obj), "__delattr__")
     if deleter not in (object.__delattr__, _thread._local.__delattr__):
         call_special(world, obj, "__delattr__", deleter, name)
         return
@@ -480,7 +484,7 @@ def delete_instance(world: World, obj: Any, name: str) -> None:
 
 def generic_delete(world: World, obj: Any, name: str) -> None:
     """Delete an attribute as `object.__delattr__` does; the write is pending."""
-    found = world.lookup(type(obj), name)
+    found = world.classes.lookup(type(obj), name)
     if found is not ABSENT and is_data_descriptor(world, found):
         if type(found) is property:
             if found.fdel is None:
@@ -510,7 +514,7 @@ def generic_delete(world: World, obj: Any, name: str) -> None:
 def leaf_attribute(world: World, obj: Any, name: str) -> Any:
     """An attribute that C code keeps (`__name__`, `__qualname__`): read natively, guarded by equality."""
     value = getattr(obj, name)
-    origin = (world.function_origins.get(id(obj)) or const(obj)).to("attr", name)
+    origin = (world.functions.origins.get(id(obj)) or const(obj)).to("attr", name)
     if is_leaf(value):
         world.guard(origin, "EQ", value)
         return value

@@ -5,8 +5,9 @@ from __future__ import annotations
 import types
 
 from ...vocabulary.torch_code import is_torch_class
-from ..facts.unwatched_reads import UnwatchedReads
-from ..world import ABSENT, World
+from ..facts.unwatched_reads import UNWATCHED_READS
+from ..records import ABSENT
+from ..world import World
 
 _METHODS = (
     "__torch_dispatch__",
@@ -22,9 +23,9 @@ def note_wrapper_class(world: World, kind: type) -> None:
     """Guard the methods of a wrapper class, and what they may read."""
     functions = []
     for name in _METHODS:
-        found = world.lookup(kind, name)
+        found = world.classes.lookup(kind, name)
         function = getattr(found, "__func__", found) if found is not ABSENT else None
         if type(function) is types.FunctionType and not is_torch_class(kind):
             functions.append(function)
     if functions:
-        UnwatchedReads.of(world).follow_class(kind, functions)
+        UNWATCHED_READS.of(world, world).follow_class(kind, functions)

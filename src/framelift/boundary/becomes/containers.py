@@ -23,8 +23,10 @@ from ...guards.checks import check
 from ...guards.equality import indistinguishable
 from ...guards.kinds import TensorKey
 from ...vocabulary.class_reads import members_of, module_of, mro_of, name_of, qualname_of
+from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
+from ..dynamism import UNGUARDED_NUMBERS
 from ..lazy.growing import LazySet
 from ..lazy.lazy_dict import LargeDict
 from ..lazy.lazy_list import LazyList
@@ -75,7 +77,7 @@ def _fill_dict(world: World, copy: Any, value: Any, origin: Origin, let_in: LetI
 def _fill_default(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     factory, place = _FACTORY(value), origin.to("attr", "default_factory")
     if _core.is_python_class(factory):
-        world.note_class(factory)
+        world.classes.note_class(factory)
     made = let_in(world, factory, place) if is_watched_factory(factory) else _unwatched_factory(world, factory, place)
     _SET_FACTORY(copy, made)
     _fill_dict(world, copy, value, origin, let_in)
@@ -110,7 +112,7 @@ def _unwatched_factory(world: World, factory: Any, origin: Origin) -> Any:
 def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     # Sets iterate in an order of their own history, so that order is part of the guard.
     order = tuple(set.__iter__(value))
-    world.scalars[origin.to("len")] = len(order)
+    UNGUARDED_NUMBERS.of(world)[origin.to("len")] = len(order)
     # nobody's own __repr__ runs
     said = ", ".join(repr(key) if is_leaf(key) else f"a {qualname_of(type(key))}" for key in order)
     world.guard(origin, "CHECK", (functools.partial(_same_order, order), f"iterates as ({said})"))
@@ -124,7 +126,7 @@ def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn
             asked = functools.partial(_same_layout, layout)
             world.guard(origin, "CHECK", (asked, "lies in memory as it did"), "layout")
 
-    world.finishing.append(took_in)
+    world.ends.finishing.append(took_in)
 
 
 @check
@@ -193,14 +195,14 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
     owner = world.owners.of(value) if cls is dict else None
     if owner is not None:
         return _attributes_of(world, value, origin, let_in, *owner)
-    if id(value) in world.tested:
-        _, known = world.tested.pop(id(value))
+    if id(value) in world.parts.tested:
+        _, known = world.parts.tested.pop(id(value))
         if known != origin:
             world.guard(origin, "SAME", known)
             origin = known
     world.guard(origin, "TYPE", cls)
     if cls is not builtin_type:
-        world.note_class(cls)
+        world.classes.note_class(cls)
     size = builtin_type.__len__(value) if hasattr(builtin_type, "__len__") else 0
     # The table of modules grows at any moment, also while capturing.
     if cls is dict and (
@@ -259,7 +261,7 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         return world.register(value, value, origin, mutable=False)
     kind = KINDS[builtin_type]
     copy = kind.empty(value) if kind.parts is None else kind.empty(value, kind.parts(world, value, origin, let_in))
-    world.table_opened(value)
+    world.parts.table_opened(value)
     world.register(value, copy, origin)
     kind.fill(world, copy, value, origin, let_in)
     import_attributes(world, copy, value, origin, let_in)
@@ -279,7 +281,7 @@ def _shadow_behind(world: World, value: Any, origin: Origin, let_in: LetIn) -> A
     """The shadow of a container that a view stands for: what the view does is done to it."""
     kind = KINDS[type(value)]
     copy = kind.empty(value)
-    world.table_opened(value)
+    world.parts.table_opened(value)
     kind.fill(world, copy, value, origin, let_in)
     world.add_shadow(Shadow(copy, value, origin, kind.snapshot(copy)))
     return copy
@@ -363,7 +365,7 @@ def key_inside(world: World, key: Any, let_in: LetIn) -> Any:
         return KEYS[type(key)].inside(world, key, let_in)
     if not _is_plain_key(key):
         return let_in(world, key, const(key))
-    world.meet_key(key)
+    world.functions.meet_key(key)
     return key
 
 
@@ -389,6 +391,10 @@ def _import_tuple(world: World, value: Any, origin: Origin, let_in: LetIn) -> An
     return copy
 
 
+#: instance attributes of shadows by the ids of these, right after import
+_ATTRIBUTES_BEFORE: FeatureState[dict[int, dict[str, Any]]] = FeatureState(dict)
+
+
 def import_attributes(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
     """The instance attributes of what is seen as a copy; those of its shadow are pending writes."""
     own = _core.own_dict(value)
@@ -400,13 +406,14 @@ def import_attributes(world: World, copy: Any, value: Any, origin: Origin, let_i
     inside = _core.own_dict(copy)
     for name, item in own.items():
         inside[name] = let_in(world, item, origin.to("dict").to("item", name))
-    world.attributes_before[id(copy)] = dict(inside)
+    _ATTRIBUTES_BEFORE.of(world)[id(copy)] = dict(inside)
 
 
 def note_attribute_changes(world: World) -> None:
     """Instance attributes of container subclasses changed on the copy: pending writes like any other."""
-    for shadow in world.shadows:
-        before = world.attributes_before.get(id(shadow.copy))
+    known = _ATTRIBUTES_BEFORE.of(world)
+    for shadow in world.shadows.values():
+        before = known.get(id(shadow.copy))
         now = _core.own_dict(shadow.copy)
         if now is None:
             continue

@@ -36,7 +36,7 @@ def _are_two(now: Any, other: Any) -> bool:
 def import_script_object(world: World, value: torch.ScriptObject, origin: Origin) -> Opaque | None:
     """Import a script object; None where its class is not known."""
     fake = fake_class(value)
-    if fake is None or world.script_object is None:
+    if fake is None:
         return None
     others = [known for known in world.memo.values() if is_a(known.original, torch.ScriptObject)]
     if any(is_one_object(known.original, value) for known in others):
@@ -45,7 +45,7 @@ def import_script_object(world: World, value: torch.ScriptObject, origin: Origin
     try:
         held = _held(world, contents(value), origin.to("ask", contents))
         seen = opaque_for(value, "opaque-object", f"of class {name}")
-        world.script_object(value, seen, name, fake, held, str(origin))
+        world.tensors.script_object(value, seen, name, fake, held, str(origin))
     except Interrupt as stop:  # it may still be passed around
         if stop.reason.id == "symbolic-number":
             raise
@@ -86,11 +86,12 @@ def _tensor(world: World, value: torch.Tensor, origin: Origin) -> Any:
     known = world.memo.get(id(value))
     if known is None:
         dims, marks = world.dynamism.dims(value, origin)
-        if (dims or marks.strides) and not world.follows_contents():  # compilers look at what the object holds now
+        if (dims or marks.strides) and not world.tensors.follows_contents():
+            # compilers look at what the object holds now
             dims, marks = frozenset(), NO_MARKS
-        seen = world.stand_in(value, str(origin), dims, marks)
+        seen = world.tensors.stand_in(value, str(origin), dims, marks)
         world.register(value, seen, origin, mutable=False)  # nothing of it is written in such graphs
-        facts = without_entries(facts, *world.symbolic_entries(value))
+        facts = without_entries(facts, *world.tensors.symbolic_entries(value))
     elif type(known.seen) is Opaque or is_wrapper(type(value)):
         raise Interrupt("opaque-object", "a script object that holds a tensor of an unknown kind")
     else:

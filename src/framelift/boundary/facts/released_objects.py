@@ -98,7 +98,7 @@ def _let_go(world: World, otherwise: Callable[[Any, Any], Iterable[Any]]) -> Ite
         put_back = _outside(world, effect.value)
         found = _at(_outside(world, effect.owner), effect.key, otherwise)
         yield from (one for one in found if one is not put_back)
-    for shadow in world.shadows:
+    for shadow in world.shadows.values():
         now = {id(part) for part in _contents(shadow.copy)}
         for part in _contents(shadow.before):
             if id(part) not in now:

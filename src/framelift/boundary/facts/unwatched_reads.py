@@ -24,6 +24,7 @@ from ..._core import is_a
 from ...guards.checks import is_made_of
 from ...guards.equality import PARTS, indistinguishable
 from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
+from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import Missing, Origin, const, fetch
 from ...vocabulary.own_code import FRAMELIFT
 from ...vocabulary.reasons import Interrupt
@@ -91,14 +92,8 @@ class UnwatchedReads:
         self._absent: list[tuple[Any, str]] = []  # attributes of classes that an instance does not hide
         self._looked_up: list[tuple[type, str, Any]] = []  # attributes of classes
         self._kept: list[tuple[Any, Any]] = []  # containers, cells and entries, and what they held
-        world.finishing.append(self.finish)
-        world.leaving.append(self.put_back)
-
-    @classmethod
-    def of(cls, world: World) -> UnwatchedReads:
-        """The one of this rehearsal."""
-        found = next((one for look in world.finishing if is_a(one := getattr(look, "__self__", None), cls)), None)
-        return found or cls(world)
+        world.ends.finishing.append(self.finish)
+        world.ends.leaving.append(self.put_back)
 
     def follow_class(self, cls: type, functions: list[types.FunctionType]) -> None:
         """These methods of a class run unwatched."""
@@ -251,7 +246,7 @@ class UnwatchedReads:
                 self._world.guard(const(owner).to("dict"), "ABSENT", name, name)
         for cls, name, value in self._looked_up:
             if next((members_of(base)[name] for base in mro_of(cls) if name in members_of(base)), self) is value:
-                self._world.lookup(cls, name)
+                self._world.classes.lookup(cls, name)
 
     def _refuse_pending(self) -> None:
         world = self._world
@@ -260,7 +255,9 @@ class UnwatchedReads:
         owners = {id(owner) for owner, _ in self._owners} | set(map(id, modules))
         cells = {id(owner) for owner, _ in self._kept if type(owner) is types.CellType}
         written = any(owner in cells or owner in owners and name in self._names for owner, name in world.overlay)
-        if written or any(id(shadow.original) in self._met and _is_changed(shadow) for shadow in world.shadows):
+        if written or any(
+            id(shadow.original) in self._met and _is_changed(shadow) for shadow in world.shadows.values()
+        ):
             raise Interrupt("effect-object", f"what {self._who} may read")
 
     def put_back(self) -> None:
@@ -270,6 +267,9 @@ class UnwatchedReads:
                 _restore(owner, held)
         for owner, name in self._absent:
             vars(owner).pop(name, None)
+
+
+UNWATCHED_READS = FeatureState(UnwatchedReads)
 
 
 def _same(one: Any, other: Any) -> bool:

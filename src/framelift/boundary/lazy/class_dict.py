@@ -17,8 +17,8 @@ from ...vocabulary.class_reads import flags_of, members_of, mro_of, name_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ..gateway import let_in
-from ..records import DELETED
-from ..world import ABSENT, World
+from ..records import ABSENT, DELETED
+from ..world import World
 from .view import LazyLookup
 
 _HEAP_TYPE = 1 << 9
@@ -26,7 +26,7 @@ _HEAP_TYPE = 1 << 9
 
 def class_dict(world: World, cls: type) -> types.MappingProxyType[str, Any]:
     """Return the view that captured code sees for `cls.__dict__`."""
-    setter = world.lookup(type(cls), "__setattr__")
+    setter = world.classes.lookup(type(cls), "__setattr__")
     if setter is not type.__setattr__ and not is_a(setter, types.FunctionType):
         # Some metaclasses of C code write there unnoticed: neither lookups nor guards would see it.
         raise Interrupt("opaque-object", f"the __dict__ of a {name_of(type(cls))}")
@@ -72,7 +72,7 @@ class ClassDict(LazyLookup, Mapping[str, Any]):
             asked = functools.partial(_defines_all, own)
             world.guard(const(cls), "CHECK", (asked, f"defines {len(own)} names"), "names")
         pending = {name: value for (owner, name), value in world.overlay.items() if owner == id(cls)}
-        moved = {name for name in pending if (id(cls), name) in world.reentered}
+        moved = {name for name in pending if (id(cls), name) in world.overlay.reentered}
         names = [name for name in own if name not in moved and pending.get(name, ABSENT) is not DELETED]
         return names + [
             name for name, value in pending.items() if value is not DELETED and (name not in own or name in moved)

@@ -16,8 +16,8 @@ from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ..attributes.owners import own_dict
 from ..gateway import let_in
-from ..records import DELETED, External
-from ..world import ABSENT, World
+from ..records import ABSENT, DELETED, External
+from ..world import World
 from .view import LazyLookup
 
 
@@ -73,7 +73,7 @@ class InstanceDict(LazyLookup, dict):
         own = own_dict(obj)
         own = {} if own is None else own
         world.guard((world.origin_of(obj) or const(obj)).to("dict"), "KEYS", tuple(own))
-        stays = [n for n in own if (id(obj), n) not in world.reentered or _in_slot(obj, n)]
+        stays = [n for n in own if (id(obj), n) not in world.overlay.reentered or _in_slot(obj, n)]
         names = [n for n in stays if world.overlay.get((id(obj), n), ABSENT) is not DELETED or _in_slot(obj, n)]
         if is_a(obj, types.ModuleType) and any(owner == id(own) for owner, _ in world.overlay):
             raise Interrupt("unsupported-code", "a walk over globals that were written")
@@ -132,7 +132,7 @@ class InstanceDict(LazyLookup, dict):
     def _watched(self) -> dict[str, Any]:
         """For views, which would show what is written later.  One that leaves is of the real dictionary."""
         world, obj, copy = self._world, self._obj, self.copy()
-        world.viewed.add(id(obj))
+        world.effects.viewed.add(id(obj))
         world.keep.append(copy)
         world.by_seen[id(copy)] = External(own_dict(obj), copy, (world.origin_of(obj) or const(obj)).to("dict"))
         return copy

@@ -15,7 +15,8 @@ from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
 from ..becomes.leaves import is_constant, is_leaf
-from ..world import ABSENT, World
+from ..records import ABSENT
+from ..world import World
 from .view import LazyLookup, View
 
 
@@ -54,7 +55,7 @@ class LargeDict(LazyLookup, dict):
         return self._whole
 
     def _find(self, key: Any) -> Any:
-        known = is_leaf(key) or is_constant(key) and id(key) not in self._world.function_origins
+        known = is_leaf(key) or is_constant(key) and id(key) not in self._world.functions.origins
         if self._whole is not None or not known and len(self._table) <= self._world.largest:
             return _core.natively(dict.get, (self.plain(), key, ABSENT), None)
         if not known:

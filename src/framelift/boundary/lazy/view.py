@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..world import ABSENT
+from ..records import ABSENT
 
 
 class View:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _core
-from ...boundary.world import ABSENT
+from ...boundary.records import ABSENT
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...vocabulary.class_reads import has_member

@@ -219,7 +219,7 @@ class Answers:
 
 
 _ANSWERS = FeatureState(Answers)
-_REGISTRATIONS = FeatureState(Registrations)
+REGISTRATIONS = FeatureState(Registrations)
 
 
 def registry_fact(session: Session, fact: Callable[[], bool]) -> None:
@@ -241,14 +241,13 @@ def _abc_register(session: Session, callable_: Any, owner: Any, cls: Any, /) -> 
         raise RuntimeError("Refusing to create an inheritance cycle")
     if owner.__flags__ & _OF_COLLECTIONS:  # pattern matching looks at a flag of the class, which it gets now
         _collect_as(cls, owner)
-    held = _REGISTRATIONS.of(session)
+    held = REGISTRATIONS.of(session)
     if _core.is_internal(owner) or _core.is_internal(cls):
         session.write("call", count_registration, len(held.made), ())
     else:
         session.write("call", callable_, len(held.made), (owner, cls))
     held.made.append((owner, cls))
     held.answers.clear()
-    session.world.registered.append(cls)
     return cls
 
 
@@ -282,9 +281,9 @@ def _note(session: Session, owner: Any, classes: set[type], answer: bool | None)
 
 def _registrations(session: Session, owner: Any) -> Registrations | None:
     """Return the pending registrations that may concern this class; subclasses made inside are unknown outside, too."""
-    held = _REGISTRATIONS.found(session)
+    held = REGISTRATIONS.found(session)
     if held is None and _core.new_subclasses(owner):
-        held = _REGISTRATIONS.of(session)
+        held = REGISTRATIONS.of(session)
     return held
 
 
@@ -376,5 +375,5 @@ def _registered(session: Session, owner: type, cls: type) -> bool:
 def _cache_token(session: Session, callable_: Any) -> Any:
     number = callable_()
     session.guard_answer(callable_, number)
-    held = _REGISTRATIONS.found(session)
+    held = REGISTRATIONS.found(session)
     return number if held is None else number + len(held.made)

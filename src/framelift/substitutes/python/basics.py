@@ -23,7 +23,7 @@ from ...boundary.becomes.arrays import Array, Scalar
 from ...boundary.becomes.leaves import is_leaf
 from ...boundary.becomes.opaque import Opaque, refused
 from ...boundary.lazy.view import View
-from ...boundary.world import ABSENT
+from ...boundary.records import ABSENT
 from ...bytecode import source_of
 from ...calls.call_tables import SUBSTITUTES, pure, substitute
 from ...calls.frame_views import caller, frame_locals

@@ -27,10 +27,10 @@ import torch
 
 from ... import _core
 from ..._core import id, is_a
+from ...boundary.attributes.known_classes import type_lookup
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
 from ...boundary.gateway import let_in
 from ...boundary.records import CACHE_CALL, CacheCall, External
-from ...boundary.world import type_lookup
 from ...calls.call_tables import substitute
 from ...graph.symbols.meanings import FromNumber, FromSize
 from ...graph.symbols.number_nodes import numbers_in

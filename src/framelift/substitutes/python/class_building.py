@@ -59,7 +59,7 @@ def begins_by_property(cls: Any) -> Any:
 @substitute(issubclass)
 def _issubclass(session: Session, cls: Any, class_or_tuple: Any, /) -> Any:
     if is_a(cls, type):
-        session.world.note_order(cls)
+        session.world.classes.note_order(cls)
     return _core.natively(issubclass, (cls, class_or_tuple), None)
 
 
@@ -67,7 +67,7 @@ def _issubclass(session: Session, cls: Any, class_or_tuple: Any, /) -> Any:
 def _type_mro(session: Session, cls: Any, /) -> Any:
     """A new list of what the class and its bases say; nothing is changed."""
     if is_a(cls, type):
-        session.world.note_order(cls)
+        session.world.classes.note_order(cls)
     return _core.natively(type.mro, (cls,), None)
 
 

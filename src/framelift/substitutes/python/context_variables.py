@@ -6,7 +6,7 @@ import contextvars
 from typing import TYPE_CHECKING, Any
 
 from ...boundary.gateway import let_in
-from ...boundary.world import ABSENT
+from ...boundary.records import ABSENT
 from ...calls.call_tables import substitute
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt

@@ -20,7 +20,7 @@ import torch
 from ... import _core
 from ..._core import is_a
 from ...boundary.gateway import is_handle_class
-from ...boundary.world import ABSENT
+from ...boundary.records import ABSENT
 from ...bytecode import original_of
 from ...calls.call_tables import substitute
 from ...vocabulary.class_reads import dictoffset_of, members_of, module_of, mro_of, name_of

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
-from ...boundary.world import ABSENT, World
+from ...boundary.records import ABSENT
+from ...boundary.world import World
 from ...calls.call_tables import substitute
 from ...calls.frame_views import caller, frame_locals
 from ...calls.pure import lookup
@@ -77,7 +78,7 @@ def _dir(session: Session, obj: Any = ABSENT, /) -> Any:
     world = session.world
     if type(obj) in SYMBOLIC:
         return dir(obj.__class__())
-    own = world.lookup(type(obj), "__dir__")
+    own = world.classes.lookup(type(obj), "__dir__")
     if is_a(own, types.FunctionType):
         return sorted(_core.captured(own, (obj,), None))
     if is_a(obj, type):
@@ -127,7 +128,7 @@ def _read_or_none(obj: Any, name: str) -> Any:
 
 def _names_of_class(world: World, cls: type) -> dict[str, None]:
     """The names in a class and its bases, in the order in which CPython goes through them."""
-    world.note_order(cls)
+    world.classes.note_order(cls)
     names = dict.fromkeys(_core.read(cls, "__dict__").copy())
     for base in bases_of(cls):
         names.update(_names_of_class(world, base))

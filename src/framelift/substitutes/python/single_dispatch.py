@@ -29,7 +29,7 @@ def _dispatch(session: Session, function: Any, args: tuple[Any, ...], kwargs: di
         registry = let_in(
             world,
             registry,
-            (world.function_origins.get(id(function)) or const(function)).to("cell", index).to("contents"),
+            (world.functions.origins.get(id(function)) or const(function)).to("cell", index).to("contents"),
         )
     cls = args[0] if args else kwargs["cls"]
     if cls in registry:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ... import _core
 from ..._core import id, is_a
-from ...boundary.world import ABSENT
+from ...boundary.records import ABSENT
 from ...graph.symbols.unread_text import MARK, text_or
 from ...guards.kinds import Guard
 from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
