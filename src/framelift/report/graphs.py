@@ -14,31 +14,10 @@ import torch
 from .._core import is_a
 from ..capture.resumed import Resumed
 from ..graph.metadata.facts import Facts
+from ..graph.symbols.relations import INFIX
 from ..torch_ports.graphs import get_qualified_name
 from ..vocabulary.places import Place, brief, expression
 
-#: Python's own spelling of operators
-_INFIX = {
-    operator.add: "+",
-    operator.sub: "-",
-    operator.mul: "*",
-    operator.truediv: "/",
-    operator.floordiv: "//",
-    operator.mod: "%",
-    operator.pow: "**",
-    operator.matmul: "@",
-    operator.and_: "&",
-    operator.or_: "|",
-    operator.xor: "^",
-    operator.lshift: "<<",
-    operator.rshift: ">>",
-    operator.eq: "==",
-    operator.ne: "!=",
-    operator.lt: "<",
-    operator.le: "<=",
-    operator.gt: ">",
-    operator.ge: ">=",
-}
 _PREFIX = {operator.neg: "-", operator.invert: "~", operator.pos: "+"}
 
 FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)\n    (?P<text>.*)\n')
@@ -116,8 +95,8 @@ def _call(node: torch.fx.Node) -> str:
         return f"{args[0]}.{node.target}({', '.join(args[1:])})"
     if node.op == "get_attr":
         return f"self.{node.target}"
-    if node.target in _INFIX and len(args) == 2:
-        return f"{args[0]} {_INFIX[node.target]} {args[1]}"
+    if node.target in INFIX and len(args) == 2:
+        return f"{args[0]} {INFIX[node.target]} {args[1]}"
     if node.target in _PREFIX and len(args) == 1:
         return f"{_PREFIX[node.target]}{args[0]}"
     if node.target is operator.getitem:

@@ -8,39 +8,9 @@ from ..dialect import Dialect, RuleTable, build
 from ..encode import named
 from ..instruction_kinds import DialectMarks
 from ..rule_writer import Writer
-from .shared import SHARED, SWAP2, call_decorator, method
+from .shared import EVERYWHERE, SHARED, SWAP2, call_decorator, method
 
-RULES: RuleTable = SHARED.only(
-    "PUSH_NULL",
-    "LOAD_GLOBAL",
-    "STORE_GLOBAL",
-    "DELETE_GLOBAL",
-    "LOAD_NAME",
-    "STORE_ATTR",
-    "DELETE_ATTR",
-    "LOAD_DEREF",
-    "STORE_DEREF",
-    "DELETE_DEREF",
-    "IMPORT_NAME",
-    "IMPORT_FROM",
-    "PUSH_EXC_INFO",
-    "MATCH_CLASS",
-    "MATCH_SEQUENCE",
-    "MATCH_MAPPING",
-    "BEFORE_WITH",
-    "BEFORE_ASYNC_WITH",
-    "MAKE_FUNCTION",
-    "CALL_FUNCTION_EX",
-    "DICT_UPDATE",
-    "DICT_MERGE",
-    "FORMAT_VALUE",
-    "BUILD_STRING",
-    "GET_ITER",
-    "LIST_EXTEND",
-    "BINARY_OP",
-    "IS_OP",
-    "CONTAINS_OP",
-)
+RULES: RuleTable = SHARED.only(*EVERYWHERE, *"PUSH_NULL MAKE_FUNCTION CALL_FUNCTION_EX DICT_MERGE FORMAT_VALUE".split())
 
 
 @RULES("LOAD_ATTR", depth=2)

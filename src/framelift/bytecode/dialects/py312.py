@@ -7,43 +7,14 @@ from opcode import _inline_cache_entries, opname  # type: ignore[attr-defined]  
 from ..dialect import Dialect, RuleTable, build
 from ..encode import named
 from ..instruction_kinds import DialectMarks
-from .shared import SHARED, test_attr
+from .shared import EVERYWHERE, SHARED, test_attr
 
 RULES: RuleTable = SHARED.only(
-    "PUSH_NULL",
-    "LOAD_GLOBAL",
-    "STORE_GLOBAL",
-    "DELETE_GLOBAL",
-    "LOAD_NAME",
-    "LOAD_ATTR",
-    "STORE_ATTR",
-    "DELETE_ATTR",
-    "LOAD_SUPER_ATTR",
-    "LOAD_DEREF",
-    "STORE_DEREF",
-    "DELETE_DEREF",
-    "LOAD_FROM_DICT_OR_DEREF",
-    "LOAD_FROM_DICT_OR_GLOBALS",
-    "IMPORT_NAME",
-    "IMPORT_FROM",
-    "PUSH_EXC_INFO",
-    "MATCH_CLASS",
-    "MATCH_SEQUENCE",
-    "MATCH_MAPPING",
-    "BEFORE_WITH",
-    "BEFORE_ASYNC_WITH",
-    "MAKE_FUNCTION",
-    "CALL_FUNCTION_EX",
-    "DICT_UPDATE",
-    "DICT_MERGE",
-    "FORMAT_VALUE",
-    "BUILD_STRING",
-    "GET_ITER",
-    "LIST_EXTEND",
-    "BINARY_OP",
-    "IS_OP",
-    "CONTAINS_OP",
-    "CALL",
+    *EVERYWHERE,
+    *(
+        "PUSH_NULL LOAD_ATTR LOAD_SUPER_ATTR LOAD_FROM_DICT_OR_DEREF LOAD_FROM_DICT_OR_GLOBALS "
+        "MAKE_FUNCTION CALL_FUNCTION_EX DICT_MERGE FORMAT_VALUE CALL"
+    ).split(),
 )
 
 

@@ -8,40 +8,14 @@ from ..dialect import Dialect, RuleTable, build
 from ..encode import named
 from ..instruction_kinds import DialectMarks
 from ..rule_writer import Writer
-from .shared import SHARED, SWAP2, ex_names, spread, test_attr
+from .shared import EVERYWHERE, SHARED, SWAP2, ex_names, spread, test_attr
 
 RULES: RuleTable = SHARED.only(
-    "LOAD_GLOBAL",
-    "STORE_GLOBAL",
-    "DELETE_GLOBAL",
-    "LOAD_NAME",
-    "LOAD_ATTR",
-    "STORE_ATTR",
-    "DELETE_ATTR",
-    "LOAD_SUPER_ATTR",
-    "LOAD_DEREF",
-    "STORE_DEREF",
-    "DELETE_DEREF",
-    "LOAD_FROM_DICT_OR_DEREF",
-    "LOAD_FROM_DICT_OR_GLOBALS",
-    "IMPORT_NAME",
-    "IMPORT_FROM",
-    "PUSH_EXC_INFO",
-    "MATCH_CLASS",
-    "MATCH_SEQUENCE",
-    "MATCH_MAPPING",
-    "BEFORE_WITH",
-    "BEFORE_ASYNC_WITH",
-    "CALL",
-    "DICT_UPDATE",
-    "FORMAT_SIMPLE",
-    "FORMAT_WITH_SPEC",
-    "BUILD_STRING",
-    "GET_ITER",
-    "LIST_EXTEND",
-    "BINARY_OP",
-    "IS_OP",
-    "CONTAINS_OP",
+    *EVERYWHERE,
+    *(
+        "LOAD_ATTR LOAD_SUPER_ATTR LOAD_FROM_DICT_OR_DEREF LOAD_FROM_DICT_OR_GLOBALS CALL FORMAT_SIMPLE "
+        "FORMAT_WITH_SPEC"
+    ).split(),
 )
 
 

@@ -266,3 +266,11 @@ def call_function_ex(w: Writer, arg: int) -> bytes:
 @SHARED("CALL", depth=1, where="marked")
 def call_decorator(w: Writer, arg: int) -> bytes:
     return w.probe["call"] + BELOW[2] + w.calls[1]
+
+
+#: rules that no version does without
+EVERYWHERE = (
+    "LOAD_GLOBAL STORE_GLOBAL DELETE_GLOBAL LOAD_NAME STORE_ATTR DELETE_ATTR LOAD_DEREF STORE_DEREF "
+    "DELETE_DEREF IMPORT_NAME IMPORT_FROM PUSH_EXC_INFO MATCH_CLASS MATCH_SEQUENCE MATCH_MAPPING BEFORE_WITH "
+    "BEFORE_ASYNC_WITH DICT_UPDATE BUILD_STRING GET_ITER LIST_EXTEND BINARY_OP IS_OP CONTAINS_OP"
+).split()

@@ -46,7 +46,37 @@ def concrete(value: Any) -> Any:
     return value.hint if type(value) in (Int, Float) else value
 
 
-class Int(torch.SymInt):
+class _Number:
+    """What symbolic ints and floats do alike: texts and hashes take the value."""
+
+    __slots__ = ()
+    value: Callable[[], Any]
+
+    def __complex__(self) -> complex:
+        return complex(self.value())
+
+    def __hash__(self) -> int:
+        return hash(self.value())
+
+    def __repr__(self) -> str:
+        return repr(self.value())
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value(), spec)
+
+    def conjugate(self) -> Any:
+        return self
+
+    __pos__ = __copy__ = conjugate
+    real = property(conjugate)
+
+    def __deepcopy__(self, _memo: Any) -> Any:
+        return self
+
+
+class Int(_Number, torch.SymInt):
     """A symbolic int.  `raw` is torch's own symbol, `home` the `Symbols` it belongs to.
 
     `is_new`: it was counted out for the sole purpose of being a key like no other, so a dictionary that it comes into
@@ -81,9 +111,6 @@ class Int(torch.SymInt):
     def __float__(self) -> float:
         return float(self.value())
 
-    def __complex__(self) -> complex:
-        return complex(self.value())
-
     def __bool__(self) -> bool:
         return bool(self.home.decide(operator.ne, self, 0))  # it may be one that only values decide
 
@@ -92,32 +119,13 @@ class Int(torch.SymInt):
             return hash(self.hint)
         return hash(self.value())
 
-    def __repr__(self) -> str:
-        return repr(self.value())
-
-    __str__ = __repr__
-
-    def __format__(self, spec: str) -> str:
-        return format(self.value(), spec)
-
-    real = property(lambda self: self)
     numerator = property(lambda self: self.value())  # C code that asks for it wants a plain number
     imag = property(lambda self: 0)
     denominator = property(lambda self: 1)
-
-    def conjugate(self) -> Int:
-        return self
-
-    __pos__ = __trunc__ = __floor__ = __ceil__ = conjugate
+    __trunc__ = __floor__ = __ceil__ = _Number.conjugate
 
     def __round__(self, digits: Any = None) -> Any:
         return self if digits is None else round(self.value(), digits)
-
-    def __copy__(self) -> Int:
-        return self
-
-    def __deepcopy__(self, _memo: Any) -> Int:
-        return self
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
         return int, (self.value(),)
@@ -151,7 +159,7 @@ class Int(torch.SymInt):
         return self.home.float_op(float, (self,))
 
 
-class Float(torch.SymFloat):
+class Float(_Number, torch.SymFloat):
     """A symbolic float: the result of `func(*args)` over other numbers, or an input.  `hint` is its value in this call.
 
     A SymFloat by class alone, so that torch's argument parsers take it; operations are given `raw` in its place.
@@ -183,36 +191,10 @@ class Float(torch.SymFloat):
     def __int__(self) -> int:
         return int(self.value())
 
-    def __complex__(self) -> complex:
-        return complex(self.value())
-
     def __bool__(self) -> bool:
         return self.home.decide(operator.ne, self, 0.0)
 
-    def __hash__(self) -> int:
-        return hash(self.value())
-
-    def __repr__(self) -> str:
-        return repr(self.value())
-
-    __str__ = __repr__
-
-    def __format__(self, spec: str) -> str:
-        return format(self.value(), spec)
-
-    real = property(lambda self: self)
     imag = property(lambda self: 0.0)
-
-    def conjugate(self) -> Float:
-        return self
-
-    __pos__ = conjugate
-
-    def __copy__(self) -> Float:
-        return self
-
-    def __deepcopy__(self, _memo: Any) -> Float:
-        return self
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
         return float, (self.value(),)
@@ -507,5 +489,5 @@ for _name, _word in (("and", "and_"), ("or", "or_"), ("xor", "xor"), ("lshift", 
 for _cls, _kind in ((Int, int), (Float, float)):
     _cls.__name__ = _kind.__name__  # as CPython's own errors call it
     for _name in dir(_kind):
-        if (not _name.startswith("_") or _name == "__getnewargs__") and _name not in vars(_cls):
+        if (not _name.startswith("_") or _name == "__getnewargs__") and _name not in {*vars(_cls), *vars(_Number)}:
             setattr(_cls, _name, _taken(_name))

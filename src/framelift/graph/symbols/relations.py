@@ -33,7 +33,8 @@ from .noted_relations import ORDINARY
 from .numbers import Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber
 
-_INFIX = {
+#: Python's own spelling of operators
+INFIX = {
     operator.add: "+",
     operator.sub: "-",
     operator.mul: "*",
@@ -41,6 +42,12 @@ _INFIX = {
     operator.floordiv: "//",
     operator.mod: "%",
     operator.pow: "**",
+    operator.matmul: "@",
+    operator.and_: "&",
+    operator.or_: "|",
+    operator.xor: "^",
+    operator.lshift: "<<",
+    operator.rshift: ">>",
     operator.eq: "==",
     operator.ne: "!=",
     operator.lt: "<",
@@ -48,6 +55,7 @@ _INFIX = {
     operator.gt: ">",
     operator.ge: ">=",
 }
+
 
 #: what the text may name besides its own names
 NAMESPACE: dict[str, Any] = {
@@ -137,8 +145,8 @@ def _call_text(func: Callable[..., Any], args: Iterable[Any], constants: dict[st
         if type(arg) in SCALARS:  # their text is none of Python's
             constants[f"scalar_{id(arg)}"] = arg
         texts.append(_text(arg) if type(arg) not in SCALARS else f"scalar_{id(arg)}")
-    if func in _INFIX:
-        return f"({texts[0]}) {_INFIX[func]} ({texts[1]})"
+    if func in INFIX:
+        return f"({texts[0]}) {INFIX[func]} ({texts[1]})"
     name = f"call_{func.__name__.strip('_')}"
     while constants.setdefault(name, func) is not func:  # numpy's functions have names of Python's own
         name += "_"
