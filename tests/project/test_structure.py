@@ -53,7 +53,7 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 BUDGETS = {
     "autograd": 1485,
     "backends": 4544,
-    "boundary": 6500,
+    "boundary": 6504,
     "bytecode": 2661,
     "cache": 3434,
     "calls": 1701,
@@ -62,21 +62,21 @@ BUDGETS = {
     "export": 1984,
     "graph": 8841,
     "guards": 975,
-    "higher_order": 1506,
-    "overriding": 1325,
+    "higher_order": 1501,
+    "overriding": 1321,
     "packages": 1743,
-    "python": 519,
-    "recording": 6137,
+    "python": 515,
+    "recording": 6133,
     "rehearsal": 1806,
     "report": 2725,
     "substitutes": 6589,
-    "surface": 4757,
+    "surface": 4750,
     "torch_ports": 1095,
     "vocabulary": 2505,
     "modules beside them": 840,
-    "csrc": 14406,
+    "csrc": 14396,
 }
-ALL = 88783
+ALL = 88752
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
