@@ -132,18 +132,6 @@ static PyObject* frame_cell(PyObject*, PyObject* const* a, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
-// collect_as(class, abstract): a class made inside matches as sequence or mapping where the abstract one does, as if it
-// were registered with it.
-static PyObject* collect_as(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  constexpr unsigned long collections = Py_TPFLAGS_SEQUENCE | Py_TPFLAGS_MAPPING;
-  if (n != 2 || !PyType_Check(a[0]) || !PyType_Check(a[1]))
-    return PyErr_Format(PyExc_TypeError, "collect_as(class, class)");
-  PyTypeObject* cls = (PyTypeObject*)a[0];
-  cls->tp_flags = (cls->tp_flags & ~collections) | (((PyTypeObject*)a[1])->tp_flags & collections);
-  PyType_Modified(cls);
-  Py_RETURN_NONE;
-}
-
 static MethodTable methods({
     method<frame_holds>("frame_holds", "frame_holds(frame, object)"),
     method<frame_cell>("frame_cell", "frame_cell(frame, name): the cell of a closure's variable"),
@@ -161,7 +149,6 @@ static MethodTable methods({
     method<type_name, METH_O>("type_name", "the name of a class in errors of C code"),
     method<type_lookup>("type_lookup", "type_lookup(class, name, default): a member of a class, as it lies there"),
     method<is_python_class, METH_O>("is_python_class", "whether a class statement made this class"),
-    method<collect_as>("collect_as", "collect_as(class, abstract): give a class the kind of collection of another"),
     method<same_c_type>("same_c_type", "whether two C types are made of the same C functions"),
 });
 

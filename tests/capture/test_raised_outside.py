@@ -99,7 +99,6 @@ def forgotten(error: Any, x: Any) -> Any:
 @pytest.mark.parametrize(
     "fn, errors",
     [
-        (split, [group(1, 2, 3), group(1, 2, 3), group(2, 1)]),
         (attributes, [raised(Mine(1)), raised(Mine(1)), raised(Mine(1), KeyError()), Mine(1), raised(Mine(2))]),
         (taken_over, [raised(Mine(1)), raised(Mine(1)), Mine(1)]),
         (forgotten, [raised(Mine(1)), raised(Mine(1)), Mine(1)]),

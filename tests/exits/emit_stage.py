@@ -24,7 +24,6 @@ class Stage:
         self.shadows: list[Shadow] = []
         self.effects: list[Effect] = []
         self.addresses: set[int] = set()
-        self.pinned_addresses: set[int] = set()
         self.arguments: list[object] = []
         self.real: dict[int, torch.Tensor] = {}  # result stand-in -> what the graph will give
         self.inputs: dict[int, Origin] = {}

@@ -330,25 +330,6 @@ def test_views_and_iterators() -> None:
     assert list(got_it) == [2, 3]
 
 
-def test_iterators_that_share_a_source() -> None:
-    for ahead, behind in ((0, 0), (2, 1), (60, 3), (130, 0), (200, 200)):
-        rows = []
-        for rebuilt in (False, True):
-            first, second = itertools.tee(range(200))
-            list(itertools.islice(first, ahead)), list(itertools.islice(second, behind))
-            rows.append(Stage().run([first, second]) if rebuilt else [first, second])
-        rows = [
-            [(next(first, None), next(second, None)) for _ in range(100)] + [[*first], [*second]]
-            for first, second in rows
-        ]
-        assert rows[0] == rows[1]
-    values = [Plain(), Plain()]
-    first, second = itertools.tee(values)
-    next(first)
-    got, other, again = Stage().run([first, second, values])
-    assert [*other] == again and [*got] == again[1:]  # the very same objects
-
-
 def test_arrays_of_numbers() -> None:
     made = [array.array(code) for code in array.typecodes]
     made += [array.array("i", [1, -2]), array.array("d", [0.5, float("inf")]), array.array("u", "aä")]

@@ -199,7 +199,7 @@ def test_literals_and_code():
 def test_syntax_error():
     def program(x):
         try:
-            compile("a +", "<text>", "exec")
+            compile("a +", "<text>", "eval")
         except SyntaxError as error:
             return x + 1, error.lineno, error.filename
 

@@ -133,9 +133,13 @@ def from_the_compiler(x: Any) -> Any:
     return x + value, said, where, [(str(row.message), row.category, row.filename, row.lineno) for row in seen]
 
 
-@pytest.mark.parametrize("program", [from_c_recorded, from_c_raised, from_c_ignored, from_the_compiler])
+@pytest.mark.parametrize("program", [from_c_recorded, from_c_raised, from_c_ignored])
 def test_warnings_of_c_code_that_stay_inside(program: Any) -> None:
     check(program, X)
+
+
+def test_warnings_of_the_compiler_run_eagerly() -> None:
+    check(from_the_compiler, X, graphs=None, breaks=None)
 
 
 def test_warnings_of_c_code_under_filters_from_outside() -> None:

@@ -11,7 +11,6 @@ import contextvars
 import datetime
 import enum
 import functools
-import itertools
 import json.scanner
 import operator
 import re
@@ -34,17 +33,14 @@ from ..torch_ports.modes import DisableTorchFunction
 from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ..torch_ports.tensors import VariableFunctions
 from ..vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
-from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.torch_code import is_class_of
 from .attributes.wrapper_classes import note_wrapper_class
 from .becomes import copied_objects  # noqa: F401  (adds its rows to the kinds of shadows)
 from .becomes.arrays import import_array, numpy
-from .becomes.combined_iterators import HOLDERS, STEPPERS, import_holder, import_stepper
 from .becomes.containers import import_attributes, import_container, is_container
 from .becomes.immutable_objects import carried_values, import_value, plain_value, value_kind
-from .becomes.iterators import SEQUENCE_ITERATORS, import_counter, import_iterator
 from .becomes.leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
 from .becomes.mapping_views import MAPPING_VIEWS, import_view
 from .becomes.opaque import Opaque, unread_object
@@ -196,8 +192,6 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return _tensor(world, value, origin)
     if is_a(value, enum.Enum):
         return _member(world, value, origin)
-    if cls in _PLAIN_ERRORS and value.__traceback__ is not None and not _core.own_dict(value):
-        return _error(world, value, origin)
     if is_container(cls):
         return import_container(world, value, origin, let_in)
     if is_constant(value):
@@ -226,48 +220,6 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
 _OPERATIONS = (OpOverload, OpOverloadPacket, HigherOrderOperator)
 
 
-#: exceptions that hold nothing but their arguments, the chain and the traceback
-_PLAIN_ERRORS = frozenset(
-    {
-        Exception,
-        ArithmeticError,
-        AssertionError,
-        BufferError,
-        EOFError,
-        FloatingPointError,
-        IndexError,
-        KeyError,
-        LookupError,
-        MemoryError,
-        NotImplementedError,
-        OverflowError,
-        RecursionError,
-        ReferenceError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-        ZeroDivisionError,
-        UserWarning,
-        RuntimeWarning,
-        DeprecationWarning,
-        KeyboardInterrupt,
-        GeneratorExit,
-    }
-)
-
-
-def _error(world: World, value: BaseException, origin: Origin) -> Any:
-    """An exception raised outside: a copy with imported arguments, without chain and traceback (`attributes`)."""
-    world.guard(origin, "TYPE", type(value))
-    world.guard(origin.to("dict"), "KEYS", ())
-    arguments = let_in(world, value.args, origin.to("attr", "args"))
-    copy = type(value)(*arguments)
-    _core.mark_external(copy)
-    COPIED_ERRORS.of(world).append(copy)
-    return world.register(value, copy, origin)
-
-
-COPIED_ERRORS: FeatureState[list[BaseException]] = FeatureState(list)  # of external exceptions
 _MAPPING = 1 << 6  # the flag of classes that mapping patterns match
 
 
@@ -511,24 +463,6 @@ NUMPY_RULES: dict[type, Rule] = (
         type(numpy.random.RandomState.rand): constant,
     }
 )
-
-
-@rule(*SEQUENCE_ITERATORS)
-def _iterator(world: World, value: Any, origin: Origin) -> Any:
-    seen = import_iterator(world, value, origin, let_in)
-    return let_in_opaque(world, value, origin) if seen is None else seen
-
-
-@rule(*HOLDERS, *STEPPERS)
-def _combined(world: World, value: Any, origin: Origin) -> Any:
-    seen = (import_holder if type(value) in HOLDERS else import_stepper)(world, value, origin, let_in)
-    return let_in_opaque(world, value, origin) if seen is None else seen
-
-
-@rule(itertools.count)
-def _counter(world: World, value: Any, origin: Origin) -> Any:
-    seen = import_counter(world, value, origin, let_in)
-    return let_in_opaque(world, value, origin) if seen is None else seen
 
 
 @rule(

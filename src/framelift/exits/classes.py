@@ -26,8 +26,6 @@ def _class(walk: Walk, node: Node) -> Recipe:
     cls = node.obj
     own = dict(members_of(cls))
     _check(cls, own)
-    if walk.scene.is_registered(cls):  # with an abstract class, which nobody would do again
-        raise Interrupt("result-object", f"{type_name(cls)} (a class created inside, and registered)")
     start: dict[str, Any] = {name: own.pop(name) for name in _AT_ONCE if name in own}
     start.setdefault("__qualname__", qualname_of(cls))
     kind = walk.constant(type, "type")

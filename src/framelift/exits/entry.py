@@ -24,7 +24,7 @@ from ..boundary.records import CACHE_CALL
 from ..exc import InternalError
 from ..overriding.subclasses import classes_of
 from ..vocabulary.origins import Origin
-from . import arrays, callables, classes, iterators, native_steps, numbers  # noqa: F401  (they register themselves)
+from . import arrays, callables, classes, native_steps, numbers  # noqa: F401  (they register themselves)
 from .caches import cache_calls, settle
 from .effects import effect_statement, merged
 from .order import statements

@@ -49,7 +49,7 @@ def is_nan(obj: Any) -> bool:
 
 
 def _is_known_text(walk: Walk, text: str) -> bool:
-    return not _core.shows_address(text) or shown_addresses(text) <= walk.scene.pinned_addresses
+    return not _core.shows_address(text) or not shown_addresses(text)
 
 
 @leaf(type(None), bool)

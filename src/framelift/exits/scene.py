@@ -21,7 +21,6 @@ class Scene(Protocol):
     shadows: Sequence[Shadow]
     effects: Sequence[Effect]
     addresses: Set[int]  # numbers that came from where objects made inside lie in memory
-    pinned_addresses: Set[int]  # of external objects, guarded: texts may show them
 
     def origin_of(self, obj: Any) -> Origin | None:
         """The origin of an external object seen as itself (handle, opaque, function, class, module); None: internal."""
@@ -43,9 +42,6 @@ class Scene(Protocol):
 
     def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
         """Return whether the class, or the table of globals, was created inside the rehearsal."""
-
-    def is_registered(self, cls: type) -> bool:
-        """Return whether captured code registered the class with an abstract class."""
 
     def is_one_object(self, nan: Any) -> bool:
         """Return whether the very same object comes at each call: a constant of code, or one that is guarded from now

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import gc
-import itertools
 import operator
 import threading
 import types
@@ -18,19 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from .. import _core
-from .._core import is_a
-from ..boundary.becomes.combined_iterators import STEPPERS, rebuilt, stands_at
 from ..boundary.becomes.copied_objects import is_held
-from ..boundary.becomes.iterators import (
-    SEQUENCE_ITERATORS,
-    advance,
-    count_of,
-    is_exhausted,
-    is_within,
-    place_of,
-    source_of,
-    steps_between,
-)
 from ..vocabulary.class_reads import members_of, module_of, mro_of, name_of
 from ..vocabulary.reasons import Interrupt
 from .containers import display
@@ -253,71 +239,6 @@ def _lock(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     return []
 
 
-def _iterator(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    """An external iterator stands where captured code left it."""
-    place, source = place_of(shadow.copy), source_of(shadow.copy)
-    ended = type(source) is range and not len(source) and len(source_of(shadow.original)) > 0
-    if ended or is_exhausted(shadow.copy) != is_exhausted(shadow.original):
-        return [(walk.constant(advance, "advance"), "(", walk.part(shadow.copy), ")")]
-    steps = steps_between(shadow.original, shadow.copy)
-    if steps:
-        return [(walk.part(shadow.copy), f".__setstate__({steps})")]
-    if place == shadow.before:
-        return []
-    if not is_within(shadow.copy):  # the sequence is changed first
-        raise Interrupt("effect-object", f"{type_name(kind)} beyond the end of a sequence that became shorter")
-    return [(walk.part(shadow.copy), f".__setstate__({place})")]
-
-
-def _counter(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    """An external counter gave some numbers."""
-    start, step = shadow.before
-    # its class is among them, since 3.12
-    held = () if type(start) is int else [part for part in gc.get_referents(shadow.copy) if not is_a(part, type)]
-    now = count_of(shadow.copy) if type(start) is int else next((part for part in held if part is not step), step)
-    given = (now - start) // step if step else 0
-    if type(given) is not int:
-        raise Interrupt("effect-object", "a counter that a loop over a symbolic number advanced")
-    if not given:
-        return []
-    return [_advanced(walk, shadow, given)]
-
-
-_MOST_STEPS = 100_000
-
-
-def _stepper(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    """An iterator that cannot be set to a place is advanced by the steps that captured code took."""
-    wanted, again, steps = stands_at(shadow.copy), rebuilt(shadow.original, iter(shadow.before)), 0
-    while stands_at(again) != wanted:
-        if not steps and not all(map(_unchanging(walk), shadow.before)) or steps > _MOST_STEPS:
-            raise Interrupt("effect-object", f"{type_name(kind)} over a list that changed")
-        try:
-            next(again)
-            steps += 1
-        except StopIteration:
-            if stands_at(again) != wanted:
-                raise Interrupt("effect-object", type_name(kind)) from None
-            return [(walk.constant(advance, "advance"), "(", walk.part(shadow.copy), ")")]
-    return [_advanced(walk, shadow, steps)] if steps else []
-
-
-def _advanced(walk: Walk, shadow: Shadow, steps: int) -> Text:
-    return (walk.constant(advance, "advance"), "(", walk.part(shadow.copy), f", {steps})")
-
-
-def _unchanging(walk: Walk) -> Callable[[Any], bool]:
-    """Return whether a sequence, and those in it, are what they were."""
-
-    def check(sequence: Any) -> bool:
-        if type(sequence) is tuple:
-            return all(map(check, sequence))
-        known = walk.scene.shadow_of(sequence) if type(sequence) is list else None
-        return known is None or same(known.before, sequence) and all(map(check, sequence))
-
-    return check
-
-
 def _unchanged(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:
     return []
 
@@ -336,6 +257,3 @@ WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
     type(threading.Lock()): _lock,
     type(threading.RLock()): _lock,
 }
-WRITERS.update(dict.fromkeys(SEQUENCE_ITERATORS, _iterator))
-WRITERS.update(dict.fromkeys(STEPPERS, _stepper))
-WRITERS[itertools.count] = _counter

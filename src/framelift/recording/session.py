@@ -135,7 +135,6 @@ class Session(Protocol):
     keep_functions: bool
     example: Callable[[Any], Any] | None
     addresses: set[int]
-    pinned_addresses: set[int]
     own_answers: list[str]
 
     @property

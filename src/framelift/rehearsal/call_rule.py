@@ -302,7 +302,7 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if _core.shows_address(result) and _is_thrown_away(sys._getframe(1)):
         return result
     if is_a(result, str) or _core.shows_address(result):
-        result = known_text(session, result, f"{describe(callable_)} (the text", *template)
+        result = known_text(session, result, f"{describe(callable_)} (the text")
     return as_unread(session, result)
 
 

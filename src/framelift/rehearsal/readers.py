@@ -53,7 +53,7 @@ def reader_of(obj: Any) -> Any:
     cls = type(obj)
     if cls not in READERS and is_a(obj, SEALED):
         return _read_sealed
-    return READERS.get(cls) or (instances.read_error if is_a(obj, BaseException) else instances.read_instance)
+    return READERS.get(cls) or instances.read_instance
 
 
 #: what attributes of are not written by captured code

@@ -19,7 +19,6 @@ from ..boundary.facts.identities import IDENTITIES, Identities
 from ..boundary.records import ABSENT, External, Shadow
 from ..boundary.world import World
 from ..guards.checks import gives
-from ..substitutes.python.abstract_classes import REGISTRATIONS
 from ..vocabulary.class_reads import has_member, members_of, mro_of
 from ..vocabulary.origins import Origin, const
 from . import call_rule
@@ -70,9 +69,6 @@ class RehearsedScene:
 
     def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
         return _core.is_internal(cls)
-
-    def is_registered(self, cls: type) -> bool:
-        return any(one is cls for _, one in REGISTRATIONS.of(self).made)
 
     def is_one_object(self, nan: Any) -> bool:
         identities = IDENTITIES.found(self) or Identities(self.world)

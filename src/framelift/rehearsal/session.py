@@ -25,14 +25,14 @@ from ..boundary.becomes.opaque import Opaque
 from ..boundary.dynamism import STATIC, Dynamism
 from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
 from ..boundary.facts.released_objects import check_endings
-from ..boundary.gateway import COPIED_ERRORS, entries_of_tuple, fact_of, has_plain_class, is_handle_class, let_in
+from ..boundary.gateway import entries_of_tuple, fact_of, has_plain_class, is_handle_class, let_in
 from ..boundary.import_rules import MAY_HAVE_ATTRIBUTES, let_in_opaque
 from ..boundary.records import ABSENT, DELETED
 from ..boundary.world import World
 from ..bytecode.resume import Point, point_of, read_by_index, rebound
 from ..graph.metadata.facts import forget_facts
 from ..graph.symbols.numbers import NUMBERS
-from ..graph.symbols.unread_text import MARK, UnreadText, known_letters
+from ..graph.symbols.unread_text import UnreadText
 from ..guards.kinds import forget_facts as forget_guarded_facts
 from ..higher_order.triton_kernels import meet_triton
 from ..overriding import modes, tensor_attributes
@@ -97,7 +97,6 @@ class Rehearsal(RehearsedScene):
         self.fullgraph = False  # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()  # numbers that came from where objects made inside lie in memory
         self.own_answers: list[str] = []  # functions that answered what no other process would
-        self.pinned_addresses: set[int] = set()  # of external objects, shown in texts
         self.may_break = True  # what comes behind a break can be what it is in plain Python
         self.is_stopped = False  # the exit is a break: the frame is resumed after it
         self.point: Point | None = None  # where the root was stopped
@@ -216,7 +215,6 @@ class Rehearsal(RehearsedScene):
 
     def _plan_exit(self, value: Any) -> None:
         self.result = value
-        self._check_errors()
         note_attribute_changes(self.world)
         for look in self.world.ends.finishing:
             look()
@@ -241,12 +239,6 @@ class Rehearsal(RehearsedScene):
         self.is_stopped = True
         self._plan_exit(values)
         self.point = point
-
-    def _check_errors(self) -> None:
-        """External exceptions are seen as copies: one that was raised inside would have to change the original."""
-        for copy in COPIED_ERRORS.of(self):
-            if copy.__traceback__ is not None or copy.__context__ is not None or vars(copy):
-                raise Interrupt("effect-object", f"{name_of(type(copy))}, which was raised again")
 
     def close(self) -> None:
         """Let go of the program's objects now, not when the collector comes: they may have finalisers."""
@@ -453,15 +445,12 @@ class Rehearsal(RehearsedScene):
     def caught(self, error: BaseException) -> None:
         self.names.caught(error)
 
-    def unread_text(self, text: str = MARK) -> UnreadText | None:
-        """The text of a value that only a run of the graph knows; None: its text is wanted where it is made.
-
-        `text` is what C code made of such texts and others.
-        """
+    def unread_text(self, _made_of: Any = None) -> UnreadText | None:
+        """The text of a value that only a run of the graph knows; None: its text is wanted where it is made."""
         if self.exporting or knowledge_of(self.function.__code__).reads_texts:
             return None
         self.has_texts = True
-        return UnreadText(known_letters(text))
+        return UnreadText()
 
     def text_is_read(self) -> NoReturn:
         stop = Interrupt("tensor-repr")

@@ -72,17 +72,6 @@ def origin_of_external(world: World, obj: Any) -> Origin:
     return found if found is not None else const(obj)
 
 
-#: what a copy of an exception has: its arguments, and what its type gives without looking at chain or traceback
-_ERROR_READS = frozenset(("args", "__class__", "__str__", "__repr__", "__dict__", "__eq__", "__ne__", "__hash__"))
-
-
-def read_error(_world: World, obj: BaseException, name: str) -> Any:
-    """`obj.name` for an external exception, which is seen as a copy without chain and traceback."""
-    if name not in _ERROR_READS and hasattr(obj, name):
-        raise Interrupt("opaque-object", f"{name_of(type(obj))}.{name}")
-    return getattr(obj, name)
-
-
 #: what a generic alias answers itself; all else is its class's
 _OF_ALIAS = frozenset(
     {

@@ -15,7 +15,7 @@ from typing import Any
 from ... import _core
 from ..._core import is_a
 from ...guards.checks import check
-from ...vocabulary.class_reads import basicsize_of, mro_of, qualname_of
+from ...vocabulary.class_reads import basicsize_of, mro_of
 from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
 from ..world import World
@@ -93,36 +93,6 @@ def _add_exceptions() -> None:
 
 
 _add_exceptions()
-
-
-def _members(world: World, group: Any, origin: Origin, let_in: LetIn) -> list[BaseException]:
-    """The exceptions of a group, which is made of them: so none of them may lead back to it."""
-    waiting, seen = list(group.exceptions), {id(group)}
-    while waiting:
-        one = waiting.pop()
-        if one is group:
-            raise Interrupt("opaque-object", f"{qualname_of(type(group))} that its own exceptions lead back to")
-        if is_a(one, BaseException) and id(one) not in seen:
-            seen.add(id(one))
-            waiting += [slot.__get__(one) for slot in CHAIN.values()]
-            waiting += [
-                *_ARGS.__get__(one),
-                *(BaseExceptionGroup.exceptions.__get__(one) if is_a(one, BaseExceptionGroup) else ()),
-            ]
-        elif type(one) in (list, tuple):
-            waiting += one
-    place = origin.to("attr", "exceptions")
-    world.guard(origin.to("attr", "message"), "EQ", group.message)
-    world.guard(place, "LEN", len(group.exceptions))
-    return [let_in(world, one, place.to("item", i)) for i, one in enumerate(group.exceptions)]
-
-
-def _made_group(group: Any, members: list[BaseException]) -> Any:
-    return BaseExceptionGroup.__new__(type(group), group.message, members)
-
-
-for _group in (BaseExceptionGroup, ExceptionGroup):
-    KINDS[_group] = CopyRule(_made_group, _fill_exception({}), _exception_snapshot({}), _members)
 
 
 # ---- locks ----------------------------------------------------------------------------------------------------------

@@ -41,12 +41,10 @@ class Opaque:
         return method(*args, **kwargs)  # raises: nothing of the method runs
 
     def __bool__(self) -> bool:
-        if id(self) not in _truths:
-            raise refused(self)
-        return _truths[id(self)]
+        raise refused(self)
 
     def __del__(self) -> None:
-        for table in (_real, _originals, _bound, _readers, _handlers, _truths):
+        for table in (_real, _originals, _bound, _readers, _handlers):
             table.pop(id(self), None)
 
 
@@ -56,8 +54,6 @@ _bound: dict[int, Any] = {}
 #: what answers reads of attributes of some of them, and what runs when they are called
 _readers: dict[int, Callable[[Opaque, str], Any]] = {}
 _handlers: dict[int, Callable[..., Any]] = {}
-#: of those whose truth is known
-_truths: dict[int, bool] = {}
 _IMMUTABLE = 1 << 8  # a flag of types
 
 
@@ -175,12 +171,4 @@ def unread_object(detail: str, first: Callable[[], None] | None) -> Opaque:
     """A placeholder that captured code is not expected to look at.  `first` makes the next rehearsal import it."""
     made = Opaque()
     _real[id(made)] = (None, "opaque-object", detail, first)
-    return made
-
-
-def object_that_is_true(cls: type, detail: str, first: Callable[[], None]) -> Opaque:
-    """A placeholder of which nothing is known but its class, and that it is there."""
-    made = Opaque()
-    _real[id(made)] = (cls, "opaque-object", detail, first)
-    _truths[id(made)] = True
     return made

@@ -1,10 +1,7 @@
 """Questions to abstract base classes: the answer depends on what was registered where, which no attribute shows.
 
 CPython counts registrations in one number for the process.  While it stays, all answers do; when it moved, they are
-asked again.
-
-A registration is held back until the entry runs, as all effects are.  From it on, captured code gets the answers
-that it makes: the questions are asked as CPython asks them, of the real registries and of what is held back.
+asked again.  Captured code registers nothing.
 """
 
 from __future__ import annotations
@@ -168,24 +165,6 @@ def children_of(asked: type) -> list[type]:
     return [*[cls for cls in registered if cls is not None], *type.__subclasses__(asked)]
 
 
-class Registrations:
-    """Registrations with abstract classes by captured code, in order, and the answers since the last one."""
-
-    def __init__(self) -> None:
-        self.made: list[tuple[type, type]] = []
-        self.answers: dict[tuple[int, int], bool] = {}
-        self.held: list[type] = []  # the classes in these
-
-
-class _Counted(abc.ABC):  # noqa: B024  it is registered with, nothing more
-    """An abstract class of nobody's."""
-
-
-def count_registration() -> None:
-    """Move the number of the process, as a registration does whose classes are gone at the end of the call."""
-    _Counted.register(type("Registered", (), {}))
-
-
 class Answers:
     """The answers of abstract classes in one rehearsal, as one guard."""
 
@@ -219,7 +198,6 @@ class Answers:
 
 
 _ANSWERS = FeatureState(Answers)
-REGISTRATIONS = FeatureState(Registrations)
 
 
 def registry_fact(session: Session, fact: Callable[[], bool]) -> None:
@@ -231,39 +209,9 @@ def registry_fact(session: Session, fact: Callable[[], bool]) -> None:
 
 
 @substitute(_abc._abc_register)
-def _abc_register(session: Session, callable_: Any, owner: Any, cls: Any, /) -> Any:
+def _abc_register(session: Session, owner: Any, cls: Any, /) -> Any:
     """Each registration counts for the whole process, whatever the classes."""
-    if not is_a(cls, type):
-        return _core.natively(callable_, (owner, cls), None)  # an error
-    if _core.captured(issubclass, (cls, owner), None):
-        return cls
-    if _core.captured(issubclass, (owner, cls), None):
-        raise RuntimeError("Refusing to create an inheritance cycle")
-    if owner.__flags__ & _OF_COLLECTIONS:  # pattern matching looks at a flag of the class, which it gets now
-        _collect_as(cls, owner)
-    held = REGISTRATIONS.of(session)
-    if _core.is_internal(owner) or _core.is_internal(cls):
-        session.write("call", count_registration, len(held.made), ())
-    else:
-        session.write("call", callable_, len(held.made), (owner, cls))
-    held.made.append((owner, cls))
-    held.answers.clear()
-    return cls
-
-
-#: flags of types that stand for sequences and mappings
-_OF_COLLECTIONS = 1 << 5 | 1 << 6
-
-
-def _collect_as(cls: type, owner: type) -> None:
-    """As CPython marks the class and its subclasses."""
-    if not _core.is_internal(cls):
-        raise Interrupt("effect-object", f"the registry of {qualname_of(owner)}")
-    if cls.__flags__ & _OF_COLLECTIONS != owner.__flags__ & _OF_COLLECTIONS:
-        _core.collect_as(cls, owner)
-        below: list[type] = type.__subclasses__(cls)
-        for one in below:
-            _collect_as(one, owner)
+    raise Interrupt("effect-object", f"the registry of {qualname_of(owner)}")
 
 
 def _note(session: Session, owner: Any, classes: set[type], answer: bool | None) -> None:
@@ -279,59 +227,13 @@ def _note(session: Session, owner: Any, classes: set[type], answer: bool | None)
         registry_fact(session, NoNewChildren(owner, bases))
 
 
-def _registrations(session: Session, owner: Any) -> Registrations | None:
-    """Return the pending registrations that may concern this class; subclasses made inside are unknown outside, too."""
-    held = REGISTRATIONS.found(session)
-    if held is None and _core.new_subclasses(owner):
-        held = REGISTRATIONS.of(session)
-    return held
-
-
-def _with_registrations(session: Session, held: Registrations, owner: Any, cls: Any) -> bool:
-    """Return whether `cls` is a subclass, in the order in which CPython asks."""
-    key = id(owner), id(cls)
-    if key not in held.answers:
-        held.held += [owner, cls]
-        held.answers[key] = _asked_in_order(session, held, owner, cls)
-    return held.answers[key]
-
-
-def _asked_in_order(session: Session, held: Registrations, owner: Any, cls: Any) -> bool:
-    _registry, yes, no, version = _abc._get_dump(owner)
-    if any(reference() is cls for reference in yes):
-        _note(session, owner, {cls}, True)
-        return True
-    if not held.made and version == _abc.get_cache_token() and any(reference() is cls for reference in no):
-        _note(session, owner, {cls}, False)
-        return False
-    said = _core.captured(_core.read(owner, "__subclasshook__"), (cls,), None)
-    if said is not NotImplemented:
-        if said is not True and said is not False:
-            raise Interrupt("unsupported-code", f"__subclasshook__ of {qualname_of(owner)}, which gave no truth value,")
-        return bool(said)
-    if any(base is owner for base in mro_of(cls)):
-        return True
-    if type(owner).__subclasses__ is not type.__subclasses__:
-        raise Interrupt("unsupported-code", f"__subclasses__ of {qualname_of(type(owner))}")
-    if not _core.is_internal(owner):
-        bases = {base for base in mro_of(cls) if not _core.is_internal(base)}
-        registry_fact(session, NoNewChildren(owner, bases))
-    registered = [made for one, made in held.made if one is owner]
-    for child in (*registered, *children_of(owner), *_core.new_subclasses(owner)):
-        if _core.captured(issubclass, (cls, child), None):
-            if _core.is_internal(child) and not _core.is_internal(owner) and not _core.is_internal(cls):
-                raise Interrupt("effect-object", f"what {qualname_of(owner)} remembers of its subclasses")
-            return True
-    return False
-
-
 @substitute(_abc._abc_instancecheck)
 def _instance_check(session: Session, owner: Any, obj: Any, /) -> Any:
     if issubclass(type(obj), _PLACEHOLDERS):  # the class of the placeholder is nobody's business
         return _core.captured(issubclass, (obj.__class__, owner), None)
     cls = obj.__class__
     kinds = [cls] if type(obj) is cls else [cls, type(obj)]
-    if _registrations(session, owner) is None:
+    if _core.is_internal(owner) or not _core.new_subclasses(owner):
         place = remembered_by(owner, cls)
         if place is not None and (place[0] or len(kinds) == 1):
             return _subclass_check(session, _abc._abc_subclasscheck, owner, cls)
@@ -345,9 +247,10 @@ def _instance_check(session: Session, owner: Any, obj: Any, /) -> Any:
 def _subclass_check(session: Session, callable_: Any, owner: Any, cls: Any, /) -> Any:
     if not is_a(cls, type):
         return _core.natively(callable_, (owner, cls), None)  # an error
-    held = _registrations(session, owner)
-    if held is not None:
-        return _with_registrations(session, held, owner, cls)
+    if not _core.is_internal(owner) and _core.new_subclasses(owner):  # outside, nobody has asked them
+        if _said_by_hook(owner, cls) is NotImplemented and any(base is owner for base in mro_of(cls)):
+            return True
+        raise Interrupt("unsupported-code", f"a question to {qualname_of(owner)}, which has subclasses made inside,")
     known = remembered_by(owner, cls) is not None or any(base is owner for base in mro_of(cls))
     if not known and has_registered(owner, cls):
         return _registered(session, owner, cls)
@@ -375,5 +278,4 @@ def _registered(session: Session, owner: type, cls: type) -> bool:
 def _cache_token(session: Session, callable_: Any) -> Any:
     number = callable_()
     session.guard_answer(callable_, number)
-    held = REGISTRATIONS.found(session)
-    return number if held is None else number + len(held.made)
+    return number

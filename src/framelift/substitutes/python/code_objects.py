@@ -1,4 +1,4 @@
-"""Source text and code objects run as captured code: compile, exec and eval with given namespaces.
+"""Source text run as captured code: exec and eval, with given namespaces, as dataclasses and named tuples use them.
 
 Code runs in a given namespace as the body of a class statement does: its frame comes through the hook like any other.
 """
@@ -8,15 +8,12 @@ from __future__ import annotations
 import ast
 import builtins
 import dis
-import inspect
 import operator
 import os
-import re
 import sys
 import types
 import warnings
-from opcode import opmap
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -24,19 +21,17 @@ from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import is_constant, is_leaf
 from ...boundary.becomes.opaque import Opaque
-from ...bytecode.assembly import assemble, disassemble, make
 from ...calls.call_tables import substitute
 from ...calls.frame_views import EvalLocals, caller, frame_locals, module_globals
+from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.reasons import Interrupt
 from .new_classes import NamespaceOnly
-from .python_warnings import heard, is_unheard
 
 if TYPE_CHECKING:
     from ...recording.session import Session
 
 _FUTURE = 0x1FE0000 | 0x2000  # the bits of code flags that compile() inherits
 _RESULT = ".result"
-_WITH_LOCALS = 0x1 | 0x2 | 0x20 | 0x80 | 0x200  # code of functions, generators, coroutines
 #: an expression without these reads nothing but its own constants
 _REACHING = (ast.Name, ast.Call, ast.Lambda, ast.comprehension, ast.Await, ast.Yield, ast.YieldFrom)
 
@@ -57,62 +52,28 @@ def optimizer_break(callable_: Any) -> bool:
     return frame is not None and frame.f_code.co_filename == _OPTIMIZER
 
 
-def as_called(bound: Any, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call `bound` with arguments that fit its parameters; others are the callable's own to complain about."""
-    try:
-        inspect.signature(bound).bind(*args, **kwargs)
-    except TypeError:
-        return callable_(*args, **kwargs)
-    return bound(*args, **kwargs)
+def _made(session: Session, source: Any, mode: str, flags: int) -> Any:
+    """Compiled source; an error is the compiler's to put in words."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        code = compile(source, "<string>", mode, flags, True)
+    if said:
+        raise Interrupt("unsupported-code", "code that the compiler warns of")
+    return code
+
+
+#: expressions that captured code compiled, by the ids of their code: the code, and its text
+_COMPILED: FeatureState[dict[int, tuple[types.CodeType, str]]] = FeatureState(dict)
 
 
 @substitute(compile)
-def _compile(
-    session: Session,
-    source: Any,
-    filename: Any,
-    mode: Any,
-    flags: Any = 0,
-    dont_inherit: Any = False,
-    optimize: Any = -1,
-    *,
-    _feature_version: Any = -1,
-) -> Any:
-    """Code made of constant text is a value."""
-    if type(source) not in (str, bytes):
-        raise Interrupt("unsupported-code", "compile() of other than text")
-    if not is_a(filename, (str, bytes)):
-        raise Interrupt("unsupported-code", "compile() for a file that is no text")
-    if type(flags) is not int or type(optimize) is not int:
-        raise Interrupt("unsupported-code", "compile() with flags that are no plain numbers")
-    inherited = 0 if dont_inherit else caller().f_code.co_flags & _FUTURE
-    return _made(session, source, filename, mode, flags | inherited, optimize, _feature_version)
-
-
-def _made(session: Session, source: Any, filename: Any, mode: str, flags: int, optimize: int, version: int = -1) -> Any:
-    """Compiled source.  What the compiler warns of is heard, or not, as captured code's filters want it; an error is
-    the compiler's to put in words.
-    """
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        try:
-            code, failed = compile(source, filename, mode, flags, True, optimize, _feature_version=version), None
-        except Exception as error:
-            code, failed = None, error
-    for row in said:
-        try:
-            unheard = is_unheard(session, str(row.message), row.category)
-        except row.category:
-            with warnings.catch_warnings():
-                cast(list[Any], warnings.filters)[:] = [
-                    ("error", re.compile(re.escape(str(row.message)) + r"\Z"), row.category, None, 0)
-                ]
-                compile(source, filename, mode, flags, True, optimize, _feature_version=version)
-            raise
-        if not unheard:
-            heard(row.message, row.category, row.filename, row.lineno)
-    if failed is not None:
-        raise failed
+def _compile(session: Session, source: Any, filename: Any, mode: Any) -> Any:
+    """The code of an expression, which `eval` is given, as forward references are."""
+    if type(source) is not str or type(filename) is not str or mode != "eval":
+        raise Interrupt("unsupported-code", "compile() of other than the text of an expression")
+    code = _made(session, source, "eval", caller().f_code.co_flags & _FUTURE)
+    code = code.replace(co_filename=filename)
+    _COMPILED.of(session)[id(code)] = code, source
     return code
 
 
@@ -194,28 +155,15 @@ def _has_builtins(globals_: Any) -> bool:
     return type(globals_) is dict and bool(_core.captured(operator.contains, (globals_, "__builtins__"), None))
 
 
-def _is_refused(source: Any) -> bool:
-    """Return whether exec() and eval() refuse to run this: code that needs a closure, or an object that is no
-    source.
-    """
-    if type(source) is types.CodeType:
-        return bool(source.co_freevars)
-    return is_leaf(source) and not is_a(source, (str, bytes))
-
-
 @substitute(exec)
 def _exec(session: Session, source: Any, globals: Any = None, locals: Any = None, /, *, closure: Any = None) -> None:
     if closure is not None:
         raise Interrupt("unsupported-code", "exec() with a closure")
     if not _are_namespaces(globals, locals):
         return exec("", globals, locals)  # raises
-    code = source
-    if type(source) in (str, bytes):
-        code = _made(session, source, "<string>", "exec", caller().f_code.co_flags & _FUTURE, -1)
-    if _is_refused(code):
-        return exec(code, {}, {})  # raises
-    if type(code) is not types.CodeType:
-        raise Interrupt("unsupported-code", "exec() of other than text or plain code")
+    if type(source) not in (str, bytes):
+        raise Interrupt("unsupported-code", "exec() of other than text")
+    code = _made(session, source, "exec", caller().f_code.co_flags & _FUTURE)
     where, names = _namespaces(session, "exec", globals, locals, _binds(code))
     _run(session, code, where, names)
 
@@ -224,16 +172,13 @@ def _exec(session: Session, source: Any, globals: Any = None, locals: Any = None
 def _eval(session: Session, source: Any, globals: Any = None, locals: Any = None, /) -> Any:
     if not _are_namespaces(globals, locals):
         return eval("", globals, locals)  # raises
-    if _is_refused(source):
-        return eval(source, {}, {})  # raises
-    if type(source) is types.CodeType:
-        return _value_of(session, source, globals, locals)
+    _, source = _COMPILED.of(session).get(id(source), (None, source))
     if type(source) is not str:
         raise Interrupt("unsupported-code", "eval() of other than text")
     flags = caller().f_code.co_flags & _FUTURE
-    tree = _made(session, source.lstrip(" \t"), "<string>", "eval", flags | ast.PyCF_ONLY_AST, -1)
+    tree = _made(session, source.lstrip(" \t"), "eval", flags | ast.PyCF_ONLY_AST)
     if _has_builtins(globals) and not any(is_a(node, _REACHING) for node in ast.walk(tree)):
-        return eval(_made(session, tree, "<string>", "eval", flags, -1), {"__builtins__": {}}, {})
+        return eval(_made(session, tree, "eval", flags), {"__builtins__": {}}, {})
     named = any(is_a(node, ast.NamedExpr) for node in ast.walk(tree))
     where, names = _namespaces(session, "eval", globals, locals, named)
     target = ast.copy_location(ast.Name(_RESULT, ast.Store()), tree.body)
@@ -244,38 +189,5 @@ def _eval(session: Session, source: Any, globals: Any = None, locals: Any = None
         if named:
             raise Interrupt("unsupported-code", "eval() of an assignment")
     own = EvalLocals(names, shown, _RESULT)
-    _run(session, _made(session, module, "<string>", "exec", flags, -1), where, own)
+    _run(session, _made(session, module, "exec", flags), where, own)
     return own.result
-
-
-def _value_of(session: Session, code: types.CodeType, globals_: Any, locals_: Any) -> Any:
-    """Code for one namespace is a function without parameters; with locals beside it, it leaves its value there."""
-    where, names = _namespaces(session, "eval", globals_, None if locals_ is globals_ else locals_, _binds(code))
-    if code.co_flags & _WITH_LOCALS or code.co_argcount or code.co_kwonlyargcount:
-        raise Interrupt("unsupported-code", "eval() of code with locals of its own")
-    _check_code(code)
-    if names is not where:
-        own = EvalLocals(names, None if locals_ is None and globals_ is not None else names, _RESULT)
-        _run(session, _leaving_its_value(code), where, own)
-        return own.result
-    body = types.FunctionType(code, where, code.co_name)
-    _core.mark_internal(body)
-    session.keep_alive(body)
-    return _core.captured(body, (), None)
-
-
-def _leaving_its_value(code: types.CodeType) -> types.CodeType:
-    """The code of an expression that stores its value under a name instead of returning it."""
-    ops, result, nothing = [], len(code.co_names), len(code.co_consts)
-    for op in disassemble(code):
-        ops.append(op)
-        if op.name == "RETURN_CONST":
-            op.op = opmap["LOAD_CONST"]
-            ops.append(make("STORE_NAME", result))
-        elif op.name == "RETURN_VALUE":
-            op.op, op.arg = opmap["STORE_NAME"], result
-        else:
-            continue
-        ops += (make("LOAD_CONST", nothing), make("RETURN_VALUE"))
-    names, constants = (*code.co_names, _RESULT), (*code.co_consts, None)
-    return assemble(code, ops, co_names=names, co_consts=constants)[0]

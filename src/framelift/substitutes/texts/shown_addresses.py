@@ -1,20 +1,13 @@
-"""Texts that show where objects lie in memory, or what classes are called: known where these are external objects,
-whose identity and names are guarded.
-
-An object made inside lies elsewhere at the next call, and so does a copy of an external one: its text is one that
-nobody may read (graph/symbols/unread_text.py).
-"""
+"""Texts that show where objects lie in memory, which another call would not, or what classes are called: a fact."""
 
 from __future__ import annotations
 
 import re
-import types
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ... import _core
 from ..._core import id, is_a
-from ...boundary.records import ABSENT
-from ...graph.symbols.unread_text import MARK, text_or
+from ...graph.symbols.unread_text import text_or
 from ...guards.kinds import Guard
 from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ...vocabulary.feature_state import FeatureState
@@ -27,72 +20,23 @@ if TYPE_CHECKING:
 
 _CLASS = re.compile("<class '([^']*)'>")
 _METHOD = re.compile("<bound method (.*?) of <")
-#: their text shows the name of the object itself, others show that of their class
-_NAMED = (types.FunctionType,)
 
 
-class LiesThere:
-    """A check without a written form: a capture that knows an address is good for this process alone."""
-
-    def __init__(self, address: int) -> None:
-        self.address = address
-
-    def __call__(self, obj: Any) -> bool:
-        return id(obj) == self.address
-
-
-def known_text(session: Session, text: str | bytes, maker: str = "a text (it", of: Any = None) -> str:
-    """The text that an f-string, `%` or a call made, where its addresses are known; one that nobody may read else.
-
-    `of`: the object of which it may be the text.
-    """
+def known_text(session: Session, text: str | bytes, maker: str = "a text (it") -> str:
+    """The text that an f-string, `%` or a call made; where it shows an address, one that nobody may read."""
     if is_a(text, str) and is_known_text(session, text):
         return text
 
     def is_needed() -> NoReturn:
         raise Interrupt("unknown-callable", f"{maker} shows an address)")
 
-    if type(text) is not str:
-        return is_needed()
-    if _is_plain_text(text, of):
-        _guard_names(session, type(of))
-        return text_or(is_needed, _ADDRESS.sub(MARK, text))
-    return text_or(is_needed, _around_addresses(text))
-
-
-#: the last word of an object's own text
-_ADDRESS = re.compile("[0-9a-f]+(?=>$)")
-
-
-def _is_plain_text(text: str, of: Any) -> bool:
-    """Return whether a text is what `object` gives: the names of the class, and an address."""
-    plain = _core.type_lookup(type(of), "__repr__", None) is object.__repr__
-    return plain and text == object.__repr__(of) and _ADDRESS.search(text) is not None
-
-
-def _around_addresses(text: str) -> str:
-    """Return the known parts of a text: all but what stands in angle brackets, from the first to the last."""
-    before, begins, rest = text.partition("<")
-    inside, ends, after = rest.rpartition(">")
-    whole = begins and ends and not shown_addresses(before) and not shown_addresses(after)
-    return f"{before}{MARK}{after}" if whole else MARK
+    return text_or(is_needed) if type(text) is str else is_needed()
 
 
 def is_known_text(session: Session, text: str) -> bool:
-    """Return whether all addresses that a text shows are those of external objects; they and their names are guarded
-    then, and so are names of classes.
-    """
+    """Return whether a text shows no address and no name of a method; the names of classes in it are guarded."""
     _guard_classes(session, text)
-    if not all(_guard_functions(session, name) for name in _METHOD.findall(text)):
-        return False
-    for address in shown_addresses(text) - session.pinned_addresses:
-        obj = ABSENT if address is None else _external_at(session, address)
-        if obj is ABSENT:
-            return False
-        _guard_name(session, obj)
-        session.guard(const(obj), "CHECK", (LiesThere(id(obj)), "lies where it did"), LiesThere)
-        session.pinned_addresses.add(id(obj))
-    return True
+    return _METHOD.search(text) is None and not shown_addresses(text)
 
 
 def _guard_classes(session: Session, text: str) -> None:
@@ -126,42 +70,6 @@ class _Classes:
 
 
 _CLASSES = FeatureState(_Classes)
-
-
-def _guard_functions(session: Session, name: str) -> bool:
-    """Return whether functions of this name are known, of which the text of a bound method shows one; guarded from now
-    on.
-    """
-    world = session.world
-    values = [guard.value for guard in world.guards] + [one.original for one in world.by_seen.values()]
-    functions = {id(one): one for one in values if type(one) is types.FunctionType and one.__qualname__ == name}
-    for function in functions.values():
-        _core.read(function, "__qualname__")
-    return bool(functions)
-
-
-def _external_at(session: Session, address: int) -> Any:
-    """The external object at an address that captured code sees as itself, its identity guarded; ABSENT: none."""
-    world = session.world
-    record = world.by_seen.get(address)
-    if record is not None:
-        if record.seen is not record.original or type(record.seen) is types.MethodType:
-            return ABSENT
-        if record.origin.step != "const":
-            world.guard(record.origin, "IS", record.original)
-        return record.original
-    for guard in world.guards:
-        if guard.kind == "IS" and id(guard.value) == address:
-            return guard.value
-    return ABSENT
-
-
-def _guard_name(session: Session, obj: Any) -> None:
-    """Names are read by C code when it makes a text."""
-    if is_a(obj, _NAMED):
-        _core.read(obj, "__qualname__")
-    else:
-        _guard_names(session, type(obj))
 
 
 def _guard_names(session: Session, cls: type) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import functools
 import itertools
-import re
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +17,9 @@ import torch
 from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import LEAF_TYPES
-from ...boundary.becomes.opaque import object_that_is_true
 from ...boundary.becomes.reloaded_types import derives
 from ...calls.pure import lookup
-from ...graph.symbols.unread_text import MARK, UnreadText, known_letters
+from ...graph.symbols.unread_text import MARK, UnreadText
 from ...vocabulary.plain_types import DICTIONARIES
 
 if TYPE_CHECKING:
@@ -67,9 +65,6 @@ _HAND_ON = frozenset(
 )
 #: run Python code, whose names and texts they are given themselves
 _RUN = frozenset({builtins.__build_class__, exec, eval})
-_SPECIAL = frozenset(r".^$*+?{}[]()|\\")
-#: methods that need to know no more than its known letters
-_ANSWERED = frozenset({UnreadText.startswith, UnreadText.endswith, UnreadText.replace})
 #: give a text with those of their arguments in it
 _MAKE_TEXTS = frozenset(
     {str.format, str.join, str.format_map, str, repr, format, object.__format__, object.__repr__, object.__str__}
@@ -89,10 +84,6 @@ def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     directly = any(type(value) is UnreadText for value in (*held, *args, *kwargs.values()))
     if callable_ is type and len(args) == 1 and directly:
         return str
-    if _is_in(known, _ANSWERED) and held and type(held[0]) is UnreadText and not kwargs:
-        return known(*held, *args)
-    if known is re.Pattern.search and directly and _finds(*held, *args):
-        return object_that_is_true(re.Match, "a match in a text that nobody has read", session.read_texts)
     if _is_in(known, _MAKE_TEXTS):
         return as_unread(session, _core.making_text(callable_, args, kwargs))
     if known is isinstance and directly:
@@ -109,14 +100,6 @@ def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     if _makes_instances(callable_) or _begins_exception(known) or derives(type(callable_), functools.partial):
         return NotImplemented
     return session.text_is_read()
-
-
-def _finds(pattern: Any, text: Any, *places: Any) -> bool:
-    """Return whether a pattern without any special letter is in what is known of a text."""
-    wanted = pattern.pattern if type(pattern) is re.Pattern else None
-    if type(wanted) is not str or type(text) is not UnreadText or places or pattern.flags != re.UNICODE:
-        return False
-    return _SPECIAL.isdisjoint(wanted) and any(wanted in piece for piece in text.letters.split(MARK))
 
 
 def _is_in(callable_: Any, table: frozenset[Any]) -> bool:
@@ -152,10 +135,7 @@ def as_unread(session: Session, text: Any) -> Any:
     if not is_a(text, str) or type(text) is UnreadText or not session.has_texts or not _shows(text):
         return text
     made = _core.unread_text() if type(text) is str else None  # one of a subclass is the program's own
-    if made is None:
-        return session.text_is_read()
-    object.__setattr__(made, "letters", known_letters(text))
-    return made
+    return session.text_is_read() if made is None else made
 
 
 def _shows(text: str) -> bool:
