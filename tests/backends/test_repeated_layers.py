@@ -97,7 +97,7 @@ def test_how_many_layers_it_takes(setting, count, folded):
 
 @pytest.mark.parametrize(
     "extra",
-    [lambda h: h.add_(1), nn.BatchNorm1d(16), lambda h: h * torch.rand(()).round()],
+    [lambda h: h.add_(1), nn.BatchNorm1d(16), lambda h: h * torch.rand_like(h).round()],
     ids=["writes", "statistics", "draws"],
 )
 def test_what_writes_or_draws_is_left_alone(extra):
@@ -105,6 +105,27 @@ def test_what_writes_or_draws_is_left_alone(extra):
     with config.patch(repeated_layers="auto"):
         framelift.compile(Stack([Block(extra) for _ in range(4)]), backend=folding(graphs))(torch.rand(3, 8))
     assert calls(graphs[0]) == 0
+
+
+class Dropped(Block):
+    """A block with a number drawn for each call, as layers that are left out at random have it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * (torch.rand([]) + torch.randn(1))
+
+
+def test_numbers_drawn_between_layers_are_drawn_in_their_order():
+    graphs: list[torch.fx.GraphModule] = []
+    model, x = Stack([Dropped() for _ in range(4)]), torch.rand(3, 8)
+    with config.patch(repeated_layers="auto"):
+        compiled = framelift.compile(model, backend=folding(graphs))
+        results, states = [], []
+        for one in (model, compiled):
+            torch.manual_seed(3)
+            results.append(one(x))
+            states.append(torch.get_rng_state())
+    assert calls(graphs[0]) >= 3
+    assert torch.equal(*results) and torch.equal(*states)
 
 
 def test_layers_with_other_constants_are_others():

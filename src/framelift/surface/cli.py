@@ -214,10 +214,6 @@ def _why_empty(installed: bool, compiled: bool) -> str:
     )
 
 
-# ---- join
-# -------------------------------------------------------------------------------------------------------------
-
-
 def _join_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("reports", metavar="REPORT.json", nargs="+", help="what `framelift report --json` wrote")
     parser.add_argument(
@@ -229,14 +225,13 @@ def _join(options: argparse.Namespace) -> int:
     found: dict[str, dict[str, Any]] = {}
     for path in options.reports:
         try:
-            document = json.loads(Path(path).read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            print(f"framelift: {path} cannot be read: {error}", file=sys.stderr)
+            found[path] = json.loads(Path(path).read_text("utf-8"))
+            is_known = found[path]["schema"] == SCHEMA_VERSION
+        except (OSError, ValueError, KeyError, TypeError):
+            is_known = False
+        if not is_known:
+            print(f"framelift: {path} is no report that this version of framelift made as JSON", file=sys.stderr)
             return 2
-        if not isinstance(document, dict) or document.get("schema") != SCHEMA_VERSION:
-            print(f"framelift: {path} is no report of this version of framelift: make it again", file=sys.stderr)
-            return 2
-        found[path] = document
     Path(options.out).write_text(page_of_all(found), encoding="utf-8")
     print(f"framelift: HTML page of {len(found)} reports in {options.out}", file=sys.stderr)
     return 0

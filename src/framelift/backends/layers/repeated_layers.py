@@ -65,7 +65,7 @@ def fold_repeated_layers(
     """Fold the layers that occur at least `fewest` times in a row.  Changes the graph; returns how many layers were
     folded away.  `for_memory`: least is to be handed from layer to layer.  A layer has `smallest` nodes at least.
     """
-    nodes = list(graph_module.graph.nodes)
+    nodes = _draws_in_front(graph_module.graph)
     words = _words(nodes)
     folded = 0
     for number in range(MOST_STACKS):
@@ -127,6 +127,32 @@ def one_schema_per_layer() -> Iterator[None]:
 
 
 # ---- finding runs ----------------------------------------------------------------------------------------------------
+
+
+#: what makes tensors of random numbers out of constants
+_DRAWS = frozenset({torch.rand, torch.randn, torch.randint})
+
+
+def _draws_in_front(graph: Graph) -> list[Node]:
+    """Move single random numbers that are drawn between layers in front of them, in their order; returns the nodes.
+
+    One that depends on a node, and what changes memory or torch's state, stays where it is, and all draws after it.
+    """
+    nodes = list(graph.nodes)
+    front = next((one for one in nodes if one.op.startswith("call_") and not _draws_a_number(one)), nodes[-1])
+    for node in nodes:
+        if _draws_a_number(node):
+            front.prepend(node)
+        elif node.meta.get("effect") and not _is_attention_without_dropout(node):
+            break
+        elif node.op.startswith("call_") and not node.all_input_nodes and facts_of(node) is None:
+            break  # it may change torch's state
+    return list(graph.nodes)
+
+
+def _draws_a_number(node: Node) -> bool:
+    facts = facts_of(node)
+    return node.target in _DRAWS and not node.all_input_nodes and type(facts) is Facts and facts.size in ((), (1,))
 
 
 def _words(nodes: Sequence[Node]) -> list[int]:
