@@ -306,6 +306,14 @@ static bool is_made_by_c_code(PyObject* callable) {
   return type != &PyBaseObject_Type;
 }
 
+// Whether no C code looks at what this class is given for a new instance.
+static bool is_made_in_python(PyObject* callable) {
+  if (!PyType_Check(callable) || Py_TYPE(callable)->tp_call != PyType_Type.tp_call) return false;
+  PyTypeObject* type = (PyTypeObject*)callable;
+  PyObject* init = _PyType_Lookup(type, name_init);
+  return type->tp_new == PyBaseObject_Type.tp_new && init && PyFunction_Check(init);
+}
+
 static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   if (PyFunction_Check(callable)) return PyObject_Vectorcall(callable, args, nargs, kwnames);
   if (PyMethod_Check(callable)) {
@@ -348,7 +356,7 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
   bool native = v.kind == CallKind::OnInternals || v.kind == CallKind::Pure || v.kind == CallKind::Native ||
                 v.kind == CallKind::Higher;
   Py_ssize_t all = total(nargs, kwnames);
-  if (native && view_handler && meets_view(callable, args, all))
+  if (native && view_handler && meets_view(callable, args, all) && !is_made_in_python(callable))
     return call_handler(r, view_handler, callable, nullptr, args, nargs, kwnames);
   PyObject* receiver = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
   switch (v.kind) {

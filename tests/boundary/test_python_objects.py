@@ -154,7 +154,7 @@ class Odd:
     pass
 
 
-Odd.__call__ = functools.partial(operator.add, 3)  # type: ignore[method-assign]
+Odd.__call__ = operator.itemgetter(1)  # type: ignore[method-assign]
 
 
 class Deep:
@@ -169,11 +169,30 @@ def odd(x: Any) -> Any:
         Deep()()
     except RecursionError:
         deep = True
-    return x + Odd()(4), deep
+    return x + Odd()((3, 4)), deep
 
 
 def test_what_a_class_holds_as_its_call() -> None:
     check(odd, X)
+
+
+class Holder:
+    def __init__(self, table: dict[str, Any]) -> None:
+        self.table = table
+
+
+FACTOR = 2
+
+
+def test_a_namespace_is_given_to_a_class() -> None:
+    """Only the class's own code looks at it: what is not read is not guarded."""
+
+    def f(x: Any) -> Any:
+        return x * Holder(globals()).table["FACTOR"]
+
+    for name, graphs in (("FACTOR", 2), ("X", 1)):
+        change = functools.partial(globals().__setitem__, name)
+        check(f, torch.ones(2), mutate=lambda i, _, change=change: change(i), graphs=graphs, state=[(globals(), name)])
 
 
 class Loud(functools.partial):  # type: ignore[type-arg]
@@ -340,10 +359,9 @@ def formatted(x: Any, thing: Any) -> Any:
 
 def test_f_strings() -> None:
     check(formatted, X, Named())
-    plain = Plain()
-    assert captured_result(formatted, X, plain)[1] == formatted(X, plain)[1]
-    with pytest.raises(framelift.exc.Unsupported, match="address"):
-        captured_result(lambda x: formatted(x, Plain()), X)
+    for program in (formatted, lambda x, _: formatted(x, Plain())):
+        with pytest.raises(framelift.exc.Unsupported, match="address"):
+            captured_result(program, X, Plain())
 
 
 class Keyed:

@@ -7,11 +7,13 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import inspect
 import logging
 import re
 import sys
 import types
 import typing
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +46,24 @@ def test_a_cache_is_a_method() -> None:
         return x * doubler.twice(3)
 
     check(f, torch.ones(2))
+
+
+def test_a_cache_is_asked_with_weak_references_of_classes() -> None:
+    """They are equal where the classes are, as the inspect module of CPython 3.13 has it."""
+    cached = functools.lru_cache(None)(lambda *bases: len(bases))
+
+    class Other:
+        pass
+
+    def f(x, cls):
+        class Inner(cls):
+            pass
+
+        found = [cached(*[weakref.ref(base) for base in one.__mro__]) for one in (cls, Inner, cls)]
+        return x + 1, found, inspect.getattr_static(cls(), "value", None), isinstance(Inner(), cls)
+
+    check(f, torch.ones(2), Doubler, calls=3, graphs=1)
+    check(f, torch.ones(2), Doubler, mutate=lambda i, world: world.args.__setitem__(1, Other), graphs=2)
 
 
 def test_what_a_cached_function_changes_it_changes_once() -> None:
@@ -558,6 +578,15 @@ def _replaced(x: torch.Tensor, text: str) -> typing.Any:
         re.compile("(.)").subn(r"<\1>", text, 1),
         re.match("(?P<n>.)", text).expand(r"\g<n>!"),
     )
+
+
+def test_texts_are_replaced_by_patterns() -> None:
+    """Since CPython 3.13 the flags and the count that nobody gave are a 0 of a class of their own."""
+
+    def f(x: Any, text: str) -> Any:
+        return x + len(re.sub("[0-9]+", "n", text)), re.split(", *", text), re.subn("b", "", text, flags=re.IGNORECASE)
+
+    check(f, torch.ones(2), "a1, B22", mutate=lambda i, world: world.args.__setitem__(1, "b333, b"), graphs=2)
 
 
 def test_what_the_module_re_keeps_of_templates_nobody_else_sees() -> None:

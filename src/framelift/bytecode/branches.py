@@ -6,6 +6,7 @@ A guess about the program, never a fact: whoever follows it must be able to find
 from __future__ import annotations
 
 import functools
+from opcode import opmap
 from types import CodeType
 
 from .decode import Instruction, instructions, jump_target
@@ -16,6 +17,8 @@ _LEAVES = frozenset({"RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "YIELD_
 _ALWAYS_JUMPS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 #: instructions between a test and its jump, and whether they turn the truth round
 _BETWEEN = {"UNARY_NOT": True, "TO_BOOL": False}
+#: the bit of a comparison's argument that says that it asks its own result for its truth; where there is TO_BOOL
+_ASKS = 16 if "TO_BOOL" in opmap else 0
 
 
 @functools.lru_cache(maxsize=1024)
@@ -30,6 +33,8 @@ def unless_it_raises(code: CodeType, offset: int) -> bool | None:
     if index is None:
         return None
     turned = False
+    if found[index].name == "COMPARE_OP" and found[index].arg & _ASKS:
+        index += 1
     while found[index].name in _BETWEEN and index + 1 < len(found):
         turned ^= _BETWEEN[found[index].name]
         index += 1

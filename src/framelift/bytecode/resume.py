@@ -230,14 +230,14 @@ def read_by_index(code: CodeType) -> dict[str, frozenset[int]]:
     for at, op in enumerate(following):
         if op.op not in LOCALS:
             continue
-        names = [local_name(code, place) for _, place in locals_of(op.op, op.arg)]
-        index = _entry_read(code, following[at : at + 3])
-        for name in names:
-            numbers = found.get(name)
-            if type(index) is int and numbers is not None:
-                numbers.add(index)
-            else:
-                found[name] = None
+        *whole, (last, place) = locals_of(op.op, op.arg)
+        found.update((local_name(code, one), None) for _, one in whole)
+        name = local_name(code, place)
+        index, numbers = _entry_read(code, last, following[at + 1 : at + 3]), found.get(name)
+        if type(index) is int and numbers is not None:
+            numbers.add(index)
+        else:
+            found[name] = None
     return {name: frozenset(numbers) for name, numbers in found.items() if numbers}
 
 
@@ -245,13 +245,13 @@ def read_by_index(code: CodeType) -> dict[str, frozenset[int]]:
 _ENTRY = next((number for number, (name, _) in enumerate(_nb_ops) if name == "NB_SUBSCR"), -1)
 
 
-def _entry_read(code: CodeType, following: list[Instruction]) -> Any:
-    """The constant of `name[constant]` if that begins there, of which no part can be jumped over."""
-    if len(following) < 3:
+def _entry_read(code: CodeType, load: str, following: list[Instruction]) -> Any:
+    """The constant of `name[constant]` if `load` begins one, of which no part can be jumped over."""
+    if len(following) < 2:
         return None
-    load, index, take = following
+    index, take = following
     takes = take.name == "BINARY_SUBSCR" or (take.name == "BINARY_OP" and take.arg == _ENTRY)
-    if load.name not in ("LOAD_FAST", "LOAD_FAST_BORROW") or not takes:
+    if load not in ("LOAD_FAST", "LOAD_FAST_BORROW") or not takes:
         return None
     if index.name == "LOAD_SMALL_INT":
         return index.arg

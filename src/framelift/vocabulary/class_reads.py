@@ -24,6 +24,11 @@ itemsize_of: Callable[[type], int] = _reader("__itemsize__")
 dictoffset_of: Callable[[type], int] = _reader("__dictoffset__")
 weakrefoffset_of: Callable[[type], int] = _reader("__weakrefoffset__")
 
+#: what a class statement leaves in its class without being asked to, in any version of CPython
+OF_CLASS_BODIES = frozenset(
+    "__module__ __doc__ __annotations__ __annotate_func__ __annotations_cache__ __slots__ __static_attributes__ "
+    "__firstlineno__".split()
+)
 _NOTHING = object()
 
 

@@ -13,7 +13,7 @@ import torch
 from ... import _core
 from ..._core import id, is_a
 from ...guards.checks import check
-from ...vocabulary.class_reads import flags_of, has_member, members_of, module_of, mro_of, qualname_of
+from ...vocabulary.class_reads import OF_CLASS_BODIES, flags_of, has_member, members_of, module_of, mro_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ..becomes.arrays import Array, numpy
@@ -347,12 +347,6 @@ def _through_descriptor(world: World, instance: Any, name: str, found: Any) -> A
     return _core.read(instance, name)
 
 
-#: what each class statement leaves in its class, those of framelift's own containers too
-_OF_CLASS_BODIES = frozenset(
-    {"__doc__", "__module__", "__annotations__", "__slots__", "__static_attributes__", "__firstlineno__"}
-)
-
-
 def _of_builtin_type(builtin_type: type, name: str) -> Any:
     """Read such an attribute of an instance of a built-in type."""
     found = _core.type_lookup(builtin_type, name, ABSENT)
@@ -363,7 +357,7 @@ def _of_builtin_type(builtin_type: type, name: str) -> Any:
 
 def class_attribute(world: World, cls: type, name: str) -> tuple[int, Any]:
     """How reads of `name` on internal instances of `cls` are answered (see `Answer` in rehearsal.h)."""
-    if name in _OF_CLASS_BODIES and issubclass(cls, (View, Array)):
+    if name in OF_CLASS_BODIES and issubclass(cls, (View, Array)):
         return VALUE, _of_builtin_type(numpy.ndarray if issubclass(cls, Array) else cls.builtin_type, name)
     getter = world.classes.lookup(cls, "__getattribute__")
     if getter is not object.__getattribute__ and is_a(getter, types.FunctionType):

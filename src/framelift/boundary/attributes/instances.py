@@ -213,6 +213,14 @@ def no_attribute(obj: Any, name: str) -> AttributeError:
     return error
 
 
+def _empty_slot(obj: Any, name: str) -> AttributeError:
+    """The error of a slot that holds nothing: since CPython 3.13 it says the module of the class, too."""
+    cls, error = type(obj), no_attribute(obj, name)
+    if sys.version_info >= (3, 13) and module_of(cls) not in ("builtins", "__main__"):
+        error.args = (f"'{module_of(cls)}.{qualname_of(cls)}' object has no attribute {name!r}",)
+    return error
+
+
 def is_data_descriptor(world: World, found: Any) -> bool:
     """Return whether what a class holds comes before an object's own attribute of that name."""
     kind = type(found)
@@ -277,7 +285,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
             return InstanceDict.of(world, obj)
         pending = world.overlay.get((id(obj), name), ABSENT)
         if pending is DELETED:
-            raise no_attribute(obj, name)
+            raise _empty_slot(obj, name)
         value = pending
         if pending is ABSENT:
             origin = origin_of_external(world, obj)
@@ -288,7 +296,7 @@ def _read_data_descriptor(world: World, obj: Any, name: str, found: Any) -> Any:
                     (functools.partial(_is_empty, found), f"has nothing in its slot {name}"),
                     ("slot", name),
                 )
-                raise no_attribute(obj, name)
+                raise _empty_slot(obj, name)
             value = let_in(world, found.__get__(obj), origin.to("slot", name))
         _know(world, obj, name, VALUE, value)
         return value
@@ -440,8 +448,7 @@ def generic_write(world: World, obj: Any, name: str, value: Any) -> None:
             _core.captured(setter, (descriptor, obj, value), None)
             return
     elif own_dict(obj) is None:
-        there = f"attribute {name!r} is read-only" if found is not ABSENT else f"has no attribute {name!r}"
-        raise AttributeError(f"{_core.type_name(type(obj))!r} object {there}")
+        return object.__setattr__(obj, name, value)  # raises, in CPython's own words
     if is_a(obj, types.ModuleType):  # its attributes are the globals of its functions
         write_global(world, own_dict(obj), name, value)
         return

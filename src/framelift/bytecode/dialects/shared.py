@@ -207,19 +207,12 @@ def format_value(w: Writer, arg: int) -> bytes:
     return (operands(w) if converts_and_formats else b"") + checked(w, named("FORMAT_VALUE", arg))
 
 
-@SHARED("FORMAT_SIMPLE", depth=1)
-def format_simple(w: Writer, arg: int) -> bytes:
-    return checked(w, named("FORMAT_SIMPLE"))
+def _makes_text(name: str) -> None:
+    SHARED(name, depth=1)(lambda w, arg: checked(w, named(name, arg)))
 
 
-@SHARED("FORMAT_WITH_SPEC", depth=1)
-def format_with_spec(w: Writer, arg: int) -> bytes:
-    return checked(w, named("FORMAT_WITH_SPEC"))
-
-
-@SHARED("BUILD_STRING", depth=1)
-def build_string(w: Writer, arg: int) -> bytes:
-    return checked(w, named("BUILD_STRING", arg))
+for _opcode in ("CONVERT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BUILD_STRING"):
+    _makes_text(_opcode)
 
 
 def remainder(w: Writer, arg: int, caches: int) -> bytes | None:

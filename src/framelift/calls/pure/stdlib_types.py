@@ -136,7 +136,7 @@ def _random_generators() -> tuple[Kind, ...]:
 
 def _locks() -> tuple[Kind, ...]:
     """A lock made inside is nobody else's; external ones are not let in."""
-    return Kind("_thread.LockType", make="threads"), Kind("_thread.RLock")
+    return Kind("_thread.LockType"), Kind("_thread.RLock")
 
 
 def _references_and_typing() -> tuple[Kind, ...]:

@@ -18,7 +18,7 @@ from ...torch_ports.autograd import is_functorch_wrapped_tensor
 from ...torch_ports.fakes import FakeTensor
 from ...torch_ports.modes import DispatchKey, disabled_torch_function_impl, dispatch_keys, is_functional_tensor
 from ...torch_ports.tensors import TensorBase, VariableFunctions, make_subclass, set_conj, set_neg
-from ...vocabulary.class_reads import module_of, qualname_of
+from ...vocabulary.class_reads import OF_CLASS_BODIES, module_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_class_of, is_torch_class
 from .unheard import unheard
@@ -371,9 +371,9 @@ _tensor_like: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary(
 _no_dispatch, _no_function = torch.Tensor.__torch_dispatch__, disabled_torch_function_impl
 _own_subclass: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 #: what a class may have of its own without overriding anything of a tensor's
-_OF_CLASSES = frozenset(
-    "__module__ __doc__ __dict__ __weakref__ __qualname__ __annotations__ __new__ __init__ __torch_function__ __repr__ "
-    "__deepcopy__ __reduce_ex__ __init_subclass__".split()
+_OF_CLASSES = OF_CLASS_BODIES.union(
+    "__dict__ __weakref__ __qualname__ __new__ __init__ __torch_function__ __repr__ __deepcopy__ __reduce_ex__ "
+    "__init_subclass__".split()
 )
 _PLAIN = frozenset(
     {

@@ -20,6 +20,7 @@ from __future__ import annotations
 import functools
 import re
 import types
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -216,6 +217,9 @@ class _Question:
         if is_a(value, tuple) and _runs_no_code(type(value)):
             return "made", type(value), (), tuple([self._part(one, False) for one in value])
         record = self.session.record_of(value)
+        if type(value) is weakref.ref and type(value()) is type:  # equal where the classes are, which is by identity
+            self.is_new |= _core.is_internal(value())
+            return "=", value
         if record is None and type(value) is re.Pattern:
             return "=", value
         if is_constant(value) and not _core.is_internal(value) and (record is None or record.origin.step == "const"):

@@ -173,8 +173,8 @@ def is_copying(session: Session) -> bool:
     frame = _asking()
     if frame is None or frame.f_globals is not _COPY:
         return False
-    memo = frame.f_locals.get("memo")
-    return type(memo) is dict and session.record_of(memo) is None
+    memo = frame.f_locals.get("memo", frame)  # None: it makes one next
+    return memo is None or (type(memo) is dict and session.record_of(memo) is None)
 
 
 def copies_to_itself(session: Session, value: Any) -> bool:

@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from ...recording.session import Session
 
 _RE: Any = re  # its cache is private in typeshed
+#: classes of its flags; CPython 3.13 has one for the 0 that nobody gave
+_FLAGS = (re.RegexFlag, vars(re).get("_ZeroSentinel", re.RegexFlag))
 
 
 @substitute(_RE._compile)
 def _re_compile(session: Session, pattern: Any, flags: Any) -> Any:
     """A pattern is a value of its text and flags; the cache around it is not part of the program."""
-    flags = flags.value if is_a(flags, re.RegexFlag) else flags
+    flags = int.__index__(flags) if type(flags) in _FLAGS else flags
     if type(pattern) not in (str, bytes, re.Pattern) or type(flags) is not int or flags & re.DEBUG:
         raise Interrupt("unknown-callable", "re.compile of other than text")
     with quietly(raising=True):
