@@ -131,27 +131,6 @@ static PyObject* makes_finalised(PyObject* callable, PyObject* const* args, Py_s
   return made && has_finaliser(made) ? made : nullptr;
 }
 
-// Whether CPython itself refuses these arguments by the calling convention of a C function, before any of its code
-// runs: the call raises, whatever the function does.
-static bool refuses(PyObject* callable, Py_ssize_t nargs, bool named) {
-  if (!PyCFunction_CheckExact(callable)) return false;
-  constexpr int kConventions = METH_VARARGS | METH_FASTCALL | METH_NOARGS | METH_O | METH_KEYWORDS;
-  switch (PyCFunction_GET_FLAGS(callable) & kConventions) {
-    case METH_NOARGS:
-      return named || nargs != 0;
-    case METH_O:
-      return named || nargs != 1;
-    case METH_FASTCALL:
-      return named;
-    case METH_VARARGS: {  // the words of the error differ for methods of instances, by how they were looked up
-      PyObject* owner = PyCFunction_GET_SELF(callable);
-      return named && (!owner || PyModule_Check(owner) || PyType_Check(owner));
-    }
-    default:
-      return false;
-  }
-}
-
 // C callables handed to a higher-order function are called behind the probes: they must be declared pure or record
 // themselves.
 static bool callbacks_declared(Rehearsal* r, PyObject* const* args, Py_ssize_t n) {
@@ -386,7 +365,6 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
     case CallKind::Unwrap:
       return unwrap(r, callable, args, nargs, kwnames);
     case CallKind::Denied:
-      if (refuses(callable, nargs, all > nargs)) return PyObject_Vectorcall(callable, args, nargs, kwnames);
       return deny(r, name_deny, callable, v.payload.get());
   }
   Py_UNREACHABLE();
@@ -416,12 +394,6 @@ PyObject* dispatch_spread(Rehearsal* r, PyObject* callable, PyObject* args, PyOb
     stack.push_back(value);
   }
   return dispatch(r, callable, stack.data(), n, names.get());
-}
-
-// refuses(callable, positional arguments, keyword arguments)
-static PyObject* refuses_arguments(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  if (n != 3) return PyErr_Format(PyExc_TypeError, "refuses(callable, args, kwargs)");
-  return PyBool_FromLong(refuses(a[0], PyTuple_GET_SIZE(a[1]), PyDict_GET_SIZE(a[2]) > 0));
 }
 
 static bool take_special_methods(PyObject* methods) {
@@ -454,8 +426,6 @@ static PyObject* forget_verdicts(PyObject*, PyObject*) {
 }
 
 static MethodTable methods({
-    method<refuses_arguments>("refuses",
-                              "refuses(callable, args, kwargs): a calling convention raises before the function runs"),
     method<forget_verdicts, METH_NOARGS>("forget_verdicts", "ask the tables again"),
 });
 

@@ -97,16 +97,6 @@ static PyObject* own_dict(PyObject*, PyObject* object) {
   PyErr_Clear();
   Py_RETURN_NONE;
 }
-// Two C types made of the same C functions: one module loaded twice.
-static PyObject* same_c_type(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  if (n != 2 || !PyType_Check(a[0]) || !PyType_Check(a[1]))
-    return PyErr_Format(PyExc_TypeError, "same_c_type(class, class)");
-  PyTypeObject *x = (PyTypeObject*)a[0], *y = (PyTypeObject*)a[1];
-  bool same = x->tp_methods && x->tp_methods == y->tp_methods && x->tp_new == y->tp_new &&
-              x->tp_dealloc == y->tp_dealloc && x->tp_call == y->tp_call && x->tp_getset == y->tp_getset &&
-              x->tp_basicsize == y->tp_basicsize;
-  return PyBool_FromLong(same);
-}
 // frame_holds(frame, object): whether a variable of the frame, or a cell among them, holds the object.
 static PyObject* frame_holds(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (n != 2 || !PyFrame_Check(a[0])) return PyErr_Format(PyExc_TypeError, "frame_holds(frame, object)");
@@ -149,7 +139,6 @@ static MethodTable methods({
     method<type_name, METH_O>("type_name", "the name of a class in errors of C code"),
     method<type_lookup>("type_lookup", "type_lookup(class, name, default): a member of a class, as it lies there"),
     method<is_python_class, METH_O>("is_python_class", "whether a class statement made this class"),
-    method<same_c_type>("same_c_type", "whether two C types are made of the same C functions"),
 });
 
 bool init_class_facts(PyObject* module) { return add_functions(module, methods); }

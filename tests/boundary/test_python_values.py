@@ -236,7 +236,7 @@ def test_calling_none_raises_as_in_plain_python() -> None:
 
 
 def test_a_c_module_that_was_loaded_again() -> None:
-    """Its functions are other objects over the same C code, those that call back included."""
+    """Its functions are other objects over the same C code, which no table knows: they run eagerly."""
     known = sys.modules.pop("_bisect")
     try:
         again = importlib.import_module("_bisect")
@@ -247,7 +247,7 @@ def test_a_c_module_that_was_loaded_again() -> None:
     def f(x):
         return x + again.bisect_left([1, 2, 3], 4, key=lambda v: v * 2) + again.bisect_right([1, 2, 2], 2)
 
-    assert framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(1)).item() == f(torch.ones(1)).item() == 5
+    assert framelift.compile(f, backend="eager")(torch.ones(1)).item() == f(torch.ones(1)).item() == 5
 
 
 def test_errors_name_the_class_of_an_object_that_is_not_known() -> None:

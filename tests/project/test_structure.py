@@ -53,10 +53,10 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 BUDGETS = {
     "autograd": 1484,
     "backends": 4568,
-    "boundary": 6073,
+    "boundary": 5875,
     "bytecode": 2656,
     "cache": 3434,
-    "calls": 1699,
+    "calls": 1571,
     "capture": 7702,
     "exits": 2744,
     "export": 1984,
@@ -65,18 +65,18 @@ BUDGETS = {
     "higher_order": 1501,
     "overriding": 1321,
     "packages": 1740,
-    "python": 808,
+    "python": 853,
     "recording": 6132,
-    "rehearsal": 1790,
+    "rehearsal": 1776,
     "report": 2723,
     "substitutes": 6297,
     "surface": 4746,
     "torch_ports": 1095,
-    "vocabulary": 2507,
+    "vocabulary": 2539,
     "modules beside them": 838,
-    "csrc": 14391,
+    "csrc": 14360,
 }
-ALL = 87995
+ALL = 87701
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

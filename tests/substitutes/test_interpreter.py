@@ -76,20 +76,6 @@ def test_names_of_odd_objects() -> None:
     check(f, torch.ones(2))
 
 
-def test_code_that_is_refused() -> None:
-    def f(x):
-        n, said = 1, []
-        code = (lambda: n).__code__
-        for run, source in ((eval, code), (exec, code), (eval, 3), (exec, None)):
-            try:
-                run(source)
-            except TypeError as error:
-                said.append(str(error))
-        return x + 1, said
-
-    check(f, torch.ones(2))
-
-
 def test_an_exception_that_a_generator_handled_too() -> None:
     def hold():
         try:
@@ -237,49 +223,6 @@ def test_vars_without_an_argument() -> None:
 
     check(f, torch.ones(2), 3)
     assert framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(2), 3)[1:] == (["a", "b", "x"], 7)
-
-
-MARSHALLED = {
-    "what exists once": lambda x: (x + 1, [marshal.loads(marshal.dumps(one)) for one in (None, True, False, ...)]),
-    "old versions": lambda x: (
-        x + 1,
-        [marshal.dumps((1, 2.5, "a", b"b", (None, 3j)), version) for version in range(3)],
-    ),
-    "read": lambda x: (x + 1, marshal.loads(marshal.dumps(("a", 2**70, ()), 2))),
-}
-
-
-@pytest.mark.parametrize("name", MARSHALLED)
-def test_marshal(name: str) -> None:
-    check(MARSHALLED[name], torch.ones(2))
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        lambda x: (x + 1, marshal.loads(marshal.dumps([1, 2]))),  # who else holds the object is written down, too
-        lambda x: (x + 1, marshal.loads(marshal.dumps(compile("1", "", "eval"))).co_name),
-    ],
-)
-def test_marshal_of_more_is_a_graph_break(program) -> None:
-    check(program, torch.ones(2), breaks=None, graphs=None)
-    framelift.reset()
-    with pytest.raises(framelift.exc.Unsupported):
-        framelift.compile(program, backend="eager", fullgraph=True)(torch.ones(2))
-
-
-def test_sizes() -> None:
-    def f(x, numbers):
-        sizes = [1, 2**70, 2.5, True, None, b"abc", (1, 2), numbers, range(3), itertools.permutations("abc", 2)]
-        return x + 1, [sys.getsizeof(one) for one in sizes]
-
-    def longer(number, world):
-        world.args[1] += (number,)
-
-    check(f, torch.ones(2), (1, 2), mutate=longer, calls=4, graphs=None)
-    framelift.reset()
-    with pytest.raises(framelift.exc.Unsupported):
-        framelift.compile(lambda x: (x, sys.getsizeof([1])), backend="eager", fullgraph=True)(torch.ones(2))
 
 
 class BegunByProperty:

@@ -32,7 +32,7 @@ from ..torch_ports.autograd import FunctionBase
 from ..torch_ports.modes import DisableTorchFunction
 from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ..torch_ports.tensors import VariableFunctions
-from ..vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
+from ..vocabulary.class_reads import for_life, members_of, module_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.torch_code import is_class_of
@@ -44,7 +44,6 @@ from .becomes.immutable_objects import carried_values, import_value, plain_value
 from .becomes.leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
 from .becomes.mapping_views import MAPPING_VIEWS, import_view
 from .becomes.opaque import Opaque, unread_object
-from .becomes.reloaded_types import for_life, known_kind
 from .becomes.script_objects import import_script_object
 from .dynamism import is_argument
 from .import_rules import (
@@ -82,8 +81,6 @@ def let_in(world: World, value: Any, origin: Origin) -> Any:
     if not _core.is_plain_class(cls) or is_a(value, type) and not _core.is_plain_class(value):
         return _class(world, value, origin) if is_a(value, type) else let_in_opaque(world, value, origin)
     found = RULES.get(cls)
-    if found is None and not _core.is_python_class(cls):
-        found = RULES.get(known_kind(cls))
     if found is not None:
         return found(world, value, origin)
     return _by_kind(world, value, origin)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import operator
 import sys
 import types
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from .._core import is_a
 from ..boundary.gateway import looked_at
 from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.own_code import FRAMELIFT, is_beginning
@@ -34,25 +32,12 @@ def module_globals(session: Session, frame: types.FrameType) -> Any:
         return found
     module = sys.modules.get(found.get("__name__", ""))
     if module is None or vars(module) is not found:
-        module = _unlisted(session, found)
+        raise Interrupt("unsupported-code", "globals that are no imported module's")
     return _core.read(module, "__dict__")
 
 
-#: modules that are not, or no longer, among the imported ones, by the ids of their globals
-_UNLISTED: FeatureState[dict[int, types.ModuleType]] = FeatureState(dict)
 #: there where captured code has looked at the root's local variables by name
 _SHOWN_LOCALS: FeatureState[list[Any]] = FeatureState(list)
-
-
-def _unlisted(session: Session, found: dict[str, Any]) -> types.ModuleType:
-    """The module with these globals, which is not, or no longer, among the imported ones."""
-    known = _UNLISTED.of(session)
-    if id(found) not in known:
-        holders = [one for one in gc.get_referrers(found) if is_a(one, types.ModuleType) and vars(one) is found]
-        if len(holders) != 1:
-            raise Interrupt("unsupported-code", "globals that are no module's")
-        known[id(found)] = holders[0]
-    return known[id(found)]
 
 
 class EvalLocals(dict[str, Any]):

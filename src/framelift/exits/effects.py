@@ -48,7 +48,6 @@ def _written(text: str) -> Writer:
 
 #: kinds whose statement is a text with holes
 _TEXTS = {
-    "add": "{owner}.add({value})",
     "append": "{owner}.append({value})",
     "delcell": "del {owner}.cell_contents",
     "delglobal": "{owner}.pop({key!r}, None)",

@@ -9,8 +9,8 @@ from typing import Any
 
 from .. import _core
 from ..boundary.becomes.containers import CopyRule, LetIn
-from ..boundary.lazy.growing import Growing
 from ..boundary.lazy.lazy_dict import add_methods
+from ..boundary.lazy.view import GrowingView
 from ..boundary.records import Shadow
 from ..boundary.world import World
 from ..exc import InternalError
@@ -19,6 +19,7 @@ from ..exits.instances import Base, Contents, extend, statement
 from ..exits.recipe import Node, Recipe, Text, Walk
 from ..exits.write_back import Method, methods, same
 from ..vocabulary.origins import Origin
+from ..vocabulary.reasons import Interrupt
 from .feature import Feature, register
 
 _MAXLEN = deque.maxlen.__get__
@@ -39,12 +40,47 @@ def _fill(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) ->
         deque.append(copy, let_in(world, item, origin.to("item", i)))
 
 
-class LazyDeque(Growing):
-    """A deque by its class.  `len`, truth, single elements, `maxlen` and `append` need no more than they say."""
+class LazyDeque(GrowingView):
+    """One whose length changes from call to call: `len`, truth, single elements, `maxlen` and `append` need no more
+    than they say, and what it does not know is done to the whole, which is imported then.
+    """
 
-    __slots__ = ()
+    __slots__ = ("_let_in", "_make", "_origin", "_table", "_tail", "_whole", "_world")
+    _world: World
+    _table: deque[Any]
+    _origin: Origin
+    _let_in: LetIn
+    _make: Callable[[], Any]
+    _whole: Any
+    _tail: list[Any]
     builtin_type = deque
     extend: Callable[[Any], None]  # one of those that add_methods() gives it
+
+    @classmethod
+    def of(cls, world: World, table: Any, origin: Origin, let_in: LetIn, shadow: Callable[[], Any]) -> Any:
+        """The view of `table`; `shadow` makes the whole."""
+        self = object.__new__(cls)
+        self._world, self._table, self._origin, self._let_in = world, table, origin, let_in
+        self._make, self._whole, self._tail = shadow, None, []
+        return self
+
+    def plain(self) -> Any:
+        if self._whole is None:
+            if self._tail:
+                self.refuse()
+            self._whole = self._make()
+        return self._whole
+
+    def refuse(self, _other: Any = None) -> Any:
+        raise Interrupt("too-large", f"a deque of {len(self._table)} entries")
+
+    def length(self) -> Any:
+        if self._whole is not None:
+            return len(self._whole)
+        return self._let_in(self._world, len(self._table), self._origin.to("ask", len)) + len(self._tail)
+
+    def __bool__(self) -> bool:
+        return bool(self._tail) or bool(self.length() != 0)
 
     @property
     def maxlen(self) -> Any:
@@ -69,7 +105,7 @@ class LazyDeque(Growing):
         self._world.write("append", self, ("append", len(self._tail)), item)
         self._tail.append(item)
 
-    __radd__ = __rmul__ = Growing.refuse
+    __radd__ = __rmul__ = refuse
 
     def __iadd__(self, other: Any) -> Any:
         self.extend(other)

@@ -25,7 +25,6 @@ from .._core import id, is_a
 from ..autograd import autograd_function
 from ..boundary.attributes.owners import own_dict
 from ..boundary.becomes.opaque import handler_of
-from ..boundary.becomes.reloaded_types import derives, for_life, known_kind
 from ..boundary.gateway import is_handle_class, let_in
 from ..boundary.lazy.view import View
 from ..bytecode import original_of
@@ -49,7 +48,7 @@ from ..substitutes.texts.unread_texts import as_unread
 from ..substitutes.torch.scripted import call_scripted
 from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ..torch_ports.tensors import VariableFunctions
-from ..vocabulary.class_reads import qualname_of
+from ..vocabulary.class_reads import for_life, qualname_of
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 from . import registered  # noqa: F401  (fills these tables)
@@ -94,20 +93,11 @@ def classify(callable_: Any) -> tuple[int, Any]:
     marked = marks.handler_of(callable_)
     if marked is not None:
         return HANDLER, marked
-    found = SUBSTITUTES.get(id(callable_)) or (
-        SUBSTITUTES.get(id(known_kind(callable_))) if is_a(callable_, type) else None
-    )
+    found = SUBSTITUTES.get(id(callable_))
     if found is not None:
         return HANDLER, found[1]
     if type(callable_) is types.MethodWrapperType:
         return UNWRAP, True  # a new object at each read, so none of the tables knows it
-    if (
-        type(callable_) is types.BuiltinFunctionType
-        and (known := lookup.loaded_again(callable_)) is not callable_
-        and id(known) in SUBSTITUTES
-    ):
-        handler = SUBSTITUTES[id(known)][1]
-        return HANDLER, lambda session, _again, args, kwargs: handler(session, known, args, kwargs)
     for kind, decide in _ORDER:
         payload = decide(callable_)
         if payload is not None:
@@ -145,9 +135,7 @@ def _bound_substitute(callable_: Any) -> Any:
     if is_a(callable_, types.BuiltinMethodType):
         function, held = lookup.resolve(callable_)
         if held and id(function) in SUBSTITUTES:
-            # another one where its module was loaded twice
-            own = lookup.member(type(callable_.__self__), callable_.__name__)
-            return SUBSTITUTES[id(function)][1], own if type(own) is type(function) else function
+            return SUBSTITUTES[id(function)][1], function
     return None
 
 
@@ -197,7 +185,7 @@ def _wrapper(callable_: Any) -> Any:
 
 def _calls_as(callable_: Any, kind: type) -> bool:
     """Return whether this is an instance of a C type or of a subclass, and is called as the type itself defines it."""
-    return derives(type(callable_), kind) and lookup.resolve(callable_)[0] is lookup.member(kind, "__call__")
+    return is_a(callable_, kind) and lookup.resolve(callable_)[0] is lookup.member(kind, "__call__")
 
 
 def _cache(callable_: Any) -> Any:
@@ -216,7 +204,7 @@ def _python_instance(callable_: Any) -> Any:
 
 
 def _own_cache(callable_: Any) -> Any:
-    return True if known_kind(type(callable_)) is functools._lru_cache_wrapper and is_own_cache(callable_) else None
+    return True if type(callable_) is functools._lru_cache_wrapper and is_own_cache(callable_) else None
 
 
 def _calls_its_class_attribute(callable_: Any) -> Any:
@@ -254,19 +242,10 @@ def _declared_word(callable_: Any) -> tuple[int, Any]:
     word = lookup.verdict(callable_)
     if word in _BY_WORD:
         return _BY_WORD[word]
-    if word and lookup.signature_of(callable_) is not None:
-        return HANDLER, _refused
     return (
         DENIED,
         f"{describe(callable_)} ({lookup.reason(word) if word else 'a C function that may have side effects'})",
     )
-
-
-def _refused(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A denied function of the interpreter's own: it does nothing but raise where its arguments do not fit."""
-    if lookup.takes(callable_, args, kwargs):
-        raise Interrupt("unknown-callable", f"{describe(callable_)} ({lookup.reason(lookup.verdict(callable_))})")
-    return natively(callable_, args, kwargs)
 
 
 def _judged(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -391,7 +370,7 @@ def unwrap(
     """The callable inside a wrapper, with its arguments: the call rule starts again with it."""
     if type(callable_) is types.MethodWrapperType:
         return getattr(callable_.__objclass__, callable_.__name__), (callable_.__self__, *args), kwargs
-    if derives(type(callable_), functools.partial):
+    if is_a(callable_, functools.partial):
         return callable_.func, callable_.args + args, {**callable_.keywords, **kwargs}
     if is_a(callable_, _core.Compiled):  # compiled inside compiled: captured as what it was made of
         inside = _core.is_internal(callable_)

@@ -14,7 +14,6 @@ import torch
 from .. import _core
 from .._core import is_a
 from ..boundary.becomes.leaves import is_constant
-from ..boundary.becomes.reloaded_types import derives
 from ..boundary.facts.identities import IDENTITIES, Identities
 from ..boundary.records import ABSENT, External, Shadow
 from ..boundary.world import World
@@ -33,7 +32,7 @@ def _of(path: str) -> Any:
 
 
 def _is_outside_cache(obj: Any) -> bool:
-    return derives(type(obj), functools._lru_cache_wrapper) and not _core.is_internal(obj)
+    return is_a(obj, functools._lru_cache_wrapper) and not _core.is_internal(obj)
 
 
 class RehearsedScene:

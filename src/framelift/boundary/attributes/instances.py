@@ -24,7 +24,6 @@ from ...vocabulary.class_reads import has_member, members_of, module_of, mro_of,
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
 from ..becomes.leaves import is_leaf
-from ..becomes.reloaded_types import known_kind
 from ..gateway import let_in
 from ..lazy.instance_dict import InstanceDict, instance_entry
 from ..records import ABSENT, DELETED
@@ -254,7 +253,7 @@ def bound_as(world: World, kind: type) -> type:
             and world.classes.lookup(kind, "__get__") is members_of(base)["__get__"]
         ):
             return base
-    return known_kind(kind)
+    return kind
 
 
 def bound_to_class(world: World, method: Any, cls: type) -> tuple[Any, bool]:

@@ -27,7 +27,6 @@ from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
 from ..dynamism import UNGUARDED_NUMBERS
-from ..lazy.growing import LazySet
 from ..lazy.lazy_dict import LargeDict
 from ..lazy.lazy_list import LazyList
 from ..records import Shadow
@@ -42,15 +41,13 @@ LetIn = Callable[[World, Any, Origin], Any]
 class CopyRule:
     """How objects of one C type are copied.  `fill` may run after the empty copy is registered (cycles).
 
-    `parts`: what the copy has to be made of, imported before it, as one more argument of `empty`.  `refill`: of a
-    container, the method that puts in what `snapshot` gave, after `clear`.  `growing`: the view of one whose length
-    changes from call to call.
+    `refill`: of a container, the method that puts in what `snapshot` gave, after `clear`.  `growing`: the
+    view of one whose length changes from call to call.
     """
 
-    empty: Callable[..., Any]
+    empty: Callable[[Any], Any]
     fill: Callable[[World, Any, Any, Origin, LetIn], None]
     snapshot: Callable[[Any], Any]
-    parts: Callable[[World, Any, Origin, LetIn], Any] | None = None
     refill: str = ""
     growing: Any = None
 
@@ -165,9 +162,7 @@ KINDS: dict[type, CopyRule] = {
         lambda c: dict(dict.items(c)),
         refill="update",
     ),
-    set: CopyRule(
-        lambda v: set.__new__(type(v)), _fill_set, lambda c: set(set.__iter__(c)), refill="update", growing=LazySet
-    ),
+    set: CopyRule(lambda v: set.__new__(type(v)), _fill_set, lambda c: set(set.__iter__(c)), refill="update"),
     bytearray: CopyRule(lambda v: bytearray.__new__(type(v)), _fill_bytes, bytes),
 }
 
@@ -224,18 +219,11 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
             world.dynamism.keys_change(origin),
         )
         return world.register(value, table, origin)
-    view, unsafe = KINDS[cls].growing if cls in KINDS else None, _has_unsafe_keys(builtin_type, value)
-    if view is not None and (
-        cls is list and size > config.large_container or not unsafe and world.dynamism.by_length(size, origin)
-    ):
-        # which objects a set that grows has is asked one capture each
-        if cls is set and not all(map(_is_plain_element, set.__iter__(value))):
-            return world.register(value, opaque_for(value, "opaque-object", "set keyed by objects that grows"), origin)
-        return world.register(
-            value,
-            view.of(world, value, origin, let_in, functools.partial(_shadow_behind, world, value, origin, let_in)),
-            origin,
-        )
+    unsafe = _has_unsafe_keys(builtin_type, value)
+    view = KINDS[cls].growing if cls in KINDS else None
+    if view is not None and (cls is list and size > config.large_container or world.dynamism.by_length(size, origin)):
+        whole = functools.partial(_shadow_behind, world, value, origin, let_in)
+        return world.register(value, view.of(world, value, origin, let_in, whole), origin)
     if size > world.largest or unsafe:
         reason = "too-large" if size > world.largest else "opaque-object"
         detail = f"a {name_of(cls)} of {size} entries" if reason == "too-large" else f"{name_of(cls)} keyed by objects"
@@ -260,7 +248,7 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         _keys_are_themselves(world, frozenset.__iter__(value), let_in)
         return world.register(value, value, origin, mutable=False)
     kind = KINDS[builtin_type]
-    copy = kind.empty(value) if kind.parts is None else kind.empty(value, kind.parts(world, value, origin, let_in))
+    copy = kind.empty(value)
     world.parts.table_opened(value)
     world.register(value, copy, origin)
     kind.fill(world, copy, value, origin, let_in)

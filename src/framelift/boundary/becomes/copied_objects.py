@@ -82,14 +82,16 @@ def _exception_snapshot(fields: dict[str, Any]) -> Callable[[Any], dict[str, Any
     return lambda copy: {name: slot.__get__(copy) for name, slot in slots.items()}
 
 
+def _empty_of(kind: Any) -> Callable[[Any], Any]:
+    return lambda value: kind.__new__(type(value))
+
+
 def _add_exceptions() -> None:
     for kind in vars(builtins).values():
         if is_a(kind, type) and issubclass(kind, BaseException):
             fields = exception_fields(kind)
             if fields is not None:
-                KINDS[kind] = CopyRule(
-                    lambda v, kind=kind: kind.__new__(type(v)), _fill_exception(fields), _exception_snapshot(fields)
-                )
+                KINDS[kind] = CopyRule(_empty_of(kind), _fill_exception(fields), _exception_snapshot(fields))
 
 
 _add_exceptions()

@@ -35,22 +35,18 @@ class Opaque:
         return method
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        method = _bound.get(id(self))
-        if method is None or not _core.refuses(method, args, kwargs):
-            raise refused(self)
-        return method(*args, **kwargs)  # raises: nothing of the method runs
+        raise refused(self)
 
     def __bool__(self) -> bool:
         raise refused(self)
 
     def __del__(self) -> None:
-        for table in (_real, _originals, _bound, _readers, _handlers):
+        for table in (_real, _originals, _readers, _handlers):
             table.pop(id(self), None)
 
 
-#: what placeholders of external objects stand for, and the methods that others of their C types stand for
+#: what placeholders of external objects stand for
 _originals: dict[int, Any] = {}
-_bound: dict[int, Any] = {}
 #: what answers reads of attributes of some of them, and what runs when they are called
 _readers: dict[int, Callable[[Opaque, str], Any]] = {}
 _handlers: dict[int, Callable[..., Any]] = {}
@@ -70,7 +66,6 @@ def _method_of(placeholder: Opaque, cls: type, name: str) -> Any:
         return None
     made = Opaque()
     _real[id(made)] = (types.BuiltinMethodType, *_real[id(placeholder)][1:])
-    _bound[id(made)] = found.__get__(_originals[id(placeholder)])
     return made
 
 

@@ -88,7 +88,7 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 #: effects that put something beside what is there
-_ADDING = frozenset(("append", "add", "call"))
+_ADDING = frozenset(("append", "call"))
 
 
 def _let_go(world: World, otherwise: Callable[[Any, Any], Iterable[Any]]) -> Iterator[Any]:

@@ -6,18 +6,14 @@ Judges look at types and at immutable values only: they run on captured argument
 
 from __future__ import annotations
 
-import _codecs
 import _random
 import _string
 import array
 import bisect
 import functools
-import itertools
 import json.encoder
 import json.scanner
-import marshal
 import operator
-import sys
 import time
 import types
 import weakref
@@ -193,58 +189,6 @@ def _weakref_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 def _given_time(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     # Without a time they ask the clock; neither looks at the time zone.
     return "pure" if args and type(args[0]) in (int, float, tuple, time.struct_time) else "clock"
-
-
-#: whose codecs are the interpreter's own from the start
-_OWN_CODECS = frozenset(("ascii", "latin1", "latin-1", "utf-8", "utf8"))
-
-
-@_judges(_codecs.encode, _codecs.decode)
-def _coded(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # Which codec a name means, and what is done about errors, others may have registered.
-    plain = len(args) == 2 and not kwargs and type(args[0]) in (str, bytes) and type(args[1]) is str
-    return "pure" if plain and args[1] in _OWN_CODECS else "state"
-
-
-#: written down alike by every version of the format, whoever else holds them
-_ONCE = (None, True, False, Ellipsis)
-_WRITTEN_ALIKE = frozenset({type(one) for one in _ONCE} | {int, float, complex, str, bytes})
-_FIRST_WITH_REFERENCES = 3
-
-
-@_judges(marshal.dumps)
-def _marshal(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # Newer versions write how many others hold an object.
-    if kwargs or not args:
-        return "code"
-    if any(args[0] is one for one in _ONCE):
-        return "pure"
-    value, version = (*args, marshal.version)[:2]
-    plain = type(version) is int and version < _FIRST_WITH_REFERENCES
-    return "pure" if plain and all(type(one) in _WRITTEN_ALIKE for one in _flat(value)) else "memory"
-
-
-def _flat(value: Any) -> list[Any]:
-    return [part for one in value for part in _flat(one)] if type(value) is tuple else [value]
-
-
-@_judges(marshal.loads)
-def _unmarshal(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # The letter of a code object, with or without the mark that others refer to it.
-    data = args[0] if args else None
-    return "pure" if type(data) is bytes and not {ord("c"), ord("c") | 0x80}.intersection(data) else "code"
-
-
-#: whose size follows from their type and from what they hold, not from how they came to be
-_OF_ONE_SIZE = frozenset(
-    {int, float, complex, bool, type(None), bytes, tuple, range, slice}
-    | {itertools.product, itertools.permutations, itertools.combinations, itertools.combinations_with_replacement}
-)
-
-
-@_judges(sys.getsizeof)
-def _size(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    return "pure" if args and type(args[0]) in _OF_ONE_SIZE else "memory"
 
 
 @_judges(_ENCODERS.c_make_encoder)

@@ -6,15 +6,11 @@ callables whose arguments decide.  Importing this module fills the registry; `ve
 
 from __future__ import annotations
 
-import functools
-import inspect
-import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
 from ..._core import id, is_a
-from ...boundary.becomes.reloaded_types import known_kind
 from ...vocabulary.class_reads import members_of, module_of, mro_of
 from ..call_tables import HIGHER_ORDER, pure, pure_on_internals
 from . import built_in_functions, stdlib_functions, stdlib_types, torch_helpers
@@ -71,8 +67,6 @@ def resolve(callable_: Any) -> tuple[Any, tuple[Any, ...]]:
     (<method 'append' of 'list' objects>, ([1],))
     """
     kind = type(callable_)
-    if issubclass(kind, type):
-        callable_ = known_kind(callable_)
     if id(callable_) in WORDS or issubclass(kind, (type, types.FunctionType)):
         return callable_, ()
     if kind is types.MethodType:
@@ -81,30 +75,11 @@ def resolve(callable_: Any) -> tuple[Any, tuple[Any, ...]]:
     if kind is types.MethodWrapperType:
         return members_of(callable_.__objclass__)[callable_.__name__], (callable_.__self__,)
     if issubclass(kind, types.BuiltinFunctionType):  # C methods that know their class have a type of their own
-        known = loaded_again(callable_)
-        return _descriptor(callable_) or (callable_ if id(known) in HIGHER_ORDER else known, ())
+        return _descriptor(callable_) or (callable_, ())
     if is_c_callable(callable_):
-        return _of_known_kind(callable_), ()
+        return callable_, ()
     caller = member(kind, "__call__")
-    return (callable_, ()) if caller is None else (_of_known_kind(caller), (callable_,))
-
-
-def _of_known_kind(part: Any) -> Any:
-    """A method or constructor of a C type loaded a second time, as the tables know it."""
-    owner: Any = getattr(part, "__objclass__", None) or getattr(part, "__self__", None)
-    if not issubclass(type(owner), type) or id(part) in WORDS:
-        return part
-    return members_of(known_kind(owner)).get(part.__name__, part)
-
-
-def loaded_again(function: types.BuiltinFunctionType) -> types.BuiltinFunctionType:
-    """The function in the tables, where a C module was loaded twice: the same C code under the same name."""
-    owner = function.__self__
-    if type(owner) is not types.ModuleType:
-        return function
-    known: Any = vars(sys.modules.get(owner.__name__, owner)).get(function.__name__)
-    same = type(known) is type(function) and id(known) in WORDS and known.__doc__ == function.__doc__
-    return known if same else function
+    return (callable_, ()) if caller is None else (caller, (callable_,))
 
 
 def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]] | None:
@@ -117,13 +92,13 @@ def _descriptor(bound: types.BuiltinFunctionType) -> tuple[Any, tuple[Any, ...]]
         for cls in mro_of(owner):
             member = members_of(cls).get(name)
             if type(member) is types.ClassMethodDescriptorType and member.__get__(None, owner) == bound:
-                return _of_known_kind(member), (owner,)
+                return member, (owner,)
     for cls in mro_of(type(owner)):
         member = members_of(cls).get(name)
         # `super().append` and `append` have one name: only the C function itself distinguishes them.  The class is
         # passed along because CPython 3.11 crashes without it where a C method knows its class.
         if type(member) is types.MethodDescriptorType and member.__get__(owner, type(owner)) == bound:
-            return _of_known_kind(member), (owner,)
+            return member, (owner,)
     return None
 
 
@@ -164,11 +139,7 @@ def _class_word(cls: type, args: tuple[Any, ...] | None, kwargs: dict[str, Any] 
         return ""  # a metaclass in C, which may do anything
     parts = (member(cls, "__new__"), member(cls, "__init__"))
     words = [
-        _word(
-            _of_known_kind(part.__func__ if type(part) is staticmethod else part),
-            None if args is None else (cls, *args),
-            kwargs,
-        )
+        _word(part.__func__ if type(part) is staticmethod else part, None if args is None else (cls, *args), kwargs)
         for part in parts
     ]
     return max(words, key=lambda word: _ORDER.index(word) if word in _ORDER else len(_ORDER))
@@ -199,42 +170,6 @@ def _word_of_module(callable_: Any) -> str:
         ),
         "",
     )
-
-
-@functools.cache
-def _signature(function: types.BuiltinFunctionType) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function) if getattr(function, "__text_signature__", None) else None
-    except ValueError:
-        return None  # not readable
-
-
-def signature_of(callable_: Any) -> inspect.Signature | None:
-    """How a function of the interpreter's built-in modules is called; None: not known.
-
-    Their signatures are what the code that checks their arguments is generated from.
-    """
-    if type(callable_) is not types.BuiltinFunctionType or type(callable_.__self__) is not types.ModuleType:
-        return None
-    name = callable_.__self__.__name__
-    own = name in sys.builtin_module_names or f"_{name}" in sys.builtin_module_names  # `_io` calls itself `io`
-    return _signature(callable_) if own else None
-
-
-def takes(callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a call may do something, unlike one that raises at once because its arguments do not fit.
-
-    >>> takes(input, (1, 2), {}), takes(print, (1,), {"last": ""}), takes(print, (1,), {"end": ""}), takes(repr, (), {})
-    (False, False, True, False)
-    """
-    signature = signature_of(callable_)
-    if signature is None or not all(type(name) is str for name in kwargs):
-        return True
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError:
-        return False
-    return True
 
 
 def reason(word: str) -> str:

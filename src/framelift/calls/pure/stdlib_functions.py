@@ -141,8 +141,9 @@ _TEXT = (
             "utf_16_ex_decode utf_16_le_decode utf_16_le_encode utf_32_be_decode utf_32_be_encode utf_32_decode "
             "utf_32_encode utf_32_ex_decode utf_32_le_decode utf_32_le_encode utf_7_decode utf_7_encode utf_8_decode "
             "utf_8_encode",
-            "judged": "decode encode",
-            "state": ("_forget_codec _unregister_error lookup lookup_error register register_error unregister"),
+            "state": (
+                "decode encode _forget_codec _unregister_error lookup lookup_error register register_error unregister"
+            ),
         },
     ),
     Functions(
@@ -174,9 +175,8 @@ _INTERPRETER = (
             "__breakpointhook__ "
             "call_tracing exc_info exception",
             "memory": "_clear_internal_caches _clear_type_cache _debugmallocstats _getquickenedcount "
-            "getallocatedblocks getrefcount "
+            "getallocatedblocks getrefcount getsizeof "
             "getunicodeinternedsize",
-            "judged": "getsizeof",
             "process": "_get_cpu_count_config getdlopenflags setdlopenflags addaudithook audit",
             "state": "_setprofileallthreads _settraceallthreads get_asyncgen_hooks get_coroutine_origin_tracking_depth "
             "get_int_max_str_digits getprofile getswitchinterval gettrace set_asyncgen_hooks "
@@ -193,7 +193,6 @@ _INTERPRETER = (
             "state": "_get_dump _reset_caches _reset_registry",
         },
     ),
-    Functions("marshal", {"judged": "dumps loads"}),
     Functions("_typing", {"pure": "_idfunc"}),
     Functions("_thread", {"pure": "allocate_lock"}),
     # Which references exist, and what they still lead to, depends on who else is alive.

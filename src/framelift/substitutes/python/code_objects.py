@@ -67,9 +67,9 @@ _COMPILED: FeatureState[dict[int, tuple[types.CodeType, str]]] = FeatureState(di
 
 
 @substitute(compile)
-def _compile(session: Session, source: Any, filename: Any, mode: Any) -> Any:
+def _compile(session: Session, /, source: Any, filename: Any, mode: Any, *args: Any, **kwargs: Any) -> Any:
     """The code of an expression, which `eval` is given, as forward references are."""
-    if type(source) is not str or type(filename) is not str or mode != "eval":
+    if args or kwargs or type(source) is not str or type(filename) is not str or mode != "eval":
         raise Interrupt("unsupported-code", "compile() of other than the text of an expression")
     code = _made(session, source, "eval", caller().f_code.co_flags & _FUTURE)
     code = code.replace(co_filename=filename)

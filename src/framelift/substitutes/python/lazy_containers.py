@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.opaque import Opaque, refused
-from ...boundary.lazy.growing import Growing, LazySet
 from ...boundary.lazy.instance_dict import InstanceDict
 from ...boundary.lazy.lazy_dict import LargeDict
 from ...boundary.lazy.lazy_list import LazyList
+from ...boundary.lazy.view import GrowingView
 from ...calls.call_tables import HIGHER_ORDER, substitute
 from ...calls.pure import lookup
 from ...graph.symbols.numbers import NUMBERS
@@ -29,7 +29,7 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...recording.session import Session
 
-VIEWS = (InstanceDict, LargeDict, LazyList, Growing)
+VIEWS = (InstanceDict, LargeDict, LazyList, GrowingView)
 
 #: what asks by `iter`, `len`, `[]` and their like, or does not look at all
 _ASKS = """
@@ -65,7 +65,7 @@ def own_method(callable_: Any, args: tuple[Any, ...]) -> Any:
 
 def refusal(name: str, args: tuple[Any, ...]) -> Interrupt:
     """Why native code that looks inside is not given these arguments."""
-    large = next((a for a in args if is_a(a, (LargeDict, LazyList, Growing))), None)
+    large = next((a for a in args if is_a(a, (LargeDict, LazyList, GrowingView))), None)
     if large is None:
         return Interrupt("callable-on-handle", name)
     return Interrupt("too-large", f"a {large.builtin_type.__name__} of {len(large._table)} entries, given to {name},")
@@ -127,7 +127,7 @@ def answer_for(*views: type) -> None:
     _core.connect(view_types=views, view_handler=_call)
 
 
-answer_for(InstanceDict, LargeDict, LazyList, LazySet, Opaque)
+answer_for(InstanceDict, LargeDict, LazyList, Opaque)
 
 
 @substitute(BaseException.add_note)

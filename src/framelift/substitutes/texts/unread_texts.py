@@ -17,7 +17,6 @@ import torch
 from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.leaves import LEAF_TYPES
-from ...boundary.becomes.reloaded_types import derives
 from ...calls.pure import lookup
 from ...graph.symbols.unread_text import MARK, UnreadText
 from ...vocabulary.plain_types import DICTIONARIES
@@ -97,7 +96,7 @@ def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
         return NotImplemented
     if _is_in(known, _RUN):
         return NotImplemented if not directly else session.text_is_read()
-    if _makes_instances(callable_) or _begins_exception(known) or derives(type(callable_), functools.partial):
+    if _makes_instances(callable_) or _begins_exception(known) or issubclass(type(callable_), functools.partial):
         return NotImplemented
     return session.text_is_read()
 
