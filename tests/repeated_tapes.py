@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 __all__ = ["differences", "taken", "watch"]
@@ -62,6 +63,6 @@ def _is_made_anew(before: Any, after: Any) -> bool:
     return code is not None and code is getattr(after, "__code__", None)
 
 
-def _manner(session: Any) -> tuple[Any, ...]:
-    """The choices that a rehearsal was made with: which numbers are symbolic, and whose values are guarded."""
-    return session.world.dynamism, session.guesses, session.recorder.options.guards_values, session.fullgraph
+def _manner(session: Any) -> Any:
+    """The choices that a rehearsal was made with, but for what is read before a break."""
+    return replace(session.policy, unread=frozenset())

@@ -66,7 +66,7 @@ def _by_results(recorder: Recorder, inputs: Any) -> Iterator[None]:
         values = map(recorder.value_of, given)
         stop.run_eagerly = (
             stop.run_eagerly
-            or not recorder.options.is_plain
+            or not recorder.runs_as_is()
             and any(value.external is None and not value.facts.is_leaf for value in values)
         )
         raise

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import types
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,7 +25,6 @@ from ..higher_order.deferred_code import runs_later
 from ..higher_order.operators import pure_body, record_step
 from ..torch_ports.autograd import is_grad_enabled, saved_hooks_enabled, set_grad_enabled
 from ..torch_ports.modes import DisableTorchFunction
-from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -49,8 +47,7 @@ class Region:
 def _enter(session: Session, self: Any) -> None:
     recorder = session.recorder
     if (
-        recorder.options.code is None
-        or knowledge_of(recorder.options.code).saves_eagerly
+        recorder.knowledge.saves_eagerly
         or recorder.in_transform()
         or recorder.tape_is_a_body()
         or recorder.modes
@@ -81,7 +78,7 @@ def _exit(session: Session, self: Any, *args: Any) -> None:
     try:
         _close(session, region)
     except (Interrupt, Exception) as stop:  # what a hook raises comes out of an operation
-        raise _rather_plain(recorder.options.code) from stop
+        raise _rather_plain(recorder) from stop
     recorder.gradients.saving.pop()
 
 
@@ -112,7 +109,7 @@ def _close(session: Session, region: Region) -> None:
     made = {id(step) for step in recorder.tape[region.index :]}
     if any(id(value.step) in made for value in around):
         raise Interrupt("torch-state", _NAME)
-    hooks.pairs, hooks.otherwise = pairs, functools.partial(_rather_plain, recorder.options.code)
+    hooks.pairs, hooks.otherwise = pairs, functools.partial(_rather_plain, recorder)
     region.step.args[1:] = [tuple(inputs), tuple(around)]
     region.step.inputs.extend(dict.fromkeys((*inputs, *around)))
 
@@ -200,14 +197,13 @@ def _check(recorder: Recorder, looked: Any) -> None:
     try:
         looked()
     except Interrupt as stop:
-        raise _rather_plain(recorder.options.code) from stop
+        raise _rather_plain(recorder) from stop
     if recorder.gradients.saving:
-        raise _rather_plain(recorder.options.code)
+        raise _rather_plain(recorder)
 
 
-def _rather_plain(code: CodeType | None) -> Interrupt:
+def _rather_plain(recorder: Recorder) -> Interrupt:
     """An interrupt; in the next rehearsal, there is one where the region is entered."""
     stop = Interrupt("torch-state", _NAME)
-    if code is not None:
-        stop.first = functools.partial(setattr, knowledge_of(code), "saves_eagerly", True)
+    stop.first = recorder.knowledge.lesson("saves_eagerly")
     return stop

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from .. import _core, config
+from .. import _core
 from .._core import id
 from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..guards.kinds import Guard, with_method
@@ -18,7 +18,7 @@ from ..vocabulary.origins import Origin, const
 from .attributes.known_classes import KnownClasses
 from .attributes.owners import Owners
 from .becomes.opaque import opaque_for
-from .dynamism import STATIC, Dynamism
+from .dynamism import Dynamism
 from .facts.known_functions import KnownFunctions
 from .records import ABSENT, DELETED, External, Journal, Overlay, Shadow
 
@@ -84,10 +84,10 @@ class World:
     # of functions of one code, where it does not depend on which it is; set by frames
     guard_handling: Callable[[World, Any, Origin], bool]
 
-    def __init__(self, tensors: Tensors, dynamism: Dynamism = STATIC) -> None:
+    def __init__(self, tensors: Tensors, dynamism: Dynamism, largest: int) -> None:
         self.tensors = tensors
         self.dynamism = dynamism  # says which numbers and sizes are to be symbolic
-        self.largest = config.large_container  # no container of more entries is copied
+        self.largest = largest  # no container of more entries is copied
         self.features: dict[Any, Any] = {}  # typed states (vocabulary/feature_state.py)
         self.keep: list[Any] = []
         self.distinct: list[Origin] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -19,6 +20,7 @@ from ..boundary.declared_shapes import Declared
 from ..boundary.dynamism import NOTHING, Dynamism
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame
 from ..graph.fx.targets import OneNode
+from ..recording.recorder_parts import Policy
 from ..torch_ports.autograd import engine_run_backward
 from ..torch_ports.fakes import (
     DataDependentOutputException,
@@ -62,7 +64,7 @@ class Attempted(NamedTuple):
 
 
 class Attempts:
-    """The rehearsals of one call.  `once(function, locals, dynamism)` makes one."""
+    """The rehearsals of one call.  `once(function, locals, policy)` makes one."""
 
     def __init__(
         self,
@@ -72,10 +74,11 @@ class Attempts:
         locals_: tuple[Any, ...],
         seen: Learned,
         dynamic: bool | None,
+        policy: Policy,
         declared: Declared | None = None,
     ) -> None:
         self.breaks, self.once, self.function, self.locals = breaks, once, function, locals_
-        self.seen, self.dynamic, self.declared = seen, dynamic, declared
+        self.seen, self.dynamic, self.declared, self.policy = seen, dynamic, declared, policy
         self.foreseen = breaks.take_foreseen(function.__code__)  # what ends the rehearsal, if that is known
         self.count = 0
         self.dynamism: Dynamism | None = None  # given by a row of COMPILED; None: by what was learned
@@ -92,14 +95,15 @@ class Attempts:
     def rehearse(self, dynamism: Dynamism) -> Found:
         """One rehearsal: up to the break that is foreseen, if one is and the frame gets there."""
         self.count += 1
+        policy = replace(self.policy, dynamism=dynamism)
         if self.foreseen is not None:
             for place in self.breaks.stopping(self.function, self.foreseen, Tried()):
-                session, plan, _ = self.once(self.function, self.locals, dynamism, stop=place)
+                session, plan, _ = self.once(self.function, self.locals, policy, stop=place)
                 if session.point is not None and plan is not None:
                     return Found(session, plan, self.foreseen)
                 break
             self.foreseen = None
-        return Found(*self.once(self.function, self.locals, dynamism))
+        return Found(*self.once(self.function, self.locals, policy))
 
     def found(self) -> Found:
         """A rehearsal for which no row of `REHEARSED` has another, and nothing is to be done first."""
@@ -185,7 +189,9 @@ def _with_written(attempts: Attempts, found: Found) -> Found:
 
 def _breaks_with_texts(attempts: Attempts, found: Found) -> bool:
     stop = found.stop
-    return found.session.has_texts and is_a(stop, Interrupt) and stop.first is None and not found.session.fullgraph
+    return (
+        found.session.has_texts and is_a(stop, Interrupt) and stop.first is None and not found.session.policy.fullgraph
+    )
 
 
 def _with_read_texts(attempts: Attempts, found: Found) -> Found:
@@ -316,8 +322,8 @@ def _broken(
     if not _may_break(stop) or not session.may_break or is_fatal(session):
         return session, None
     if plan is None:
-        first, breaks = session, attempts.breaks
-        broken = break_off(breaks, attempts.once, attempts.function, attempts.locals, stop, session.dynamism)
+        first, breaks, policy = session, attempts.breaks, replace(attempts.policy, dynamism=session.dynamism)
+        broken = break_off(breaks, attempts.once, attempts.function, attempts.locals, stop, policy)
         session, plan = broken or (session, None)
         if plan is not None:
             breaks.foreseen = foresee(breaks, stop, first.recorder)

@@ -187,7 +187,7 @@ def _program_of(session: Rehearsal, plan: EntryPlan, finished: Finished, stop: B
             session.guards,
             session.world.memo,
             _places(session),
-            bool(recorder.options.relied),
+            bool(recorder.relied),
             tuple(CUDAGRAPHS.found(session) or ()),
         ),
     )

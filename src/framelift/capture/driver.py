@@ -29,6 +29,7 @@ from ..guards.misses import Miss, miss_of
 from ..guards.native_program import build_program
 from ..guards.sentences import explain
 from ..overriding.modes import Moment, at_rest
+from ..recording.recorder_parts import Policy
 from ..rehearsal.session import Rehearsal
 from ..torch_ports.autograd import peek_interpreter_stack
 from ..torch_ports.fakes import CompileContext
@@ -295,9 +296,7 @@ class Driver:
                 counting_instructions(),
                 at_rest(traced) as moment,
             ):
-                entry, info = self._make_entry(
-                    function, locals_, root, _for_backend(moment, self.backend), sessions, pool, seen, is_kept
-                )
+                entry, info = self._make_entry(function, locals_, root, moment, sessions, pool, seen, is_kept)
                 info.spent, info.done = SpentTime(sessions), what_was_done(miss, info)
         except Exception as error:
             raise_outside(error)
@@ -339,12 +338,7 @@ class Driver:
         info.backend, info.compiler = self.backend.name, weakly(self.backend.compiler)
         info.sessions, info.called = sessions, (function, locals_)
         seen = Learned() if moment.traced else known or self.seen.get(code) or self._begun(code, info, pool)
-        once = functools.partial(
-            taking_values if self.fullgraph and root else rehearse,
-            moment=moment,
-            made=sessions,
-            unread=self.breaks.unread(code),
-        )
+        once = functools.partial(taking_values if self.fullgraph and root else rehearse, moment=moment, made=sessions)
         backend = self._backend_for(code, moment)
         keeper = self._keeper(function, locals_, moment, root) if known is None and not moment.traced else None
         if keeper is not None:
@@ -359,7 +353,16 @@ class Driver:
         if is_kept:
             return None, info
         made = attempt(
-            Attempts(self.breaks, once, function, locals_, seen, self.dynamic, self.declared if root else None),
+            Attempts(
+                self.breaks,
+                once,
+                function,
+                locals_,
+                seen,
+                self.dynamic,
+                self._policy(code, moment, root),
+                self.declared if root else None,
+            ),
             info,
             functools.partial(self._is_fatal, root=root),
             lambda session, plan, stop: compile_entry(session, plan, stop, info, backend, self.hooks.keep_shapes()),
@@ -397,6 +400,17 @@ class Driver:
         if self.fullgraph and root and config.error_on_dynamo_callback_in_fullgraph_compiled_code:
             run = policy.alone(run)
         return _core.Entry(program, run, info, replayable=info.replayable), info
+
+    def _policy(self, code: types.CodeType, moment: Moment, root: bool) -> Policy:
+        """Return how a code is rehearsed; what is symbolic is decided by what was learned."""
+        return Policy(
+            fullgraph=self.fullgraph and root,
+            unread=self.breaks.unread(code),
+            habits=self.backend.habits,
+            unrolls=self.backend.unrolls and not (self.fullgraph and root),
+            described=self.backend.described,
+            takes_fakes=moment.traced,
+        )
 
     def _backend_for(self, code: types.CodeType, moment: Moment) -> Backend:
         """The backend as this capture uses it; what is made for a trace is shared with nobody."""
@@ -485,11 +499,6 @@ class Driver:
         if about not in warned:
             warned.add(about)
             warn(policy.limit_message(function, names, times, miss, "run eagerly."))
-
-
-def _for_backend(moment: Moment, backend: Backend) -> Moment:
-    """With what the backend will do to the graph."""
-    return moment._replace(habits=backend.habits, unrolls=backend.unrolls, described=backend.described)
 
 
 def _other_threads_run() -> bool:

@@ -6,21 +6,21 @@ import functools
 import sys
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from .. import _core, config
 from .._core import insist, is_a
-from ..boundary.dynamism import NOTHING, STATIC, Dynamism
+from ..boundary.dynamism import NOTHING
 from ..calls.frame_views import shows_locals
 from ..exc import InternalError
 from ..exits import plan_return
 from ..graph.analysis.infallible import in_handler
-from ..graph.state.random_draws import graphs_may_hold
 from ..overriding.modes import Moment
 from ..python import feature as _kinds  # noqa: F401  (the package fills the tables of kinds)
-from ..recording.recorder_parts import Habits
+from ..recording.recorder_parts import Policy
 from ..rehearsal.session import Rehearsal
 from ..vocabulary.own_code import begins_rehearsal, is_own_code
 from ..vocabulary.quiet_capture import no_collections, watching_warnings
@@ -31,19 +31,16 @@ from .breaks import Breaks, Stopping, Tried
 from .debuggers import quiet_unraisable, untraced
 from .profiling import profiled
 
+_USUAL = Policy()
+
 
 def break_off(
-    breaks: Breaks,
-    once: Any,
-    function: types.FunctionType,
-    locals_: tuple[Any, ...],
-    stop: Interrupt,
-    dynamism: Dynamism,
+    breaks: Breaks, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], stop: Interrupt, policy: Policy
 ) -> tuple[Rehearsal, Any] | None:
     """Rehearse up to where an interrupt struck, or somewhat earlier: (session, plan of what the frame holds)."""
     tried = Tried()
     for place in breaks.stopping(function, stop, tried):
-        session, plan, _ = once(function, locals_, dynamism, stop=place)
+        session, plan, _ = once(function, locals_, policy, stop=place)
         if session.point is not None and plan is not None:
             return session, plan
         tried.session = session
@@ -52,10 +49,6 @@ def break_off(
 
 #: rehearsals that are worth nothing, for frames were evaluated past the hook, are repeated so often
 _MOST_REHEARSALS = 8
-
-
-#: for who wants no break, containers so many times larger are copied and guarded
-_AT_A_PRICE = 16
 
 
 @functools.cache
@@ -73,37 +66,22 @@ def register_backends() -> None:
 def rehearsed(
     function: types.FunctionType,
     locals_: tuple[Any, ...],
-    dynamism: Dynamism = STATIC,
+    policy: Policy = _USUAL,
     moment: Moment | None = None,
-    fullgraph: bool = False,
     made: list[Rehearsal] | None = None,
     stop: Stopping | None = None,
     begin: Callable[..., Rehearsal] = Rehearsal,
-    unread: frozenset[str] = frozenset(),
-    guesses: bool = True,
-    guards_values: bool = False,
 ) -> tuple[Rehearsal, Any, BaseException | None]:
     """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
 
     `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin`
-    makes the session; `unread` are parameters that nothing looks at; `guesses`: what small tensors hold may be
-    guarded; `guards_values`: and is, rather than computed by the graph.  An external exception is
-    raised.
+    makes the session.  An external exception is raised.
     """
     register_backends()
+    if stop is not None:
+        policy = replace(policy, unread=stop.unread)
     for _ in range(_MOST_REHEARSALS):
-        session = begin(function, plan_return, dynamism, moment)
-        world, recorder = session.world, session.recorder
-        session.fullgraph, session.guesses = fullgraph, guesses
-        if fullgraph:
-            world.largest *= _AT_A_PRICE
-        session.unread = unread if stop is None else stop.unread
-        habits = moment.habits if moment is not None else Habits()
-        recorder.drawing.attributes = graphs_may_hold() or habits.runs_as_is and not habits.is_supposed
-        recorder.options.habits = habits
-        recorder.options.guards_values, recorder.options.pays = guards_values, fullgraph
-        recorder.options.takes_fakes |= moment is not None and moment.traced
-        recorder.options.unrolls = moment is not None and moment.unrolls and not fullgraph
+        session = begin(function, plan_return, policy, moment)
         if made is not None:
             made.append(session)
         plan, ended = rehearse(session, function, locals_, stop)
@@ -131,7 +109,7 @@ def rehearse(
     except (Interrupt, _core.HookLost) as interrupt:
         if is_a(interrupt, Interrupt) and shows_locals(session):
             interrupt.run_eagerly = True
-        error = _of_operation(interrupt) if session.fullgraph and not session.exporting else None
+        error = _of_operation(interrupt) if session.policy.fullgraph and not session.exporting else None
         if error is not None:
             session.left_at = place_of(error)
         return None, _bare(interrupt if error is None else error)
@@ -181,7 +159,7 @@ def closing(sessions: list[Rehearsal]) -> Iterator[None]:
 
 
 def taking_values(
-    function: types.FunctionType, locals_: tuple[Any, ...], dynamism: Dynamism = STATIC, **options: Any
+    function: types.FunctionType, locals_: tuple[Any, ...], policy: Policy, **options: Any
 ) -> tuple[Rehearsal, Any, BaseException | None]:
     """A rehearsal for who asks for one graph: values that are taken out of tensors are numbers that the graph computes.
 
@@ -189,16 +167,16 @@ def taking_values(
     enough, then all that is taken.  So it is from the start where there must be no symbols (NOTHING).
     """
     numbers = functools.partial(config.patch.block, capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
-    if dynamism is not NOTHING:
+    if policy.dynamism is not NOTHING:
         with numbers():
-            found = rehearsed(function, locals_, dynamism, fullgraph=True, guesses=False, **options)
+            found = rehearsed(function, locals_, replace(policy, guesses=False), **options)
         if found[2] is None or is_a(found[2], Interrupt) and found[2].first is not None:
             return found  # an exception may be about the numbers: it is asked again without them
-    found = rehearsed(function, locals_, dynamism, fullgraph=True, **options)
+    found = rehearsed(function, locals_, policy, **options)
     if is_a(found[2], Interrupt) and found[2].reason.id in ("tensor-item", "data-dependent-shape"):
         for guards_values in (False, True):
             with numbers():
-                again = rehearsed(function, locals_, dynamism, fullgraph=True, guards_values=guards_values, **options)
+                again = rehearsed(function, locals_, replace(policy, guards_values=guards_values), **options)
             if not is_a(again[2], Interrupt):
                 return again
     return found

@@ -27,6 +27,7 @@ from ..capture.records.messages import break_of, error_of
 from ..exc import InternalError
 from ..graph.symbols.numbers import NUMBERS
 from ..overriding.modes import at_rest
+from ..recording.recorder_parts import Policy
 from ..rehearsal.session import Rehearsal
 from ..torch_ports.graphs import pytree
 from ..torch_ports.modes import DisableTorchFunction
@@ -127,18 +128,17 @@ class _ExportSession(Rehearsal):
         keep_functions: bool,
         function: types.FunctionType,
         _plan: Any,
-        dynamism: Dynamism,
+        policy: Policy,
         moment: Moment,
     ) -> None:
-        super().__init__(function, _exit, dynamism, moment, ModuleTape(root))
+        policy = replace(policy, lazy=True, takes_fakes=of_fakes or moment.traced, keeps_all=True)
+        super().__init__(function, _exit, policy, moment, ModuleTape(root))
         self.exporting, self.keep_functions = True, keep_functions
         self.recorder.settings.refused = "a setting that an exported graph would not have"
         self.recorder.drawing.refused = "with a torch.Generator or its state, which exported graphs do not have,"
         self.recorder.callbacks.guard_text, self.recorder.callbacks.switch = None, None
         self.recorder.known_values.guard_values = self._is_declared
         self.recorder.known_values.guard_result = lambda tensors, check: self._is_declared(tensors)
-        self.recorder.options.lazy, self.recorder.options.takes_fakes = True, of_fakes
-        self.recorder.options.keeps_all = True
         self.recorder.callbacks.assume_otherwise = self._assume
         self.example = self._example
 
@@ -289,9 +289,8 @@ def rehearse_call(
         session, found, stop = rehearse(
             function,
             (args, kwargs),
-            dynamism,
+            Policy(dynamism, fullgraph=True),
             moment,
-            True,
             made,
             begin=functools.partial(_ExportSession, root, of_fakes, keep_functions),
         )

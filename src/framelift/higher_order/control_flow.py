@@ -128,7 +128,7 @@ def _cond(session: Session, callable_: Any, pred: Any, true_fn: Any, false_fn: A
         raise refuse(name, f"the branches return different structures: {branches[0].spec} and {branches[1].spec}")
     if [*map(recorder.is_stand_in, branches[0].leaves)] != [*map(recorder.is_stand_in, branches[1].leaves)]:
         raise refuse(name, "one branch returns a number where the other returns a tensor")
-    if any(map(_takes_int, branches)) and not recorder.options.is_plain:
+    if any(map(_takes_int, branches)) and not recorder.runs_as_is():
         raise refuse(name, "a branch returns a number that it takes out of a tensor, which the backend cannot compile")
     _agree(name, "the branches' results", branches[0].facts, branches[1].facts)
     given = values_in(recorder, pytree.tree_leaves(operands))

@@ -27,7 +27,6 @@ from ..graph.state.patched import notice_patches
 from ..graph.state.torch_state import asked_of_nesting, autocast_nesting
 from ..graph.symbols.numbers import Bool, Float
 from ..graph.symbols.numpy_numbers import NumpyNumber
-from ..recording.recorder_parts import Habits
 from ..recording.rules.ranks import RULES
 from ..torch_ports.autograd import pop_saved_hooks, push_saved_hooks, top_saved_hooks
 from ..torch_ports.modes import (
@@ -103,9 +102,6 @@ class Moment(NamedTuple):
     all_off: bool = False  # `torch._C.DisableTorchFunction()` around the call: nobody is shown anything
     transforms: Sequence[Any] = ()  # interpreters of function transforms that the call is inside of
     traced: bool = False  # FX traces the call: its modes see the graph when it runs, and nothing of its capture
-    habits: Habits = Habits()  # of the backend: transforms act on a graph that is run as it is
-    unrolls: bool = False  # a compiler that writes out every step of a recurrent network
-    described: bool = False  # the backend may read what nodes belong to
 
 
 @scope
@@ -217,10 +213,10 @@ def import_transforms(session: Session, moment: Moment) -> None:
     if moment.transforms:
         session.live.begin_inside(moment.transforms)
         stack = session.live.ask(described_transforms)
-        if not session.options.is_plain:
+        if not session.runs_as_is():
             raise Interrupt("active-transform", stack[-1][0].lower())
         session.guard(const(MODES).to("attr", "transforms"), "EQ", stack)
-    elif level >= 0 and not session.options.is_plain:  # compiled graphs drop tangents
+    elif level >= 0 and not session.runs_as_is():  # compiled graphs drop tangents
         raise Interrupt("active-mode", "a level of forward-mode differentiation")
 
 

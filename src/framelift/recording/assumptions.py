@@ -53,7 +53,7 @@ def _may_assume(recorder: Recorder) -> bool:
     """
     return (
         not recorder.tape_is_a_body()
-        and recorder.options.assumes
+        and not recorder.knowledge.without_assumptions
         and recorder.effect_level != UNKNOWN
         and _may_undo(recorder)
     )
@@ -68,7 +68,7 @@ def _may_undo(recorder: Recorder, more: Sequence[Value] = ()) -> bool:
         recorder.gradients.reached  # gradients were added to
         or recorder.exchanged
         or any(storage.wrapped or storage.shared or _has_history(storage) for storage in written)
-        or not (recorder.options.pays or sum(map(_size_of, written)) <= SMALL)
+        or not (recorder.policy.fullgraph or sum(map(_size_of, written)) <= SMALL)
     ):
         return False
     recorder.undoes = recorder.undoes or bool(written)
@@ -112,7 +112,7 @@ def before_effect(recorder: Recorder, target: Target, outcome: Outcome | LiveOut
     if outcome.effect_level != UNKNOWN and not _makes_history(found) and _may_undo(recorder, written):
         return
     stop = Interrupt("tensor-bool", f"and {target.name}, which cannot be undone, comes after it")
-    stop.first = recorder.callbacks.stop_assuming
+    stop.first = recorder.knowledge.lesson("without_assumptions")
     raise stop
 
 
@@ -127,7 +127,7 @@ def _check_so_far(recorder: Recorder) -> bool:
     """
     if recorder.assumed or recorder.effect_level or recorder.undoes or recorder.tape_is_a_body():
         return False
-    if not recorder.options.is_plain:
+    if not recorder.runs_as_is():
         return False
     wrong = [recorder.value_of(one) for one in recorder.violated.values()]
     recorder.tape.append(Step(target_of(check_assumptions), list(wrong), {}, wrong, read_state(), True, 0))

@@ -41,5 +41,5 @@ class Chosen:
         for copies, every in self._groups:
             if len(left & every) > 1 and left & copies:
                 stop = Interrupt("tensor-bool", "max or min, whose result and an operand of which leave the frame")
-                stop.first = recorder.callbacks.stop_choosing
+                stop.first = recorder.knowledge.lesson("chooses_eagerly")
                 raise stop

@@ -13,6 +13,7 @@ from ..graph.fx.named_places import NamedPlaces
 from ..graph.fx.source_names import module_path
 from ..torch_ports.tensors import call_impl
 from ..vocabulary.class_reads import module_of, qualname_of
+from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.own_code import beginnings
 from .recorder import TapeRecorder
 
@@ -25,8 +26,9 @@ _CALL = call_impl.__code__
 
 def recorder_for(session: Session, tape: list[Any] | None) -> TapeRecorder:
     """The recorder of a session, on the tape given or on one of the kind that its backend wants."""
-    described = tape is None and session.moment.described
-    return TapeRecorder(DescribedTape(session) if described else tape)
+    described = tape is None and session.policy.described
+    knowledge = knowledge_of(session.function.__code__)
+    return TapeRecorder(DescribedTape(session) if described else tape, session.policy, knowledge)
 
 
 def _shown(cls: type) -> Any:

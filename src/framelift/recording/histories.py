@@ -7,7 +7,6 @@ without one, and what it returned becomes what it is in eager mode afterwards (g
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ from ..graph.fx.targets import Target, target_of
 from ..graph.fx.values import Value
 from ..graph.metadata.cache import Many, New, Outcome
 from ..torch_ports.modes import DisableTorchFunction
-from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
 from .second_backward import says_second_time
 
@@ -32,13 +30,13 @@ _SWITCHED = "a result that depends on a tensor whose requires_grad was switched 
 
 def may_make_leaf(recorder: Recorder) -> None:
     """Interrupt where a leaf made now was found to be a result beside others that depend on it."""
-    if recorder.options.code is not None and knowledge_of(recorder.options.code).leaves_eagerly:
+    if recorder.knowledge.leaves_eagerly:
         raise Interrupt("torch-operation", _LEAF)
 
 
 def may_switch(recorder: Recorder) -> None:
     """Interrupt where a view of a tensor whose requires_grad is switched now was found to be a result."""
-    if recorder.options.code is not None and knowledge_of(recorder.options.code).switches_eagerly:
+    if recorder.knowledge.switches_eagerly:
         raise Interrupt("torch-operation", _VIEWED)
 
 
@@ -66,7 +64,7 @@ def is_captured(recorder: Recorder, value: Value) -> bool:
 
     Exported graphs keep the calls that turn grad mode off and on.
     """
-    return recorder.options.keeps_all or recorder.options.is_plain and is_certain(recorder, value)
+    return recorder.policy.keeps_all or recorder.runs_as_is() and is_certain(recorder, value)
 
 
 def is_view(tensor: torch.Tensor) -> bool:
@@ -100,8 +98,7 @@ def is_free(value: Value) -> bool:
 def _rather_plain(recorder: Recorder, what: str, lesson: str = "leaves_eagerly") -> Interrupt:
     """An interrupt; in the next rehearsal, there is one where it began: `lesson` is a field of `CodeKnowledge`."""
     stop = Interrupt("torch-operation", what)
-    if recorder.options.code is not None:
-        stop.first = functools.partial(setattr, knowledge_of(recorder.options.code), lesson, True)
+    stop.first = recorder.knowledge.lesson(lesson)
     return stop
 
 
@@ -124,7 +121,7 @@ def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any]
         if any(out.facts.requires_grad for _, out in leaves) and any(fate != "spent" for fate in fates.values()):
             raise _rather_plain(recorder, _LEAF)
         # compilers do not differentiate a backward
-        if recorder.gradients.differentiable and not recorder.options.is_plain and "" in fates.values():
+        if recorder.gradients.differentiable and not recorder.runs_as_is() and "" in fates.values():
             raise Interrupt("torch-operation", "a result of a backward that can be differentiated itself")
         # gradients must come by each result of such a module
         if recorder.gradients.has_module_hooks and any(fates.values()):

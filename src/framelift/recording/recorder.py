@@ -42,6 +42,7 @@ from ..torch_ports.modes import (
     len_torch_function_stack,
     pop_torch_function_stack,
 )
+from ..vocabulary.code_knowledge import CodeKnowledge
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
 from .asking import Operation, ask, ask_symbolic, gives_a_size
@@ -53,6 +54,7 @@ from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
 from .live_recording import record_live
 from .overlapping_writes import check_overlaps
+from .recorder_parts import Policy
 from .recording_mode import RecordingMode
 from .retained_gradients import leave_retaining
 from .rules import (
@@ -93,11 +95,18 @@ _RULES = (
 _MISSING = object()
 
 
+_USUAL = Policy()
+
+
 class TapeRecorder(StandIns):
     """Records one rehearsal, on the tape given."""
 
-    def __init__(self, tape: list[Step] | None = None) -> None:
-        super().__init__()
+    def __init__(
+        self, tape: list[Step] | None = None, policy: Policy = _USUAL, knowledge: CodeKnowledge | None = None
+    ) -> None:
+        super().__init__(policy)
+        self.knowledge = knowledge or CodeKnowledge()  # of the root
+        self.relied = False  # captured code depends on what is supposed of the backend
         self.tape: list[Step] = [] if tape is None else tape  # of the body being recorded, if there is one
         self.annotations: list[dict[str, Any]] = []  # of torch.fx.traceback.annotate, in force now
         self._main_tape = self.tape
@@ -281,7 +290,7 @@ class TapeRecorder(StandIns):
             self.note_effect(target, outcome, found)
         result = outcome.result
         if outcome.silent:
-            if not (keep or self.options.keeps_all) or type(result) is not Same:
+            if not (keep or self.policy.keeps_all) or type(result) is not Same:
                 return self._results(result, None, (), found, True)
             result = New(found[result.index].facts, result.index, "view")
         step = self._append_step(target, kept, kept_named, found, read, state, outcome)
@@ -325,7 +334,7 @@ class TapeRecorder(StandIns):
 
     def _may_mix(self) -> bool:
         """Return whether the graph can enter and leave an inference mode between its operations."""
-        return not self.tape_is_a_body() and not self.in_transform() and self.options.is_plain
+        return not self.tape_is_a_body() and not self.in_transform() and self.runs_as_is()
 
     def append(self, target: Target, values: list[Value]) -> None:
         """A step that changes a tensor's metadata, and whose result nobody asks for."""
@@ -359,9 +368,14 @@ class TapeRecorder(StandIns):
             self.scripts = ScriptObjects(self)
         self.scripts.meet(value, seen, name, fake, held, text)
 
+    def runs_as_is(self) -> bool:
+        """Return whether the graph will be run as it is, by torch itself; the capture depends on it from now on."""
+        self.relied = self.relied or self.policy.habits.is_supposed
+        return self.policy.habits.runs_as_is
+
     def follows_contents(self) -> bool:
         """Return whether tensors that script objects hold may have symbolic sizes."""
-        return self.options.is_plain
+        return self.runs_as_is()
 
     def tape_is_a_body(self) -> bool:
         """Return whether a sub-graph is being recorded, not the graph itself."""

@@ -1,15 +1,15 @@
-"""The recorder's fields that belong together: callbacks of the session, options, what was done with gradients."""
+"""How to rehearse, and the recorder's fields that belong together: callbacks, what was done with gradients."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import CodeType
 from typing import Any
 
 import torch
 
+from ..boundary.dynamism import STATIC, Dynamism
 from ..graph.fx.values import Value
 
 
@@ -23,8 +23,6 @@ class Callbacks:
     guard_text: Callable[[], None] | None = None  # guards how tensors are printed
     dispatch: Callable[..., Any] | None = None  # calls the innermost of the program's torch-function modes
     answer: Callable[..., bool | None] | None = None  # a relation, by what tensors hold
-    stop_assuming: Callable[[], None] | None = None  # called before another rehearsal, which assumes nothing
-    stop_choosing: Callable[[], None] | None = None  # likewise, which lets Python choose between tensors
     # in place of assuming; set where graphs have no checks (export)
     assume_otherwise: Callable[[torch.Tensor, bool], bool] | None = None
 
@@ -38,26 +36,21 @@ class Habits:
     keeps_memory: bool = False  # it never writes into memory of a result of a node
 
 
-@dataclass(slots=True)
-class Options:
-    """How to record, decided before the program begins."""
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How to rehearse, decided before the program begins: another policy is another rehearsal."""
 
-    code: CodeType | None = None  # of the root
-    assumes: bool = True  # the program may be taken to continue where the other side raises
-    pays: bool = False  # a graph break is an error: what can be captured at a price should be
+    dynamism: Dynamism = STATIC  # which numbers and sizes are symbolic
+    fullgraph: bool = False  # a graph break is an error: what can be captured at a price should be
+    guesses: bool = True  # what small external tensors hold may be guarded, and so be known
     guards_values: bool = False  # a value taken from few integers outside is guarded before the graph is to compute it
-    unrolls: bool = False  # the backend writes out every step of a recurrent network
+    unread: frozenset[str] = frozenset()  # the root's parameters that are only handed over
     habits: Habits = field(default_factory=Habits)  # of the backend
-    relied: bool = False  # captured code depends on what is supposed of the backend
+    unrolls: bool = False  # it writes out every step of a recurrent network
+    described: bool = False  # it may read what nodes belong to
     takes_fakes: bool = False  # external fakes are taken for what they stand for (export)
     keeps_all: bool = False  # operations that give back what they are given have their nodes, too (export)
     lazy: bool = False  # comparisons of symbols are decided when their truth is asked for
-
-    @property
-    def is_plain(self) -> bool:
-        """True if the graph will be run as it is, by torch itself."""
-        self.relied = self.relied or self.habits.is_supposed
-        return self.habits.runs_as_is
 
 
 @dataclass(slots=True)

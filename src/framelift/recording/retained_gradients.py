@@ -7,7 +7,6 @@ history.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ import torch
 from ..graph.fx.node_functions import hook_gradient
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
-from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
 from .rules.ranks import rule
 
@@ -42,9 +40,8 @@ def retain(recorder: Recorder, value: Value) -> None:
         raise Interrupt("torch-operation", "Tensor.retain_grad of an input that has a history")
     if recorder.in_transform() or recorder.tape_is_a_body() or recorder.wrapped is not None:
         raise Interrupt("torch-operation", _LEAVES)
-    code = recorder.options.code
-    if code is not None and knowledge_of(code).breaks_at_retain_grad:
-        knowledge_of(code).breaks_at_retain_grad = False  # the rest is captured then
+    if recorder.knowledge.breaks_at_retain_grad:
+        recorder.knowledge.breaks_at_retain_grad = False  # the rest is captured then
         raise Interrupt("torch-operation", _LEAVES)
     recorder.gradients.retained.setdefault(value, (_writes(recorder, value), _is_used(recorder, value)))
 
@@ -65,7 +62,7 @@ def leave_retaining(recorder: Recorder, outputs: Sequence[Any]) -> None:
     """Those among the results of the graph keep their gradients."""
     leaving = [value for value in recorder.gradients.retained if value in outputs]
     if leaving and (
-        not recorder.options.is_plain
+        not recorder.runs_as_is()
         or recorder.gradients.differentiated
         or recorder.gradients.differentiable
         or not retained(recorder)
@@ -83,12 +80,12 @@ def _rather_plain(recorder: Recorder) -> Interrupt:
     mode.
     """
     stop = Interrupt("torch-operation", _LEAVES)
-    stop.run_eagerly = not recorder.options.is_plain and any(
+    stop.run_eagerly = not recorder.runs_as_is() and any(
         used or _is_written(recorder, value) or _is_hooked(recorder, value)
         for value, (_, used) in recorder.gradients.retained.items()
     )
-    if not stop.run_eagerly and recorder.options.code is not None:
-        stop.first = functools.partial(setattr, knowledge_of(recorder.options.code), "breaks_at_retain_grad", True)
+    if not stop.run_eagerly:
+        stop.first = recorder.knowledge.lesson("breaks_at_retain_grad")
     return stop
 
 

@@ -107,7 +107,7 @@ class ScriptObjects:
             raise Interrupt("torch-operation", f"{target.name} of a script object here")
         if state.grad and any(value.facts.requires_grad for value in found):  # torch's operator has no backward
             raise Interrupt("torch-operation", f"{target.name} of a script object with a tensor that requires grad")
-        if any(value.storage.written for value in found) and not recorder.options.is_plain:
+        if any(value.storage.written for value in found) and not recorder.runs_as_is():
             raise Interrupt("torch-operation", f"{target.name} of a script object with a tensor that was written to")
 
     def _run(self, target: Target, kept: list[Any], named: dict[str, Any], found: list[Value]) -> Any:
@@ -142,10 +142,10 @@ class ScriptObjects:
         if fake.layout is not torch.strided:
             raise Interrupt("tensor-kind", f"{target.name} gives layout {fake.layout}")
         facts = facts_of(fake)
-        if facts.requires_grad and not recorder.options.is_plain:  # compilers know no history but that of inputs
+        if facts.requires_grad and not recorder.runs_as_is():  # compilers know no history but that of inputs
             raise Interrupt("torch-operation", f"{target.name} of a script object, which gives a tensor with a history")
-        habits = recorder.options.habits
-        if storage_of(fake) in self._known and not habits.keeps_memory and not recorder.options.is_plain:
+        habits = recorder.policy.habits
+        if storage_of(fake) in self._known and not habits.keeps_memory and not recorder.runs_as_is():
             # compilers use the memory of a result again when nobody needs it any more
             raise Interrupt("torch-operation", f"{target.name} of a script object, which gives a tensor it knows")
         value = Value(new_stand_in(facts), facts, Storage(external=False))

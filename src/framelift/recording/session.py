@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import torch
 
 from ..graph.symbols.meanings import NO_MARKS, Marks
-from .recorder_parts import Callbacks, Gradients, Options
+from .recorder_parts import Callbacks, Gradients, Policy
 
 if TYPE_CHECKING:
     from .._core import GuardLog
@@ -32,13 +32,16 @@ if TYPE_CHECKING:
     from ..graph.state.torch_state import SavedState
     from ..graph.symbols.environment import Symbols
     from ..guards.kinds import Guard
+    from ..vocabulary.code_knowledge import CodeKnowledge
     from ..vocabulary.origins import Origin
 
 
 class Recorder(Protocol):
     """The tape, and the stand-ins of tensors and numbers."""
 
-    options: Options
+    policy: Policy
+    knowledge: CodeKnowledge
+    relied: bool
     callbacks: Callbacks
     gradients: Gradients
     tape: list[Step]  # of the body being recorded, if there is one
@@ -74,6 +77,7 @@ class Recorder(Protocol):
     @property
     def has_tensors(self) -> bool: ...
     def in_transform(self) -> bool: ...
+    def runs_as_is(self) -> bool: ...
     def inputs(self) -> list[Value]: ...
     def values(self) -> list[Value]: ...
     def tape_is_a_body(self) -> bool: ...
@@ -127,7 +131,7 @@ class Session(Protocol):
     modes_before: list[Any]
     leaves_modes: bool
     exporting: bool
-    fullgraph: bool
+    policy: Policy
     may_break: bool
     blocks: Any  # of error_on_graph_break
     is_stopped: bool
@@ -171,8 +175,6 @@ class Session(Protocol):
     @property
     def modes(self) -> list[Any]: ...
     @property
-    def options(self) -> Options: ...
-    @property
     def symbols(self) -> Symbols | None: ...
     @property
     def tape(self) -> list[Step]: ...
@@ -186,6 +188,7 @@ class Session(Protocol):
     def known_values(self) -> Any: ...
     def with_symbols(self) -> Symbols: ...
     def in_transform(self) -> bool: ...
+    def runs_as_is(self) -> bool: ...
     def tape_is_a_body(self) -> bool: ...
     def is_stand_in(self, obj: Any) -> bool: ...
     def value_of(self, stand_in: Any) -> Value: ...

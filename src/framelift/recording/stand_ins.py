@@ -27,15 +27,16 @@ from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.reasons import Interrupt
-from .recorder_parts import Callbacks, Gradients, Options
+from .recorder_parts import Callbacks, Gradients, Policy
 from .wrapper_results import new_wrapper
 
 
 class StandIns:
     """All tensors that captured code has seen, and the symbols of its numbers."""
 
-    def __init__(self) -> None:
-        self.callbacks, self.options, self.gradients = Callbacks(), Options(), Gradients()
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.callbacks, self.gradients = Callbacks(), Gradients()
         self.overrides = False  # a tensor of an overriding subclass was met
         self.by_stand_in: dict[int, Value] = {}
         self._inputs: dict[int, Value] = {}  # by id of the real tensor
@@ -69,7 +70,7 @@ class StandIns:
         """The rehearsal's symbols, from now on in use."""
         if self.symbols is None:
             self.symbols = Symbols()
-            self.symbols.lazy = self.options.lazy
+            self.symbols.lazy = self.policy.lazy
             if self.callbacks.answer is not None:
                 self.symbols.by_values = functools.partial(self.callbacks.answer, self.by_stand_in)
             self.fakes.become_symbolic(self.symbols.env)
@@ -81,7 +82,7 @@ class StandIns:
         if is_wrapper(type(tensor)):
             return self._known_as(tensor, new_wrapper(self, tensor), name)
         wrapped = self._live is not None and is_wrapped(tensor)  # a tensor of a transform that the call is inside of
-        kind = plain_kind(tensor) if self.options.takes_fakes else type(tensor)
+        kind = plain_kind(tensor) if self.policy.takes_fakes else type(tensor)
         if not wrapped and kind is type(tensor):
             check_kind(tensor)
         facts = facts_of(tensor)

@@ -160,7 +160,7 @@ def _check_views(recorder: Recorder, asked: Sequence[Any]) -> None:
             raise Interrupt("tensor-subclass", f"{qualname_of(kind)}, as a result,")
         owner = owners.setdefault(live.memory(one), one)
         if (one.facts.size, one.facts.stride) != (owner.facts.size, owner.facts.stride):
-            if not recorder.options.is_plain and not live.takes_strides(one):
+            if not recorder.runs_as_is() and not live.takes_strides(one):
                 raise Interrupt("tensor-subclass", f"{qualname_of(kind)}, a view of which is a result,")
 
 

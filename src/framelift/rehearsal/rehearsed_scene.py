@@ -123,7 +123,7 @@ class RehearsedScene:
     pin_function, note_kind = _of("world.functions.pin"), _of("world.classes.note_kind")
     effects, write = _of("world.effects"), _of("world.write")
     at_end, keep_alive = _of("world.ends.finishing.append"), _of("world.keep.append")
-    modes, options, symbols = _of("recorder.modes"), _of("recorder.options"), _of("recorder.symbols")
+    modes, runs_as_is, symbols = _of("recorder.modes"), _of("recorder.runs_as_is"), _of("recorder.symbols")
     tape, annotations, live = _of("recorder.tape"), _of("recorder.annotations"), _of("recorder.live")
     settings, known_values = _of("recorder.settings"), _of("recorder.known_values")
     with_symbols, in_transform = _of("recorder.with_symbols"), _of("recorder.in_transform")

@@ -15,14 +15,13 @@ from typing import Any, NoReturn
 
 import torch
 
-from .. import _core
+from .. import _core, config
 from .._core import id, is_a
 from ..boundary.attributes import classes, function_attributes, instances
 from ..boundary.becomes.arrays import Array
 from ..boundary.becomes.containers import note_attribute_changes
 from ..boundary.becomes.copied_objects import was_raised_inside
 from ..boundary.becomes.opaque import Opaque
-from ..boundary.dynamism import STATIC, Dynamism
 from ..boundary.facts.finalisers import end_is_seen_inside, is_referred_to
 from ..boundary.facts.released_objects import check_endings
 from ..boundary.gateway import entries_of_tuple, fact_of, has_plain_class, is_handle_class, let_in
@@ -31,6 +30,7 @@ from ..boundary.records import ABSENT, DELETED
 from ..boundary.world import World
 from ..bytecode.resume import Point, point_of, read_by_index, rebound
 from ..graph.metadata.facts import forget_facts
+from ..graph.state.random_draws import graphs_may_hold
 from ..graph.symbols.numbers import NUMBERS
 from ..graph.symbols.unread_text import UnreadText
 from ..guards.kinds import forget_facts as forget_guarded_facts
@@ -38,6 +38,7 @@ from ..higher_order.triton_kernels import meet_triton
 from ..overriding import modes, tensor_attributes
 from ..recording import described_tape, grad_flags, relations_of_values
 from ..recording.known_values import guard_result, guard_text, guard_values
+from ..recording.recorder_parts import Policy
 from ..substitutes.marks import disabled, follow_options, forbidden
 from ..substitutes.numbers.membership import contains
 from ..substitutes.numbers.pure_calls import taken_by_c_code
@@ -64,6 +65,9 @@ from .error_texts import ClassNames
 from .readers import SEALED, reader_of
 from .rehearsed_scene import RehearsedScene
 
+#: for who wants no break, containers so many times larger are copied and guarded
+_AT_A_PRICE = 16
+_USUAL = Policy()
 _ASYNC = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
 
 #: containers that opcodes fill while they lie on the stack, and these opcodes
@@ -80,11 +84,11 @@ class Rehearsal(RehearsedScene):
         self,
         function: types.FunctionType,
         plan_return: Callable[[Rehearsal, Any], Any],
-        dynamism: Dynamism = STATIC,
+        policy: Policy = _USUAL,
         moment: modes.Moment | None = None,
         tape: list[Any] | None = None,
     ) -> None:
-        self.function = function
+        self.function, self.policy = function, policy
         self.plan_return = plan_return
         self.plan: Any = None  # an exits.EntryPlan; of an export, an Exit
         self.result: Any = None  # what the root returned, or holds where it was stopped
@@ -92,16 +96,13 @@ class Rehearsal(RehearsedScene):
         self.keep_functions = False  # autograd functions are nodes, whoever asks for gradients
         # the value of a stand-in in this call, where that may be a constant of the capture
         self.example: Callable[[Any], Any] | None = None
-        self.guesses = True  # what small external tensors hold may be guarded, and so be known
         self.has_texts = False  # there are texts that nobody has read
-        self.fullgraph = False  # an interrupt is an error of the caller's: what can be captured at a price should be
         self.addresses: set[int] = set()  # numbers that came from where objects made inside lie in memory
         self.own_answers: list[str] = []  # functions that answered what no other process would
         self.may_break = True  # what comes behind a break can be what it is in plain Python
         self.is_stopped = False  # the exit is a break: the frame is resumed after it
         self.point: Point | None = None  # where the root was stopped
         self._read_by_index: dict[str, frozenset[int]] | None = None
-        self.unread: frozenset[str] = frozenset()  # the root's parameters that are only handed over there
         self.raised_at = -1  # offset at which the root met an exception that has to be raised again
         self.left_at = ""  # where the exception was raised that left the root
         self.outside: BaseException | None = None  # an external exception that ended the rehearsal
@@ -115,7 +116,8 @@ class Rehearsal(RehearsedScene):
         moment = moment or modes.Moment(_core.torch_state(), [])
         self.moment, self.state, self.active_modes = moment, moment.state, moment.modes
         self.recorder = described_tape.recorder_for(self, tape)
-        self.world = World(self.recorder, dynamism)
+        largest = config.large_container * (_AT_A_PRICE if policy.fullgraph else 1)
+        self.world = World(self.recorder, policy.dynamism, largest)
         self.features = self.world.features
         self.world.of_tensor = functools.partial(tensor_attributes.by_descriptor, self)
         self.recorder.callbacks.ask = functools.partial(fact_of, self.world)
@@ -128,10 +130,9 @@ class Rehearsal(RehearsedScene):
         self.recorder.callbacks.answer = functools.partial(relations_of_values.answer, self)
         self.recorder.callbacks.guard_text = functools.partial(guard_text, self.world)
         known = knowledge_of(function.__code__)
-        self.recorder.options.code, self.recorder.options.assumes = function.__code__, not known.without_assumptions
-        self.recorder.callbacks.stop_assuming = functools.partial(setattr, known, "without_assumptions", True)
-        self.recorder.callbacks.stop_choosing = functools.partial(setattr, known, "chooses_eagerly", True)
-        self.world.functions.read_receivers = None if known.reads_receivers else known.read_receivers
+        habits = policy.habits
+        self.recorder.drawing.attributes = graphs_may_hold() or habits.runs_as_is and not habits.is_supposed
+        self.world.functions.read_receivers = None if known.reads_receivers else known.lesson("reads_receivers")
         follow_options()
         meet_triton()
         self.names = ClassNames(self.world)
@@ -166,7 +167,7 @@ class Rehearsal(RehearsedScene):
         modes.import_transforms(self, self.moment)
         self.world.ends.rebound = lambda: [one for name, one in zip(names, locals_[:count]) if name in rebound(code)]
         for i, value in enumerate(locals_[:count]):
-            if names[i] not in self.unread and has_plain_class(value) and is_handle_class(type(value)):
+            if names[i] not in self.policy.unread and has_plain_class(value) and is_handle_class(type(value)):
                 self.world.owners.met(value, arg(i, names[i]))  # before the others: one may be its dictionary
         try:
             return tuple([self._argument(i, names[i], value) for i, value in enumerate(locals_[:count])])
@@ -176,7 +177,7 @@ class Rehearsal(RehearsedScene):
     def _argument(self, index: int, name: str, value: Any) -> Any:
         code = self.function.__code__
         spread = code.co_argcount + code.co_kwonlyargcount
-        if name in self.unread:
+        if name in self.policy.unread:
             return self.world.handed_on(value, arg(index, name))
         self.world.guard.line = (code, ~index)  # its first use, found when somebody asks
         if name.startswith(".") and _core.type_lookup(type(value), "__next__", None) is not None:
@@ -266,10 +267,12 @@ class Rehearsal(RehearsedScene):
         return let_in(self.world, _core.of_tensor(tensor, "grad"), record.origin.to("attr", "grad"))
 
     def _guard_values(self, tensors: list[torch.Tensor]) -> bool:
-        return self.guesses and guard_values(self.world, self.function.__code__, tensors, self.fullgraph)
+        policy = self.policy
+        return policy.guesses and guard_values(self.world, self.function.__code__, tensors, policy.fullgraph)
 
     def _guard_result(self, tensors: list[torch.Tensor], check: Any) -> bool:
-        return self.guesses and guard_result(self.world, self.function.__code__, tensors, check, self.fullgraph)
+        policy = self.policy
+        return policy.guesses and guard_result(self.world, self.function.__code__, tensors, check, policy.fullgraph)
 
     # ---- functions and classes ------------------------------------------------------------------------------------
 

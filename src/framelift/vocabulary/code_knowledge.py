@@ -6,7 +6,9 @@ Rehearsals of the same code go by it.  What one compiled callable knows of a cod
 
 from __future__ import annotations
 
+import functools
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
 
@@ -46,9 +48,9 @@ class CodeKnowledge:
     #: it ran in eager mode under the stance eager_then_compile
     ran_eagerly: bool = False
 
-    def read_receivers(self) -> None:
-        """The next rehearsals import them."""
-        self.reads_receivers = True
+    def lesson(self, name: str) -> Callable[[], None]:
+        """Return what sets a field to True: done before another rehearsal, which goes by it."""
+        return functools.partial(setattr, self, name, True)
 
 
 _known: weakref.WeakKeyDictionary[CodeType, CodeKnowledge] = weakref.WeakKeyDictionary()

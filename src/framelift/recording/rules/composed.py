@@ -130,7 +130,7 @@ def _kept_whole(func: Any, name: str) -> Handler:
             and (p == 0 or not drops)
             and given.get("inplace", False) is False
             and recorder.is_stand_in(given.get("input"))
-            and not recorder.options.keeps_all
+            and not recorder.policy.keeps_all
         ):
             return given["input"]
         return recorder.record(target_of(func), args, kwargs)

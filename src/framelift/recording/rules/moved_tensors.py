@@ -47,7 +47,7 @@ def _set(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     _check(recorder, value, "Tensor.set_")
     alike = value.facts.dtype is source.facts.dtype and value.facts.device == source.facts.device
     # compilers have no views of memory that a tensor no longer has
-    viewed = len(value.storage.values) > 1 and not recorder.options.is_plain
+    viewed = len(value.storage.values) > 1 and not recorder.runs_as_is()
     if source.facts.requires_grad or type(source.facts) is not Facts or not alike or viewed:
         raise Interrupt("torch-operation", "Tensor.set_ to this tensor")
     return recorder.move(target_of(torch.Tensor.set_), args, source, source.facts)

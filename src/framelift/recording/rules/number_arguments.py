@@ -220,7 +220,7 @@ def _fused_step(func: Any) -> Any:
     takes_tensor = "tensor_lr" in getattr(torch.ops.aten, func.__name__).overloads()
 
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not recorder.options.is_plain:
+        if not recorder.runs_as_is():
             raise Interrupt("torch-operation", f"torch.{func.__name__}, which the backend could not compile,")
         rate = kwargs.get("lr")
         if type(rate) is Float and takes_tensor:
@@ -247,7 +247,7 @@ def _with_changing_momentum(func: Any) -> Handler:
         momentum = kwargs.get("momentum", args[6] if len(args) > 6 else None)
         if type(momentum) is not Float:
             return recorder.record(target_of(func), args, kwargs)
-        if not recorder.options.is_plain:
+        if not recorder.runs_as_is():
             raise Interrupt("torch-operation", f"{func.__name__} with a momentum that changes")
         made = recorder.record(target_of(func), *_replaced(args, kwargs, momentum.hint))
         step = recorder.tape[-1]

@@ -327,7 +327,7 @@ def _network(func: Any, cell: Any, parts: int) -> Any:
 
 
 def _check_steps(recorder: Recorder, func: Any, steps: Any) -> None:
-    if recorder.options.unrolls and not config.allow_rnn and not (type(steps) is int and steps <= _MOST_COMPILED):
+    if recorder.policy.unrolls and not config.allow_rnn and not (type(steps) is int and steps <= _MOST_COMPILED):
         raise Interrupt(
             "torch-operation", f"{func.__name__}, which the backend would write out step by step (config.allow_rnn),"
         )

@@ -427,7 +427,7 @@ def strided_arguments(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[st
         raise Interrupt("torch-operation", "as_strided with these arguments")
     facts = _exact(recorder, tensor, "as_strided")
     size, stride = with_numbers(recorder, tuple(parts), [])
-    if offset is None or not recorder.options.is_plain:
+    if offset is None or not recorder.runs_as_is():
         if offset is not None and recorder.call(TensorBase.storage_offset, (tensor,), {}) != 0:
             raise Interrupt("torch-operation", "as_strided with a storage offset, of a tensor with one,")
         length = _extent(facts.size, facts.stride)

@@ -47,7 +47,7 @@ def _if_asked(func: Any, take: Any, otherwise: Handler | None) -> Handler | None
     def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not config.capture_scalar_outputs or len(args) != 1 or kwargs:
             return otherwise(recorder, args, kwargs)
-        known = recorder.known(args[0], outside=recorder.options.guards_values)
+        known = recorder.known(args[0], outside=recorder.policy.guards_values)
         return take(recorder, args[0]) if known is None else func(known)
 
     return handler

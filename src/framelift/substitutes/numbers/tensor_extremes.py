@@ -7,7 +7,6 @@ result or asks which is which, and where the result leaves the frame none of the
 
 from __future__ import annotations
 
-import functools
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +42,7 @@ def items_of(session: Session, args: tuple[Any, ...]) -> tuple[Any, ...]:
     own = any(_core.is_python_class(type(item)) and not session.is_stand_in(item) for item in items)
     if own or len(done) > written:  # comparisons come between the items, and would tell
         stop = Interrupt("unknown-callable", "max or min over an iterator that tells when its items are compared")
-        stop.first = functools.partial(setattr, known, "compares_while_walking", True)
+        stop.first = known.lesson("compares_while_walking")
         raise stop
     return items
 

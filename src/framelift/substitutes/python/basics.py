@@ -238,7 +238,7 @@ def _function(session: Session, /, *_args: Any, **_kwargs: Any) -> Any:
 
 @substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, utils_is_compiling)
 def _compiling(session: Session) -> bool:
-    return session.fullgraph or source_of(caller().f_code) is not _OTHER_RESULT
+    return session.policy.fullgraph or source_of(caller().f_code) is not _OTHER_RESULT
 
 
 #: torch's one function that computes something else when it is compiled: a nested tensor sets padding to zero, or there

@@ -59,7 +59,7 @@ def _depend(session: Session, generator: Any) -> None:
         return
     known = knowledge_of(session.function.__code__)
     # the state changes with every draw: one more capture would be as short-lived
-    if known.guards_generator and not session.fullgraph:
+    if known.guards_generator and not session.policy.fullgraph:
         raise Interrupt("random-state", qualname_of(type(generator)))
     known.guards_generator = True
     _known(session)[id(generator)] = generator
@@ -97,7 +97,7 @@ def may_follow(session: Session, generator: str) -> bool:
     """
     if session.exporting or session.dynamism is NOTHING or session.tape_is_a_body() or session.in_transform():
         return False
-    if knowledge_of(session.function.__code__).decided_by_draws >= _MOST_DECIDED and not session.fullgraph:
+    if knowledge_of(session.function.__code__).decided_by_draws >= _MOST_DECIDED and not session.policy.fullgraph:
         raise Interrupt("random-state", generator)
     drawn = _DRAWN.of(session)
     drawn.append(generator)
