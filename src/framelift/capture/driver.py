@@ -352,17 +352,9 @@ class Driver:
                 return found.entry, info
         if is_kept:
             return None, info
+        how, declared = self._policy(code, moment, root), self.declared if root else None
         made = attempt(
-            Attempts(
-                self.breaks,
-                once,
-                function,
-                locals_,
-                seen,
-                self.dynamic,
-                self._policy(code, moment, root),
-                self.declared if root else None,
-            ),
+            Attempts(self.breaks, once, function, locals_, seen, self.dynamic, how, declared),
             info,
             functools.partial(self._is_fatal, root=root),
             lambda session, plan, stop: compile_entry(session, plan, stop, info, backend, self.hooks.keep_shapes()),
