@@ -51,32 +51,32 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 #: The most lines of each package, of the modules beside them, and of the native core.  Their sum only falls: a change
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
-    "autograd": 1484,
+    "autograd": 1480,
     "backends": 4568,
-    "boundary": 5875,
+    "boundary": 5866,
     "bytecode": 2656,
     "cache": 3434,
-    "calls": 1571,
-    "capture": 7702,
+    "calls": 1562,
+    "capture": 7687,
     "exits": 2744,
     "export": 1984,
     "graph": 8790,
     "guards": 972,
     "higher_order": 1501,
-    "overriding": 1321,
+    "overriding": 1317,
     "packages": 1740,
-    "python": 853,
-    "recording": 6132,
-    "rehearsal": 1776,
+    "python": 844,
+    "recording": 6139,
+    "rehearsal": 1770,
     "report": 2723,
     "substitutes": 6297,
     "surface": 4746,
     "torch_ports": 1095,
-    "vocabulary": 2539,
+    "vocabulary": 2532,
     "modules beside them": 838,
-    "csrc": 14360,
+    "csrc": 14350,
 }
-ALL = 87701
+ALL = 87635
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
