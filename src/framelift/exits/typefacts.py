@@ -63,7 +63,7 @@ class InstanceLayout:
 
 
 #: what an instance cannot be made without
-_TRIAL: dict[type, tuple[Any, ...]] = {
+TRIAL: dict[type, tuple[Any, ...]] = {
     BaseExceptionGroup: ("", [KeyboardInterrupt()]),
     ExceptionGroup: ("", [Exception()]),
 }
@@ -95,7 +95,7 @@ def layout_of(cls: type, bases: Any) -> InstanceLayout | None:
         return None
     try:
         # CPython's own opinion: abstract classes and unsafe bases raise
-        trial = base.__new__(cls, *_TRIAL.get(base, ()))
+        trial = base.__new__(cls, *TRIAL.get(base, ()))
     except TypeError:
         return None
     return InstanceLayout(base, dictionary, dictionary is not None and _replaceable(dictionary, trial), tuple(slots))

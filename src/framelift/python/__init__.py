@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+
 from ..boundary.becomes.containers import KINDS
-from . import deque, iterators, ordered_dict, random_generator, weak_references  # noqa: F401
+
+for _file in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_file.name}")
 
 #: mutable sequences
 ROWS: tuple[type, ...] = tuple(cls for cls, kind in KINDS.items() if kind.refill == "extend")

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ..boundary.becomes.containers import KINDS, CopyRule
 from ..boundary.records import Shadow
 from ..exits.instances import BASES, Base, instance
 from ..exits.recipe import Node, Recipe, Text, Walk, base, exact
+from ..exits.typefacts import TRIAL
 from ..exits.write_back import WRITERS
 from ..substitutes.python.lazy_containers import answer_for
 
@@ -29,6 +31,8 @@ class Feature:
     built: Callable[[Walk, Node], Recipe]
     #: the same for the built-in part of an instance of a Python subclass
     as_base: Base
+    #: arguments with which `__new__` makes some object of the type
+    any_arguments: tuple[Any, ...] = ()
 
 
 def register(feature: Feature) -> None:
@@ -37,5 +41,6 @@ def register(feature: Feature) -> None:
     KINDS[cls], WRITERS[cls], BASES[cls] = feature.inside, feature.changes, feature.as_base
     exact(cls)(feature.built)
     base(cls)(instance)
+    TRIAL[cls] = feature.any_arguments
     if feature.inside.growing is not None:
         answer_for(feature.inside.growing)
