@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import collections
 import types
 from collections.abc import Iterable
@@ -58,12 +57,6 @@ def _tuple(walk: Walk, node: Node) -> Recipe:
         # spelled out again, it would be the same object as the other
         return Recipe((walk.constant(node.obj, "values"),))
     return Recipe(display(walk, node.obj))
-
-
-@exact(array.array)
-def _numbers(walk: Walk, node: Node) -> Recipe:
-    data = walk.constant(node.obj.tobytes(), "data")
-    return Recipe((walk.constant(array.array, "array"), f"({node.obj.typecode!r}, ", data, ")"))
 
 
 @exact(dict)
