@@ -65,18 +65,18 @@ BUDGETS = {
     "higher_order": 1501,
     "overriding": 1317,
     "packages": 1740,
-    "python": 844,
+    "python": 934,
     "recording": 6139,
     "rehearsal": 1770,
     "report": 2723,
     "substitutes": 6297,
     "surface": 4746,
     "torch_ports": 1095,
-    "vocabulary": 2532,
+    "vocabulary": 2541,
     "modules beside them": 838,
     "csrc": 14350,
 }
-ALL = 87635
+ALL = 87734
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
