@@ -24,7 +24,7 @@ from ..substitutes.marks import disabled, guard_mark, guard_unmarked, handler_of
 from ..substitutes.numpy.functions import numpy_frame
 from ..torch_ports.loaded import dynamo_decorators
 from ..vocabulary.origins import Origin
-from ..vocabulary.own_code import FRAMELIFT, own_file
+from ..vocabulary.own_code import FRAMELIFT, asking, own_file
 from ..vocabulary.torch_code import TORCH, is_python_file
 from .dynamo_functions import DYNAMO, of_dynamo
 
@@ -169,9 +169,7 @@ def called_by_disabling() -> bool:
     decorators = dynamo_decorators.get()
     if decorators is None:
         return False
-    caller: types.FrameType | None = sys._getframe(1)
-    while caller is not None and caller.f_code.co_filename.startswith(FRAMELIFT):
-        caller = caller.f_back
+    caller = asking()
     return caller is not None and caller.f_code is decorators._nonrecursive_disable_wrapper_code
 
 

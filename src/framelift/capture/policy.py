@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import types
 import weakref
@@ -23,6 +22,7 @@ from ..torch_ports.state import get_tracing_state
 from ..torch_ports.tensors import call_impl
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.log import topic, warn
+from ..vocabulary.own_code import first_above
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
 from . import stance
@@ -137,10 +137,7 @@ def _fx_tracing() -> bool:
 
 
 def _traces_in_this_thread() -> bool:
-    frame: types.FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code is not torch.fx.Tracer.trace.__code__:
-        frame = frame.f_back
-    return frame is not None
+    return first_above(lambda frame: frame.f_code is torch.fx.Tracer.trace.__code__) is not None
 
 
 def refused_code(code: types.CodeType, fullgraph: bool) -> tuple[types.CodeType, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +22,7 @@ from ..torch_ports.graphs import pytree
 from ..torch_ports.loaded import dynamo_exc
 from ..torch_ports.symbols import PythonPrinter
 from ..vocabulary.origins import Origin, arg
-from ..vocabulary.own_code import FRAMELIFT
+from ..vocabulary.own_code import FRAMELIFT, first_above
 from ..vocabulary.plain_types import TORCH_CONSTANTS
 from ..vocabulary.scopes import scope
 
@@ -317,9 +316,7 @@ _PACKAGES = (FRAMELIFT, torch.__file__.rsplit("/", 1)[0] + "/")
 
 
 def _user_line() -> str:
-    frame: Any = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGES):
-        frame = frame.f_back
+    frame = first_above(lambda one: not one.f_code.co_filename.startswith(_PACKAGES))
     return "" if frame is None else where((frame.f_code, frame.f_lasti))
 
 

@@ -33,7 +33,7 @@ from ..torch_ports.graphs import pytree
 from ..torch_ports.modes import DisableTorchFunction
 from ..torch_ports.operators import is_custom_class
 from ..torch_ports.tensors import assert_async, call_impl
-from ..vocabulary.own_code import is_own_code
+from ..vocabulary.own_code import asking
 from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
 from ..vocabulary.reasons import Interrupt
 
@@ -172,9 +172,7 @@ class _ExportSession(Rehearsal):
 
 def _asserted() -> str | None:
     """The message of the `assert` statement that captured code is at; None where it is at none."""
-    frame: Any = sys._getframe()
-    while frame is not None and is_own_code(frame.f_code):
-        frame = frame.f_back
+    frame = asking()
     ahead = (
         [one for one in dis.get_instructions(frame.f_code) if one.offset > frame.f_lasti] if frame is not None else []
     )

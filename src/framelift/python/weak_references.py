@@ -9,7 +9,6 @@ reference that has one, and so no member of a weak container.  It reads the memb
 from __future__ import annotations
 
 import gc
-import sys
 import types
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -31,6 +30,7 @@ from ..rehearsal.readers import READERS
 from ..substitutes.python.identity import BEFORE_HASH, HASHED_PARTS
 from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import Origin, const
+from ..vocabulary.own_code import first_above
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -133,12 +133,8 @@ HASHED_PARTS[weakref.ref] = PARTS_OF_KEYS[weakref.ref] = lambda reference: (_TAR
 
 def _is_in_a_frame(target: Any) -> bool:
     """Return whether a running frame of captured code holds the target."""
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if original_of(frame.f_code) is not frame.f_code and _core.frame_holds(frame, target):
-            return True
-        frame = frame.f_back
-    return False
+    holder = first_above(lambda one: original_of(one.f_code) is not one.f_code and _core.frame_holds(one, target))
+    return holder is not None
 
 
 def _living(world: World, target: Any) -> Any:

@@ -8,7 +8,6 @@ would be an error.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from ..graph.metadata.fakes import UNKNOWN
 from ..graph.state.torch_state import read_state
 from ..graph.symbols.number_nodes import graph_values
 from ..torch_ports.operators import assert_scalar
-from ..vocabulary.own_code import is_own_code
+from ..vocabulary.own_code import asking
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -40,9 +39,7 @@ SMALL = 1 << 16
 
 def truth_that_continues() -> bool | None:
     """The truth that the program tests now, where the other side of the branch only raises; None where it does not."""
-    frame: Any = sys._getframe()
-    while frame is not None and is_own_code(frame.f_code):
-        frame = frame.f_back
+    frame = asking()
     return None if frame is None else unless_it_raises(frame.f_code, frame.f_lasti)
 
 

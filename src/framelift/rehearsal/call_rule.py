@@ -12,7 +12,6 @@ import hashlib
 import io
 import re
 import struct
-import sys
 import threading
 import types
 from opcode import opmap
@@ -50,6 +49,7 @@ from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadP
 from ..torch_ports.tensors import VariableFunctions
 from ..vocabulary.class_reads import for_life, qualname_of
 from ..vocabulary.origins import const
+from ..vocabulary.own_code import first_above
 from ..vocabulary.reasons import Interrupt
 from . import registered  # noqa: F401  (fills these tables)
 
@@ -278,18 +278,18 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if function in (str.format, str.format_map) and any(is_a(one, str) and cuts_text(one) for one in template):
         raise Interrupt("unknown-callable", "the text of an object that is cut")
     result = _core.making_text(callable_, args, kwargs)
-    if _core.shows_address(result) and _is_thrown_away(sys._getframe(1)):
+    if _core.shows_address(result) and _is_thrown_away(first_above()):
         return result
     if is_a(result, str) or _core.shows_address(result):
         result = known_text(session, result, f"{describe(callable_)} (the text")
     return as_unread(session, result)
 
 
-def _is_thrown_away(frame: types.FrameType) -> bool:
+def _is_thrown_away(frame: types.FrameType | None) -> bool:
     """Return whether the frame that asked for a value, by a call of its own, is captured code that takes it off the
     stack.
     """
-    if original_of(frame.f_code) is frame.f_code:
+    if frame is None or original_of(frame.f_code) is frame.f_code:
         return False
     following = frame.f_code.co_code[frame.f_lasti + 2 :: 2].lstrip(bytes((opmap["CACHE"],)))
     return following.startswith(bytes((opmap["POP_TOP"],)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from ..capture.records.captures import innermost_compiled
 from ..exc import FrameliftError, IncorrectUsage, NotImplementedHere
 from ..torch_ports.fakes import TracingContext
+from ..vocabulary.own_code import first_above
 from ..vocabulary.torch_code import TORCH
 from .compiling import compile
 
@@ -118,7 +118,8 @@ def captured_for_torch(
     mod: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, constraints: Any = None, **rest: Any
 ) -> Any:
     """torch._dynamo.convert_frame.fullgraph_capture for programs; torch's own tools get torch's own."""
-    if sys._getframe(1).f_code.co_filename.startswith(TORCH):
+    caller = first_above()
+    if caller is not None and caller.f_code.co_filename.startswith(TORCH):
         return THEIRS[-1](mod, args, kwargs, constraints=constraints, **rest)
     if constraints:
         raise NotImplementedHere("constraints are not supported by framelift: mark sizes with mark_dynamic")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -20,6 +21,19 @@ def own_file(*parts: str) -> str:
 def is_own_code(code: types.CodeType) -> bool:
     """Return whether a code object was written in one of framelift's files."""
     return code.co_filename.startswith(FRAMELIFT)
+
+
+def first_above(is_sought: Callable[[types.FrameType], bool] = lambda _: True) -> types.FrameType | None:
+    """Return the innermost frame, of those that called the caller of this function, that is sought."""
+    frame: types.FrameType | None = sys._getframe(1).f_back
+    while frame is not None and not is_sought(frame):
+        frame = frame.f_back
+    return frame
+
+
+def asking() -> types.FrameType | None:
+    """Return the innermost frame that is none of framelift's: of captured code, while a rehearsal runs."""
+    return first_above(lambda frame: not is_own_code(frame.f_code))
 
 
 #: code that framelift gives to programs, by id

@@ -16,6 +16,7 @@ from ...guards.checks import check
 from ...torch_ports.tensors import numpy_functions
 from ...vocabulary.class_reads import members_of
 from ...vocabulary.origins import Origin
+from ...vocabulary.own_code import first_above
 from ...vocabulary.reasons import Interrupt
 from ..world import World
 
@@ -68,7 +69,7 @@ class Array(_Base):
     @property
     def tensor(self) -> torch.Tensor:
         """The stand-in, for torch's implementation."""
-        if id(sys._getframe(1).f_globals) in _SPACES:
+        if (frame := first_above()) is not None and id(frame.f_globals) in _SPACES:
             return _HELD.__get__(self)
         raise _no_attribute(self, "tensor")
 

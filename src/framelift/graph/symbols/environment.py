@@ -12,7 +12,6 @@ import functools
 import logging
 import math
 import operator
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from ... import config
 from ..._core import is_a
 from ...torch_ports.modes import DisableTorchFunction
 from ...vocabulary.class_reads import name_of
-from ...vocabulary.own_code import FRAMELIFT
+from ...vocabulary.own_code import FRAMELIFT, first_above
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import TORCH
 from ..metadata.facts import Facts, symbolic_facts
@@ -532,9 +531,9 @@ def _hint(value: Any) -> Any:
 
 
 def _user_line() -> Any:
-    frame: Any = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((FRAMELIFT, TORCH)):
-        frame = frame.f_back
+    frame: Any = first_above(
+        lambda one: one.f_back is None or not one.f_code.co_filename.startswith((FRAMELIFT, TORCH))
+    )
     return frame.f_code, frame.f_lasti
 
 

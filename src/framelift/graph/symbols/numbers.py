@@ -14,7 +14,6 @@ from __future__ import annotations
 import importlib
 import math
 import operator
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +22,7 @@ import torch
 
 from ... import _core
 from ...vocabulary.class_reads import members_of, module_of, mro_of
-from ...vocabulary.own_code import own_file
+from ...vocabulary.own_code import first_above, own_file
 
 #: whose code keeps tables of new numbers, or carries such tables over: modules of torch, and files of framelift
 _KEEPING_TABLES = frozenset(
@@ -37,8 +36,10 @@ _CARRYING_TABLES = (
 )
 
 
-def _keeps_tables(frame: types.FrameType) -> bool:
-    return id(frame.f_globals) in _KEEPING_TABLES or frame.f_code.co_filename.startswith(_CARRYING_TABLES)
+def _keeps_tables(frame: types.FrameType | None) -> bool:
+    return frame is not None and (
+        id(frame.f_globals) in _KEEPING_TABLES or frame.f_code.co_filename.startswith(_CARRYING_TABLES)
+    )
 
 
 def concrete(value: Any) -> Any:
@@ -115,7 +116,7 @@ class Int(_Number, torch.SymInt):
         return bool(self.home.decide(operator.ne, self, 0))  # it may be one that only values decide
 
     def __hash__(self) -> int:
-        if self.is_new and _keeps_tables(sys._getframe(1)):  # the order of a set would show it
+        if self.is_new and _keeps_tables(first_above()):  # the order of a set would show it
             return hash(self.hint)
         return hash(self.value())
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import copyreg
-import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from ...boundary.records import ABSENT
 from ...bytecode import original_of
 from ...calls.call_tables import substitute
 from ...vocabulary.class_reads import dictoffset_of, members_of, module_of, mro_of, name_of
-from ...vocabulary.own_code import is_own_code
+from ...vocabulary.own_code import asking
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -160,17 +159,9 @@ _TUPLE = _COPY["_deepcopy_tuple"]
 _COMPARING = frozenset((copy.deepcopy.__code__, _TUPLE.__code__))
 
 
-def _asking() -> types.FrameType | None:
-    """The frame of the program that asks."""
-    frame: types.FrameType | None = sys._getframe(2)
-    while frame is not None and is_own_code(frame.f_code):
-        frame = frame.f_back
-    return frame
-
-
 def is_copying(session: Session) -> bool:
     """Return whether the copy module asks, for a memo that was made inside."""
-    frame = _asking()
+    frame = asking()
     if frame is None or frame.f_globals is not _COPY:
         return False
     memo = frame.f_locals.get("memo", frame)  # None: it makes one next
@@ -199,5 +190,5 @@ def is_its_own_copy(session: Session, left: Any, right: Any) -> bool:
     """Return whether the copy module asks if a value is its own copy, and was given back the value itself."""
     if left is not right:
         return False
-    frame = _asking()
+    frame = asking()
     return frame is not None and original_of(frame.f_code) in _COMPARING and copies_to_itself(session, left)

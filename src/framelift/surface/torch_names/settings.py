@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
 from ... import config
 from ...torch_ports.compiling import config_module
-from ...vocabulary.own_code import is_own_code
+from ...vocabulary.own_code import first_above, is_own_code
 from ...vocabulary.torch_code import TORCH
 
 _NAME = "torch._dynamo.config"
@@ -66,20 +65,20 @@ def _written(settings: Any) -> list[str]:
 
 def _is_the_programs() -> bool:
     """Return whether the program writes, and not torch or framelift on their own account."""
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename in (__file__, *_BETWEEN):
-        frame = frame.f_back
+    frame = first_above(lambda one: one.f_code.co_filename not in (__file__, *_BETWEEN))
     return frame is None or not (is_own_code(frame.f_code) or frame.f_code.co_filename.startswith(TORCH))
 
 
 def _ends_a_patch() -> bool:
     """Return whether a block of the program's ends in which a setting was another."""
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename in (__file__, *_BETWEEN):
-        if frame.f_code.co_name == "__exit__" and frame.f_code.co_filename == config_module.__file__:
-            return True
-        frame = frame.f_back
-    return False
+    exit_ = ("__exit__", config_module.__file__)
+
+    def is_sought(frame: types.FrameType) -> bool:
+        code = frame.f_code
+        return (code.co_name, code.co_filename) == exit_ or code.co_filename not in (__file__, *_BETWEEN)
+
+    frame = first_above(is_sought)
+    return frame is not None and (frame.f_code.co_name, frame.f_code.co_filename) == exit_
 
 
 def _take_over(name: str, value: Any) -> None:
