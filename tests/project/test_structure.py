@@ -57,26 +57,26 @@ BUDGETS = {
     "bytecode": 2656,
     "cache": 3434,
     "calls": 1562,
-    "capture": 7687,
-    "exits": 2744,
-    "export": 1984,
+    "capture": 7682,
+    "exits": 2736,
+    "export": 1979,
     "graph": 8790,
     "guards": 972,
     "higher_order": 1501,
     "overriding": 1317,
     "packages": 1740,
-    "python": 934,
+    "python": 921,
     "recording": 6139,
     "rehearsal": 1770,
     "report": 2723,
-    "substitutes": 6297,
+    "substitutes": 6287,
     "surface": 4746,
     "torch_ports": 1095,
-    "vocabulary": 2541,
+    "vocabulary": 2546,
     "modules beside them": 838,
     "csrc": 14350,
 }
-ALL = 87734
+ALL = 87698
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
