@@ -10,8 +10,10 @@ import pytest
 import torch
 from torch import nn
 from torch.export import Dim
+from torch._dynamo.exc import UserError
+from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
 
-from framelift.export import export
+from framelift.export import draft_export, export
 
 
 class Program(nn.Module):
@@ -61,6 +63,8 @@ PROGRAMS: dict[str, tuple[Program, Any, list[list[tuple[int, ...]]]]] = {
         [B],
         [[(4, 3)], [(5, 3)]],
     ),
+    "a size as a float": (Program(lambda x: x * float(x.shape[0]) / (x.shape[0] + 0.5)), [B], [[(4, 3)], [(5, 3)]]),
+    "a sparse result": (Program(lambda x: x.to_sparse()), [None], [[(4, 3)]]),
     "autocast for another device": (Program(_cast), [B], [[(4, 3)], [(5, 3)]]),
 }
 
@@ -73,3 +77,39 @@ def test_program_is_exported_for_all_sizes(name: str) -> None:
     module = export(program, tuple(first), dynamic_shapes=(tuple(shapes),), strict=True).module()
     for call in calls:
         torch.testing.assert_close(module(*call), program(*call))
+
+
+class Asks(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.sin() if x.shape[0] > 10 and y.shape[0] == x.shape[0] * 2 else x.cos()
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_suggested_fixes_are_taken_from_the_error(strict: bool) -> None:
+    shapes: Any = {"x": {0: Dim("a")}, "y": {0: Dim("b")}}
+    args = torch.ones(12), torch.ones(24)
+    with pytest.raises(UserError, match=r"relies on:\n  x.size\(\)\[0\] > 10 at ") as found:
+        export(Asks(), args, dynamic_shapes=shapes, strict=strict)
+    assert any("draft_export" in note for note in found.value.__notes__)
+    fixed = refine_dynamic_shapes_from_suggested_fixes(found.value.msg, shapes)
+    module = export(Asks(), args, dynamic_shapes=fixed, strict=strict).module()
+    torch.testing.assert_close(module(torch.ones(20), torch.ones(40)), torch.ones(20).sin())
+
+
+class Branches(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n = x[0].long().item()
+        if n > 3:
+            x = x + 1
+        return x * 2 if x.sum() > 0 else x
+
+
+def test_a_draft_reports_all_that_values_decide() -> None:
+    x = torch.tensor([5.0, 1.0])
+    with pytest.raises(UserError, match=r"`torch._check\(n > 3\)` or `torch._check\(not \(n > 3\)\)`"):
+        export(Branches(), (x,), strict=True)
+    program = draft_export(Branches(), (x,))
+    assert len(program._report.failures) == 2
+    torch.testing.assert_close(program.module()(x), Branches()(x))
+    with pytest.raises(RuntimeError, match="Runtime assertion failed"):
+        program.module()(-x)

@@ -326,3 +326,19 @@ def test_a_module_that_holds_one_learns() -> None:
         expected.sum().backward()
         found.sum().backward()
     assert torch.equal(plain.linear.weight.grad, model.linear.weight.grad)
+
+
+class Held(torch.nn.Module):
+    def __init__(self, held: Any) -> None:
+        super().__init__()
+        self.held = held
+
+    def forward(self, x: torch.Tensor, given: Any) -> torch.Tensor:
+        return x + self.held.add_tensor(x) + given.add_tensor(x)
+
+
+def test_objects_of_an_exported_module_and_its_call() -> None:
+    module, args = Held(foo(10, 20)), (torch.ones(2), foo(1, 2))
+    program = framelift.export.export(module, args, strict=True)
+    assert "held" in program.constants
+    assert torch.equal(program.module()(*args), module(*args))

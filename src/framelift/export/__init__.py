@@ -17,10 +17,10 @@ from typing import Any
 
 from .dynamo_names import legacy
 from .exported_program import _export as _export
-from .exported_program import export
+from .exported_program import draft_export, export
 from .graph_export import ExportGuard, ExportResult, export_graph
 
-__all__ = ["ExportGuard", "ExportResult", "export", "export_graph", "legacy"]
+__all__ = ["ExportGuard", "ExportResult", "draft_export", "export", "export_graph", "legacy"]
 
 
 class _Export(types.ModuleType):

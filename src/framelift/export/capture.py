@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from ..rehearsal.session import Rehearsal
 
 
+#: what is external to a graph, beside numbers
+OBJECTS = (torch.Tensor, torch.ScriptObject)
+
+
 @dataclass(frozen=True, eq=False)
 class ExportedCall:
     """An exported call at the level of torch's functions.
@@ -75,12 +79,10 @@ class _ExportBuilder:
     def __init__(self, call: Call, session: Rehearsal, finished: Finished) -> None:
         self.call, self.session, self.finished = call, session, finished
         self.graph = torch.fx.Graph()
-        self.attributes: dict[str, torch.Tensor] = {}
+        self.attributes: dict[str, Any] = {}
         self._nodes: dict[int, Any] = {}  # id of a real tensor -> node
         self._names = state_names(call.root)
-        self._first = {
-            id(leaf): i for i, leaf in reversed(list(enumerate(call.leaves))) if isinstance(leaf, torch.Tensor)
-        }
+        self._first = {id(leaf): i for i, leaf in reversed(list(enumerate(call.leaves))) if isinstance(leaf, OBJECTS)}
         self._placeholders: list[Any] = []
         self._sizes: list[Any] = []
 
@@ -92,7 +94,7 @@ class _ExportBuilder:
         env: dict[Any, Any] = {}
         inputs = self.finished.arguments if self.finished.arguments is not None else self.finished.inputs
         for node, given in zip(old.graph.find_nodes(op="placeholder"), inputs):
-            env[node] = self._tensor(given) if isinstance(given, torch.Tensor) else self._number(given)
+            env[node] = self._object(given) if isinstance(given, OBJECTS) else self._number(given)
         if self.finished.without_grad:
             self.graph.call_function(set_grad_enabled, (False,))
         results: tuple[Any, ...] = ()
@@ -104,7 +106,7 @@ class _ExportBuilder:
                 env[node].meta["source_fn_stack"] = [(node.name, node.target)]
                 _strip(env[node])
         for (real, _), new in zip(exit_.assigned, results[count:]):
-            self.graph.call_method("copy_", (self._tensor(real), new))
+            self.graph.call_method("copy_", (self._object(real), new))
         if self.finished.without_grad:
             self.graph.call_function(set_grad_enabled, (True,))
         given = iter(results)
@@ -119,7 +121,8 @@ class _ExportBuilder:
             _fill_stacks(self.graph, type(self.call.root))
         return self._module(old)
 
-    def _tensor(self, tensor: torch.Tensor) -> Any:
+    def _object(self, tensor: Any) -> Any:
+        """The node of an external tensor or script object."""
         node = self._nodes.get(id(tensor))
         if node is None:
             if id(tensor) in self._first:
@@ -138,7 +141,7 @@ class _ExportBuilder:
             node = node.next
         return node
 
-    def _new_name(self, tensor: torch.Tensor) -> str:
+    def _new_name(self, tensor: Any) -> str:
         """For a tensor from outside of the call and its module."""
         record = self.session.record_of_original(tensor)
         stem = source_name(record.origin).strip("_") if record is not None else "_tensor_constant"
@@ -152,7 +155,7 @@ class _ExportBuilder:
         """A symbolic number that is an input of the recorder's graph: here a size of a tensor, or a placeholder."""
         meaning = self.session.with_symbols().meanings[given if isinstance(given, str) else given.name]
         if type(meaning) is FromSize:
-            self._sizes.append(self.graph.call_method(meaning.what, (self._tensor(meaning.tensor), meaning.dim)))
+            self._sizes.append(self.graph.call_method(meaning.what, (self._object(meaning.tensor), meaning.dim)))
             return self._sizes[-1]
         assert type(meaning) is FromNumber
         return self._placeholders[self.call.places.index(meaning.place)]
@@ -237,7 +240,7 @@ def put_state(made: torch.nn.Module, root: Any) -> None:
 
 
 def state_names(root: Any) -> dict[int, str]:
-    """id -> path of the tensors that a module holds; parameters and buffers before other attributes."""
+    """id -> path of the tensors and script objects that a module holds; parameters and buffers first."""
     if not isinstance(root, torch.nn.Module):
         return {}
     found: dict[int, str] = {}
@@ -245,6 +248,6 @@ def state_names(root: Any) -> dict[int, str]:
         found.setdefault(id(tensor), name)
     for path, module in root.named_modules():
         for name, value in vars(module).items():
-            if isinstance(value, torch.Tensor):
+            if isinstance(value, OBJECTS):
                 found.setdefault(id(value), f"{path}.{name}" if path else name)
     return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -37,9 +39,8 @@ def export(
         dynamic_shapes: which sizes may change, as torch.export.export takes it: by argument names or positions, with
         `torch.export.Dim`.
         strict: capture by rehearsal: the program's Python is watched, and what it reads of sizes is solved with the
-        shapes.  Otherwise its
-            Python simply runs once over fake tensors; so it does for modules of fake tensors, and where call signatures
-            are to be preserved.
+            shapes.  Otherwise its Python simply runs once over fake tensors; so it does for modules of fake tensors,
+            for programs with sparse ones, and where call signatures are to be preserved.
         preserve_module_call_signature: paths of modules whose calls `torch.export.unflatten` is to keep as they are.
         prefer_deferred_runtime_asserts_over_guards: relations that dynamic shapes cannot say are checked by the graph
         instead of being errors.
@@ -58,16 +59,39 @@ def export(
         )
     if type(dynamic_shapes).__name__ in ("ParamsSpec", "ShapesSpec"):  # torch 2.15
         raise NotImplementedHere("framelift exports with dynamic_shapes of torch.export.Dim, not of ShapesSpec")
-    return _export(
-        mod,
-        args,
-        kwargs,
-        dynamic_shapes,
-        strict=strict,
-        preserve_module_call_signature=tuple(preserve_module_call_signature),
-        pre_dispatch=True,
-        prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards,
-    )
+    from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
+
+    from ..torch_ports.exports import UserError
+    from ..torch_ports.fakes import UnsupportedOperatorException
+
+    try:
+        return _export(
+            mod,
+            args,
+            kwargs,
+            dynamic_shapes,
+            strict=strict,
+            preserve_module_call_signature=preserve_module_call_signature,
+            pre_dispatch=True,
+            prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards,
+        )
+    except (ConstraintViolationError, GuardOnDataDependentSymNode, UnsupportedOperatorException, UserError) as error:
+        error.add_note("framelift.export.draft_export takes the same arguments and reports all such places at once")
+        raise
+
+
+@dataclass(frozen=True, eq=False)
+class _Wanted:
+    """How a call is exported: `preserved` are modules whose calls stay, `deferred` has relations checked by the graph,
+    and `watched` plain tracing rehearses the call where it comes to an autograd function.
+    """
+
+    dynamic_shapes: Any
+    strict: bool
+    preserved: tuple[str, ...]
+    pre_dispatch: bool
+    deferred: bool
+    watched: bool = True
 
 
 def _export(
@@ -82,10 +106,16 @@ def _export(
     prefer_deferred_runtime_asserts_over_guards: bool = False,
 ) -> Any:
     """As `export`; without `pre_dispatch` the graph is functional, as AOTAutograd makes it."""
+    from torch.export import ExportedProgram
+
+    from ..torch_ports.exports import export_utils as utils
     from ..torch_ports.exports import trace_module as _trace
+    from ..torch_ports.exports import verifier
     from ..torch_ports.fakes import unset_fake_temporarily
 
     args, kwargs, in_spec, dynamic_shapes, verify = _trace._process_export_inputs(mod, args, kwargs, dynamic_shapes)
+    preserved, deferred = tuple(preserve_module_call_signature), prefer_deferred_runtime_asserts_over_guards
+    wanted = _Wanted(dynamic_shapes, strict, preserved, pre_dispatch, deferred)
     state = _trace._get_original_state_dict(mod)
     call = call_of(mod, *separated(mod, args, kwargs))
     if strict:
@@ -93,69 +123,90 @@ def _export(
     lazy = [one for one in mod.modules() if isinstance(one, LazyModuleMixin) and one.has_uninitialized_params()]
     with unset_fake_temporarily():  # a mode around the call is no part of the program
         with marks_kept(call), leaving_none_open():
-            lowered, mode = _lowered(
-                call,
-                dynamic_shapes,
-                strict,
-                preserve_module_call_signature,
-                pre_dispatch,
-                prefer_deferred_runtime_asserts_over_guards,
-            )
-            graph_module, ranges, entries = _finished(
-                call, lowered, mode, dynamic_shapes, preserve_module_call_signature, strict
-            )
+            lowered, mode = _lowered(call, wanted)
+            graph_module, ranges, entries = _finished(call, lowered, mode, wanted)
         if lazy:  # its parameters are there by now
             state = _trace._get_original_state_dict(mod)
-        program = _program(mod, (args, kwargs), lowered, graph_module, ranges, entries, state, pre_dispatch)
+        if not pre_dispatch:
+            utils.remove_proxy_from_state_dict(state, in_place=True)
+        utils._update_gm_meta_if_possible(graph_module, mod)
+        program = ExportedProgram(
+            root=graph_module,
+            graph=graph_module.graph,
+            graph_signature=lowered.artifact.sig,
+            state_dict=state,
+            range_constraints=ranges,
+            module_call_graph=entries,
+            example_inputs=(args, kwargs),
+            constants=lowered.artifact.constants,
+            verifiers=[verifier.TrainingIRVerifier if pre_dispatch else verifier.Verifier],
+        )
         verify(program)
     return program
 
 
-def _captured(call: Call, dynamic_shapes: Any, pre_dispatch: bool) -> ExportedCall:
-    """The call's graph, with its autograd functions as nodes: they keep their gradients for calls that want some."""
+def draft_export(
+    mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, **options: Any
+) -> Any:
+    """As `export`, for a program that cannot be exported yet: of whatever is wrong the example's values decide.
+
+    `print(program._report)` lists all of it with its lines, and what to write there.
+
+    >>> import torch, framelift
+    >>> class Chooses(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         return x + 1 if x.sum() > 0 else x - 1
+    >>> len(framelift.export.draft_export(Chooses(), (torch.ones(2),))._report.failures)
+    1
+    """
+    from ..torch_ports.exports import draft_export as _draft
+
+    own = types.FunctionType(_draft.__code__, {**_draft.__globals__, "_export": _export}, "draft_export")
+    own.__kwdefaults__ = _draft.__kwdefaults__
+    return own(mod, args, kwargs, **options)
+
+
+def _captured(call: Call, wanted: _Wanted) -> ExportedCall | None:
+    """The call's graph, with its autograd functions as nodes: they keep their gradients for calls that want some.
+
+    None: it has sparse tensors, which rehearsals do not know.
+    """
     try:
-        return capture(call, dynamism_of(call, dynamic_shapes), pre_dispatch)
-    except Unsupported:
-        if not pre_dispatch:
+        return capture(call, dynamism_of(call, wanted.dynamic_shapes), wanted.pre_dispatch)
+    except Unsupported as error:
+        if error.reason == "tensor-kind":
+            return None
+        if not wanted.pre_dispatch:
             raise
     # a function that this call asks no gradient of may have none
-    return capture(call, dynamism_of(call, dynamic_shapes))
+    return capture(call, dynamism_of(call, wanted.dynamic_shapes))
 
 
-def _lowered(
-    call: Call,
-    dynamic_shapes: Any,
-    strict: bool,
-    preserved: Sequence[str],
-    pre_dispatch: bool,
-    deferred: bool,
-    watched: bool = True,
-) -> tuple[Lowered, Any]:
+def _lowered(call: Call, wanted: _Wanted) -> tuple[Lowered, Any]:
     from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode
 
-    from ..torch_ports.exports import UserError, UserErrorType
-    from ..torch_ports.exports import move_non_persistent_buffers as _move_non_persistent_buffers_to_tensor_constants
+    from ..torch_ports.exports import UserError, UserErrorType, trace_module
     from ..torch_ports.symbols import ValueRangeError
 
-    rehearsed = strict and not preserved and not is_fake(call)
-    captured = _captured(call, dynamic_shapes, pre_dispatch) if rehearsed else None
+    rehearsed = wanted.strict and not wanted.preserved and not is_fake(call)
+    captured = _captured(call, wanted) if rehearsed else None
     try:
-        lowered, mode = _lower(call, captured, dynamic_shapes, pre_dispatch, preserved, deferred, watched)
+        lowered, mode = _lower(call, captured, wanted)
     except BodyMet:
-        return _lowered(call, dynamic_shapes, True, (), pre_dispatch, deferred)
+        return _lowered(call, replace(wanted, strict=True, preserved=()))
     except FunctionMet as met:
         try:
-            return _lowered(call, dynamic_shapes, True, (), pre_dispatch, deferred)
+            return _lowered(call, replace(wanted, strict=True, preserved=()))
         except Unsupported:
             if met.tracked:
                 raise
-            return _lowered(call, dynamic_shapes, strict, preserved, pre_dispatch, deferred, False)
+            return _lowered(call, replace(wanted, watched=False))
     except (ConstraintViolationError, ValueRangeError) as error:
-        if not strict:
+        if not wanted.strict:
             raise
         raise UserError(UserErrorType.CONSTRAINT_VIOLATION, str(error)) from error
     except GuardOnDataDependentSymNode as error:
-        if not strict:
+        if not wanted.strict:
             raise
         raise UserError(
             UserErrorType.ANTI_PATTERN,
@@ -164,42 +215,30 @@ def _lowered(
         ) from error
     if _holds_traced(call, lowered):
         raise IncorrectUsage(
-            "a tensor that exists while exporting only was taken for a constant: an operation of the "
-            "program is not traced. "
-            "Write what it does with traced operations, or keep it out of the exported module"
+            "a tensor that exists while exporting only was taken for a constant: an operation of the program is not "
+            "traced. Write what it does with traced operations, or keep it out of the exported module"
         )
-    _move_non_persistent_buffers_to_tensor_constants(call.root, lowered.artifact.sig, lowered.artifact.constants)
+    artifact = lowered.artifact
+    trace_module._move_non_persistent_buffers_to_tensor_constants(call.root, artifact.sig, artifact.constants)
     return lowered, mode
 
 
-def _lower(
-    call: Call,
-    captured: ExportedCall | None,
-    dynamic_shapes: Any,
-    pre_dispatch: bool,
-    preserved: Sequence[str],
-    deferred: bool,
-    watched: bool,
-) -> tuple[Lowered, Any]:
-    fakes = fakes_of(call, dynamic_shapes, deferred)
+def _lower(call: Call, captured: ExportedCall | None, wanted: _Wanted) -> tuple[Lowered, Any]:
+    fakes = fakes_of(call, wanted.dynamic_shapes, wanted.deferred)
     if captured is None:
-        watched = watched and pre_dispatch and not is_fake(call)
-        return lower_program(call, fakes, pre_dispatch, preserved, watched), fakes.mode
+        watched = wanted.watched and wanted.pre_dispatch and not is_fake(call)
+        return lower_program(call, fakes, wanted.pre_dispatch, wanted.preserved, watched), fakes.mode
     with fakes.mode:
         captured.relied.holds(fakes.leaves)
         fakes.asked.extend(captured.relied.lines(called(call)))
-    return lower_captured(captured, call, fakes, pre_dispatch), fakes.mode
+    return lower_captured(captured, call, fakes, wanted.pre_dispatch), fakes.mode
 
 
 def _holds_traced(call: Call, lowered: Lowered) -> bool:
     """Return whether a fake or a transform's wrapper was taken for a constant in a call whose own tensors are real."""
-    held = [
-        value
-        for module in lowered.artifact.gm.modules()
-        for table in (vars(module), module._parameters, module._buffers)
-        for value in table.values()
-    ]
+    held: list[Any] = []
     for module in lowered.artifact.gm.modules():
+        held += [*vars(module).values(), *module._parameters.values(), *module._buffers.values()]
         if isinstance(module, torch.fx.GraphModule):
             held += [leaf for node in module.graph.nodes for leaf in pytree.tree_leaves((node.args, node.kwargs))]
     tensors = [value for value in (*lowered.artifact.constants.values(), *held) if isinstance(value, torch.Tensor)]
@@ -212,9 +251,7 @@ def _is_traced(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, FakeTensor) or is_functorch_wrapped_tensor(tensor) or is_functional_tensor(tensor)
 
 
-def _finished(
-    call: Call, lowered: Lowered, mode: Any, dynamic_shapes: Any, preserved: Sequence[str], strict: bool
-) -> tuple[Any, Any, list[Any]]:
+def _finished(call: Call, lowered: Lowered, mode: Any, wanted: _Wanted) -> tuple[Any, Any, list[Any]]:
     """The graph with its metadata, the ranges of its symbols, and how modules were called."""
     from ..torch_ports.exports import trace_module as _trace
 
@@ -227,17 +264,16 @@ def _finished(
     )
     graph_module = artifact.aten.gm
     graph_module.meta["inline_constraints"] = _trace._get_inline_constraints(mode)
-    ranges = _trace._get_range_constraints(call.root, artifact, call.args, call.kwargs, dynamic_shapes)
+    ranges = _trace._get_range_constraints(call.root, artifact, call.args, call.kwargs, wanted.dynamic_shapes)
     signatures = {
         _trace._strip_root(name): _signature(specs["in_spec"], specs["out_spec"])
         for name, specs in lowered.call_specs.items()
     }
-    if preserved:
+    if wanted.preserved:
         _trace._rewrite_tracepoint_node(graph_module)
         made = _trace.CollectTracepointsPass(signatures, artifact.aten.sig)(graph_module)
         graph_module = made.graph_module
-    names = _trace._get_forward_arg_names(call.root, call.args, call.kwargs)
-    entries = _call_graph(call.root, signatures, _signature(lowered.in_spec, lowered.out_spec, names))
+    entries = _call_graph(call.root, signatures, _signature(lowered.in_spec, lowered.out_spec, call.names))
     _trace._verify_nn_module_stack(graph_module)
     _trace._verify_stack_trace(graph_module)
     _trace._verify_placeholder_names(graph_module, artifact.aten.sig)
@@ -254,41 +290,6 @@ def _call_graph(root: torch.nn.Module, signatures: dict[str, Any], own: Any) -> 
     """An entry for each module of the program, by its path, then for repeated calls."""
     from torch.export import ModuleCallEntry
 
-    paths = dict.fromkeys(name for name, _ in root.named_modules(remove_duplicate=False))
+    paths = [name for name, _ in root.named_modules(remove_duplicate=False)]
     known = {**signatures, "": own}
-    return [
-        ModuleCallEntry(fqn=name, signature=known.get(name))
-        for name in (*paths, *(name for name in signatures if name not in paths))
-    ]
-
-
-def _program(
-    mod: torch.nn.Module,
-    examples: Any,
-    lowered: Lowered,
-    graph_module: Any,
-    ranges: Any,
-    entries: list[Any],
-    state: dict[str, Any],
-    pre_dispatch: bool,
-) -> Any:
-    from torch.export import ExportedProgram
-
-    from ..torch_ports.exports import export_utils as utils
-    from ..torch_ports.exports import verifier
-
-    if not pre_dispatch:
-        utils.remove_proxy_from_state_dict(state, in_place=True)
-    utils._update_gm_meta_if_possible(graph_module, mod)
-    checks = verifier.TrainingIRVerifier if pre_dispatch else verifier.Verifier
-    return ExportedProgram(
-        root=graph_module,
-        graph=graph_module.graph,
-        graph_signature=lowered.artifact.sig,
-        state_dict=state,
-        range_constraints=ranges,
-        module_call_graph=entries,
-        example_inputs=examples,
-        constants=lowered.artifact.constants,
-        verifiers=[checks],
-    )
+    return [ModuleCallEntry(fqn=name, signature=known.get(name)) for name in dict.fromkeys((*paths, *signatures))]

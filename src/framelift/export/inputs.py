@@ -136,19 +136,12 @@ def _place(path: tuple[Any, ...]) -> Origin | None:
 
 
 def _names(root: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    function = root.forward if isinstance(root, torch.nn.Module) else root
+    from ..torch_ports.exports import trace_module as _trace
+
     try:
-        signature = inspect.signature(function)
-        bound = signature.bind_partial(*args).arguments
+        return _trace._get_forward_arg_names(as_module(root), args, kwargs)
     except (TypeError, ValueError):
         return [f"arg_{i}" for i in range(len(args))] + list(kwargs)
-    names: list[str] = []
-    for name, value in bound.items():
-        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            names += [f"{name}_{i}" for i in range(len(value))]
-        else:
-            names.append(name)
-    return names + list(kwargs)
 
 
 class ExportDynamism(Dynamism):
@@ -207,8 +200,7 @@ def dynamism_of(call: Call, dynamic_shapes: Any) -> ExportDynamism:
     """Return which values are symbolic in the rehearsal: all that the user declared dynamic, or marked so."""
     from torch.export import dynamic_shapes as torch_shapes
 
-    wrapped, wrapped_named = pytree.tree_map_only(int, torch_shapes._IntWrapper, (call.args, call.kwargs))
-    combined = torch_shapes._combine_args(as_module(call.root), wrapped, wrapped_named)
+    wrapped, combined = _combined(call)
     torch_shapes._check_dynamic_shapes(combined, dynamic_shapes)
     _check_dimensions(call, dynamic_shapes)
     sizes: dict[int, frozenset[int]] = {}
@@ -222,11 +214,19 @@ def dynamism_of(call: Call, dynamic_shapes: Any) -> ExportDynamism:
             marks, maybe, static = marks_of(leaf)
             sizes[id(leaf)] = (sizes.get(id(leaf), frozenset()) | maybe | set(marks.dynamic)) - static
     numbers = []
-    for place, leaf in zip(call.places, pytree.tree_leaves((wrapped, wrapped_named))):
+    for place, leaf in zip(call.places, pytree.tree_leaves(wrapped)):
         hint = leaf.dynamism if isinstance(leaf, torch_shapes._IntWrapper) else None
         if place is not None and hint is not None and hint.type.name in ("AUTO", "DYNAMIC"):
             numbers.append(place)
     return ExportDynamism({key: dims for key, dims in sizes.items() if dims}, numbers)
+
+
+def _combined(call: Call) -> tuple[Any, Any]:
+    """The arguments with ints as torch.export marks them, and the same by name."""
+    from torch.export import dynamic_shapes as torch_shapes
+
+    wrapped = pytree.tree_map_only(int, torch_shapes._IntWrapper, (call.args, call.kwargs))
+    return wrapped, torch_shapes._combine_args(as_module(call.root), *wrapped)
 
 
 def _check_dimensions(call: Call, dynamic_shapes: Any) -> None:
@@ -237,8 +237,7 @@ def _check_dimensions(call: Call, dynamic_shapes: Any) -> None:
 
     if not isinstance(dynamic_shapes, (dict, tuple, list)) or not dynamic_shapes:
         return  # empty: nothing is dynamic
-    wrapped, wrapped_named = pytree.tree_map_only(int, torch_shapes._IntWrapper, (call.args, call.kwargs))
-    combined = torch_shapes._combine_args(as_module(call.root), wrapped, wrapped_named)
+    _, combined = _combined(call)
 
     def check(path: Any, tensor: Any, shape: Any) -> None:
         if not isinstance(tensor, torch.Tensor) or not isinstance(shape, dict):
@@ -291,10 +290,10 @@ class FakeInputs:
         except Exception as error:
             violated = dynamo_exc.get().UserErrorType.CONSTRAINT_VIOLATION  # torch has it loaded here
             is_violation = isinstance(error, ConstraintViolationError) or getattr(error, "error_type", None) is violated
-            if self.asked and is_violation:
-                error.args = (
-                    "\n".join([str(error), "What was captured relies on:", *(f"  {line}" for line in self.asked)]),
-                )
+            if self.asked and is_violation:  # what stands last is read by refine_dynamic_shapes_from_suggested_fixes
+                text, title, fixes = str(error).partition("Suggested fixes:")
+                lines = ["What was captured relies on:", *(f"  {line}" for line in self.asked), title + fixes]
+                error.args = (text.rstrip() + "\n" + "\n".join(lines).rstrip(),)
             raise
 
 

@@ -18,11 +18,7 @@ __getattr__ = area(
     Port("trace_module", "torch.export._trace", "make ExportedPrograms"),
     Port("UserError", "torch.export._trace:UserError", "raise the errors of torch.export", instead=AN_ERROR),
     Port("UserErrorType", "torch.export._trace:UserErrorType", "raise the errors of torch.export", instead=A_CLASS),
-    Port(
-        "move_non_persistent_buffers",
-        "torch.export._trace:_move_non_persistent_buffers_to_tensor_constants",
-        "export buffers that are not saved",
-    ),
+    Port("draft_export", "torch.export._draft_export:draft_export", "report all that an export fails for"),
     Port(
         "ignore_backend_decomps",
         "torch.export._trace:_ignore_backend_decomps",

@@ -45,6 +45,8 @@ CALLABLES: dict[str, str] = {
     "`framelift.config.ignore_logging_functions.add(print)`.",
     "warnings.warn": "Move `{e}` outside the compiled function. Or let it run after the graph: "
     "`framelift.config.reorderable_logging_functions.add(warnings.warn)`.",
+    "a comparison of a number that only the graph knows": "State before it what holds, as `torch._check({e})` or "
+    "`torch._check(not ({e}))`; or write the branch as `torch.cond({e}, f, g, operands)`.",
     CLOCK: "Move `{e}` outside the compiled function: around its calls, to measure them; or before, and pass its "
     "result in as a tensor.",
 }

@@ -128,6 +128,8 @@ class _WatchedMode(FakeTensorMode):
 
 
 def _storage_id(tensor: torch.Tensor) -> int:
+    if tensor.layout is not torch.strided:
+        raise Interrupt("tensor-kind", f"layout {tensor.layout}")
     return tensor.untyped_storage()._cdata
 
 

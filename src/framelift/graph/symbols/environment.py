@@ -505,7 +505,7 @@ IN_GRAPHS = {
     getattr(math, name): getattr(torch, f"_sym_{name}")
     for name in ("acos", "asin", "atan", "cos", "cosh", "log2", "sin", "sinh", "sqrt", "tan", "tanh")
     if hasattr(torch, f"_sym_{name}")
-}
+} | {float: torch.sym_float}
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
