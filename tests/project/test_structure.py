@@ -65,18 +65,18 @@ BUDGETS = {
     "higher_order": 1501,
     "overriding": 1317,
     "packages": 1740,
-    "python": 921,
+    "python": 930,
     "recording": 6139,
     "rehearsal": 1770,
     "report": 2723,
-    "substitutes": 6287,
+    "substitutes": 6243,
     "surface": 4746,
     "torch_ports": 1091,
-    "vocabulary": 2547,
+    "vocabulary": 2557,
     "modules beside them": 838,
     "csrc": 14350,
 }
-ALL = 87698
+ALL = 87673
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -140,12 +140,6 @@ def _settype(walk: Walk, change: Effect, owner: str) -> Text:
     return (walk.constant(type, "type"), f".__setattr__({owner}, {change.key!r}, ", walk.part(change.value), ")")
 
 
-@effect("deltype")
-def _deltype(walk: Walk, change: Effect, owner: str) -> Text:
-    """type.__delattr__(owner, key)"""
-    return (f"{walk.constant(type, 'type')}.__delattr__({owner}, {change.key!r})",)
-
-
 @effect("setmodule")
 def _setmodule(walk: Walk, change: Effect, owner: str) -> Text:
     """types.ModuleType.__setattr__(owner, key, value)"""

@@ -33,7 +33,6 @@ from ..substitutes.python import (
     mappings,
     new_classes,
     operator_module,
-    paths,
     python_random,
     python_warnings,
     single_dispatch,

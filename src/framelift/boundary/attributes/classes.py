@@ -20,7 +20,7 @@ from ..becomes.arrays import Array, numpy
 from ..becomes.leaves import LEAF_TYPES, is_constant, is_leaf
 from ..becomes.opaque import Opaque, refused
 from ..gateway import let_in
-from ..lazy.class_dict import class_dict, class_entry_is_there
+from ..lazy.class_dict import class_dict
 from ..lazy.view import View
 from ..records import ABSENT, DELETED
 from ..world import World
@@ -494,11 +494,4 @@ def generic_delete_class(world: World, cls: type, name: str) -> None:
     if flags_of(cls) & _IMMUTABLE:
         type.__delattr__(cls, name)  # raises, in CPython's own words
     _check_writable(cls, name)
-    pending = world.overlay.get((id(cls), name), ABSENT)
-    if pending is DELETED or hasattr(type(_on_meta(world, type(cls), name)), "__delete__"):
-        raise Interrupt("effect-object", f"del {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")
-    if pending is ABSENT and not class_entry_is_there(world, cls, name):
-        type.__delattr__(cls, name)  # raises, in CPython's own words
-    world.overlay[(id(cls), name)] = DELETED
-    world.write("deltype", cls, name, None)
-    _forget(world, name)
+    raise Interrupt("effect-object", f"del {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")
