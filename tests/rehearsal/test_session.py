@@ -34,7 +34,7 @@ def names(session: Any) -> list[str]:
 
 def test_operations_are_recorded_and_arguments_guarded(sessions: list[Any]) -> None:
     session, plan, stop = rehearsed(_double, (torch.ones(2), 3), made=sessions)
-    assert stop is None and plan is not None and session.plan is plan and sessions == [session]
+    assert stop is None and plan is not None and session.end.plan is plan and sessions == [session]
     assert names(session) == ["add", "mul"]
     guarded = {(guard.kind, str(guard.origin)) for guard in session.world.guards}
     assert ("EQ", "by") in guarded and any(origin == "x" and kind.startswith("TENSOR") for kind, origin in guarded)

@@ -84,7 +84,7 @@ def test_errors_of_the_users_own_hooks_are_theirs() -> None:
             "session.nothing_of_the_kind",
             "AttributeError in <lambda>: 'Rehearsal' object has no attribute 'nothing_of_the_kind'",
         ),
-        ("session.point.unit", "AttributeError in <lambda>: 'NoneType' object has no attribute 'unit'"),
+        ("session.end.point.unit", "AttributeError in <lambda>: 'NoneType' object has no attribute 'unit'"),
         ("a_name_nobody_knows", "NameError in <lambda>: name 'a_name_nobody_knows' is not defined"),
     ],
 )

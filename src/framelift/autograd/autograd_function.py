@@ -111,7 +111,7 @@ def _apply(session: Session, cls: Any, /, *inputs: Any, **kwargs: Any) -> Any:
     ctx = Context()
     ctx.needs_input_grad = tuple(recorder.is_stand_in(x) and recorder.value_of(x).facts.requires_grad for x in inputs)
     is_tracked = any(ctx.needs_input_grad)
-    if session.keep_functions:  # for calls that want other gradients than this one
+    if session.policy.keep_functions:  # for calls that want other gradients than this one
         values = [recorder.value_of(x) if recorder.is_stand_in(x) else None for x in inputs]
         ctx.needs_input_grad = tuple(value is not None and _is_differentiable(value) for value in values)
 

@@ -47,7 +47,7 @@ def _check(session: Session) -> None:
         raise Interrupt("torch-operation", f"{_NAME} inside a function transform or a higher-order operator")
     if recorder.modes or recorder.overrides:
         raise Interrupt("torch-operation", f"{_NAME} with a mode or a tensor subclass")
-    if recorder.exchanged:
+    if recorder.gradients.exchanged:
         raise Interrupt("torch-operation", AFTER_DATA)
     if any(effect.kind == "call" and effect.owner in REGISTERING for effect in session.effects):
         raise Interrupt("torch-operation", f"{_NAME} after hooks were registered")

@@ -19,8 +19,10 @@ from ..graph.metadata.wrappers import is_wrapper
 from ..graph.symbols.relations import Preamble
 from ..guards.equality import indistinguishable
 from ..guards.kinds import Guard
+from ..overriding.modes import MODES_AROUND
 from ..recording.finished import Finished
 from ..substitutes.marks import CONSTANTS
+from ..substitutes.python.identity import OWN_ANSWERS
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import is_captured_function, is_own_code
 from .drawing_data import drawing_data, drawing_of
@@ -87,7 +89,7 @@ def record_of(
     rows = [writer.guard(guard) for guard in session.guards]
     distinct, drawing = world.all_distinct(), recorder.drawing
     data = {
-        "state": _state(session.state),
+        "state": _state(session.moment.state),
         "guards": rows,
         "inputs": [writer.origin(origin) for origin in inputs],
         "externals": [writer.origin(origin) for origin in externals],
@@ -99,9 +101,9 @@ def record_of(
         "lines": None if lines is None else preamble_data(writer, lines),
         "symbols": None if finished is None or lines is None else _symbols(writer, session, lines, finished),
         "left_state": _calls(writer, finished.left_state if finished is not None else ()),
-        "point": _point(session.point),
+        "point": _point(session.end.point),
         "declared": [_declared(writer, *one) for one in CONSTANTS.of(session)],
-        "overrides": bool(recorder.overrides or session.active_modes),
+        "overrides": bool(recorder.overrides or session.moment.modes),
         "reached": _reached(session, inputs),
         "exact": writer.exact() if world.shows_places else [],
     }
@@ -116,13 +118,13 @@ def _check_session(session: Rehearsal, program: CapturedProgram | None) -> None:
     tensors = [*program.finished.inputs, *program.plan.outputs] if program is not None else []
     for there, what in (
         (program is not None and program.seen is not None and program.seen.annotations, "CUDA graphs are annotated"),
-        (session.leaves_modes, "the program leaves torch function modes behind"),
+        (MODES_AROUND.of(session).leaves, "the program leaves torch function modes behind"),
         (any(is_wrapper(type(one)) for one in tensors), "a tensor holds others"),
     ):
         if there:
             raise NotKept(what)
-    if session.own_answers:
-        raise NotKept(_OWN_ANSWERS, session.own_answers[0])
+    if OWN_ANSWERS.of(session):
+        raise NotKept(_OWN_ANSWERS, OWN_ANSWERS.of(session)[0])
 
 
 def _check_code(session: Rehearsal, writer: RecordWriter) -> None:

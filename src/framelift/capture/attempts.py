@@ -99,7 +99,7 @@ class Attempts:
         if self.foreseen is not None:
             for place in self.breaks.stopping(self.function, self.foreseen, Tried()):
                 session, plan, _ = self.once(self.function, self.locals, policy, stop=place)
-                if session.point is not None and plan is not None:
+                if session.end.point is not None and plan is not None:
                     return Found(session, plan, self.foreseen)
                 break
             self.foreseen = None

@@ -274,8 +274,8 @@ class Breaks:
             )
             session = tried.session
             assert session is not None
-            if session.raised_at >= 0:
-                places.append((_twin_unit(code, twin, frames.layout(code).place(here), session.raised_at // 2), 0))
+            if session.end.raised_at >= 0:
+                places.append((_twin_unit(code, twin, frames.layout(code).place(here), session.end.raised_at // 2), 0))
             places += reversed([place for place in session.generators if place[1] < count])
 
 

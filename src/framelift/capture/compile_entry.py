@@ -28,6 +28,7 @@ from ..graph.fx.source_names import source_text
 from ..graph.metadata.facts import SymbolicFacts
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.relations import relation_text
+from ..overriding.modes import MODES_AROUND
 from ..overriding.subclasses import plain_examples
 from ..recording.described_tape import DescribedTape
 from ..recording.recorder_parts import Habits
@@ -174,10 +175,10 @@ def _program_of(session: Rehearsal, plan: EntryPlan, finished: Finished, stop: B
     return CapturedProgram(
         plan,
         finished,
-        session.point,
-        GraphCompileReason.of(session.point, *at_break),
-        overrides=bool(session.active_modes or recorder.overrides),
-        leaves_modes=bool(session.leaves_modes),
+        session.end.point,
+        GraphCompileReason.of(session.end.point, *at_break),
+        overrides=bool(session.moment.modes or recorder.overrides),
+        leaves_modes=bool(MODES_AROUND.of(session).leaves),
         reached=tuple(recorder.gradients.reached),
         drawing=recorder.drawing,
         symbols=recorder.symbols,

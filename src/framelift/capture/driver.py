@@ -30,6 +30,7 @@ from ..guards.native_program import build_program
 from ..guards.sentences import explain
 from ..overriding.modes import Moment, at_rest
 from ..recording.recorder_parts import Policy
+from ..rehearsal.break_errors import BLOCKS
 from ..rehearsal.session import Rehearsal
 from ..torch_ports.autograd import peek_interpreter_stack
 from ..torch_ports.fakes import CompileContext
@@ -376,7 +377,7 @@ class Driver:
             if is_a(stop, Interrupt) and stop.reason.id in ("active-mode", "active-transform"):
                 return None, info  # about the moment of the call, not about the program: nothing to remember
         if compiled is None:
-            raises = left_words(stop, first.left_at) if stop is not None and not is_a(stop, Interrupt) else None
+            raises = left_words(stop, first.end.left_at) if stop is not None and not is_a(stop, Interrupt) else None
             run, inputs, lines = plain_entry(session, info, raises)
             externals: list[Any] = []
             info.replayable = info.replayable or raises is not None
@@ -385,7 +386,7 @@ class Driver:
             externals = [*captured.plan.externals, *captured.drawing.outside]
         origins = [world.memo[id(t)].origin if is_a(t, GIVEN) else t for t in inputs]
         with info.phase("guards"):
-            kept, state = self.hooks.guards(world.guards, world.memo), None if moment.traced else session.state
+            kept, state = self.hooks.guards(world.guards, world.memo), None if moment.traced else session.moment.state
             program, info.explain = build_program(kept, origins, externals, world.all_distinct(), state)
         if keeper is not None:
             keeper.keep(made, origins, externals, info, lines)
@@ -442,7 +443,7 @@ class Driver:
 
     def _is_fatal(self, session: Rehearsal, root: bool) -> bool:
         """Return whether a break here is an error: `fullgraph` is a promise, which no block inside takes back."""
-        return self.fullgraph and root or session.blocks.is_error
+        return self.fullgraph and root or BLOCKS.of(session).is_error
 
     def _stopped(self, stop: BaseException, info: Capture, session: Rehearsal, fatal: bool) -> None:
         """Capturing ended early: by an interrupt, or by an exception that leaves the root.  The frame runs eagerly."""

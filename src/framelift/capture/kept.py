@@ -231,7 +231,9 @@ class Keeper:
             "root": info.root,
             "general": info.general,
             "stop": break_data(info),
-            "raises": left_words(made.stop, made.first.left_at) if info.reason_id == "raises" and made.stop else None,
+            "raises": left_words(made.stop, made.first.end.left_at)
+            if info.reason_id == "raises" and made.stop
+            else None,
         }
         if self.recorded:
             info.places = list(origins), list(externals)
@@ -277,7 +279,7 @@ def _check(
     """A record that is read back, here and now, leads to the same guards and inputs; raises `NotKept`."""
     reader = Reader(record["objects"], record["origins"], session.function, locals_)
     try:
-        guards_of(record, reader, session.state)
+        guards_of(record, reader, session.moment.state)
         kept = rest_of(record, reader)
     except NotMine as miss:
         raise NotKept("something is not found again by its name", str(miss)) from None

@@ -41,7 +41,7 @@ def break_off(
     tried = Tried()
     for place in breaks.stopping(function, stop, tried):
         session, plan, _ = once(function, locals_, policy, stop=place)
-        if session.point is not None and plan is not None:
+        if session.end.point is not None and plan is not None:
             return session, plan
         tried.session = session
     return None
@@ -105,13 +105,13 @@ def rehearse(
             session.recorder.recording(),
         ):
             _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
-        return session.plan, None
+        return session.end.plan, None
     except (Interrupt, _core.HookLost) as interrupt:
         if is_a(interrupt, Interrupt) and shows_locals(session):
             interrupt.run_eagerly = True
-        error = _of_operation(interrupt) if session.policy.fullgraph and not session.exporting else None
+        error = _of_operation(interrupt) if session.policy.fullgraph and not session.policy.exporting else None
         if error is not None:
-            session.left_at = place_of(error)
+            session.end.left_at = place_of(error)
         return None, _bare(interrupt if error is None else error)
     except InternalError:
         raise
@@ -119,7 +119,7 @@ def rehearse(
         # it struck the program, or the end of the rehearsal
         if session.outside is not None or error is not session.ended:
             raise
-        session.left_at = place_of(error)
+        session.end.left_at = place_of(error)
         return None, _bare(error)
     finally:
         session.ended = None

@@ -131,9 +131,15 @@ class _ExportSession(Rehearsal):
         policy: Policy,
         moment: Moment,
     ) -> None:
-        policy = replace(policy, lazy=True, takes_fakes=of_fakes or moment.traced, keeps_all=True)
+        policy = replace(
+            policy,
+            lazy=True,
+            takes_fakes=of_fakes or moment.traced,
+            keeps_all=True,
+            exporting=True,
+            keep_functions=keep_functions,
+        )
         super().__init__(function, _exit, policy, moment, ModuleTape(root))
-        self.exporting, self.keep_functions = True, keep_functions
         self.recorder.settings.refused = "a setting that an exported graph would not have"
         self.recorder.drawing.refused = "with a torch.Generator or its state, which exported graphs do not have,"
         self.recorder.callbacks.guard_text, self.recorder.callbacks.switch = None, None

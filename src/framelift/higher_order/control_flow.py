@@ -108,7 +108,7 @@ def _cond(session: Session, callable_: Any, pred: Any, true_fn: Any, false_fn: A
     if type(pred) in (bool, int, float, Int, Float):
         # decided while capturing, so the other branch is not there
         return _core.captured(true_fn if pred else false_fn, tuple(operands), None)
-    if type(pred) is Bool and not session.exporting:
+    if type(pred) is Bool and not session.policy.exporting:
         pred = recorder.call(torch.scalar_tensor, (pred,), {"dtype": torch.bool})  # Inductor knows no other way
     if type(pred) is not Bool and not recorder.is_stand_in(pred):
         raise refuse(name, f"Expected pred to be bool or tensor, but got {name_of(type(pred))}")

@@ -83,10 +83,10 @@ class _Later:
             later = self._session.effects[self._effects :]
             changed = next((effect.kind for effect in later if self.exposed or id(effect.owner) in self._named), "")
         if not changed and self._is_torchs:
-            if self._session.is_stopped and (self.exposed or any(is_a(obj, _VARIABLE) for obj, _ in self._rows)):
+            if self._session.end.is_stopped and (self.exposed or any(is_a(obj, _VARIABLE) for obj, _ in self._rows)):
                 changed = "by the rest of the frame"
         elif not changed:  # the rest of a stopped frame may change it, or whoever has what leaves the frame
-            reached = None if self._session.is_stopped else _leaving(self._session)
+            reached = None if self._session.end.is_stopped else _leaving(self._session)
             changed = next(
                 (
                     f"a {name_of(type(obj))}"
@@ -113,7 +113,7 @@ def _leaving(session: Session) -> dict[int, Any]:
     found = _REACHED.of(session)
     if not found:
         world = session.world
-        roots = [session.result, *(shadow.copy for shadow in world.shadows.values())]
+        roots = [session.end.result, *(shadow.copy for shadow in world.shadows.values())]
         for effect in world.effects:
             roots += [effect.owner, effect.key, effect.value]
         keep: list[Any] = []

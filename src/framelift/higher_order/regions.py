@@ -30,6 +30,7 @@ from ..torch_ports.operators import (
     tag_activation_checkpoint,
 )
 from ..vocabulary.class_reads import module_of, name_of
+from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.reasons import Interrupt
 from .bodies import Rehearsed, fresh, kept_of, values_in
 from .operators import family, operator, pure_body, record_step
@@ -210,14 +211,17 @@ def _may_stay(value: Any) -> bool:
     return is_a(value, (OpOverload, OpOverloadPacket, bool, int, str, type(None)))
 
 
+_REGIONS: FeatureState[list[Any]] = FeatureState(list)
+
+
 @substitute(invoke_subgraph_placeholder)
 def _region(session: Session, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A function under `torch.compiler.nested_compile_region`."""
     if session.in_transform():
         return _core.captured(function, args, kwargs)
     body = pure_body(session, "nested_compile_region", function, args, kwargs)
-    recorder = session.recorder
-    recorder.regions += 1
-    name = f"subgraph_{recorder.regions}"
+    met = _REGIONS.of(session)
+    met.append(body)
+    name = f"subgraph_{len(met)}"
     given = _tensors(session, (args, kwargs))
     return _record(session, compile_region, body, given, name, before=(name,), takes=(Int,))

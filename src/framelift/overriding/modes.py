@@ -193,12 +193,23 @@ def without_modes(graph: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+class _ModesAround:
+    """The program's modes that were there at the beginning, and whether the entry puts some on torch's stack."""
+
+    def __init__(self) -> None:
+        self.before: list[Any] = []
+        self.leaves = False
+
+
+MODES_AROUND = FeatureState(_ModesAround)
+
+
 def import_modes(session: Session, moment: Moment) -> None:
     """Let the active modes in: they are the stack captured code begins with."""
     seen = [let_in(session.world, mode, const(MODES).to("attr", f"mode_{i}")) for i, mode in enumerate(moment.modes)]
     OPEN_BLOCKS.of(session).count = int(moment.all_off)
     session.modes[:] = seen
-    session.modes_before = seen
+    MODES_AROUND.of(session).before = seen
 
 
 def import_transforms(session: Session, moment: Moment) -> None:
@@ -230,13 +241,13 @@ def guard_nesting(session: Session) -> None:
 
 def note_changes(session: Session) -> None:
     """Note the program's changes of the mode stack as effects: modes taken off, then modes put on."""
-    before, now = session.modes_before, session.modes
+    before, now = MODES_AROUND.of(session).before, session.modes
     same = next((i for i, (a, b) in enumerate(zip(before, now)) if a is not b), min(len(before), len(now)))
     for i in range(len(before) - same):
         session.write("call", _pop, -1 - i, ())
     for i, mode in enumerate(now[same:]):
         session.write("call", _push, i, (mode,))
-    session.leaves_modes = len(now) > same
+    MODES_AROUND.of(session).leaves = len(now) > same
 
 
 def is_overridden(session: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -63,12 +63,12 @@ def _may_undo(recorder: Recorder, more: Sequence[Value] = ()) -> bool:
     written = [one for one in recorder.storages.values() if one.written or any(value.storage is one for value in more)]
     if written and (
         recorder.gradients.reached  # gradients were added to
-        or recorder.exchanged
+        or recorder.gradients.exchanged
         or any(storage.wrapped or storage.shared or _has_history(storage) for storage in written)
         or not (recorder.policy.fullgraph or sum(map(_size_of, written)) <= SMALL)
     ):
         return False
-    recorder.undoes = recorder.undoes or bool(written)
+    recorder.assumptions.undoes = recorder.assumptions.undoes or bool(written)
     return True
 
 
@@ -93,9 +93,9 @@ def assume(recorder: Recorder, tensor: torch.Tensor, truth: bool) -> bool:
     if value.facts.size:
         wrong = recorder.record(target_of(torch.Tensor.reshape), (wrong, ()), {})
     device = value.facts.device
-    if device in recorder.violated:
-        wrong = recorder.record(target_of(torch.logical_or), (recorder.violated[device], wrong), {})
-    recorder.violated[device] = wrong
+    if device in recorder.assumptions.violated:
+        wrong = recorder.record(target_of(torch.logical_or), (recorder.assumptions.violated[device], wrong), {})
+    recorder.assumptions.violated[device] = wrong
     return True
 
 
@@ -122,13 +122,18 @@ def _check_so_far(recorder: Recorder) -> bool:
 
     False: not possible.  Only a graph that is run as it is keeps the order, and draws would have to be put back.
     """
-    if recorder.assumed or recorder.effect_level or recorder.undoes or recorder.tape_is_a_body():
+    if (
+        recorder.assumptions.assumed
+        or recorder.effect_level
+        or recorder.assumptions.undoes
+        or recorder.tape_is_a_body()
+    ):
         return False
     if not recorder.runs_as_is():
         return False
-    wrong = [recorder.value_of(one) for one in recorder.violated.values()]
+    wrong = [recorder.value_of(one) for one in recorder.assumptions.violated.values()]
     recorder.tape.append(Step(target_of(check_assumptions), list(wrong), {}, wrong, read_state(), True, 0))
-    recorder.violated.clear()
+    recorder.assumptions.violated.clear()
     return True
 
 
@@ -142,7 +147,7 @@ def assume_of_numbers(recorder: Recorder, condition: Bool) -> bool | None:
     held = condition if truth else condition.home.negated(condition)
     condition.home.expect(held)
     assertion(recorder, held, "the program raises otherwise")
-    recorder.assumed = True
+    recorder.assumptions.assumed = True
     return truth
 
 

@@ -51,7 +51,7 @@ def is_leaf_view(value: Value) -> bool:
 
 def is_certain(recorder: Recorder, value: Value) -> bool:
     """Return whether such a view is known to require grad: made from a view, that is up to that one's base."""
-    if recorder.exchanged:
+    if recorder.gradients.exchanged:
         return False
     inputs = [one for one in value.storage.values if one.external is not None]
     if len(inputs) == 1 and recorder.callbacks.ask is not None:

@@ -92,7 +92,7 @@ def _lies_as(fake: torch.Tensor, value: Value) -> bool:
 def _views_of_one(recorder: Recorder, asked: list[Value]) -> tuple[Value, list[Step], list[Value]] | None:
     """The value that these are views of, the steps that made them of it, in order, and the values between."""
     storage = asked[0].storage
-    if recorder.symbols is not None or recorder.in_transform() or recorder.exchanged:
+    if recorder.symbols is not None or recorder.in_transform() or recorder.gradients.exchanged:
         return None
     if _is_moved(recorder, storage):
         return None

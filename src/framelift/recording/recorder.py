@@ -54,7 +54,7 @@ from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
 from .live_recording import record_live
 from .overlapping_writes import check_overlaps
-from .recorder_parts import Policy
+from .recorder_parts import Assumptions, Policy
 from .recording_mode import RecordingMode
 from .retained_gradients import leave_retaining
 from .rules import (
@@ -98,6 +98,17 @@ _MISSING = object()
 _USUAL = Policy()
 
 
+class _Around:
+    """Torch around a recording."""
+
+    def __init__(self) -> None:
+        self.kernels = kernel_choice()
+        self.base: State | None = None
+        self.left: LeftState | Interrupt | None = None
+        self.saved: SavedState | None = None
+        self.mode: RecordingMode | None = None
+
+
 class TapeRecorder(StandIns):
     """Records one rehearsal, on the tape given."""
 
@@ -110,26 +121,18 @@ class TapeRecorder(StandIns):
         self.tape: list[Step] = [] if tape is None else tape  # of the body being recorded, if there is one
         self.annotations: list[dict[str, Any]] = []  # of torch.fx.traceback.annotate, in force now
         self._main_tape = self.tape
-        self.exchanged = False  # a leaf got other memory (tensor_writes.py)
         self.subclasses_off = False  # the program switched overriding by subclasses off
         self.modes: list[Any] = []  # the program's own torch-function modes, outermost first
         self.known_values = KnownValues(self.tape)
         self.drawing = Drawing()  # generators of random numbers
         self.settings = SettingChanges()  # those that one graph has one choice of
-        self.regions = 0  # nested compile regions met
         self.bodies: list[list[Step]] = []  # tapes of the bodies rehearsed so far, inner ones first
         self.written: list[Value] = []  # whose memory was written, in order
         self.cache = shared_cache()
         self._lookup = self.cache.get
-        self._flags = kernel_choice()
         self.effect_level = 0  # the gravest reason why an operation so far must stay in the graph
-        self.assumed = False  # the graph asserts what was assumed of numbers
-        self.undoes = False  # inputs are written to by the time that an assumption may be found wrong
-        self.violated: dict[torch.device, torch.Tensor] = {}  # stand-ins that are true where an assumption was wrong
-        self._base: State | None = None
-        self._left: LeftState | Interrupt | None = None
-        self.saved: SavedState | None = None
-        self._mode: RecordingMode | None = None
+        self.assumptions = Assumptions()
+        self._around = _Around()
         self.chosen = Chosen()
         self.scripts: ScriptObjects | None = None  # once there is one
         self.own_outcomes: dict[Any, Outcome] = {}  # outcomes of operations that involve symbols
@@ -137,7 +140,7 @@ class TapeRecorder(StandIns):
     def with_symbols(self) -> Symbols:
         """The rehearsal's symbols, from now on in use."""
         if self.symbols is None:
-            super().with_symbols().by_branch = functools.partial(assume_of_numbers, self)
+            super().with_symbols().answers.by_branch = functools.partial(assume_of_numbers, self)
         return super().with_symbols()
 
     def close(self) -> None:
@@ -234,7 +237,7 @@ class TapeRecorder(StandIns):
         `gives_values`: a result without tensors is to be believed.  `keep`: it gets its node even if it does nothing.
         """
         state = read_state()
-        key: list[Any] = [target, state, kernel_choice() if self.settings.touched else self._flags]
+        key: list[Any] = [target, state, kernel_choice() if self.settings.touched else self._around.kernels]
         found: list[Value] = []
         kept = take(args, self.by_stand_in, key, found)
         kept_named: dict[str, Any] = {}
@@ -244,8 +247,8 @@ class TapeRecorder(StandIns):
         if self.settings.touched:
             dtypes = [value.facts.dtype for value in found if value.facts is not None]
             self.settings.meet(asks_default_dtype(dtypes, kept_named), self._may_mix)
-        elif self._base is not None and state != self._base:
-            check_state(self._base, state)
+        elif self._around.base is not None and state != self._around.base:
+            check_state(self._around.base, state)
         if self.drawing.meets(kept, kept_named) and (
             self.tape_is_a_body() or self.in_transform() or self.wrapped is not None
         ):
@@ -256,7 +259,7 @@ class TapeRecorder(StandIns):
             return record_wrapped(self, self.wrapped, target, kept, kept_named, found, state, gives_values)
         if self._live is not None and self._live.concerns(found):
             return record_live(self, target, kept, kept_named, found, state, gives_values)
-        if self.exchanged and state.grad:
+        if self.gradients.exchanged and state.grad:
             self._check_exchanged(target, found)
         if len(found) > 1 and len(set(found)) < len(found):
             found, pattern = distinct(found)
@@ -356,7 +359,7 @@ class TapeRecorder(StandIns):
         return tensor
 
     def note_effect(self, target: Target, outcome: Outcome | LiveOutcome, found: list[Value]) -> None:
-        if self.violated or self.assumed:
+        if self.assumptions.violated or self.assumptions.assumed:
             before_effect(self, target, outcome, found)
         self.effect_level = max(self.effect_level, outcome.effect_level)
         if outcome.effect_level:
@@ -367,6 +370,10 @@ class TapeRecorder(StandIns):
         if self.scripts is None:
             self.scripts = ScriptObjects(self)
         self.scripts.meet(value, seen, name, fake, held, text)
+
+    @property
+    def saved(self) -> SavedState | None:
+        return self._around.saved
 
     def runs_as_is(self) -> bool:
         """Return whether the graph will be run as it is, by torch itself; the capture depends on it from now on."""
@@ -430,9 +437,12 @@ class TapeRecorder(StandIns):
 
     def finish(self, outputs: Sequence[torch.Tensor]) -> Finished:
         """The graph that gives these stand-ins, and what it was built on."""
-        base = self._base or read_state()
+        base = self._around.base or read_state()
         self.check_end()
-        asked = [out if type(out) in NUMBERS else self.value_of(out) for out in (*outputs, *self.violated.values())]
+        asked = [
+            out if type(out) in NUMBERS else self.value_of(out)
+            for out in (*outputs, *self.assumptions.violated.values())
+        ]
         if self._live is not None and any(type(out) is Value and self._live.outlives(out) for out in asked):
             raise Interrupt("torch-operation", "a tensor of a function transform, as a result,")
         if any(type(out) is Value and is_leaf_view(out) and not is_captured(self, out) for out in asked):
@@ -462,7 +472,7 @@ class TapeRecorder(StandIns):
             tuple(i for i, value in enumerate(inputs) if value.storage.written),
             tuple(tuple(group) for group in groups.values() if len(group) > 1),
             left.calls(states) if left is not None else (),
-            len(self.violated),
+            len(self.assumptions.violated),
             self.effect_level,
             any(step.state != base for step in self.tape),
             without_grad,
@@ -472,7 +482,7 @@ class TapeRecorder(StandIns):
             self._live is not None,
             left is not None and left.is_one_region(states),
             counted_writes(self.written, inputs),
-            self.undoes,
+            self.assumptions.undoes,
             unreached(self, given, asked),
         )
 
@@ -483,11 +493,11 @@ class TapeRecorder(StandIns):
         if self.scripts is not None and self.scripts.calls:
             raise Interrupt("torch-operation", "a differentiation beside calls of script objects")
         with leaving_no_hooks([region.hooks for region in self.gradients.saving], ended=True):
-            return replay(self.fakes, name, self.tape, asked, self._base or read_state(), self.symbols, then)
+            return replay(self.fakes, name, self.tape, asked, self._around.base or read_state(), self.symbols, then)
 
     def replay_views(self, name: str, first: Value, steps: Sequence[Step], asked: Sequence[Value]) -> list[Any]:
         """Fakes of views that these steps make of `first`.  Torch function must be off."""
-        return replay_views(self.fakes, name, steps, first, asked, self._base or read_state())
+        return replay_views(self.fakes, name, steps, first, asked, self._around.base or read_state())
 
     @scope
     def recording(self) -> Iterator[None]:
@@ -508,10 +518,10 @@ class TapeRecorder(StandIns):
             raise Interrupt("active-mode", "a torch dispatch mode")
         if top_saved_hooks(True) is not None:
             raise Interrupt("active-mode", "a hook on saved tensors")
-        self.saved = SavedState()
-        self._base, self._left = read_state(), None
-        self._mode = RecordingMode(self)
-        self._mode.__enter__()
+        self._around.saved = SavedState()
+        self._around.base, self._around.left = read_state(), None
+        self._around.mode = RecordingMode(self)
+        self._around.mode.__enter__()
 
     def _take_mode_off(self) -> None:
         while len_torch_function_stack():
@@ -524,26 +534,26 @@ class TapeRecorder(StandIns):
         self.settings.restore()
         if self.saved is not None:
             self.saved.restore()
-        if self._mode is not None:
-            self._mode.recorder = None
-        self._mode = self.saved = None
+        if self._around.mode is not None:
+            self._around.mode.recorder = None
+        self._around.mode = self._around.saved = None
 
     def mark_end(self) -> None:
         """Captured code ends here: the torch state of this moment is what `finish` gives.  Only the first call counts.
 
         Called at an exit in the middle of `with` blocks, whose unwinding must not be mistaken for the program's doing.
         """
-        if self._left is None and self.saved is not None:
+        if self._around.left is None and self.saved is not None:
             with DisableTorchFunction():
                 try:
                     if self._live is not None:
                         self._live.check_dual("a level of forward-mode differentiation that stays open", -1)
-                    self._left = LeftState(self.saved, self.settings.left())
+                    self._around.left = LeftState(self.saved, self.settings.left())
                 except Interrupt as interrupt:
-                    self._left = interrupt
+                    self._around.left = interrupt
 
     def check_end(self) -> LeftState | None:
         """The torch state that captured code ends in.  Interrupts where it cannot end there."""
-        if is_a(self._left, Interrupt):
-            raise self._left
-        return self._left
+        if is_a(self._around.left, Interrupt):
+            raise self._around.left
+        return self._around.left

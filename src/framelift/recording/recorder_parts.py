@@ -50,7 +50,18 @@ class Policy:
     described: bool = False  # it may read what nodes belong to
     takes_fakes: bool = False  # external fakes are taken for what they stand for (export)
     keeps_all: bool = False  # operations that give back what they are given have their nodes, too (export)
+    exporting: bool = False  # the graph is to be a program without Python
+    keep_functions: bool = False  # autograd functions are nodes, whoever asks for gradients
     lazy: bool = False  # comparisons of symbols are decided when their truth is asked for
+
+
+@dataclass(slots=True)
+class Assumptions:
+    """What the graph takes for granted, and looks at when it runs."""
+
+    assumed: bool = False  # the graph asserts what was assumed of numbers
+    undoes: bool = False  # inputs are written to by the time that an assumption may be found wrong
+    violated: dict[torch.device, torch.Tensor] = field(default_factory=dict)  # true where an assumption was wrong
 
 
 @dataclass(slots=True)
@@ -58,6 +69,7 @@ class Gradients:
     """The program's operations so far that concern gradients."""
 
     differentiated: bool = False  # it went through histories, and did not keep them
+    exchanged: bool = False  # a leaf got other memory (tensor_writes.py)
     differentiable: bool = False  # or kept them, to go through the way back too
     has_module_hooks: bool = False  # modules with full backward hooks were called
     #: by id of the real tensor whose requires_grad was switched: what it is with each flag

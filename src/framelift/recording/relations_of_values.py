@@ -37,7 +37,12 @@ def answer(session: Session, values: dict[int, Value], relation: Any, any_few: b
     `any_few`: one that seldom changes, so it may be made of any few numbers outside.
     """
     recorder = session.recorder
-    if not session.policy.fullgraph or session.exporting or recorder.symbols is None or recorder.tape_is_a_body():
+    if (
+        not session.policy.fullgraph
+        or session.policy.exporting
+        or recorder.symbols is None
+        or recorder.tape_is_a_body()
+    ):
         return None
     names: list[str] = []
     function = as_function(relation, names)

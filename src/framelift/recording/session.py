@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import torch
 
 from ..graph.symbols.meanings import NO_MARKS, Marks
-from .recorder_parts import Callbacks, Gradients, Policy
+from .recorder_parts import Assumptions, Callbacks, Gradients, Policy
 
 if TYPE_CHECKING:
     from .._core import GuardLog
@@ -46,13 +46,12 @@ class Recorder(Protocol):
     gradients: Gradients
     tape: list[Step]  # of the body being recorded, if there is one
     symbols: Symbols | None
-    violated: dict[torch.device, torch.Tensor]
+    assumptions: Assumptions
     written: list[Value]
     drawing: Drawing
     settings: SettingChanges
     fakes: Fakes
     wrapped: Wrapped | None
-    saved: SavedState | None
     storages: dict[int, Storage]
     modes: list[Any]  # the program's own torch-function modes, outermost first
     annotations: list[dict[str, Any]]
@@ -63,15 +62,13 @@ class Recorder(Protocol):
     cache: Any
     chosen: Any
     effect_level: int
-    regions: int
-    exchanged: bool
     overrides: bool
     subclasses_off: bool
-    assumed: bool
-    undoes: bool
 
     by_stand_in: dict[int, Value]  # by its id
 
+    @property
+    def saved(self) -> SavedState | None: ...
     @property
     def live(self) -> Live: ...
     @property
@@ -125,21 +122,12 @@ class Session(Protocol):
     world: World
     features: dict[Any, Any]  # typed state of each feature (vocabulary/feature_state.py)
     moment: Any  # of the call: torch's state, modes
-    state: Any
-    result: Any
-    active_modes: list[Any]
-    modes_before: list[Any]
-    leaves_modes: bool
-    exporting: bool
+    end: Any  # how the program ended
     policy: Policy
     may_break: bool
-    blocks: Any  # of error_on_graph_break
-    is_stopped: bool
     has_texts: bool
-    keep_functions: bool
     example: Callable[[Any], Any] | None
     addresses: set[int]
-    own_answers: list[str]
 
     @property
     def recorder(self) -> Recorder: ...

@@ -72,7 +72,7 @@ class StandIns:
             self.symbols = Symbols()
             self.symbols.lazy = self.policy.lazy
             if self.callbacks.answer is not None:
-                self.symbols.by_values = functools.partial(self.callbacks.answer, self.by_stand_in)
+                self.symbols.answers.by_values = functools.partial(self.callbacks.answer, self.by_stand_in)
             self.fakes.become_symbolic(self.symbols.env)
         return self.symbols
 

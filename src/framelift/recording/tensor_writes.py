@@ -101,7 +101,7 @@ def _data(session: Session, tensor: torch.Tensor, new: Any) -> None:
         made = Value(tensor, same.facts, same.storage, same.view)
     if value.facts.requires_grad:
         made.facts, made.view = made.facts.but(requires_grad=True), EXCHANGED
-        recorder.exchanged = True
+        recorder.gradients.exchanged = True
     made.step, made.path, made.exact, made.external = same.step, same.path, same.exact, value.external
     recorder.adopt(made)
 

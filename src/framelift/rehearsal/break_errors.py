@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from ..vocabulary.feature_state import FeatureState
+
 if TYPE_CHECKING:
     from ..boundary.world import World
 
@@ -54,3 +56,6 @@ class Blocks:
             world.write("call", pop, -1 - i, ())
         for i, value in enumerate(self.values[self.kept :]):
             world.write("call", push, i, (value,))
+
+
+BLOCKS = FeatureState(Blocks)

@@ -51,6 +51,7 @@ from ..substitutes.texts.shown_addresses import known_text
 from ..torch_ports.operators import OpNamespace, Ops
 from ..vocabulary.class_reads import flags_of, module_of, name_of, qualname_of
 from ..vocabulary.code_knowledge import knowledge_of
+from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import arg, const
 from ..vocabulary.reasons import Interrupt
 from . import (
@@ -60,7 +61,7 @@ from . import (
     imports,
     own_errors,  # noqa: F401  (registers its judge with the core)
 )
-from .break_errors import Blocks
+from .break_errors import BLOCKS
 from .error_texts import ClassNames
 from .readers import SEALED, reader_of
 from .rehearsed_scene import RehearsedScene
@@ -68,6 +69,8 @@ from .rehearsed_scene import RehearsedScene
 #: for who wants no break, containers so many times larger are copied and guarded
 _AT_A_PRICE = 16
 _USUAL = Policy()
+#: the root's parameters of which nothing but some entries are read
+_READ_BY_INDEX = FeatureState(read_by_index)
 _ASYNC = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
 
 #: containers that opcodes fill while they lie on the stack, and these opcodes
@@ -75,6 +78,17 @@ _BUILT = (list, set, dict)
 _BUILDING = frozenset(
     opmap[name] for name in "LIST_APPEND SET_ADD MAP_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE".split()
 )
+
+
+class End:
+    """How the program of a rehearsal ended."""
+
+    plan: Any = None  # an exits.EntryPlan; of an export, an Exit
+    result: Any = None  # what the root returned, or holds where it was stopped
+    is_stopped = False  # the exit is a break: the frame is resumed after it
+    point: Point | None = None  # where the root was stopped
+    raised_at = -1  # offset at which the root met an exception that has to be raised again
+    left_at = ""  # where the exception was raised that left the root
 
 
 class Rehearsal(RehearsedScene):
@@ -90,21 +104,12 @@ class Rehearsal(RehearsedScene):
     ) -> None:
         self.function, self.policy = function, policy
         self.plan_return = plan_return
-        self.plan: Any = None  # an exits.EntryPlan; of an export, an Exit
-        self.result: Any = None  # what the root returned, or holds where it was stopped
-        self.exporting = False
-        self.keep_functions = False  # autograd functions are nodes, whoever asks for gradients
+        self.end = End()
         # the value of a stand-in in this call, where that may be a constant of the capture
         self.example: Callable[[Any], Any] | None = None
         self.has_texts = False  # there are texts that nobody has read
         self.addresses: set[int] = set()  # numbers that came from where objects made inside lie in memory
-        self.own_answers: list[str] = []  # functions that answered what no other process would
         self.may_break = True  # what comes behind a break can be what it is in plain Python
-        self.is_stopped = False  # the exit is a break: the frame is resumed after it
-        self.point: Point | None = None  # where the root was stopped
-        self._read_by_index: dict[str, frozenset[int]] | None = None
-        self.raised_at = -1  # offset at which the root met an exception that has to be raised again
-        self.left_at = ""  # where the exception was raised that left the root
         self.outside: BaseException | None = None  # an external exception that ended the rehearsal
         self.ended: BaseException | None = None  # whatever ended it early
         self.generators: list[tuple[int, int]] = []  # (root's unit, root's probes) whenever a generator was made
@@ -114,7 +119,7 @@ class Rehearsal(RehearsedScene):
         self.time_tree: list[tuple[int, types.CodeType, int, float, float]] = []  # (depth, as above), callers first
         self.function_origin = const(function)
         moment = moment or modes.Moment(_core.torch_state(), [])
-        self.moment, self.state, self.active_modes = moment, moment.state, moment.modes
+        self.moment = moment
         self.recorder = described_tape.recorder_for(self, tape)
         largest = config.large_container * (_AT_A_PRICE if policy.fullgraph else 1)
         self.world = World(self.recorder, policy.dynamism, largest)
@@ -136,13 +141,10 @@ class Rehearsal(RehearsedScene):
         follow_options()
         meet_triton()
         self.names = ClassNames(self.world)
-        self.blocks = Blocks()  # of error_on_graph_break
         self.recorder.callbacks.dispatch = functools.partial(modes.dispatch, self)
         self.recorder.subclasses_off = moment.subclasses_off
         # by the id of the class of an object, which decides, the function that reads its attributes
         self._readers: dict[int, Callable[[World, Any, str], Any]] = {}
-        self.modes_before: list[Any] = []
-        self.leaves_modes = False  # the entry puts modes on torch's stack
 
     # ---- the root -------------------------------------------------------------------------------------------------
 
@@ -183,7 +185,7 @@ class Rehearsal(RehearsedScene):
         if name.startswith(".") and _core.type_lookup(type(value), "__next__", None) is not None:
             # a loop that is resumed: its position is not a fact to guard
             return let_in_opaque(self.world, value, arg(index, name))
-        if type(value) is tuple and (wanted := self.read_by_index().get(name)):
+        if type(value) is tuple and (wanted := _READ_BY_INDEX.of(self, self.function.__code__).get(name)):
             return entries_of_tuple(self.world, value, arg(index, name), wanted)
         seen = let_in(self.world, value, arg(index, name))
         if (
@@ -199,12 +201,6 @@ class Rehearsal(RehearsedScene):
             self._forget_shadow(seen)
         return seen
 
-    def read_by_index(self) -> dict[str, frozenset[int]]:
-        """The root's parameters of which nothing but some entries are read."""
-        if self._read_by_index is None:
-            self._read_by_index = read_by_index(self.function.__code__)
-        return self._read_by_index
-
     def _forget_shadow(self, seen: Any) -> None:
         self.world.shadows.pop(id(seen))
         self.world.by_seen.pop(id(seen), None)
@@ -215,15 +211,15 @@ class Rehearsal(RehearsedScene):
         return True
 
     def _plan_exit(self, value: Any) -> None:
-        self.result = value
+        self.end.result = value
         note_attribute_changes(self.world)
         for look in self.world.ends.finishing:
             look()
         check_endings(self.world)
         modes.note_changes(self)
         modes.guard_nesting(self)
-        self.blocks.note_changes(self.world)
-        self.plan = self.plan_return(self, value)
+        BLOCKS.of(self).note_changes(self.world)
+        self.end.plan = self.plan_return(self, value)
 
     def break_off(self, handed: Any) -> None:
         """The root was stopped in the middle of its work: plan what the frame holds, while it is whole."""
@@ -235,11 +231,11 @@ class Rehearsal(RehearsedScene):
         )
         raised = next((v for v in values if issubclass(type(v), BaseException) and was_raised_inside(v)), None)
         if raised is not None:  # its traceback cannot be made again: the break has to come before it was raised
-            self.raised_at = raised.__traceback__.tb_lasti
+            self.end.raised_at = raised.__traceback__.tb_lasti
             raise Interrupt("result-object", f"{name_of(type(raised))} that was raised inside")
-        self.is_stopped = True
+        self.end.is_stopped = True
         self._plan_exit(values)
-        self.point = point
+        self.end.point = point
 
     def close(self) -> None:
         """Let go of the program's objects now, not when the collector comes: they may have finalisers."""
@@ -450,7 +446,7 @@ class Rehearsal(RehearsedScene):
 
     def unread_text(self, _made_of: Any = None) -> UnreadText | None:
         """The text of a value that only a run of the graph knows; None: its text is wanted where it is made."""
-        if self.exporting or knowledge_of(self.function.__code__).reads_texts:
+        if self.policy.exporting or knowledge_of(self.function.__code__).reads_texts:
             return None
         self.has_texts = True
         return UnreadText()

@@ -220,7 +220,7 @@ def _wraps(held: Any, callable_: Any) -> bool:
 def _annotated(session: Session, callable_: Any) -> Iterator[None]:
     """Nodes of an exported program that come from a disabled function say so."""
     stack = session.annotations
-    if session.exporting:
+    if session.policy.exporting:
         notes = {
             "_torchdynamo_disable": True,
             "_torchdynamo_disable_recursive": bool(getattr(callable_, "_torchdynamo_disable_recursive", True)),
@@ -230,7 +230,7 @@ def _annotated(session: Session, callable_: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        if session.exporting and stack:
+        if session.policy.exporting and stack:
             stack.pop()
 
 
@@ -238,7 +238,7 @@ def disabled(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
     """Not to be compiled: an interrupt with this reason.  An exported program has to capture it."""
     why = getattr(callable_, "_torchdynamo_disable_msg", None)
     inner = getattr(callable_, "_torchdynamo_orig_callable", None)
-    if inner is not None and (session.exporting or why and _is_limit_of_dynamo(callable_, inner)):
+    if inner is not None and (session.policy.exporting or why and _is_limit_of_dynamo(callable_, inner)):
         session.pin_function(callable_)
         with _annotated(session, callable_):
             return _core.captured(inner, args, kwargs)

@@ -19,6 +19,7 @@ from ..capture.frames import skip_code
 from ..capture.module_wrapper import OptimizedModule
 from ..exc import IncorrectUsage, NotImplementedHere, WrongArgument, WrongType, WrongValue
 from ..rehearsal import break_errors
+from ..rehearsal.break_errors import BLOCKS
 from ..rehearsal.call_rule import is_in_graph
 from ..substitutes import marks
 from ..vocabulary.torch_code import TORCH
@@ -478,12 +479,12 @@ def _error_init(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) 
 
 @substitute(error_on_graph_break.__enter__)
 def _error_enter(session: Session, self: Any) -> None:
-    session.blocks.push(bool(_core.read(self, "error_on_graph_break")))
+    BLOCKS.of(session).push(bool(_core.read(self, "error_on_graph_break")))
 
 
 @substitute(error_on_graph_break.__exit__)
 def _error_exit(session: Session, self: Any, *exc: Any) -> None:
-    session.blocks.pop()
+    BLOCKS.of(session).pop()
 
 
 class _Nothing:

@@ -47,50 +47,64 @@ class Claim:
     words: str = ""
 
 
+class Declarations:
+    """What the program declared of the sizes of one rehearsal."""
+
+    def __init__(self) -> None:
+        # names declared dynamic -> words for the place, the least and greatest size
+        self.promised: dict[str, tuple[str, int | None, int | None]] = {}
+        self.shared: dict[str, tuple[torch.SymInt, int]] = {}  # unbacked sizes by the names that the program gave them
+        self.equal: list[tuple[str, str]] = []  # names of sizes that were declared to be equal
+        self.pending: list[Claim] = []  # declared relations with names that no size has yet
+        self.assumed: list[Any] = []  # assumptions that were met
+        self.claimed: list[Any] = []  # those that are checked at every call, in names of symbols (sympy)
+        self.refused: list[str] = []  # inputs that are not what the user declared
+
+
 def check_declared(symbols: Symbols, raw: torch.SymInt, length: int, marks: Marks, dim: int, words: str) -> None:
     """Check at every call what the program declared of an unbacked size, or of an int."""
     (low, high), name = marks.bounds.get(dim, (None, None)), marks.shared.get(dim)
     if low is not None and length < low or high is not None and length > high:
-        symbols.refused.append(f"{words} is {length}, but was marked unbacked {span(low, high)}")
+        symbols.declared.refused.append(f"{words} is {length}, but was marked unbacked {span(low, high)}")
         return
-    first, size = symbols.shared.setdefault(name, (raw, length)) if name is not None else (raw, length)
+    first, size = symbols.declared.shared.setdefault(name, (raw, length)) if name is not None else (raw, length)
     if size != length:
-        symbols.refused.append(f"{words} is {length}, but others of shape_id={plain_names(name)!r} are {size}")
+        symbols.declared.refused.append(f"{words} is {length}, but others of shape_id={plain_names(name)!r} are {size}")
         return
     if dim in marks.derived:
-        symbols.pending.append(Claim(marks.derived[dim], raw, length, words))
-    known = {id(claim.expression) for claim in symbols.pending} | set(map(id, symbols.assumed))
-    symbols.pending += [Claim(one) for one in marks.assumed if id(one) not in known]
-    symbols.assumed += marks.assumed
+        symbols.declared.pending.append(Claim(marks.derived[dim], raw, length, words))
+    known = {id(claim.expression) for claim in symbols.declared.pending} | set(map(id, symbols.declared.assumed))
+    symbols.declared.pending += [Claim(one) for one in marks.assumed if id(one) not in known]
+    symbols.declared.assumed += marks.assumed
     with _off():
         if low is not None:
             expect_true(raw >= low)
         if high is not None:
             expect_true(raw <= high)
         if first is not raw:
-            symbols.equal.append((str(raw.node._expr), str(first.node._expr)))
+            symbols.declared.equal.append((str(raw.node._expr), str(first.node._expr)))
             expect_true(raw == first)
-        symbols.pending = [claim for claim in symbols.pending if not _settle(symbols, claim)]
+        symbols.declared.pending = [claim for claim in symbols.declared.pending if not _settle(symbols, claim)]
 
 
 def _settle(symbols: Symbols, claim: Claim) -> bool:
     """A claim, once all its names are known: for this call, and as a check for every call."""
     names = {str(symbol): symbol for symbol in claim.expression.free_symbols}
-    if not names.keys() <= symbols.shared.keys():
+    if not names.keys() <= symbols.declared.shared.keys():
         return False
-    known = {symbol: symbols.shared[name] for name, symbol in names.items()}
+    known = {symbol: symbols.declared.shared[name] for name, symbol in names.items()}
     now = claim.expression.xreplace({symbol: sympy.Integer(length) for symbol, (_, length) in known.items()})
     text = plain_names(claim.expression)
     if claim.raw is not None and now != claim.length:
-        symbols.refused.append(f"{claim.words} is {claim.length}, but was declared as {text}, which is {now}")
+        symbols.declared.refused.append(f"{claim.words} is {claim.length}, but was declared as {text}, which is {now}")
         return True
     if claim.raw is None and now != sympy.true:
-        symbols.refused.append(f"{text} was declared to hold, and does not")
+        symbols.declared.refused.append(f"{text} was declared to hold, and does not")
         return True
     relation = claim.expression.xreplace({symbol: raw.node.expr for symbol, (raw, _) in known.items()})
     if claim.raw is not None:
         relation = sympy.Eq(claim.raw.node.expr, relation)
-    symbols.claimed.append(relation)
+    symbols.declared.claimed.append(relation)
     expect_true(torch.SymBool(SymNode(relation, symbols.env, bool, True)))
     return True
 
@@ -99,9 +113,9 @@ def unsettled(symbols: Symbols) -> list[str]:
     """Relations with names that are no size or int of their own."""
     return [
         f"dynamic_shapes mentions {plain_names(name)}, which is not the size or int of any argument that was read"
-        for claim in symbols.pending
+        for claim in symbols.declared.pending
         for name in sorted(map(str, claim.expression.free_symbols))
-        if name not in symbols.shared
+        if name not in symbols.declared.shared
     ]
 
 

@@ -35,7 +35,7 @@ from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import TORCH
 from ..metadata.facts import Facts, symbolic_facts
 from . import torch_sums  # noqa: F401  (torch adds by what is a sum now)
-from .declared_sizes import Claim, check_declared, constraint, relies_on_one, span
+from .declared_sizes import Declarations, check_declared, constraint, relies_on_one, span
 from .meanings import Calculation, Created, Drawn, FromGraph, FromNumber, FromSize, Marks, Outside, Relation, itself
 from .noted_relations import is_ordinary, opposite, raising, same_float, same_text
 from .numbers import NUMBERS, Bool, Float, Int
@@ -52,6 +52,13 @@ _log = logging.getLogger(symbolic_shapes.__name__)
 def _show_user_lines() -> None:
     """Torch's log of symbols names the innermost line that is not torch's own, nor framelift's."""
     symbolic_shapes.uninteresting_files().update(map(str, Path(FRAMELIFT).rglob("*.py")))
+
+
+class Answers:
+    """Who else is asked for a truth that symbols do not decide."""
+
+    by_branch: Callable[[Bool], bool | None] | None = None  # one that the program cannot continue without
+    by_values: Callable[..., bool | None] | None = None  # a relation, by what tensors hold
 
 
 class Symbols:
@@ -73,22 +80,14 @@ class Symbols:
         self.floats: dict[str, Float] = {}  # by their own name and by the symbol's
         self.strides: list[tuple[torch.Tensor, int, Any]] = []  # (input, dimension, its stride as a number)
         self.words: dict[str, str] = {}  # what the user calls a name: x.size(0), n
-        self.promised: dict[str, str] = {}  # names the user declared dynamic -> words for the place
-        self.bounds: dict[str, tuple[int | None, int | None]] = {}  # of these, the least and greatest size declared
-        self.shared: dict[str, tuple[torch.SymInt, int]] = {}  # unbacked sizes by the names that the program gave them
-        self.equal: list[tuple[str, str]] = []  # names of sizes that were declared to be equal
-        self.pending: list[Claim] = []  # declared relations with names that no size has yet
-        self.assumed: list[Any] = []  # assumptions that were met
-        self.claimed: list[Any] = []  # those that are checked at every call, in names of symbols (sympy)
-        self.refused: list[str] = []  # inputs that are not what the user declared
+        self.declared = Declarations()
         self.lines: list[Any] = []  # for each guard of the environment, the user's line
         self.compiling = False  # the rehearsal is over: who asks now is the compiler
         self._drawn: set[str] = set()  # names of what is drawn, and of floats calculated from it
         self._calculated: dict[Any, Float] = {}  # by function and arguments
         self.drawn_tensors: dict[int, tuple[str, torch.Tensor]] = {}  # by id
         self.scalars = False  # some of the numbers are numpy's
-        self.by_branch: Callable[[Bool], bool | None] | None = None  # a truth that the program cannot continue without
-        self.by_values: Callable[..., bool | None] | None = None  # answers a relation by what tensors hold
+        self.answers = Answers()
         self.created: list[Created] = []  # symbols of the environment, in the order they were made
         self.lazy = False  # comparisons are decided when their truth is asked for, not before
         self._count = 0
@@ -121,7 +120,7 @@ class Symbols:
         place = source_called(f"{words}#{len(self.meanings)}")
         low, high = marks.dynamic.get(dim, (None, None))
         if low is not None and length < low or high is not None and length > high:
-            self.refused.append(f"{words} is {length}, but was marked dynamic {span(low, high)}")
+            self.declared.refused.append(f"{words} is {length}, but was marked dynamic {span(low, high)}")
             low = high = None
         if dim in marks.unbacked:
             raw = self.env.create_unbacked_symint(source=place)
@@ -141,8 +140,7 @@ class Symbols:
             check_declared(self, raw, length, marks, dim, words)
         is_special = relies_on_one(raw, length, marks.special.get(dim, ()))
         if dim in marks.dynamic and not is_special:
-            self.promised[str(raw.node.expr)] = words
-            self.bounds[str(raw.node.expr)] = (low, high)
+            self.declared.promised[str(raw.node.expr)] = (words, low, high)
         return raw
 
     def _strides(
@@ -346,9 +344,9 @@ class Symbols:
     def decide(self, func: Callable[..., Any], left: Any, right: Any) -> bool:
         """A comparison, answered for this call and noted."""
         if Float in (type(left), type(right)) or float in (type(left), type(right)):
-            if self.by_values is not None and any(getattr(one, "hint", 0) is None for one in (left, right)):
+            if self.answers.by_values is not None and any(getattr(one, "hint", 0) is None for one in (left, right)):
                 with _off():
-                    known = self.by_values(Relation(func, (left, right), None, None))
+                    known = self.answers.by_values(Relation(func, (left, right), None, None))
                 if known is not None:
                     return known
             if any(type(one) is Float and one.hint is None for one in (left, right)):
@@ -362,7 +360,9 @@ class Symbols:
     def holds_of_graph(self, func: Callable[..., Any], args: tuple[Any, ...]) -> bool:
         """Return whether something seldom otherwise is known to hold of numbers that only the graph knows."""
         with _off():
-            return self.by_values is not None and bool(self.by_values(Relation(func, args, None, None), True))
+            return self.answers.by_values is not None and bool(
+                self.answers.by_values(Relation(func, args, None, None), True)
+            )
 
     def _raw(self, number: Any) -> Any:
         return self.raw(number) if type(number) in NUMBERS else number
@@ -389,14 +389,14 @@ class Symbols:
         what tensors hold.
         """
         undecided = self.env._maybe_evaluate_static(one.raw.node.expr) is None
-        if undecided and self.by_branch is not None and self._is_of_graph(one.raw.node.expr):
+        if undecided and self.answers.by_branch is not None and self._is_of_graph(one.raw.node.expr):
             with _off():
-                known = self.by_branch(one)
+                known = self.answers.by_branch(one)
             if known is not None:
                 return known
-        if undecided and self.by_values is not None:
+        if undecided and self.answers.by_values is not None:
             with _off():
-                known = self.by_values(one.raw.node.expr)
+                known = self.answers.by_values(one.raw.node.expr)
             if known is not None:
                 symbols = one.raw.node.expr.free_symbols
                 if all(type(self.meanings.get(str(symbol))) is FromGraph for symbol in symbols):  # it can check it

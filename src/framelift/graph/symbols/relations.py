@@ -290,7 +290,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any],
         row for row in _checks(symbols, constants) if not any(type(symbols.meanings[n]) is FromGraph for n in row[1])
     ]
     names = set().union(*map(_names, used), *(row[1] for row in checks))
-    names |= {str(symbol) for one in symbols.claimed for symbol in one.free_symbols} | _given_floats(symbols)
+    names |= {str(symbol) for one in symbols.declared.claimed for symbol in one.free_symbols} | _given_floats(symbols)
     for argument in arguments or ():
         names |= {argument} if type(argument) is str else _names(argument)
     tensors: list[torch.Tensor] = [a for a in arguments or () if is_a(a, GIVEN) and id(a) not in symbols.drawn_tensors]
@@ -311,7 +311,9 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any],
     numbers = [f"{name}" for name, _ in places]
     unpack = [f"i{i}" for i in range(len(tensors))] + numbers
     conditions = _bounds(symbols, needed) + [text for text, _, _ in checks]
-    conditions += [f"{one} == {other}" for one, other in symbols.equal] + [_print(one) for one in symbols.claimed]
+    conditions += [f"{one} == {other}" for one, other in symbols.declared.equal] + [
+        _print(one) for one in symbols.declared.claimed
+    ]
     conditions += [
         f"tensor_stride(i{_index(tensors, t)}, {dim}) == {_print(stride.node._expr)}" for t, dim, stride in stride_rows
     ]
@@ -408,8 +410,8 @@ def broken_promises(symbols: Symbols) -> list[str]:
     with the line that did it.
     """
     symbols.note_line()
-    found = [*symbols.refused, *unsettled(symbols)]
-    for name, words in symbols.promised.items():
+    found = [*symbols.declared.refused, *unsettled(symbols)]
+    for name, (words, low, high) in symbols.declared.promised.items():
         symbol = next(s for s in symbols.env.var_to_range if str(s) == name)
         now = symbols.env.replace(symbol)
         lines = [line for guard, line in zip(symbols.env.guards, symbols.lines) if symbol in guard.expr.free_symbols]
@@ -417,7 +419,7 @@ def broken_promises(symbols: Symbols) -> list[str]:
         if now.is_number:
             found.append(f"{words} was marked dynamic, but the program fixes it to {now}{place}")
             continue
-        (low, high), range_ = symbols.bounds[name], symbols.env.var_to_range[symbol]
+        range_ = symbols.env.var_to_range[symbol]
         if low is not None and range_.lower > max(low, 2):
             found.append(
                 f"{words} was marked dynamic from {low}, but what was captured holds from {range_.lower} only{place}"

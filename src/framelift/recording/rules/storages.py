@@ -89,7 +89,7 @@ def _offset(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) 
 
 
 def _is_exchanged(recorder: Recorder, value: Value) -> bool:
-    return recorder.exchanged and any(one.view == EXCHANGED for one in value.storage.values)
+    return recorder.gradients.exchanged and any(one.view == EXCHANGED for one in value.storage.values)
 
 
 def _is_dense(value: Value) -> bool:

@@ -33,7 +33,7 @@ def _version(recorder: Recorder, value: Value) -> Any:
         and not _begins_at_0(first)
         or recorder.callbacks.ask is None
         or recorder.in_transform()
-        or recorder.exchanged
+        or recorder.gradients.exchanged
         or torch.is_inference_mode_enabled()
         or inputs
         and _core.of_tensor(first.external, "is_inference")

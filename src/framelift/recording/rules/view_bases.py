@@ -35,7 +35,7 @@ def _asking(recorder: Recorder, name: str) -> Callable[[torch.Tensor, Callable[[
         ask is None
         or recorder.in_transform()
         or recorder.wrapped is not None
-        or recorder.exchanged
+        or recorder.gradients.exchanged
         or recorder.tape_is_a_body()
         or torch.is_inference_mode_enabled()
     ):

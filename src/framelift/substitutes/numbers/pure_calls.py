@@ -337,7 +337,7 @@ def _extreme(builtin: Any, symbolic: Any) -> None:
             if (
                 len(items) > 1
                 and all(type(item) in (Int, int) for item in items)
-                and any(type(item) is Int and (item.hint is None or session.exporting) for item in items)
+                and any(type(item) is Int and (item.hint is None or session.policy.exporting) for item in items)
             ):
                 return functools.reduce(lambda left, right: handler(session, callable_, left, right), items)
             args = (items,)
@@ -390,7 +390,7 @@ def _check(session: Session, cond: Any, message: Any = None) -> None:
     if type(cond) is not Bool:
         _core.captured(check_with, (RuntimeError, cond, message), None)
         return
-    asked = session.exporting and callable(message)
+    asked = session.policy.exporting and callable(message)
     text = _core.captured(message, (), None) if asked else "Expected cond to be True, but got False."
     cond.home.expect(cond)
     assertion(session.recorder, cond, str(text))
@@ -412,7 +412,7 @@ def _check_tensor_all(session: Session, error_type: Any, cond: Any, message: Any
     if (
         recorder.is_stand_in(cond)
         and cond.dtype is torch.bool
-        and not session.exporting
+        and not session.policy.exporting
         and recorder.known(cond) is None
     ):
         if assume(recorder, recorder.record(target_of(torch.Tensor.all), (cond,), {}), True):

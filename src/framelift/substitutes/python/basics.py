@@ -248,7 +248,7 @@ _OTHER_RESULT = torch.nn.TransformerEncoder.forward.__code__
 
 @substitute(torch.compiler.is_exporting)
 def _exporting(session: Session) -> bool:
-    return session.exporting
+    return session.policy.exporting
 
 
 @substitute(torch.jit.is_tracing, *FX_TRACING_READS)

@@ -24,12 +24,17 @@ from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int, concrete
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...vocabulary.class_reads import mro_of
+from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.reasons import Interrupt
 from .copying import copies_to_itself, is_copying, is_its_own_copy
 
 if TYPE_CHECKING:
     from ...boundary.world import World
     from ...recording.session import Session
+
+
+#: functions that answered what no other process would
+OWN_ANSWERS: FeatureState[list[str]] = FeatureState(list)
 
 
 def same_object(session: Session, left: Any, right: Any) -> bool:
@@ -163,7 +168,7 @@ def _id(session: Session, obj: Any, /) -> Any:
             _identities(session).pin(obj)
         record = session.record_of(obj)
         return _inside(session, id(obj if record is None else record.original))
-    session.own_answers.append("id")
+    OWN_ANSWERS.of(session).append("id")
     real = _original(session, obj)
     if real is not None:
         return id(real)
@@ -181,7 +186,7 @@ def _is_hashed_alike(value: Any) -> bool:
 def _hash(session: Session, obj: Any, /) -> Any:
     """Hashes of values are values; hashes by address are as addresses."""
     if not _is_hashed_alike(obj):
-        session.own_answers.append("hash")
+        OWN_ANSWERS.of(session).append("hash")
     if is_leaf(obj):
         return _inside(session, hash(obj)) if _nan_inside(session, obj) else hash(obj)
     if type(obj) is Opaque:
@@ -198,7 +203,7 @@ def _hash(session: Session, obj: Any, /) -> Any:
 
 @substitute(object.__hash__)
 def _object_hash(session: Session, obj: Any, /) -> Any:
-    session.own_answers.append("hash")
+    OWN_ANSWERS.of(session).append("hash")
     real = _original(session, obj)
     return object.__hash__(real) if real is not None else _inside(session, object.__hash__(obj))
 
@@ -220,7 +225,7 @@ _SEEDED = (
 @substitute(*[vars(kind)["__hash__"] for kind in _SEEDED])
 def _seeded_hash(session: Session, callable_: Any, value: Any, /) -> Any:
     """A value's own `__hash__`, by whatever way it was found."""
-    session.own_answers.append("hash")
+    OWN_ANSWERS.of(session).append("hash")
     return _core.natively(callable_, (value,), None)
 
 

@@ -95,7 +95,7 @@ def may_follow(session: Session, generator: str) -> bool:
     """Return whether a number may be symbolic that is drawn now from a generator outside, called `generator`; an
     interrupt where eager mode is to draw it.
     """
-    if session.exporting or session.dynamism is NOTHING or session.tape_is_a_body() or session.in_transform():
+    if session.policy.exporting or session.dynamism is NOTHING or session.tape_is_a_body() or session.in_transform():
         return False
     if knowledge_of(session.function.__code__).decided_by_draws >= _MOST_DECIDED and not session.policy.fullgraph:
         raise Interrupt("random-state", generator)

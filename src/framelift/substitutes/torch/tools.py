@@ -49,7 +49,7 @@ def _infer_parameters(
         and _core.is_external(module)
         and not recorder.effect_level
         and not recorder.settings.touched
-        and not session.active_modes
+        and not session.moment.modes
         and not session.effects
         and all(map(recorder.is_stand_in, (*args, *named.values())))
     ):
