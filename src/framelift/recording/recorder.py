@@ -57,7 +57,7 @@ from .overlapping_writes import check_overlaps
 from .recorder_parts import Assumptions, Policy
 from .recording_mode import RecordingMode
 from .retained_gradients import leave_retaining
-from .rules import (
+from .rules import (  # noqa: F401  (they register rules; ranks decide which one answers: rules/ranks.py)
     composed,
     indexing,
     known,
@@ -76,21 +76,6 @@ from .rules.special_cases import GIVES_VALUES, make_leaf
 from .script_objects import ScriptObjects
 from .stand_ins import StandIns
 from .wrapper_results import check_results, kind_of_memory, record_wrapped, unreached
-
-#: imported for the rules that they register; ranks decide which one answers (rules/ranks.py), and not this order
-_RULES = (
-    state_calls,
-    composed,
-    indexing,
-    known,
-    moved_tensors,
-    number_arguments,
-    sequences,
-    storages,
-    taken_values,
-    versions,
-    view_bases,
-)
 
 _MISSING = object()
 

@@ -100,12 +100,8 @@ class _Spent(torch.autograd.Function):
         )
 
 
-class _Rootless(torch.autograd.Function):
+class _Rootless(_Spent):
     """A history that leads to leaves which nobody holds any more."""
-
-    @staticmethod
-    def forward(ctx: Any, seed: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-        return result
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:

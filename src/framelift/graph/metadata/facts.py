@@ -7,7 +7,9 @@ metadata cache cheap.  What belongs to one tensor alone (its storage, its node) 
 from __future__ import annotations
 
 import contextlib
+import operator
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -43,63 +45,37 @@ _ODD_KEYS = tuple(
 )
 
 
+#: of `Facts`, in their order
+FIELDS = ("dtype", "device", "size", "stride", "requires_grad", "is_leaf", "is_conj", "is_neg", "is_inference")
+_all_fields: Callable[[Any], tuple[Any, ...]] = operator.attrgetter(*FIELDS)
+
+
 class Facts:
     """Metadata of a dense tensor.  Made by `intern_facts` only; never changed."""
 
-    __slots__ = (
-        "__weakref__",
-        "_template",
-        "device",
-        "dtype",
-        "is_conj",
-        "is_inference",
-        "is_leaf",
-        "is_neg",
-        "requires_grad",
-        "size",
-        "stride",
-    )
+    __slots__ = ("__weakref__", "_template", *FIELDS)
+    dtype: torch.dtype
+    device: torch.device
+    size: torch.Size
+    stride: tuple[int, ...]
+    requires_grad: bool
+    is_leaf: bool
+    is_conj: bool
+    is_neg: bool
+    is_inference: bool
 
-    def __init__(
-        self,
-        dtype: torch.dtype,
-        device: torch.device,
-        size: torch.Size,
-        stride: tuple[int, ...],
-        requires_grad: bool,
-        is_leaf: bool,
-        is_conj: bool,
-        is_neg: bool,
-        is_inference: bool,
-    ) -> None:
-        self.dtype: torch.dtype = dtype
-        self.device: torch.device = device
-        self.size: torch.Size = size
-        self.stride: tuple[int, ...] = stride
-        self.requires_grad: bool = requires_grad
-        self.is_leaf: bool = is_leaf
-        self.is_conj = is_conj
-        self.is_neg = is_neg
-        self.is_inference = is_inference
+    def __init__(self, *fields: Any) -> None:
+        for name, value in zip(FIELDS, fields, strict=True):
+            setattr(self, name, value)
         self._template: torch.Tensor | None = None
 
     def key(self) -> tuple[Any, ...]:
-        """All fields, in the order of `intern_facts`."""
-        return (
-            self.dtype,
-            self.device,
-            self.size,
-            self.stride,
-            self.requires_grad,
-            self.is_leaf,
-            self.is_conj,
-            self.is_neg,
-            self.is_inference,
-        )
+        """All fields, in their order."""
+        return _all_fields(self)
 
     def but(self, **changes: Any) -> Facts:
         """The facts that differ in the fields given."""
-        return intern_facts(*(changes.get(name, getattr(self, name)) for name in _FIELDS))
+        return intern_facts(*(changes.get(name, getattr(self, name)) for name in FIELDS))
 
     def is_contiguous(self) -> bool:
         """Return whether it lies in memory in the order of its dimensions, those of size 0 and 1 included."""
@@ -137,19 +113,8 @@ class Facts:
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Facts] = weakref.WeakValueDictionary()
 
 
-def intern_facts(
-    dtype: torch.dtype,
-    device: torch.device,
-    size: torch.Size,
-    stride: tuple[int, ...],
-    requires_grad: bool,
-    is_leaf: bool,
-    is_conj: bool,
-    is_neg: bool,
-    is_inference: bool,
-) -> Facts:
+def intern_facts(*key: Any) -> Facts:
     """The one `Facts` object with these fields."""
-    key = (dtype, device, size, stride, requires_grad, is_leaf, is_conj, is_neg, is_inference)
     found = _interned.get(key)
     if found is None:
         # Two threads may both make one; whoever is stored first is the one used.
@@ -163,7 +128,7 @@ class SymbolicFacts(Facts):
     __slots__ = ()
 
     def but(self, **changes: Any) -> Facts:
-        return symbolic_facts(*(changes.get(name, getattr(self, name)) for name in _FIELDS))
+        return symbolic_facts(*(changes.get(name, getattr(self, name)) for name in FIELDS))
 
     def agrees(self, other: Facts) -> bool:
         # Two symbols that were found to be equal are one from then on, so the expressions are read anew.
@@ -185,9 +150,6 @@ class SymbolicFacts(Facts):
                 self.dtype, self.device, torch.Size(hints[0]), hints[1], *self.key()[4:]
             ).template()
         return made
-
-
-_FIELDS = ("dtype", "device", "size", "stride", "requires_grad", "is_leaf", "is_conj", "is_neg", "is_inference")
 
 
 def _hint(entry: Any) -> int:

@@ -104,17 +104,7 @@ class Symbols:
         if all(type(length) is int for length in size) and not marks.strides:
             return facts
         stride = self._strides(tensor, facts, size, marks.strides, words)
-        return symbolic_facts(
-            facts.dtype,
-            facts.device,
-            size,
-            stride,
-            facts.requires_grad,
-            facts.is_leaf,
-            facts.is_conj,
-            facts.is_neg,
-            facts.is_inference,
-        )
+        return symbolic_facts(facts.dtype, facts.device, size, stride, *facts.key()[4:])
 
     def _size(self, tensor: torch.Tensor, dim: int, length: int, marks: Marks, words: str) -> torch.SymInt | None:
         place = source_called(f"{words}#{len(self.meanings)}")
