@@ -39,7 +39,7 @@ from ..vocabulary.torch_code import is_class_of
 from .attributes.wrapper_classes import note_wrapper_class
 from .becomes import copied_objects  # noqa: F401  (adds its rows to the kinds of shadows)
 from .becomes.arrays import import_array, numpy
-from .becomes.containers import import_attributes, import_container, is_container
+from .becomes.containers import import_container, is_container
 from .becomes.immutable_objects import carried_values, import_value, plain_value, value_kind
 from .becomes.leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
 from .becomes.mapping_views import MAPPING_VIEWS, import_view
@@ -60,8 +60,6 @@ from .import_rules import (
     rule,
     with_attributes,
 )
-from .lazy.lazy_dict import LargeDict
-from .records import Shadow
 from .world import World
 
 _mro, _own, _flags = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__flags__"))
@@ -412,23 +410,6 @@ def _builtin(world: World, value: types.BuiltinFunctionType, origin: Origin) -> 
     world.guard(origin, "TYPE", types.BuiltinFunctionType)
     world.guard(origin.to("attr", "__name__"), "EQ", value.__name__)
     return world.register(value, found.__get__(receiver, type(receiver)), origin, mutable=False)
-
-
-@rule(functools.partial)
-def _partial(world: World, value: functools.partial[Any], origin: Origin) -> Any:
-    world.guard(origin, "TYPE", functools.partial)
-    function = let_in(world, value.func, origin.to("partial_func"))
-    args = let_in(world, value.args, origin.to("partial_args"))
-    keywords = let_in(world, value.keywords, origin.to("partial_keywords"))
-    if type(keywords) is LargeDict:  # opened: C code reads the table
-        keywords = keywords.plain()
-    copy: Any = functools.partial(function)
-    # the tuple and the table themselves: captured code may hold them, and write to the table
-    copy.__setstate__((function, args, keywords, None))
-    world.register(value, copy, origin)
-    import_attributes(world, copy, value, origin, let_in)
-    world.add_shadow(Shadow(copy, value, origin, ()))
-    return copy
 
 
 def fact_of(world: World, seen: Any, function: Callable[[Any], Any]) -> Any:

@@ -6,7 +6,6 @@ share it again.
 
 from __future__ import annotations
 
-import functools
 import sys
 import types
 from typing import Any
@@ -116,17 +115,6 @@ def _builtin(walk: Walk, node: Node) -> Recipe:
         raise Interrupt("result-object", f"{type_name(type(owner))}.{of.__name__}")
     method = walk.constant(found, f"{found.__objclass__.__name__}_{of.__name__}")
     return Recipe((method, ".__get__(", walk.part(owner), ")"))
-
-
-@exact(functools.partial)
-def _partial(walk: Walk, node: Node) -> Recipe:
-    of = node.obj
-    kind = walk.constant(functools.partial, "partial")
-    function, arguments, keywords = walk.part(of.func), walk.part(of.args), walk.part(of.keywords)
-    found = vars(of)
-    attributes = walk.part(found) if found or is_shared(found) else "None"
-    fill = (node, ".__setstate__((", function, ", ", arguments, ", ", keywords, ", ", attributes, "))")
-    return Recipe(None, (kind, "(", walk.constant(object, "object"), ")"), (fill,))
 
 
 @exact(property)

@@ -8,7 +8,6 @@ subclass.
 from __future__ import annotations
 
 import collections
-import functools
 import operator
 import threading
 import types
@@ -251,7 +250,6 @@ WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
     collections.defaultdict: table_changes,
     tuple: _unchanged,
     frozenset: _unchanged,
-    functools.partial: _unchanged,
     types.SimpleNamespace: _unchanged,
     BaseException: _exception,
     type(threading.Lock()): _lock,

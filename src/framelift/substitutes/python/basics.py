@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _thread
 import builtins
-import functools
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -254,9 +253,3 @@ def _exporting(session: Session) -> bool:
 @substitute(torch.jit.is_tracing, *FX_TRACING_READS)
 def _not_here(session: Session) -> bool:
     return False
-
-
-@substitute(functools.partial.__call__)
-def _partial_call(session: Session, made: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """`super().__call__(...)` of a subclass of partial."""
-    return _core.captured(made.func, (*made.args, *args), {**made.keywords, **kwargs})
