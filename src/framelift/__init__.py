@@ -28,7 +28,10 @@ try:
 except ImportError as error:
     _replaced = without_core.names(str(error))
 else:
-    from . import config, exc  # noqa: F401
+    from . import capture, config, exc  # noqa: F401
+
+    # Imported once, the package is no longer put into this namespace: `framelift.capture` is the function of that name.
+    del capture
 
 #: public modules
 _MODULES = {
@@ -46,6 +49,7 @@ _HOMES = {
     "backends.registrations": "register_backend",
     "surface.capturing": "GraphCapture fullgraph_capture",
     "surface.comptime": "comptime",
+    "surface.engine": "CapturedGraph capture load_capture",
     "surface.drop_in": "install installed is_installed uninstall",
     "surface.decorators": (
         "allow_in_graph assume_constant_result disable disallow_in_graph dont_skip_tracing "
@@ -72,6 +76,7 @@ _ALL_HOMES = tuple(dict.fromkeys(_HOME_OF.values()))
 # one a line, so that additions do not collide
 __all__ = [
     "AOTCompiledFunction",
+    "CapturedGraph",
     "GraphCapture",
     "ModelInput",
     "OptimizedModule",
@@ -79,6 +84,7 @@ __all__ = [
     "allow_in_graph",
     "aot_autograd",
     "assume_constant_result",
+    "capture",
     "compile",
     "comptime",
     "config",
@@ -101,6 +107,7 @@ __all__ = [
     "is_installed",
     "is_supported",
     "list_backends",
+    "load_capture",
     "load_compiled_function",
     "load_package",
     "lookup_backend",
@@ -135,7 +142,7 @@ __all__ = [
 ]
 
 #: what a call of a compiled function does not need
-_LATER = ("export", "testing", "packages.", "surface.drop_in")
+_LATER = ("export", "testing", "packages.", "surface.drop_in", "surface.engine")
 
 
 def _load(homes: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ from .backends.registry import (
     set_default_backend as set_default_backend,
 )
 from .surface.capturing import GraphCapture as GraphCapture, fullgraph_capture as fullgraph_capture
+from .surface.engine import CapturedGraph as CapturedGraph, capture as capture, load_capture as load_capture
 from .surface.comptime import comptime as comptime
 from .surface.drop_in import (
     install as install,

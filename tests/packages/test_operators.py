@@ -39,7 +39,24 @@ def outside(x: torch.Tensor) -> torch.Tensor:
 
 @outside.register_fake
 def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x, dtype=torch.float32 if np.pi > 3 else None)
+
+
+@torch.library.custom_op("package_tests::held", mutates_args=())
+def held(x: torch.Tensor) -> torch.Tensor:
+    return x * HELD[0]
+
+
+@held.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
+
+
+HELD = [3.0]
+
+
+def reading(x: torch.Tensor) -> torch.Tensor:
+    return torch.ops.package_tests.held(x) + 1
 
 
 def calling(x: torch.Tensor) -> torch.Tensor:
@@ -63,6 +80,13 @@ def test_an_operator_is_known_by_its_functions() -> None:
 def test_an_operator_that_uses_others_is_not_written() -> None:
     with pytest.raises(NotKept, match="uses others, whose code may change: np in package_tests.outside"):
         operator_facts(torch.ops.package_tests.outside.default)
+
+
+def test_a_kernel_runs_when_the_graph_does() -> None:
+    for loaded, value in ((False, 3.0), (True, 3.0), (True, 5.0)):
+        HELD[0] = value
+        check(reading, torch.ones(2), loaded=loaded)
+    HELD[0] = 3.0
 
 
 def test_functions_of_numpy() -> None:

@@ -2,8 +2,8 @@
 
 An operator of the program runs when the graph does, so an edited kernel is not a wrong one.  But its other functions
 decided what was captured: the shapes of its results, and its gradients.  So an operator of `torch.library.custom_op`
-is known by the code of its functions and by the files these are in, where they use nothing else but torch, Python's
-built-in functions and `math`.
+is known by the code of its functions and by the files these are in, where all but the kernel use nothing else but
+torch, Python's built-in functions and `math`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,16 @@ def operator_facts(operator: Any) -> list[Any]:
     if definition is None or any(getattr(definition, name, None) for name in _OTHER_WAYS):
         raise NotKept("an operator that is not torch's own, whose code may change", text)
     found = [getattr(definition, name, None) for name in _FUNCTIONS]
-    return [text, str(definition._schema), [None if one is None else _function(one, text) for one in found]]
+    kernel = found[0] if found[1] is not None else None  # without a fake, it says what results are like
+    facts = [None if one is None else _function(one, text, one is kernel) for one in found]
+    return [text, str(definition._schema), facts]
 
 
-def _function(function: Any, operator: str) -> list[str]:
+def _function(function: Any, operator: str, is_kernel: bool) -> list[str]:
     if type(function) is not types.FunctionType or function.__closure__ is not None:
         raise NotKept("a function of an operator is made elsewhere", operator)
     code = function.__code__
-    for one in nested(code):
+    for one in nested(code) if not is_kernel else ():
         for name in one.co_names:
             value = function.__globals__.get(name)
             if value is not None and not _is_known(value, code.co_filename):

@@ -31,7 +31,7 @@ class _Captured(BaseException):
     """The capture is done; the program is not to run."""
 
 
-class _Slot:
+class Slot:
     """Stands for the compiled graph until somebody gives one."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class GraphCapture:
     (True, ['placeholder', 'call_function', 'output'])
     """
 
-    def __init__(self, compiled: Any, slot: _Slot) -> None:
+    def __init__(self, compiled: Any, slot: Slot) -> None:
         self._compiled, self._slot = compiled, slot
         (entry,) = compiled.entries
         self.info = entry.info
@@ -101,13 +101,13 @@ class GraphCapture:
         if compiled_fn is not None:
             self._slot.compiled = compiled_fn
 
-        def refuse(compiled: Any, locals_: tuple[Any, ...]) -> bool:
-            raise IncorrectUsage(
-                f"the guards of this capture of {compiled.function.__qualname__} do not hold for this call"
-            )
-
-        self._compiled.miss = refuse
+        self._compiled.miss = refuse_others
         return self._compiled
+
+
+def refuse_others(compiled: Any, locals_: tuple[Any, ...]) -> bool:
+    """Answer a call that no capture is for: nothing is captured."""
+    raise IncorrectUsage(f"the guards of this capture of {compiled.function.__qualname__} do not hold for this call")
 
 
 #: torch's own function of that name, while another stands in its place
@@ -138,7 +138,7 @@ def fullgraph_capture(
     >>> len(found.example_inputs), found.forward_callable()(torch.ones(3, 2)).shape
     (3, torch.Size([3, 1]))
     """
-    slot = _Slot()
+    slot = Slot()
     compiled = compile(fn, backend=slot.backend, fullgraph=True, dynamic=dynamic)
     native = innermost_compiled(compiled)
     driver = native.miss
