@@ -6,6 +6,7 @@ import framelift
 
 NAMES = """
 AOTCompiledFunction
+CapturedGraph
 GraphCapture
 ModelInput
 OptimizedModule
@@ -13,6 +14,7 @@ Recompile
 allow_in_graph
 aot_autograd
 assume_constant_result
+capture
 compile
 comptime
 config
@@ -35,6 +37,7 @@ is_dynamo_disable_recursive
 is_installed
 is_supported
 list_backends
+load_capture
 load_compiled_function
 load_package
 lookup_backend

@@ -128,8 +128,10 @@ class CapturedGraph:
         ]
 
     def callable(self, compiled: Callable[..., Any] | None = None) -> Callable[..., Any]:
-        """A callable with the signature of what was captured, that runs `compiled` in place of the graph (by default the
-        graph itself).  A call that a kept guard is not for raises, and nothing is captured again.
+        """A callable with the signature of what was captured.
+
+        It runs `compiled` in place of the graph; by default the graph itself.  A call that a kept guard is not for
+        raises, and nothing is captured again.
         """
         if compiled is not None:
             self._slot.compiled = compiled
