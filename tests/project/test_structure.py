@@ -55,7 +55,7 @@ BUDGETS = {
     "backends": 4568,
     "boundary": 5850,
     "bytecode": 2656,
-    "cache": 3437,
+    "cache": 3438,
     "calls": 1562,
     "capture": 7686,
     "exits": 2725,
@@ -70,13 +70,13 @@ BUDGETS = {
     "rehearsal": 1770,
     "report": 2723,
     "substitutes": 6239,
-    "surface": 4746,
+    "surface": 4989,
     "torch_ports": 1091,
     "vocabulary": 2557,
-    "modules beside them": 838,
+    "modules beside them": 843,
     "csrc": 14350,
 }
-ALL = 87704
+ALL = 87953
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
