@@ -36,7 +36,9 @@ def _back(session: Session, frame: types.FrameType) -> Any:
 
 def _written_locals(session: Session, frame: types.FrameType) -> Any:
     if frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-        raise Interrupt("unsupported-code", "f_locals of a function's frame, which writes to its variables")
+        stop = Interrupt("unsupported-code", "f_locals of a function's frame, which writes to its variables")
+        stop.run_eagerly = True  # behind a break, a frame has no variables that the rest does not use
+        raise stop
     return frame_locals(session, frame)
 
 
