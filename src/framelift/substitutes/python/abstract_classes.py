@@ -249,6 +249,7 @@ def _subclass_check(session: Session, callable_: Any, owner: Any, cls: Any, /) -
         return _core.natively(callable_, (owner, cls), None)  # an error
     if not _core.is_internal(owner) and _core.new_subclasses(owner):  # outside, nobody has asked them
         if _said_by_hook(owner, cls) is NotImplemented and any(base is owner for base in mro_of(cls)):
+            _note(session, owner, {cls}, True)
             return True
         raise Interrupt("unsupported-code", f"a question to {qualname_of(owner)}, which has subclasses made inside,")
     known = remembered_by(owner, cls) is not None or any(base is owner for base in mro_of(cls))
