@@ -34,13 +34,13 @@ def relay(start):
 
 GEN = talk(@@int@@)
 next(GEN)
-ENUM = enumerate([@@int@@, 4, 5, 6, 7, 8], 3)
+ENUM = iter([(3, @@int@@), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8)])
 next(ENUM)
-ZIP = zip([1, 2, @@int@@, 4, 5], "abcdef")
-MAPPED = map(f_inc, [@@int@@, 2, 3, 4])
+ZIP = iter([(1, "a"), (2, "b"), (@@int@@, "c"), (4, "d"), (5, "e")])
+MAPPED = iter([@@int@@, 2, 3, 4])
 LEFT = filter(None, [0, 1, @@int@@, 3])
-CHAINED = itertools.chain([1, @@int@@], (3, 4))
-SLICED = itertools.islice(itertools.count(@@int@@), 2, 9)
+CHAINED = iter((1, @@int@@, 3, 4))
+SLICED = iter(range(@@int@@, 9))
 COUNTER = itertools.count(@@int@@, 2)
 ROUND = itertools.cycle([1, @@int@@, 3])
 BACK = reversed([1, 2, @@int@@])
@@ -55,7 +55,6 @@ OD = collections.OrderedDict([("x", 1), ("y", @@int@@), ("z", 3)])
 TKEYS = {BOX: @@int@@, TLIST[0]: 2}
 PATTERN = re.compile(r"([a-z])(\\w*)")
 TEXT = "alpha be gamma_ray " + @@str@@
-GROUP = ExceptionGroup("g", [ValueError(@@int@@), ExceptionGroup("h", [KeyError("k"), TypeError("t")])])
 """
 
 EXPRESSIONS = {
@@ -71,7 +70,7 @@ EXPRESSIONS = {
             "int(SCALAR)",
             "int(WHOLE.sum())",
             "ARR.shape[0]",
-            "len(GROUP.exceptions)",
+            "len(ExceptionGroup('g', [ValueError(1), KeyError('k')]).exceptions)",
             "PATTERN.groups",
             "ARR.ndim",
             "len(CHAIN.maps)",
@@ -125,8 +124,8 @@ EXPRESSIONS = {
             "NPRNG.randint(0, 5)",
             "random.randint(1, 9)",
             "int(random.random() * 9)",
-            "len(GROUP.args)",
-            "len(str(GROUP))",
+            "len(ExceptionGroup('g', [ValueError(1), KeyError('k')]).args)",
+            "len(str(ExceptionGroup('g', [ValueError(1), KeyError('k')])))",
             "operator.length_hint(BACK, <int>)",
             "next(iter(reversed(<ints>)), 0)",
             "max(OD.values())",
@@ -160,7 +159,7 @@ EXPRESSIONS = {
             "TEXT.replace(<str>, '_')",
             "<str>.join(['p', 'q'])",
             "<str>.center(7, '*')",
-            "str(GROUP)",
+            "str(ExceptionGroup('g', [ValueError(1), KeyError('k')]))",
             "str(dict(TALLY))",
             "repr(OD)",
             "repr(CHAIN.maps)",
@@ -272,7 +271,7 @@ EXPRESSIONS = {
         ),
     ),
     "any": (
-        ("ENUM", "TALLY", "OD", "GROUP", "SCALAR", "ARR", "TKEYS", "CHAIN"),
+        ("ENUM", "TALLY", "OD", "SCALAR", "ARR", "TKEYS", "CHAIN"),
         (
             "enumerate(<ints>)",
             "zip(<ints>, <lit:str>)",
@@ -288,14 +287,14 @@ EXPRESSIONS = {
             "collections.Counter(<lit:str>)",
             "ExceptionGroup('e', [ValueError(<int>)])",
             "{<tensor>: <int>}",
-            "GROUP.split(ValueError)",
+            "ExceptionGroup('g', [ValueError(1), KeyError('k')]).split(ValueError)",
             "PATTERN.match(<str>)",
             "itertools.repeat(<int>, 2)",
             "next(ENUM, None)",
             "next(ZIP, None)",
             "np.float32(<float>)",
             "collections.deque(<ints>, 3)",
-            "GROUP.subgroup(KeyError)",
+            "ExceptionGroup('g', [ValueError(1), KeyError('k')]).subgroup(KeyError)",
         ),
     ),
 }
@@ -337,7 +336,7 @@ STATEMENTS = (
     "NPRNG.seed(<int> % 5)",
     "<new:int> = NPRNG.randint(0, 5)",
     "ERR.add_note(<str>)",
-    "<new:any> = GROUP.subgroup(ValueError)",
+    "<new:any> = ExceptionGroup('g', [ValueError(1), KeyError('k')]).subgroup(ValueError)",
     "CHAIN.maps.append({'q': <int>})",
     "<new:str> = TEXT.upper()",
     "OD.update(<table>)",
@@ -349,7 +348,8 @@ COMPOUNDS = (
     "for <fresh:v> in CHAINED:\n    <block>\n    break",
     "for <fresh:p>, <fresh:q> in ZIP:\n    COUNT += <same:p>",
     (
-        "try:\n    raise GROUP\nexcept* ValueError as eg:\n    COUNT += len(eg.exceptions)\n"
+        "try:\n    raise ExceptionGroup('g', [ValueError(1)])\n"
+        "except* ValueError as eg:\n    COUNT += len(eg.exceptions)\n"
         "except* (KeyError, TypeError):\n    COUNT += 10"
     ),
     (
@@ -382,15 +382,15 @@ COMPOUNDS = (
 
 GENTLE = (
     "next(ENUM, None)",
-    "ENUM = enumerate([<lit:int>, 2, 3])",
-    "ENUM = enumerate(NUMS, <lit:int>)",
+    "ENUM = iter([(0, <lit:int>), (1, 2)])",
+    "ENUM = iter(((<lit:int>, 1),))",
     "next(ZIP, None)",
-    "ZIP = zip(NUMS, NUMS)",
-    "MAPPED = map(f_dbl, [<lit:int>, 5])",
+    "ZIP = iter([(1, 2), (3, 4)])",
+    "MAPPED = iter([<lit:int>, 5])",
     "LEFT = filter(None, [<lit:int>, <lit:int>])",
-    "CHAINED = itertools.chain([<lit:int>], [2, 3])",
+    "CHAINED = iter((<lit:int>, 2, 3))",
     "next(CHAINED, None)",
-    "SLICED = itertools.islice([5, <lit:int>, 7], 1, None)",
+    "SLICED = iter([<lit:int>, 7])",
     "next(SLICED, 0)",
     "COUNTER = itertools.count(<lit:int>)",
     "next(COUNTER)",
@@ -419,7 +419,6 @@ GENTLE = (
     "PATTERN = re.compile('(.)b?')",
     "TEXT = 'zeta ' + <lit:str>",
     "TEXT += <lit:str>",
-    "GROUP = ExceptionGroup('g', [ValueError(<lit:int>)])",
     "random.seed(<lit:int>)",
     "DEQ.appendleft(<lit:int>)",
     "DEQ = collections.deque([1, <lit:int>, 3], maxlen=3)",
@@ -428,13 +427,13 @@ GENTLE = (
 HARSH = (
     "ENUM = iter([(1, 2)])",
     "ENUM = ZIP",
-    "ZIP = zip()",
+    "ZIP = iter(())",
     "ZIP = <lit:any>",
     "MAPPED = iter(NUMS)",
     "LEFT = MAPPED",
-    "CHAINED = itertools.chain(NUMS, THING.items)",
+    "CHAINED = iter(NUMS)",
     "CHAINED = ITER",
-    "SLICED = itertools.islice(ITER, 3)",
+    "SLICED = iter(range(3))",
     "COUNTER = itertools.count(0.5)",
     "COUNTER = ROUND",
     "ROUND = itertools.repeat(4)",
@@ -466,8 +465,6 @@ HARSH = (
     "PATTERN = <lit:any>",
     "TEXT = <lit:any>",
     "TEXT = ''",
-    "GROUP = ValueError('v')",
-    "GROUP = ExceptionGroup('g', [ERR])",
     "talk = gen",
     "gen.__code__ = (lambda stop: (yield 9)).__code__",
     "NPRNG = RNG",
@@ -489,5 +486,4 @@ WRITES = (
     "talk(",
     "random.",
     "NPRNG",
-    "raise GROUP",
 )
