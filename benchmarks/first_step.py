@@ -23,7 +23,7 @@ import time
 from typing import Any
 
 FRONT_ENDS = ("framelift", "torch.compile")
-MODELS = ("llama", "train", "bert", "gpt2", "vit", "t5")
+MODELS = ("llama", "train", "opt", "bert", "gpt2", "vit", "t5", "conv")
 
 
 def model_and_call(name: str, layers: int, device: str) -> tuple[Any, Any, bool]:
@@ -32,6 +32,8 @@ def model_and_call(name: str, layers: int, device: str) -> tuple[Any, Any, bool]
     import transformers as hf
 
     torch.manual_seed(0)
+    if name == "conv":
+        return small_network(layers, device)
     dtype, width = (torch.bfloat16, 1024) if device == "cuda" else (torch.float32, 128)
     ids = torch.randint(5, 900, (4, 64), device=device)
     sizes = {
@@ -45,6 +47,10 @@ def model_and_call(name: str, layers: int, device: str) -> tuple[Any, Any, bool]
         model = hf.LlamaForCausalLM(hf.LlamaConfig(**sizes, num_key_value_heads=4, use_cache=False))
         if name == "train":
             return model.to(device, dtype), lambda f: f(input_ids=ids, labels=ids).loss.backward(), True
+    elif name == "opt":
+        shape = {"ffn_dim": width * 2, "word_embed_proj_dim": width, "dropout": 0.0}
+        model = hf.OPTForCausalLM(hf.OPTConfig(**sizes, **shape, use_cache=False))
+        return model.to(device, dtype), lambda f: f(input_ids=ids, labels=ids).loss.backward(), True
     elif name == "bert":
         model = hf.BertModel(hf.BertConfig(**sizes))
     elif name == "gpt2":
@@ -59,6 +65,19 @@ def model_and_call(name: str, layers: int, device: str) -> tuple[Any, Any, bool]
         pixels = torch.randn(4, 3, 64, 64, device=device, dtype=dtype)
         return model.to(device, dtype).eval(), lambda f: f(pixel_values=pixels), False
     return model.to(device, dtype).eval(), lambda f: f(input_ids=ids), False
+
+
+def small_network(layers: int, device: str) -> tuple[Any, Any, bool]:
+    """Convolutions of 8 channels with batch norm, and a classifier: a training step."""
+    import torch
+    from torch import nn
+
+    parts: list[nn.Module] = []
+    for number in range(layers):
+        parts += [nn.Conv2d(3 if number == 0 else 8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU()]
+    model = nn.Sequential(*parts, nn.Flatten(), nn.Linear(8 * 16 * 16, 10)).to(device)
+    images, classes = torch.randn(4, 3, 16, 16, device=device), torch.arange(4, device=device)
+    return model, lambda f: nn.functional.cross_entropy(f(images), classes).backward(), True
 
 
 def used() -> float:

@@ -155,7 +155,7 @@ def make_looking() -> Any:
         found = locals()
         exec("b = a + len(k)")
         c = eval("a + k[0]")
-        return x + found["a"] + len(found["k"]) + c, sorted(found), sys._getframe().f_code.co_name, found["k"] is k
+        return x + found["a"] + len(found["k"]) + c, sorted(found), found["k"] is k
 
     return looking
 
@@ -172,6 +172,10 @@ def generator_parts(x: Any) -> Any:
     return x + 1, made.gi_code is numbers.__code__, made.gi_frame.f_code.co_name, next(made)
 
 
+def frame_parts(x: Any) -> Any:
+    return x + 1, sys._getframe().f_code is frame_parts.__code__
+
+
 def trace_parts(x: Any) -> Any:
     try:
         raise ValueError
@@ -181,8 +185,8 @@ def trace_parts(x: Any) -> Any:
 
 
 def test_twins_do_not_show() -> None:
-    check(generator_parts, X)
-    check(trace_parts, X)
+    for program in (generator_parts, trace_parts, frame_parts):
+        check(program, X, graphs=None, breaks=None)
 
 
 # ---- weak references and the collector ------------------------------------------------------------------------------
@@ -231,7 +235,7 @@ def weak_tables(x: Any, thing: Thing) -> Any:
 
 
 def test_weak_dictionaries() -> None:
-    check(weak_tables, X, Thing())
+    check(weak_tables, X, Thing(), graphs=None, breaks=None)
 
 
 def dropped(x: Any) -> Any:
@@ -261,7 +265,7 @@ def collecting(x: Any) -> Any:
 
 
 def test_the_collector() -> None:
-    check(collecting, X)
+    check(collecting, X, graphs=None, breaks=None)
 
 
 # ---- locks, namespaces, exceptions, bound methods of C types ---------------------------------------------------------

@@ -133,6 +133,7 @@ LOOKING = {
         except ValueError as error:
             return x + error.__traceback__.tb_lineno""",
     "line of a generator": "return x + (one for one in (1, 2)).gi_code.co_firstlineno",
+    "line of code that is held": "return x + (lambda code=(lambda: 1).__code__: code)().co_firstlineno",
     "line by name": "return x + getattr(sys._getframe(), 'f_li' + 'neno')",
     "line of a warning": """
         with warnings.catch_warnings(record=True) as said:
@@ -149,12 +150,13 @@ def test_code_that_looks_at_its_place_is_not_loaded_elsewhere(looks: str, edit: 
     text = text_of("def f(x): # here\n" + body + "\n")
     x = torch.zeros(3)
     _, captures, _ = counted(module(tmp_path / "one", text).f, x)
+    eagerly = framelift.stats()["breaks"]  # what the code looks at is then no part of what is kept
     again, rehearsed, loaded = counted(module(tmp_path / "one", text).f, x)
     assert torch.equal(again, module(tmp_path / "one", text).f(x))
     assert (rehearsed, loaded) == (0, captures), framelift.stats()["not_kept"]
     moved = module(tmp_path / "a folder of another length", EDITS[edit](text))
     found, rehearsed, _ = counted(moved.f, x)
-    assert torch.equal(found, moved.f(x)) and rehearsed
+    assert torch.equal(found, moved.f(x)) and (rehearsed or eagerly)
 
 
 @pytest.mark.parametrize("old, new", [("3", "4"), ("x * SCALE", "SCALE * x"), ("self.factor = 2", "self.factor = 2.0")])

@@ -28,11 +28,6 @@ _load_global = Rehearsal.load_global
 _lines = itertools.count(1000)
 
 
-class Finalised:
-    def __del__(self) -> None:
-        pass
-
-
 def one_global(x: torch.Tensor) -> torch.Tensor:
     return x * FACTOR
 
@@ -88,16 +83,6 @@ def not_after_an_import_that_sets_a_handler() -> None:
         assert looks(f) == [False, True]
         sys.path.remove(folder)
     signal.signal(signal.SIGUSR1, sys.modules.pop("sets_a_handler").before)
-
-
-def not_while_an_end_is_watched() -> None:
-    def f(x: torch.Tensor) -> torch.Tensor:
-        made = Finalised()
-        x = x * FACTOR
-        del made
-        return x + OFFSET
-
-    assert looks(f) == [False, True, False]
 
 
 def not_while_another_thread_needs_it() -> None:
@@ -163,7 +148,6 @@ CASES = (
     rests_in_own_code,
     not_where_python_code_handles_a_signal,
     not_after_an_import_that_sets_a_handler,
-    not_while_an_end_is_watched,
     not_while_another_thread_needs_it,
     another_thread_that_needs_it_wakes_it,
 )

@@ -12,4 +12,4 @@ PROGRAM = Path(__file__).parent / "resting_evaluator.py"
 def test_when_the_evaluator_rests() -> None:
     done = subprocess.run([sys.executable, str(PROGRAM)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(done.stdout.split()) == 6
+    assert len(done.stdout.split()) == 5

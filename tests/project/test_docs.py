@@ -80,6 +80,9 @@ def test_the_comments_of_the_first_example_are_true(tmp_path) -> None:
     assert not [part for part in shown.split(", ") if part not in str(step)]
 
 
+sys.path.append(str(ROOT / "tools"))  # they import each other
+
+
 def load(name: str) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)

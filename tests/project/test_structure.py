@@ -53,7 +53,7 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 BUDGETS = {
     "autograd": 1480,
     "backends": 4568,
-    "boundary": 5841,
+    "boundary": 5857,
     "bytecode": 2656,
     "cache": 3438,
     "calls": 1562,
@@ -69,14 +69,14 @@ BUDGETS = {
     "recording": 6141,
     "rehearsal": 1770,
     "report": 2723,
-    "substitutes": 6235,
+    "substitutes": 6251,
     "surface": 4989,
     "torch_ports": 1091,
     "vocabulary": 2548,
     "modules beside them": 843,
     "csrc": 14350,
 }
-ALL = 87913
+ALL = 87945  # 32 more than before: places that code objects tell, and caches asked in bodies of operators
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

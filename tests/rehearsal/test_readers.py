@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from framelift.boundary.attributes import classes, function_attributes, instances
+from framelift.python import weak_references
 from framelift.rehearsal.readers import _read_sealed, reader_of
 
 
@@ -29,10 +30,9 @@ OBJECTS: dict[str, tuple[Any, Any]] = {
     "method": (types.MethodType(Owner.method, Owner()), function_attributes.read_method),
     "cache": (functools.lru_cache(len), function_attributes.read_function),
     "property": (property(), function_attributes.read_function),
-    "reference": (weakref.ref(Owner), instances.read_reference),
-    "proxy": (weakref.proxy(Owner), instances.read_proxy),
+    "reference": (weakref.ref(Owner), weak_references._read),
     "alias": (list[int], instances.read_alias),
-    "error": (KeyError(1), instances.read_error),
+    "error": (KeyError(1), instances.read_instance),
     "operation": (torch.ops.aten.add.Tensor, _read_sealed),
 }
 

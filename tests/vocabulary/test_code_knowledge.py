@@ -17,7 +17,7 @@ def _made() -> Any:
 
 def test_changes_are_kept_until_they_are_forgotten() -> None:
     code = _made().__code__
-    knowledge_of(code).read_receivers()
+    knowledge_of(code).lesson("reads_receivers")()
     assert knowledge_of(code).reads_receivers and knowledge_of(code) != CodeKnowledge()
     forget()
     assert knowledge_of(code) == CodeKnowledge()

@@ -113,6 +113,16 @@ RULES[complex] = lambda world, value, origin: (leaf if value == value else nan)(
 for _cls in CONSTANT_TYPES:
     RULES[_cls] = constant
 RULES[re.Pattern] = constant
+
+
+@rule(types.CodeType)
+def _code(world: World, value: types.CodeType, origin: Origin) -> types.CodeType:
+    """Code tells where it is written."""
+    world.shows_places = True
+    constant(world, value, origin)
+    return value
+
+
 RULES[type] = _class
 
 

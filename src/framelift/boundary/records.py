@@ -102,6 +102,11 @@ class CacheCall:
     is_plain: bool
     settle: Callable[[bool], None]
 
+    @property
+    def only_answers(self) -> bool:
+        """Return whether the call does nothing but give what is held, or make it."""
+        return self.is_plain or self.answer is None
+
 
 class _Deleted:
     def __repr__(self) -> str:

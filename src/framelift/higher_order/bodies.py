@@ -19,6 +19,7 @@ from torch.fx.graph_module import GraphModule
 from .. import _core
 from .._core import is_a
 from ..boundary.becomes.leaves import LEAF_TYPES
+from ..boundary.records import CACHE_CALL
 from ..graph.fx.tape import HANDS_FLOAT, HANDS_INT, build_body
 from ..graph.fx.values import Step, Storage, Value
 from ..graph.metadata.arguments import take
@@ -207,9 +208,9 @@ class Surroundings:
     def changed(self) -> str:
         """Return what was changed since, in words; empty if nothing."""
         world = self._world
-        if len(world.effects) > self._effects:
-            effect = world.effects[self._effects]
-            return f"{effect.kind} {effect.key}" if effect.key is not None else effect.kind
+        for effect in world.effects[self._effects :]:
+            if effect.kind != CACHE_CALL or not effect.value.only_answers:  # the entry asks caches, whoever needs them
+                return f"{effect.kind} {effect.key}" if effect.key is not None else effect.kind
         for obj, before in self._before:
             # one that was let in meanwhile has its changes in the overlay
             if contents_of(obj) != before and not _core.is_external(obj):

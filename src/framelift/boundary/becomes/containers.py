@@ -322,7 +322,7 @@ UNREAD: dict[type, Callable[[World, Any], None]] = {}
 
 
 def _has_key_rule(key: Any) -> bool:
-    rule = KEYS.get(type(key))
+    rule = KEYS.get(type(key)) if _core.is_plain_class(type(key)) else None
     return rule is not None and rule.is_safe(key)
 
 

@@ -122,8 +122,10 @@ class _Question:
         held = None if self.is_new or self.symbols else _found(self.wrapper, self.parts, self.names, self.objects, ())
         if held is None:
             return self._call(function)
-        self.answer, self.is_held = let_in(self.session.world, held[0], const(held[0])), True
-        self._note(CacheCall(self.args, self.kwargs, None, (), False, lambda _: self._guard(("same", held[0]))))
+        place = const(held[0]) if self.values else const(self.wrapper).to("ask", answer_to_nothing)
+        self.answer, self.is_held = let_in(self.session.world, held[0], place), True
+        guard = (lambda _: self._guard(("same", held[0]))) if self.values else lambda _: None  # or a path leads there
+        self._note(CacheCall(self.args, self.kwargs, None, (), False, guard))
         missing = sum(one.is_missing for one in self.others())
         if missing and self.limit and _WRAPPER.cache_info(self.wrapper).currsize + missing > self.limit:
             raise self.denied("its cache is full")
@@ -164,7 +166,8 @@ class _Question:
             self._guard(_NOTHING if changed else looks)
 
         inner = tuple([change for change in since if change.kind == CACHE_CALL])
-        self._note(CacheCall(self.args, self.kwargs, answer, inner, looks is not _NOTHING, settle))
+        is_plain = looks is not _NOTHING and not (self.is_new and session.tape_is_a_body())
+        self._note(CacheCall(self.args, self.kwargs, answer, inner, is_plain, settle))
         return answer
 
     def _note(self, call: CacheCall) -> None:
@@ -282,6 +285,12 @@ class _Question:
 
 
 # ---- what a guard looks at ------------------------------------------------------------------------------------------
+
+
+def answer_to_nothing(wrapper: Any) -> Any:
+    """What a cache holds for a call without arguments; raises a TypeError where it holds nothing."""
+    held: Any = _core.cached_answer(wrapper, (), {})
+    return held[0]
 
 
 @check

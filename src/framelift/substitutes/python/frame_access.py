@@ -54,20 +54,26 @@ _FRAME: dict[str, Callable[[Session, types.FrameType], Any]] = {
 def _read_frame(session: Session, frame: types.FrameType, name: str) -> Any:
     read = _FRAME.get(name)
     if read is None:
-        raise Interrupt("unsupported-code", f"a look at {name} of a frame")
+        raise _look(name, "frame")
     return read(session, frame)
 
 
 def _read_generator(session: Session, generator: Any, name: str) -> Any:
     found = getattr(generator, name)
     if is_a(found, types.CodeType):
-        raise Interrupt("unsupported-code", f"a look at {name} of a generator")
+        raise _look(name, "generator")
     return found
 
 
 def _read_traceback(session: Session, rows: types.TracebackType, name: str) -> Any:
-    """Its rows are those of twins, and of framelift."""
-    raise Interrupt("unsupported-code", f"a look at {name} of a traceback")
+    raise _look(name, "traceback")
+
+
+def _look(name: str, kind: str) -> Interrupt:
+    """What is shown would be a twin's, and after a break that of resumed code: the whole frame runs eagerly."""
+    stop = Interrupt("unsupported-code", f"a look at {name} of a {kind}")
+    stop.run_eagerly = True
+    return stop
 
 
 @substitute(traceback.clear_frames)
