@@ -59,7 +59,7 @@ BUDGETS = {
     "calls": 1562,
     "capture": 7686,
     "exits": 2716,
-    "export": 1988,
+    "export": 1989,
     "graph": 8756,
     "guards": 972,
     "higher_order": 1505,
@@ -70,13 +70,13 @@ BUDGETS = {
     "rehearsal": 1770,
     "report": 2723,
     "substitutes": 6251,
-    "surface": 4989,
+    "surface": 4987,
     "torch_ports": 1091,
     "vocabulary": 2548,
     "modules beside them": 843,
     "csrc": 14350,
 }
-ALL = 87945  # 32 more than before: places that code objects tell, and caches asked in bodies of operators
+ALL = 87944  # 32 more than before: places that code objects tell, and caches asked in bodies of operators
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -18,6 +18,7 @@ from .._core import insist
 from ..exc import Unsupported
 from ..graph.fx.node_functions import apply_function, hook_gradient, hooked_argument, hooked_result
 from ..graph.fx.saved_tensor_nodes import enter_hooks
+from ..graph.fx.targets import getter_target
 from ..torch_ports.autograd import autograd_function_module as torchs
 from ..torch_ports.autograd import is_grad_enabled
 from ..torch_ports.graphs import pytree
@@ -30,21 +31,29 @@ _HOOKS = {
     hooked_result: "a module with backward hooks",
     enter_hooks: "hooks on saved tensors",
 }
+_DATA = getter_target("data").fx_target
 #: torch's operator takes the graphs as they are made here since its helper exists
 _HAS_OPERATOR = hasattr(torchs, "DynamoAutogradFunctionTraceHelper")
 
 
-def keep_gradients(module: torch.fx.GraphModule) -> None:
-    """Make the captured functions of a graph such that tracing keeps them whole."""
+def keep_gradients(module: torch.fx.GraphModule, tracked: bool) -> bool:
+    """Make a captured graph such that tracing keeps its functions whole where gradients are `tracked`.
+
+    `x.data` becomes `x.detach()`: an attribute is no operator, so tracing would take its value for a constant.
+    Return whether the graph differentiates.
+    """
+    found = False
     for part in module.modules():
-        if not isinstance(part, torch.fx.GraphModule):
-            continue
-        for node in part.graph.find_nodes(op="call_function", target=apply_function):
-            node.target = _traced_function
-        for target, what in _HOOKS.items():
-            if part.graph.find_nodes(op="call_function", target=target):
-                raise refused(what)
-        part.recompile()
+        changed = False
+        for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
+            found = found or node.target is torch.autograd.grad
+            if tracked and node.target in _HOOKS:
+                raise refused(_HOOKS[node.target])
+            if node.target is _DATA or tracked and node.target is apply_function:
+                node.target, changed = torch.detach if node.target is _DATA else _traced_function, True
+        if changed:
+            part.recompile()
+    return found
 
 
 def refused(what: str) -> Unsupported:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 import torch.utils.checkpoint
 from torch.overrides import TorchFunctionMode
 
-from .. import config
-from ..capture.inside_export import EXPORTS
-from ..graph.fx.targets import getter_target
+from ..capture.inside_export import EXPORTS, refuse_bodies
 from ..torch_ports.autograd import is_grad_enabled, set_grad_enabled, top_saved_hooks
 from ..torch_ports.graphs import pytree
 from ..vocabulary.scopes import scope
@@ -26,9 +26,10 @@ from .autograd_functions import keep_gradients, refused, watching_functions
 from .capture import ExportedCall, called_as
 from .inputs import Call, FakeInputs
 
-#: a context in which torch.compile is framelift's (set by drop_in.py): operators such as torch.cond compile their
-#: bodies when they are called plainly
-AROUND: list[Callable[[], Any]] = []
+#: torch.compile, and the threads in which the Python of exports runs now
+_plain: list[Any] = [None]
+_running: list[int] = []
+_swapping = threading.Lock()
 
 
 class FunctionMet(BaseException):
@@ -68,26 +69,9 @@ def lower_captured(captured: ExportedCall, call: Call, fakes: FakeInputs, pre_di
     if not pre_dispatch:  # the graph is without autograd: grad mode has no meaning in it
         for node in module.graph.find_nodes(op="call_function", target=set_grad_enabled):
             module.graph.erase_node(node)
-    else:
-        keep_gradients(module)
-    _detach_data(module)
+    modes = [_Untracked()] if keep_gradients(module, pre_dispatch) else []
     called_as(module, call, captured.spec)
-    return lower_program(replace(call, root=module), fakes, pre_dispatch, (), is_captured=True)
-
-
-def _as_captured(rewrite: Callable[..., Any], func: Any, args: Any, kwargs: Any) -> Any:
-    """As torch.export rewrites calls while Python runs, but for indexing: in a captured graph its bounds are known."""
-    return (func, args, kwargs) if func is torch.Tensor.__getitem__ else rewrite(func, args, kwargs)
-
-
-def _detach_data(module: torch.fx.GraphModule) -> None:
-    """`x.data` as `x.detach()`: an attribute is no operator, so tracing would take its value for a constant."""
-    data = getter_target("data").fx_target
-    for part in module.modules():
-        if isinstance(part, torch.fx.GraphModule):
-            for node in part.graph.find_nodes(op="call_function", target=data):
-                node.target = torch.detach
-            part.recompile()
+    return lower_program(replace(call, root=module), fakes, pre_dispatch, (), modes=modes)
 
 
 class _Untracked(TorchFunctionMode):
@@ -136,11 +120,12 @@ def lower_program(
     pre_dispatch: bool,
     preserved: Sequence[str],
     watched: bool = False,
-    is_captured: bool = False,
+    modes: Sequence[TorchFunctionMode] | None = None,
 ) -> Lowered:
     """Lower the program itself: its Python runs once, over fakes.
 
-    `watched`: raises `FunctionMet` at the first autograd function.  `is_captured`: it is a graph of a rehearsal.
+    `watched`: raises `FunctionMet` at the first autograd function.  `modes`: those that a graph of a rehearsal needs,
+    which is what it is; what torch.export does to calls of a program is done in it.
     """
     from ..torch_ports.exports import fakify_params_buffers
     from ..torch_ports.exports import non_strict_utils as helpers
@@ -155,12 +140,10 @@ def lower_program(
         stack.callback(EXPORTS.pop)
         if watched:
             stack.enter_context(watching_functions(functools.partial(_function_met, bool(preserved))))
-        for around in AROUND:
-            stack.enter_context(around())
-        handler = helpers._NonStrictTorchFunctionHandler()
-        if is_captured:
-            handler._override = functools.partial(_as_captured, handler._override)
-        for context in (fakes.mode, handler, _Untracked(), tracing(TracingContext(fakes.mode)), _dynamo_options()):
+        if modes is None:
+            modes = (helpers._NonStrictTorchFunctionHandler(), _Untracked())
+            stack.enter_context(_compiling())
+        for context in (fakes.mode, *modes, tracing(TracingContext(fakes.mode))):
             stack.enter_context(context)
         module, args, kwargs, constants, real_of = stack.enter_context(
             helpers._fakify_script_objects(call.root, fakes.args, fakes.kwargs, fakes.mode)
@@ -196,19 +179,29 @@ def _function_met(preserved: bool, tracked: bool) -> None:
 
 
 @scope
-def _dynamo_options() -> Iterator[None]:
-    """Options of export for sub-graphs of higher-order operators, captured by whatever stands behind torch.compile."""
-    from ..torch_ports.exports import trace_module as _trace
-
-    options = {**asdict(_trace.DEFAULT_EXPORT_DYNAMO_CONFIG), "do_not_emit_runtime_asserts": False}
-    before = config.get_config_copy()
+def _compiling() -> Iterator[None]:
+    """Compile nothing inside: operators such as torch.cond compile their bodies when they are called plainly."""
+    with _swapping:
+        if not _running:
+            _plain[0], torch.compile = torch.compile, _compile
+        _running.append(threading.get_ident())
     try:
-        with _trace.torch._dynamo.config.patch(options):
-            yield
-    finally:  # the drop-in writes what is written there to framelift's options, too
-        for name, value in before.items():
-            if getattr(config, name) != value:
-                setattr(config, name, value)
+        yield
+    finally:
+        with _swapping:
+            _running.remove(threading.get_ident())
+            if not _running:
+                torch.compile = _plain[0]
+
+
+def _compile(model: Any = None, **options: Any) -> Any:
+    if threading.get_ident() not in _running:
+        return _plain[0](model, **options)
+    if model is None:
+        return functools.partial(_compile, **options)
+    refuse_bodies(model)
+    warnings.warn("torch.compile is ignored when called inside torch.export region", stacklevel=2)
+    return model
 
 
 def _flat(found: Lowered, preserved: Sequence[str], lower: Callable[..., Any]) -> Callable[..., Any]:

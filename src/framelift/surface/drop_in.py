@@ -22,7 +22,6 @@ from ..backends import registrations, registry
 from ..capture import frames
 from ..capture.module_wrapper import OptimizedModule
 from ..exc import IncorrectUsage, NotImplementedHere
-from ..export import lowering
 from ..packages.aot import load_compiled_function
 from . import decorators, dynamic_shapes
 from .capturing import THEIRS, captured_for_torch
@@ -377,9 +376,6 @@ def _derive_exceptions(errors: types.ModuleType) -> None:
     if kinds is not None:
         _undo.append(functools.partial(setattr, exc.UserError, "error_type", exc.UserError.error_type))
         exc.UserError.error_type = kinds.ANTI_PATTERN
-
-
-lowering.AROUND.append(installed)
 
 
 class _Finder(MetaPathFinder):
