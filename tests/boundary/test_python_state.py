@@ -161,7 +161,7 @@ def make_looking() -> Any:
 
 
 def test_locals_exec_and_eval_in_the_calling_frame() -> None:
-    check(make_looking(), X)
+    check(make_looking(), X, graphs=None, breaks=None)
 
 
 def generator_parts(x: Any) -> Any:
