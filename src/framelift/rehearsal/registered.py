@@ -38,4 +38,4 @@ from ..substitutes.python import (
     single_dispatch,
 )
 from ..substitutes.texts import printing
-from ..substitutes.torch import cuda, optimizers, scripted, tools, torch_random, torch_settings
+from ..substitutes.torch import collectives, cuda, optimizers, scripted, tools, torch_random, torch_settings

@@ -5,6 +5,7 @@ from .port import A_CLASS, Port, area
 __getattr__ = area(
     globals(),
     "custom operators and higher-order operators inside graphs",
+    Port("collectives", "torch.distributed._functional_collectives", "record collectives in graphs"),
     Port(
         "HigherOrderOperator", "torch._ops:HigherOrderOperator", "know operators that take functions", instead=A_CLASS
     ),
