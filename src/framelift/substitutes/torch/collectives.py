@@ -68,14 +68,13 @@ def _collective(
         or (facts[0].dtype, facts[0].device) != (facts[1].dtype, facts[1].device)
     ):
         raise Interrupt("unknown-callable", f"torch.distributed: {name} of tensors like these")
-    from ...torch_ports.operators import collectives  # registers what the operators give
+    from ...torch_ports.operators import collective_operators, collectives  # which says what the operators give
 
     assert collectives is not None
     group_name, _, size = _group(session, group)
-    operators = torch.ops._c10d_functional
     more = (*args, size, group_name) if ranks else (*args, group_name)
-    made = recorder.record(target_of(getattr(operators, name).default), (given, *more), {}, keep=True)
-    made = recorder.record(target_of(operators.wait_tensor.default), (made,), {}, keep=True)
+    made = recorder.record(target_of(getattr(collective_operators, name).default), (given, *more), {}, keep=True)
+    made = recorder.record(target_of(collective_operators.wait_tensor.default), (made,), {}, keep=True)
     if recorder.value_of(made).facts.size != facts[0].size:  # other forms are for some backends only
         raise Interrupt("unknown-callable", f"torch.distributed: {name} of tensors of these sizes")
     session.call(torch.Tensor.copy_, (output, made), {})
