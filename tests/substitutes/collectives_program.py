@@ -1,5 +1,7 @@
-"""Programs with collectives, for one rank of several: `python collectives_program.py RANK RANKS STORE BACKENDS` prints what
-differs from eager mode, or was not one graph, as JSON.
+"""Programs with collectives, for one rank of several.
+
+`python collectives_program.py RANK RANKS STORE BACKENDS` prints what differs from eager mode, or was not one graph, as
+JSON.
 """
 
 from __future__ import annotations
