@@ -32,8 +32,8 @@ def _facts(group: Any) -> tuple[str, int, int]:
 
 
 @check
-def _is_world(facts: tuple[str, int, int], world: Any) -> bool:
-    group = world()
+def _is_world(facts: tuple[str, int, int], ask: Any) -> bool:
+    group = ask()
     return group is not None and _facts(group) == facts
 
 
