@@ -69,14 +69,14 @@ BUDGETS = {
     "recording": 6141,
     "rehearsal": 1770,
     "report": 2723,
-    "substitutes": 6251,
+    "substitutes": 6367,
     "surface": 4987,
-    "torch_ports": 1091,
+    "torch_ports": 1093,
     "vocabulary": 2548,
     "modules beside them": 843,
     "csrc": 14350,
 }
-ALL = 87944  # 32 more than before: places that code objects tell, and caches asked in bodies of operators
+ALL = 88062  # 32 more than before: places that code objects tell, and caches asked in bodies of operators
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
