@@ -1,15 +1,15 @@
 // GraphCall: a call of a compiled graph whose failures are looked into.  In C, so that a call that does not fail costs
-// no Python frame
-// and no second tuple of all inputs.
+// no Python frame and no second tuple of all inputs.
 #include "barrier.h"
 #include "reference.h"
 #include "state.h"
+#include "tensor_class.h"
 
 namespace framelift {
 
 struct GraphCallObject {
   PyObject_HEAD vectorcallfunc vectorcall;
-  PyObject *graph, *failed;
+  PyObject *graph, *failed, *refused;
 };
 static PyTypeObject GraphCall_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
@@ -40,7 +40,7 @@ static void look_into_failure(PyObject* failed, PyObject* const* inputs, Py_ssiz
 
 static PyObject* graph_call(PyObject* object, PyObject* const* inputs, size_t nargsf, PyObject* kwnames) {
   GraphCallObject* self = (GraphCallObject*)object;
-  Ref graph = Ref::new_ref(self->graph), failed = Ref::new_ref(self->failed);
+  Ref graph = Ref::new_ref(self->graph), failed = Ref::new_ref(self->failed), refused = Ref::new_ref(self->refused);
   if (!graph || !failed) {
     PyErr_SetString(PyExc_RuntimeError, "the graph was already cleared by the garbage collector");
     return nullptr;
@@ -48,29 +48,31 @@ static PyObject* graph_call(PyObject* object, PyObject* const* inputs, size_t na
   PyObject* result = PyObject_Vectorcall(graph.get(), inputs, nargsf, kwnames);
   if (!result && PyErr_ExceptionMatches(PyExc_Exception))
     look_into_failure(failed.get(), inputs, PyVectorcall_NARGS(nargsf));
-  return result;
+  if (!result || !refused || !is_tensor(result)) return result;
+  return PyObject_CallOneArg(refused.get(), Ref::steal(result).get());
 }
 
 static PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject *graph, *failed;
-  if (!PyArg_ParseTuple(args, "OO", &graph, &failed)) return nullptr;
+  PyObject *graph, *failed, *refused = nullptr;
+  if (!PyArg_ParseTuple(args, "OO|O", &graph, &failed, &refused)) return nullptr;
   GraphCallObject* self = (GraphCallObject*)type->tp_alloc(type, 0);
   if (!self) return nullptr;
   self->vectorcall = slot<graph_call>;
-  self->graph = Py_NewRef(graph);
-  self->failed = Py_NewRef(failed);
+  self->graph = Py_NewRef(graph), self->failed = Py_NewRef(failed), self->refused = Py_XNewRef(refused);
   return (PyObject*)self;
 }
 
 static int traverse(PyObject* self, visitproc visit, void* arg) noexcept {
   Py_VISIT(((GraphCallObject*)self)->graph);
   Py_VISIT(((GraphCallObject*)self)->failed);
+  Py_VISIT(((GraphCallObject*)self)->refused);
   return 0;
 }
 
 static int clear(PyObject* self) noexcept {
   Py_CLEAR(((GraphCallObject*)self)->graph);
   Py_CLEAR(((GraphCallObject*)self)->failed);
+  Py_CLEAR(((GraphCallObject*)self)->refused);
   return 0;
 }
 
@@ -85,12 +87,10 @@ bool init_graph_calls(PyObject* module) {
   GraphCall_Type.tp_basicsize = sizeof(GraphCallObject);
   GraphCall_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
   GraphCall_Type.tp_doc =
-      "GraphCall(graph, failed): calls the graph; where it raises an Exception, failed(exception, inputs) is called "
-      "first.";
-  GraphCall_Type.tp_new = slot<create>;
-  GraphCall_Type.tp_dealloc = slot<dealloc>;
-  GraphCall_Type.tp_traverse = traversal<traverse>;
-  GraphCall_Type.tp_clear = slot<clear>;
+      "GraphCall(graph, failed, refused): calls the graph; where it raises an Exception, failed(exception, inputs) is "
+      "called first; where it gives a tensor, no sequence of them, refused(tensor) in its place.";
+  GraphCall_Type.tp_new = slot<create>, GraphCall_Type.tp_dealloc = slot<dealloc>;
+  GraphCall_Type.tp_traverse = traversal<traverse>, GraphCall_Type.tp_clear = slot<clear>;
   GraphCall_Type.tp_vectorcall_offset = offsetof(GraphCallObject, vectorcall);
   GraphCall_Type.tp_call = PyVectorcall_Call;
   return PyType_Ready(&GraphCall_Type) == 0 &&

@@ -19,8 +19,8 @@ import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.graph_module import GraphModule
 
-from .. import config
-from .._core import insist, is_a
+from .. import _core, config
+from .._core import insist
 from ..capture.around.specialized_floats import gave_up_on_floats
 from ..capture.compile_entry import Backend as UsedBackend
 from ..capture.compile_entry import code_now, guards_now
@@ -414,14 +414,11 @@ def _compile(
 def _giving_several(compiled: Callable[..., Any], name: str) -> Callable[..., Any]:
     """A function that a program's backend made: its first result would be taken out of a tensor, too."""
 
-    def run(*inputs: Any) -> Any:
-        results = compiled(*inputs)
-        if is_a(results, torch.Tensor):
-            what = f"what it returned gives a {type(results).__name__}, not a tuple or list of the graph's outputs"
-            raise BackendCompilerFailed(name, TypeError(what))
-        return results
+    def refused(result: torch.Tensor) -> Any:
+        what = f"what it returned gives a {type(result).__name__}, not a tuple or list of the graph's outputs"
+        raise BackendCompilerFailed(name, TypeError(what))
 
-    return run
+    return _core.GraphCall(compiled, lambda error, inputs: None, refused)
 
 
 _REPRO = "torch._dynamo.repro.after_dynamo"
