@@ -32,6 +32,7 @@ SOURCE, PAGES, SITE_TOOLS = ROOT / "docs", ROOT / "build" / "docs", ROOT / "buil
 TASKS = {
     "Compile": "compile OptimizedModule wait reset is_supported aot_autograd",
     "Look at what was captured": "explain dry_run stats counters set_logs comptime save_repro Recompile",
+    "Capture for an engine": "capture load_capture CapturedGraph",
     "Say what changes": "mark_dynamic maybe_mark_dynamic mark_static mark_static_address mark_unbacked shapes "
     "ModelInput",
     "Steer what is captured": "disable allow_in_graph disallow_in_graph forbid_in_graph substitute_in_graph "

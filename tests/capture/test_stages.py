@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import framelift
+from framelift.capture import compile_entry
 from framelift.capture.around import stages
 from framelift.capture.around.stages import (
     AROUND_CALL,
@@ -128,7 +129,7 @@ def applied(monkeypatch: pytest.MonkeyPatch, function: Any, *args: Any) -> list[
             )
             for one in getattr(stages, name)
         )
-        monkeypatch.setattr(framelift.capture.compile_entry, name, table)
+        monkeypatch.setattr(compile_entry, name, table)
     framelift.compile(function, backend="eager")(*args)
     return found
 

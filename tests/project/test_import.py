@@ -25,6 +25,7 @@ from framelift.surface import native_core
 LOADED = {
     "framelift",
     "framelift._core",
+    "framelift.capture",  # its docstring: the name is the function's
     "framelift.config",
     "framelift.exc",
     "framelift.surface",

@@ -52,7 +52,7 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
     "autograd": 1480,
-    "backends": 4568,
+    "backends": 4566,
     "boundary": 5857,
     "bytecode": 2656,
     "cache": 3438,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 843,
     "csrc": 14350,
 }
-ALL = 88062  # 32 more than before: places that code objects tell, and caches asked in bodies of operators
+ALL = 88060  # 32 more than before: places that code objects tell, and caches asked in bodies of operators
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -167,8 +167,8 @@ INTERRUPTS = {
         lambda x: torch.rand(3, generator=torch.Generator()),
         lambda x: x.resize_(2),
         lambda x: x.apply_(abs),
-        lambda x: x.to_sparse(),
     ],
+    "tensor-kind": [lambda x: x.to_sparse()],
     "torch-operation-failed": [lambda x: x @ x, lambda x: x.view(5), lambda x: torch.cat([x, x[0]])],
 }
 

@@ -101,6 +101,7 @@ PATCHES = (
         _ALL,
         "an export has to see that an autograd function was applied",
     ),
+    Patch("torch.compile", "export/lowering.py", "while an export runs Python", _ALL, "torch.cond compiles its bodies"),
     Patch(
         "the class of torch._dynamo.config: __setattr__",
         "surface/torch_names/settings.py",

@@ -52,11 +52,11 @@ def optimizer_break(callable_: Any) -> bool:
     return frame is not None and frame.f_code.co_filename == _OPTIMIZER
 
 
-def _made(session: Session, source: Any, mode: str, flags: int) -> Any:
+def _made(session: Session, source: Any, mode: str, flags: int, filename: str = "<string>") -> Any:
     """Compiled source; an error is the compiler's to put in words."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        code = compile(source, "<string>", mode, flags, True)
+        code = compile(source, filename, mode, flags, True)
     if said:
         raise Interrupt("unsupported-code", "code that the compiler warns of")
     return code
@@ -71,8 +71,7 @@ def _compile(session: Session, /, source: Any, filename: Any, mode: Any, *args: 
     """The code of an expression, which `eval` is given, as forward references are."""
     if args or kwargs or type(source) is not str or type(filename) is not str or mode != "eval":
         raise Interrupt("unsupported-code", "compile() of other than the text of an expression")
-    code = _made(session, source, "eval", caller().f_code.co_flags & _FUTURE)
-    code = code.replace(co_filename=filename)
+    code = _made(session, source, "eval", caller().f_code.co_flags & _FUTURE, filename)
     _COMPILED.of(session)[id(code)] = code, source
     return code
 
