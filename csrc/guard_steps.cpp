@@ -252,17 +252,6 @@ static Outcome take_func(Visit& v, PyObject* base) {
   return by_getattr(v, base, "__func__");
 }
 
-// functools.partial tells where its fields are by its own member descriptors.
-static Outcome partial_field(Visit& v, PyObject* base, const char* name) {
-  Ref key = Ref::steal(PyUnicode_InternFromString(name));
-  if (!key) return Outcome::Error;
-  PyObject* descriptor = _PyType_Lookup(Py_TYPE(base), key.get());
-  PyObject** at = member_at(descriptor, base);
-  bool exact = at && PyDescr_TYPE(descriptor) == Py_TYPE(base) && (Py_TYPE(base)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE);
-  if (!exact) return by_getattr(v, base, name);
-  return field(v, at, false);
-}
-
 // Where a function or a class keeps one of its own attributes; NULL for others.
 static PyObject** own_field(PyObject* base, PyObject* name) {
   struct Row {
@@ -420,9 +409,6 @@ static const StepRow kSteps[] = {
     {"contents", take_contents},
     {"self", take_self},
     {"func", take_func},
-    {"partial_func", [](Visit& v, PyObject* base) { return partial_field(v, base, "func"); }},
-    {"partial_args", [](Visit& v, PyObject* base) { return partial_field(v, base, "args"); }},
-    {"partial_keywords", [](Visit& v, PyObject* base) { return partial_field(v, base, "keywords"); }},
     {"attr", take_attr},
     {"target", take_target},
     {"ask", take_ask},

@@ -131,6 +131,7 @@ static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyOb
   PyFunctionObject* copied = (PyFunctionObject*)callable.get();
   // Generators take their names from the function, which may have been given others than its code's.
   Py_SETREF(copied->func_name, Py_NewRef(original->func_name));
+  Py_XSETREF(copied->func_doc, Py_NewRef(function));  // a generator holds the copy: whose it is
   Py_SETREF(copied->func_builtins, Py_NewRef(original->func_builtins));  // its globals may name others since
   Py_SETREF(copied->func_qualname, Py_NewRef(original->func_qualname));
   if (original->func_closure && PyFunction_SetClosure(callable.get(), original->func_closure) < 0) return nullptr;

@@ -2,7 +2,7 @@
 #include "layouts.h"
 
 #include <cstdlib>
-#include <iterator>
+#include <vector>
 
 #include "frame_access.h"
 #include "frames.h"
@@ -114,11 +114,16 @@ static bool counts_of_the_collector() {
   return found >= 0 && std::abs(found - young_objects()) < 8;  // a few were made since
 }
 
-struct Layout {
-  const char *what, *file;
-  bool (*holds)();
-};
-static constexpr Layout kLayouts[] = {
+static std::vector<const LayoutCheck*>& layouts() {
+  static std::vector<const LayoutCheck*> all;
+  return all;
+}
+
+LayoutCheck::LayoutCheck(const char* what, const char* file, bool (*holds)()) : what(what), file(file), holds(holds) {
+  layouts().push_back(this);
+}
+
+static const LayoutCheck kLayouts[] = {
     {"keys of dictionaries", "frames.h", keys_of_dictionaries},
     {"versions of dictionaries", "frames.h", versions_of_dictionaries},
     {"the order of an OrderedDict", "frames.h", order_of_ordered_dictionaries},
@@ -130,14 +135,13 @@ static constexpr Layout kLayouts[] = {
     {"frames", "frame_access.h", frames},
     {"the main thread", "main_thread.h", main_thread},
     {"counts of the collector", "main_thread.h", counts_of_the_collector},
-    {"caches of functools", "lru_caches.cpp", lru_caches_are_known},
-    {"torch's tensors", "tensor_fields.h", tensors_are_known},
 };
 
 bool init_layouts(PyObject* module) {
-  Ref rows = Ref::steal(PyTuple_New(std::size(kLayouts)));
-  for (size_t i = 0; rows && i < std::size(kLayouts); i++) {
-    const Layout& layout = kLayouts[i];
+  const std::vector<const LayoutCheck*>& all = layouts();
+  Ref rows = Ref::steal(PyTuple_New((Py_ssize_t)all.size()));
+  for (size_t i = 0; rows && i < all.size(); i++) {
+    const LayoutCheck& layout = *all[i];
     bool holds = layout.holds();
     PyErr_Clear();
     PyObject* row = Py_BuildValue("(ssO)", layout.what, layout.file, holds ? Py_True : Py_False);

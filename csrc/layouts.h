@@ -5,11 +5,12 @@
 
 namespace framelift {
 
-// Whether tensors that torch makes are as its headers said.  In tensor_rows.cpp.
-bool tensors_are_known();
-
-// Whether caches of functools lie in memory as believed.  In lru_caches.cpp.
-bool lru_caches_are_known();
+// One layout, declared at namespace scope by the file that knows it: what it is, and whether it is as believed.
+struct LayoutCheck {
+  LayoutCheck(const char* what, const char* file, bool (*holds)());
+  const char *what, *file;
+  bool (*holds)();
+};
 
 // LAYOUTS: (what, file of csrc, whether it is as believed), ...
 bool init_layouts(PyObject* module);

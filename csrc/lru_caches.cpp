@@ -122,7 +122,7 @@ static Ref made_cache(PyObject* maxsize) {
   return Ref::steal(make ? PyObject_CallOneArg(make.get(), (PyObject*)&PyTuple_Type) : nullptr);
 }
 
-bool lru_caches_are_known() {
+static bool is_known() {
   Ref three = Ref::steal(PyLong_FromLong(3)), args = Ref::steal(Py_BuildValue("((i))", 7));
   Ref named = Ref::steal(PyDict_New());
   for (PyObject* maxsize : {Py_None, three.get()}) {
@@ -136,6 +136,8 @@ bool lru_caches_are_known() {
   }
   return true;
 }
+
+static const LayoutCheck cache_layout("caches of functools", "lru_caches.cpp", is_known);
 
 bool init_lru_caches(PyObject* module) {
   Ref made = made_cache(Py_None);

@@ -188,7 +188,6 @@ static PyObject* note_place(PyObject*, PyObject*) {
   return Py_BuildValue("(il)", root_unit(r), r->root_probes);
 }
 
-
 template <std::string& kept>
 static bool take_path(PyObject* path) {
   const char* text = PyUnicode_AsUTF8(path);

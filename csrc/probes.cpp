@@ -237,14 +237,17 @@ static PyObject* load_super_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
 
 // The error of f(*args) where that cannot be iterated.  Other callables would be asked for their names.
 static PyObject* not_iterable(PyObject* callable, PyObject* args) {
-#if PY_VERSION_HEX < 0x030D0000
   if (PyFunction_Check(callable) || PyCFunction_Check(callable)) {
-    Ref name = Ref::steal(_PyObject_FunctionStr(callable));
+    // Safe: of functions themselves.
+    Ref module = Ref::steal(PyObject_GetAttrString(callable, "__module__"));
+    Ref name = Ref::steal(PyObject_GetAttrString(callable, "__qualname__"));
+    if (!module || !name) return nullptr;
+    if (PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "builtins"))
+      name = Ref::steal(PyUnicode_FromFormat("%U.%U", module.get(), name.get()));
     if (!name) return nullptr;
-    return PyErr_Format(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s", name.get(),
+    return PyErr_Format(PyExc_TypeError, "%U() argument after * must be an iterable, not %.200s", name.get(),
                         Py_TYPE(args)->tp_name);
   }
-#endif
   return PyErr_Format(PyExc_TypeError, "Value after * must be an iterable, not %.200s", Py_TYPE(args)->tp_name);
 }
 

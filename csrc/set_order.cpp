@@ -81,6 +81,7 @@ int note_orders(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssiz
 // Subclasses take the slot over when they are made, so ours may outlive its scope: it is the original without a
 // rehearsal.
 static getiterfunc original_set_iter, original_frozenset_iter;
+static binaryfunc original_extend;  // of `list += set`, which has no iterator from CPython 3.13 on
 static long scopes = 0;
 
 static bool seen(PyObject* set) {
@@ -89,21 +90,25 @@ static bool seen(PyObject* set) {
 }
 static PyObject* walk_set(PyObject* set) { return seen(set) ? original_set_iter(set) : nullptr; }
 static PyObject* walk_frozenset(PyObject* set) { return seen(set) ? original_frozenset_iter(set) : nullptr; }
+static PyObject* extend(PyObject* list, PyObject* by) { return seen(by) ? original_extend(list, by) : nullptr; }
 
 WalksScope::WalksScope() {
   if (scopes++) return;
   PySet_Type.tp_iter = slot<walk_set>;
   PyFrozenSet_Type.tp_iter = slot<walk_frozenset>;
+  PyList_Type.tp_as_sequence->sq_inplace_concat = slot<extend>;
 }
 WalksScope::~WalksScope() {
   if (--scopes) return;
   PySet_Type.tp_iter = original_set_iter;
   PyFrozenSet_Type.tp_iter = original_frozenset_iter;
+  PyList_Type.tp_as_sequence->sq_inplace_concat = original_extend;
 }
 
 bool init_set_order() {
   original_set_iter = PySet_Type.tp_iter;
   original_frozenset_iter = PyFrozenSet_Type.tp_iter;
+  original_extend = PyList_Type.tp_as_sequence->sq_inplace_concat;
   return (name_note_order = PyUnicode_InternFromString("note_order")) != nullptr;
 }
 

@@ -46,7 +46,7 @@ static bool in_one_word(const void* a, const void* last_byte_of_b) {
 }
 
 // Whether this build of torch lays its fields out as the words above take for granted.
-static bool known_layout(const c10::TensorImpl* impl, const AutogradMeta* meta) {
+static bool tensor_layout(const c10::TensorImpl* impl, const AutogradMeta* meta) {
   const uint64_t* words = words_of(impl);
   const void* type = &(impl->*field_of(TypeField{}));
   const auto& device = impl->*field_of(DeviceField{});
@@ -62,7 +62,7 @@ static bool known_layout(const c10::TensorImpl* impl, const AutogradMeta* meta) 
 }
 
 // One that torch itself makes, without its dispatcher.
-bool tensors_are_known() {
+static bool tensors_are_known() {
   at::TensorBase made = at::detail::empty_cpu({2, 3}, at::kFloat);
   c10::TensorImpl* impl = made.unsafeGetTensorImpl();
   impl->set_requires_grad(true);
@@ -78,6 +78,8 @@ bool tensors_are_known() {
   return object && is_tensor(object.get()) && THPVariable_Unpack(object.get()).unsafeGetTensorImpl() == impl &&
          made.storage().nbytes() == 6 * sizeof(float) && impl->storage_offset() == 0;
 }
+
+static const LayoutCheck known_tensors("torch's tensors", "tensor_fields.h", tensors_are_known);
 
 // Only backends' own dense tensors: their getters read the fields.
 static bool is_dense(uint64_t keys) {
@@ -103,7 +105,7 @@ TensorRow tensor_row(PyObject* object, const TensorCheck& check) {
   }
   const c10::TensorImpl* impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
   const AutogradMeta* meta = autograd_of(impl);
-  if (!known_layout(impl, meta) || (meta && (meta->is_view_ || meta->grad_fn_))) return row;  // views ask their base
+  if (!tensor_layout(impl, meta) || (meta && (meta->is_view_ || meta->grad_fn_))) return row;  // views ask their base
   row.object = object;
   row.tensor = impl;
   row.autograd = meta;

@@ -11,6 +11,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("FRAMELIFT_STRICT", "1")  # a defect of framelift is an error here, not a warning
 os.environ.setdefault("FRAMELIFT_CACHE", "0")  # tests count captures; those of the cache turn it on, each in its folder
+os.environ.setdefault("FRAMELIFT_SECOND_TIER", "off")  # nothing is compiled behind the tests; those of it turn it on
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -33,8 +33,7 @@ TASKS = {
     "Compile": "compile OptimizedModule wait reset is_supported aot_autograd",
     "Look at what was captured": "explain dry_run stats counters set_logs comptime save_repro Recompile",
     "Capture for an engine": "capture load_capture CapturedGraph",
-    "Say what changes": "mark_dynamic maybe_mark_dynamic mark_static mark_static_address mark_unbacked shapes "
-    "ModelInput",
+    "Say what changes": "mark_dynamic maybe_mark_dynamic mark_static mark_static_address mark_unbacked ModelInput",
     "Steer what is captured": "disable allow_in_graph disallow_in_graph forbid_in_graph substitute_in_graph "
     "nonstrict_trace assume_constant_result graph_break error_on_graph_break skip skip_frame step_unsupported "
     "dont_skip_tracing "
@@ -319,6 +318,8 @@ def site_python() -> str:
 
 
 def main() -> int:
+    from framelift.vocabulary.version import __version__
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="store_true", help="write the pages, build nothing")
     options = parser.parse_args()
@@ -327,7 +328,7 @@ def main() -> int:
         return 0
     return subprocess.run(
         [site_python(), "-m", "mkdocs", "build", "--strict", "--quiet", "-f", str(ROOT / "mkdocs.yml")],
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "FRAMELIFT_SITE_VERSION": f"framelift {__version__}"},
     ).returncode
 
 

@@ -34,13 +34,7 @@ else:
     del capture
 
 #: public modules
-_MODULES = {
-    "export": "export",
-    "testing": "testing",
-    "decorators": "surface.decorators",
-    "drop_in": "surface.drop_in",
-    "shapes": "surface.dynamic_shapes",
-}
+_MODULES = {"export": "export", "testing": "testing", "decorators": "surface.decorators", "drop_in": "surface.drop_in"}
 #: where the other public names are defined
 _HOMES = {
     "surface.compiling": "compile is_supported reset stats wait",
@@ -132,7 +126,6 @@ __all__ = [
     "show_package",
     "skip",
     "skip_frame",
-    "shapes",
     "stats",
     "step_unsupported",
     "substitute_in_graph",

@@ -1,6 +1,6 @@
 # The public names, for type checkers: __init__.py loads them when one is used for the first time.
 from . import config as config, exc as exc, export as export, testing as testing
-from .surface import decorators as decorators, drop_in as drop_in, dynamic_shapes as shapes
+from .surface import decorators as decorators, drop_in as drop_in
 from .surface.compiling import (
     compile as compile,
     is_supported as is_supported,

@@ -341,18 +341,6 @@ def test_a_bound_method_of_a_list_writes_to_that_list() -> None:
 # ---- text -----------------------------------------------------------------------------------------------------------
 
 
-def printing(x: Any) -> Any:
-    file = io.StringIO()
-    print("a", 1, sep="-", file=file)
-    with contextlib.redirect_stdout(file):
-        print("b")
-    return x + len(file.getvalue()), file.getvalue()
-
-
-def test_printing_into_text_made_inside() -> None:
-    check(printing, X)
-
-
 def not_callable(x: Any, thing: Any) -> Any:
     try:
         thing(2)

@@ -158,7 +158,8 @@ def dispatch() -> Any:
     ids=lambda f: f.__name__,
 )
 def test_values_from_outside(make: Any) -> None:
-    in_fresh_worlds(make, whole=True)
+    # CPython 3.13 keeps the methods of singledispatchmethod in a WeakKeyDictionary: a graph break
+    in_fresh_worlds(make, whole=make is not dispatch or sys.version_info[:2] != (3, 13))
 
 
 def test_a_counter_that_comes_back() -> None:

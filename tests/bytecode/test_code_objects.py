@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import bisect
 import collections
 import types
 from typing import Any
@@ -43,9 +42,7 @@ def refused(x: Any) -> Any:
         collections.defaultdict(1)  # type: ignore[call-overload]
     except TypeError as error:
         said = str(error)
-    data = [1, 5, 9]
-    bisect.insort_left(a=data, x=4, lo=0, hi=3)
-    return x + 1, said, data
+    return x + 1, said
 
 
 def driven(x: Any) -> Any:

@@ -123,4 +123,4 @@ PLAIN = types.ModuleType("plain")
 
 
 def test_names_of_a_module() -> None:
-    check(lambda x: (x, dir(TOLD), dir(PLAIN)), X, graphs=None)
+    check(lambda x: (x, dir(TOLD), dir(PLAIN)), X, graphs=None, breaks=None)

@@ -13,7 +13,8 @@ import torch
 import framelift
 from framelift import config
 from framelift.cache.expressions import expression_data, expression_of
-from framelift.cache.refusals import NotKept, NotMine
+from framelift.cache.refusals import NotMine
+from framelift.vocabulary.written_forms import NotKept
 
 
 @pytest.fixture(autouse=True)

@@ -349,7 +349,7 @@ ENDING = textwrap.dedent("""
         assert os.waitpid(child, 0)[1] == 0 and framelift.stats()["compiling"] == 1
     if sys.argv[1] == "killed":
         from framelift.backends import elsewhere
-        elsewhere._worker.process.kill()
+        elsewhere.worker.process.kill()
         assert f.wait() and "ended" in f.entries[0].info.interim.job.reply["error"]
         assert torch.allclose(f(x), x.sin() + 1) and f.entries[0].info.interim is None
 """)

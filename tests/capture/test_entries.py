@@ -12,6 +12,7 @@ from torch import nn
 
 import framelift
 from framelift import config
+from framelift.capture.records import missed
 
 
 def counting() -> tuple[list[Any], Any]:
@@ -186,3 +187,25 @@ def test_recompiles_say_what_was_done() -> None:
     place = "holder.scale"
     assert (scale.origin, scale.old, scale.new, scale.done) == (place, "1.5", "2.5", f"{place} is symbolic from now on")
     assert scale.reader is not None and scale.reader.line == f.__code__.co_firstlineno + 1
+
+
+def test_a_call_beyond_the_limit_is_not_explained_again() -> None:
+    """It is found once why there is no room for another entry, not at each call that misses alike."""
+
+    def f(x: torch.Tensor, names: dict[str, int]) -> torch.Tensor:
+        return x + len(names)
+
+    graphs, backend = counting()
+    compiled = framelift.compile(f, backend=backend)
+    seen: list[Any] = []
+    with config.patch(recompile_limit=2), warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("ignore")
+        patch.setattr(missed, "missed", lambda *args, now=missed.missed: seen.append(args) or now(*args))
+        for n in range(6):
+            assert compiled(torch.zeros(1), {f"k{n}{i}": i for i in range(n % 3)}).item() == n % 3
+            asked = len(seen)
+        for n in range(6):
+            assert compiled(torch.zeros(1), {f"j{n}{i}": i for i in range(2)}).item() == 2
+        assert len(graphs) == 2 and len(seen) <= asked + 2
+        del compiled.entries[:]
+        assert compiled(torch.zeros(1), {"again": 1, "and": 2}).item() == 2

@@ -83,7 +83,7 @@ def stores() -> Iterator[tuple[str, Any]]:
             for attribute, value in list(vars(module).items()):
                 if isinstance(value, CONTAINERS):
                     yield f"{name}.{attribute}", value
-                elif type(value).__module__.startswith("framelift.") and hasattr(value, "__dict__"):
+                elif str(type(value).__module__).startswith("framelift.") and hasattr(value, "__dict__"):
                     for inner, part in list(vars(value).items()):
                         if isinstance(part, CONTAINERS):
                             yield f"{name}.{attribute}.{inner}", part

@@ -274,6 +274,20 @@ PROGRAMS: dict[str, tuple[tuple[int, int], str]] = {
         return listed, named, y, before, gone, c, a, named["first"] is named["third"] is listed[0]
         """,
     ),
+    "functions that came with 3.14": (
+        (3, 14),
+        """
+        import contextvars, heapq
+        heap = [1, 5, 3]
+        heapq.heapify_max(heap)
+        heapq.heappush_max(heap, 4)
+        found = heapq.heappop_max(heap), heapq.heapreplace_max(heap, 0), heapq.heappushpop_max(heap, 9), heap
+        variable = contextvars.ContextVar("variable", default=1)
+        with variable.set(5) as token:
+            y = x + variable.get()
+        return y * variable.get(), found, token.var is variable
+        """,
+    ),
     "borrowed references in loops, and in generators that wait": (
         (3, 11),
         """

@@ -16,7 +16,7 @@ from torch import nn
 
 import framelift
 from framelift import config
-from framelift.substitutes.numpy import floating_errors
+from framelift.python.arrays import answers
 
 THREADS, CALLS = 4, 25
 
@@ -175,9 +175,9 @@ def test_another_thread_changes_what_was_read(times: int, captures: int) -> None
 
 def test_a_guard_that_never_holds_is_a_defect_whoever_else_runs(monkeypatch) -> None:
     def only_while_captured(_numpy: Any) -> bool:
-        return sys._getframe(1).f_code is floating_errors.note_errors.__code__
+        return sys._getframe(1).f_code is answers.note_errors.__code__
 
-    monkeypatch.setattr(floating_errors, "_warns_at_most", only_while_captured)
+    monkeypatch.setattr(answers, "_warns_at_most", only_while_captured)
     end = threading.Event()
     other = threading.Thread(target=end.wait)
     other.start()

@@ -12,7 +12,8 @@ import typing
 import torch
 
 from framelift import _core
-from framelift.exits import Effect, Shadow, build_entry, plan_return
+from framelift.exits import build_entry, plan_return
+from framelift.exits.scene import Effect, Shadow
 from emit_check import check_plan
 from framelift.vocabulary.origins import Origin, arg, const, fetch
 

@@ -17,7 +17,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from framelift import _core
-from framelift.exits import Effect, build_entry, plan_raise, plan_return
+from framelift.exits import build_entry, plan_raise, plan_return
+from framelift.exits.scene import Effect
 from framelift.exc import InternalError
 from framelift.vocabulary.reasons import Interrupt
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.export import Dim
 from torch._dynamo.exc import UserError
+from torch.export import Dim
 from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
 
 from framelift.export import draft_export, export
@@ -110,6 +111,54 @@ def test_a_draft_reports_all_that_values_decide() -> None:
         export(Branches(), (x,), strict=True)
     program = draft_export(Branches(), (x,))
     assert len(program._report.failures) == 2
+    innermost = [failure.data["user_stack"][-1] for failure in program._report.failures]
+    assert [frame["loc"] for frame in innermost] == ["if n > 3:", "return x * 2 if x.sum() > 0 else x"]
     torch.testing.assert_close(program.module()(x), Branches()(x))
     with pytest.raises(RuntimeError, match="Runtime assertion failed"):
         program.module()(-x)
+
+
+def _regions(*declared: tuple[str, torch.dtype | None]) -> contextlib.ExitStack:
+    stack = contextlib.ExitStack()
+    for device, dtype in declared:
+        stack.enter_context(torch.autocast(device, dtype=dtype, enabled=dtype is not None))
+    return stack
+
+
+HALF, OFF, ELSEWHERE = ("cpu", torch.bfloat16), ("cpu", None), ("cuda", None)
+#: regions one after another; in each a product is made at every level, on the way out
+REGIONS = {
+    "off": [[OFF]],
+    "off for another device": [[ELSEWHERE]],
+    "off for two devices": [[OFF, ELSEWHERE]],
+    "off inside": [[HALF, OFF]],
+    "off for another device inside": [[HALF, ELSEWHERE]],
+    "on inside of off": [[OFF, HALF, OFF]],
+    "one after another": [[HALF], [OFF], [ELSEWHERE, OFF]],
+}
+
+
+def _products(x: torch.Tensor, region: list[Any]) -> list[torch.Tensor]:
+    if not region:
+        return []
+    device, dtype = region[0]
+    with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
+        made = [*_products(x, region[1:]), x @ x]
+    return [*made, x @ x]
+
+
+@pytest.mark.parametrize("exported_in", ["nothing", "autocast"])
+@pytest.mark.parametrize("name", REGIONS)
+@pytest.mark.filterwarnings("ignore:User provided device_type|CUDA is not available")
+def test_autocast_regions_are_kept(name: str, exported_in: str) -> None:
+    """An exported program is called in other states of autocast than it was exported in."""
+    program = Program(lambda x: [made for region in REGIONS[name] for made in _products(x, region)])
+    x = torch.randn(3, 3)
+    with _regions(*([HALF] if exported_in == "autocast" else [])):
+        ours = export(program, (x,), strict=True).module()
+        torchs = torch.export.export(program, (x,), strict=True).module()
+    for around in ([], [HALF], [("cpu", torch.float16)]):
+        with _regions(*around):
+            wanted, found, other = program(x), ours(x), torchs(x)
+        assert [one.dtype for one in found] == [one.dtype for one in wanted] == [one.dtype for one in other]
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0)

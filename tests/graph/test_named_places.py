@@ -6,7 +6,7 @@ import torch
 
 from framelift.graph.fx.named_places import NamedPlaces
 from framelift.graph.fx.placeholder_names import source_name
-from framelift.graph.fx.source_names import module_path, source_text, state_name
+from framelift.graph.fx.named_places import module_path, source_text, state_name
 from framelift.vocabulary.origins import arg, const
 
 SCALE = {"by": torch.ones(2)}

@@ -433,7 +433,6 @@ WITH_C_CODE = {
         int.__repr__(n),
         float.__repr__(f),
     ),
-    "memory": lambda n, f: (memoryview(bytes(2 * n)).cast("b", shape=[n, 2]).shape, n.__getnewargs__()),
     "wrong": lambda n, f: (
         _said(lambda: n + "a") + _said(lambda: None < n) + _said(lambda: [] - f) + _said(lambda: timedelta(1) + n)
     ),
@@ -588,7 +587,7 @@ def test_a_compiler_that_takes_no_symbols():
     assert run(lambda x: x * 2, rows(4, 5, 6), backend=picky)[0] == 3
 
 
-# ---- the module framelift.shapes -------------------------------------------------------------------------------------
+# ---- marks ----------------------------------------------------------------------------------------------------------
 
 
 def test_marks_of_our_own():
@@ -603,20 +602,6 @@ def test_marks_of_our_own():
     z = torch.ones(5, 6)
     framelift.mark_static(z, 0)
     assert run(lambda y: y + 1, [(y,), (z,)])[0] == 2
-
-
-def test_what_was_seen_is_saved_and_loaded(tmp_path):
-    def fn(x, n):
-        return x * n
-
-    _, first = run(fn, [(torch.ones(n), n + 3) for n in (2, 3)])
-    framelift.shapes.save(first, tmp_path / "seen.json")
-    framelift.reset()
-    second = framelift.compile(fn, backend="eager")
-    framelift.shapes.load(second, tmp_path / "seen.json")
-    for n in (4, 5, 6):
-        assert_same(fn(torch.ones(n), n), second(torch.ones(n), n))
-    assert framelift.stats()["captures"] == 1
 
 
 def test_functions_of_one_factory_take_turns():

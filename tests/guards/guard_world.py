@@ -129,9 +129,9 @@ class Guards:
         self.add(at.to("func"), "IS", value.__func__)
 
     def read_partial(self, value: Any, at: Origin) -> None:
-        self.read(value.func, at.to("partial_func"))
-        self.read(value.args, at.to("partial_args"))
-        self.read(value.keywords, at.to("partial_keywords"))
+        self.read(value.func, at.to("attr", "func"))
+        self.read(value.args, at.to("attr", "args"))
+        self.read(value.keywords, at.to("attr", "keywords"))
 
     def read_type(self, value: type, at: Origin) -> None:
         self.add(at, "DUNDERS", dunders(value))

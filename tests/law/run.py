@@ -125,12 +125,11 @@ def run_chunk(
             env={**os.environ, **(environment or {})},
         )
         begun = -1
-        timer = threading.Timer(PATIENCE, process.kill)
+        timer = killed_in_time(process, end_at)
         for line in process.stdout or ():
             row = json.loads(line)
             timer.cancel()
-            timer = threading.Timer(PATIENCE, process.kill)
-            timer.start()
+            timer = killed_in_time(process, end_at)
             begun = row.get("begin", begun)
             if "seed" in row:
                 rows.put(row)
@@ -140,12 +139,22 @@ def run_chunk(
                     last = first
         timer.cancel()
         code = process.wait()
+        if time.time() >= end_at:
+            return
         if begun < 0:
             rows.put({**EMPTY, "seed": first, "failure": "no worker can begin: try --worker by hand"})
             return
         if first < last:
             rows.put({**EMPTY, "seed": begun, "failure": f"the process died or hung (status {code})"})
             first = begun + 1
+
+
+def killed_in_time(process: subprocess.Popen[str], end_at: float) -> threading.Timer:
+    """A timer that kills a worker whose program takes too long, or is not done soon after the end of the run."""
+    timer = threading.Timer(min(PATIENCE, max(0, end_at - time.time()) + 5), process.kill)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def run_kept(first: int, last: int, size: int, backend: str, end_at: float, rows: queue.Queue[dict[str, Any]]) -> None:

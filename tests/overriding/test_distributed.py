@@ -16,7 +16,7 @@ from overriding.distributed_training import PROGRAMS
 
 _SCRIPT = str(pathlib.Path(__file__).with_name("distributed_training.py"))
 #: one for each cause: inputs that wait for a collective, results and inputs without gradients
-_FIRST = ("tensor_parallel", "unused_result", "detached_input")
+_FIRST = ("tensor_parallel", "unused_result", "detached_input", "embedding", "other_placements")
 
 
 def agree(ranks: int, backends: str, names: tuple[str, ...], store: pathlib.Path) -> None:

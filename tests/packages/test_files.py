@@ -17,7 +17,10 @@ from framelift import config
 from framelift.exc import PackageError
 from framelift.packages.container import read_container, written
 from framelift.packages.signing import key_id, signing_key
-from framelift.surface import cli_package  # noqa: F401  (adds its command)
+from framelift.surface import (
+    cli_package,  # noqa: F401  (adds its command)
+    compiling,
+)
 from framelift.surface.cli import main
 
 KEY = b"a key of the user's own choice"
@@ -172,7 +175,11 @@ torch.compile(lambda x: x + 1, backend="eager")
 """
 
 
-def test_the_command_packages_what_a_script_compiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_packages_what_a_script_compiles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the command keeps what is compiled to the end of its process
+    monkeypatch.setattr(compiling, "_compiled", compiling._compiled)
     script, out = tmp_path / "script.py", tmp_path / "out"
     script.write_text(SCRIPT)
     assert main(["package", str(script), "-o", str(out)]) == 0

@@ -12,7 +12,7 @@ import torch
 import framelift
 from framelift import config
 from framelift.cache.called_operators import operator_facts
-from framelift.cache.refusals import NotKept
+from framelift.vocabulary.written_forms import NotKept
 from kept_support import check
 
 

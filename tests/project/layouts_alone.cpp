@@ -5,8 +5,6 @@ namespace framelift {
 
 void raise_cpp_exception() noexcept { PyErr_SetString(PyExc_RuntimeError, "C++ exception"); }
 void report_cpp_exception() noexcept {}
-bool tensors_are_known() { return true; }
-bool lru_caches_are_known() { return true; }  // looked at with the rest of the core
 
 }  // namespace framelift
 

@@ -59,7 +59,6 @@ set_default_backend
 set_enable_guard_collectives
 set_logs
 set_stance
-shapes
 show_package
 skip
 skip_frame

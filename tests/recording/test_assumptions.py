@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import Any
 
@@ -70,6 +71,12 @@ def _loop(x):
     return 2
 
 
+def _by_bool(x):
+    if not bool(x):
+        raise ValueError
+    return 1
+
+
 @pytest.mark.parametrize(
     "function, truth",
     [
@@ -78,6 +85,7 @@ def _loop(x):
         (_in_loop, False),
         (_two_errors, True),
         (_caught, False),
+        (_by_bool, True),
         (_both_return, None),
         (_loop, None),
     ],
@@ -103,6 +111,42 @@ def test_a_check_of_values() -> None:
 
     check(f, torch.ones(3))
     check(f, torch.ones(3), calls=4, mutate=_spoil, captures=1, fullgraph=True)
+
+
+def test_a_check_in_a_function_that_gives_its_answer() -> None:
+    def are_all(valid):
+        return bool(valid.all())
+
+    def are_positive(x):
+        return are_all(x > 0)
+
+    def f(x):
+        if not are_positive(x):
+            raise ValueError("not positive")
+        return torch.distributions.LogNormal(x, x).log_prob(x)
+
+    check(f, torch.ones(3))
+    # the functions inside have graphs of their own where the check fails
+    check(f, torch.ones(3), calls=4, mutate=_spoil, graphs=None, captures=None, fullgraph=True)
+
+
+@pytest.mark.parametrize("ask", [operator.not_, lambda x: x.__bool__(), lambda x: not x])
+def test_functions_that_turn_the_truth_round_are_no_check(ask) -> None:
+    def f(x):
+        if ask((x > 0).all()):
+            raise ValueError("raised")
+        return x + 1
+
+    compiled = framelift.compile(f, backend="eager")
+    for x in (torch.ones(3), -torch.ones(3), torch.ones(3)):
+        try:
+            want = f(x).tolist()
+        except ValueError as error:
+            want = str(error)
+        try:
+            assert compiled(x).tolist() == want
+        except ValueError as error:
+            assert str(error) == want
 
 
 def test_several_conditions_and_random_numbers() -> None:

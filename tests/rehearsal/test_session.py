@@ -33,7 +33,7 @@ def names(session: Any) -> list[str]:
 
 
 def test_operations_are_recorded_and_arguments_guarded(sessions: list[Any]) -> None:
-    session, plan, stop = rehearsed(_double, (torch.ones(2), 3), made=sessions)
+    session, plan, stop, *_ = rehearsed(_double, (torch.ones(2), 3), made=sessions)
     assert stop is None and plan is not None and session.end.plan is plan and sessions == [session]
     assert names(session) == ["add", "mul"]
     guarded = {(guard.kind, str(guard.origin)) for guard in session.world.guards}
@@ -41,7 +41,7 @@ def test_operations_are_recorded_and_arguments_guarded(sessions: list[Any]) -> N
 
 
 def test_an_interrupt_ends_it_with_the_tape_as_it_was(sessions: list[Any]) -> None:
-    session, plan, stop = rehearsed(_item, (torch.ones(1), 3), made=sessions)
+    session, plan, stop, *_ = rehearsed(_item, (torch.ones(1), 3), made=sessions)
     assert plan is None and type(stop) is Interrupt and stop.reason.id == "tensor-item" and names(session) == ["add"]
 
 
@@ -50,7 +50,7 @@ def test_an_exception_of_the_program_ends_it(sessions: list[Any]) -> None:
         x = x + 1
         raise ValueError("said by the program")
 
-    _, plan, stop = rehearsed(fails, (torch.ones(1),), made=sessions)
+    _, plan, stop, *_ = rehearsed(fails, (torch.ones(1),), made=sessions)
     assert plan is None and type(stop) is ValueError and stop.args == ("said by the program",)
 
 

@@ -23,6 +23,7 @@ from framelift.report.repro import module_source, repro_source
 from framelift.capture.around import ranges
 from framelift.capture.records import events
 from framelift.capture.records.captures import Capture, Input
+from framelift.guards.kinds import tensor_facts
 
 X = torch.ones(2, 3)
 
@@ -361,7 +362,7 @@ def test_a_smaller_file_keeps_its_failure_and_the_scripts_backend(tmp_path, caps
 
 def test_another_failure_is_not_made_smaller(tmp_path, capsys) -> None:
     module = torch.fx.symbolic_trace(lambda x: (x.exp().sin(),))
-    inputs = [Input.of(torch.ones(2), "x")]
+    inputs = [Input("x", tensor_facts(torch.ones(2)))]
     for backend, failure, said in (
         ("BACKEND = 'no such backend'\n", None, "no backend is called 'no such backend'"),
         ("BACKEND = None\n", None, "define BACKEND"),

@@ -76,10 +76,10 @@ def its_own_names(x: torch.Tensor) -> Any:
     made = Names()
     return (
         x + 1,
-        [eval("locals()", {}, {"a": 1}), eval("dir()", {}, {"b": 1, "a": 1}), eval("vars()", {"q": 1}, {"a": 1})],
-        [eval("locals()", {}, made) is made, eval("dir()", {}, made), eval("[v for v in locals()]", {}, {"a": 1})],
+        [eval("locals()", {}, {"a": 1}), eval("vars()", {"q": 1}, {"a": 1})],
+        [eval("locals()", {}, made) is made, eval("[v for v in locals()]", {}, {"a": 1})],
         [eval("locals() is globals()", {"q": 1}), eval("locals()['q']", {"q": 1}), eval("'x' in locals()")],
-        [eval("locals() is globals()", globals()), eval("dir()", {}, {"a": 2})],
+        [eval("locals() is globals()", globals())],
     )
 
 

@@ -107,7 +107,7 @@ def test_the_second_call_is_one_graph(name: str, limit: int | None, backend: str
     assert run(compiled) == want
     stats = framelift.stats()
     assert (stats["graphs"], stats["breaks"], stats["recompiles"]) == (1, {}, [])
-    ran = "1 call ran eagerly, a functools.lru_cache held no answer yet" in str(compiled.report())
+    ran = "1 call ran eagerly, a cached function had no answer yet" in str(compiled.report())
     assert ran is (name != "changes_something")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 from collections.abc import Iterator
 from typing import Any
 
@@ -190,3 +191,67 @@ def test_backends_looked_up_inside() -> None:
     assert framelift.stats()["captures"] >= 1 and len(compiled.entries) == 1
     with pytest.raises(framelift.exc.InvalidBackend):
         framelift.compile(lambda x: framelift.compile(double, backend="no such")(x), backend="eager")(x)
+
+
+def _sine(x: torch.Tensor) -> torch.Tensor:
+    return x.sin()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.compile(_sine, backend="eager"),
+        lambda: torch.compile(_sine, backend="eager", fullgraph=True),
+        lambda: torch._dynamo.run(_sine),
+        lambda: torch._dynamo.run(torch.compile(_sine, backend="eager")),
+        lambda: torch.compile(nn.Linear(3, 3), backend="eager"),
+        lambda: torch._dynamo.run(nn.Linear(3, 3)),
+        lambda: framelift.run(_sine),
+        lambda: framelift.run(framelift.compile(_sine, backend="eager")),
+    ],
+)
+def test_what_torch_compile_made_is_part_of_the_graph(make: Any) -> None:
+    inner = make()
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return inner(x + 1) + 2
+
+    compiled = framelift.compile(program, backend="eager", fullgraph=True)
+    x = torch.rand(2, 3)
+    for _ in range(2):
+        assert torch.equal(compiled(x), program(x))
+    assert len(compiled.entries) == 1
+
+
+def test_another_function_of_torch_compile_is_another_capture() -> None:
+    made = [torch.compile(fn, backend="eager") for fn in (torch.sin, _sine, lambda x: x.cos())]
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return made[0](x) + 2
+
+    compiled = framelift.compile(program, backend="eager")
+    x = torch.rand(2, 3)
+    for _ in range(3):
+        assert torch.equal(compiled(x), program(x))
+        made.append(made.pop(0))
+
+
+def test_what_torch_compile_made_and_eager_code_calls_is_torch_compiles() -> None:
+    """Its evaluator of frames would take framelift's own for the program's."""
+    inner = torch.compile(_sine, backend="eager")
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return contextvars.copy_context().run(inner, x + 1) + 2
+
+    compiled = framelift.compile(program, backend="eager")
+    x = torch.rand(2, 3)
+    for _ in range(3):
+        assert torch.equal(compiled(x), program(x))
+
+
+@pytest.mark.parametrize("disable", [torch._dynamo.disable, framelift.disable])
+def test_what_is_disabled_stays_so_around_what_torch_compile_made(disable: Any) -> None:
+    inner = disable(torch.compile(_sine, backend="eager"))
+    compiled = framelift.compile(lambda x: inner(x + 1) + 2, backend="eager", fullgraph=True)
+    with pytest.raises(framelift.exc.Unsupported, match="not to be compiled"):
+        compiled(torch.ones(2))

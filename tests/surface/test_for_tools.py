@@ -13,7 +13,7 @@ from torch._dynamo import convert_frame, eval_frame
 from torch._dynamo.testing import CompileCounter, EagerAndRecordGraphs
 
 import framelift
-from framelift.capture import kept_shapes
+from framelift.capture import learned_shapes
 from framelift.graph.fx.node_functions import compile_region
 
 X = torch.ones(3)
@@ -161,7 +161,7 @@ def test_the_minifier_of_torch(level, tmp_path):
 def test_sizes_that_earlier_processes_saw(tmp_path):
     def frames(sizes):
         framelift.reset()
-        kept_shapes._read.clear()  # as in another process
+        learned_shapes._read.clear()  # as in another process
         counter = CompileCounter()
         compiled = torch.compile(f, backend=counter)
         for n in sizes:

@@ -72,6 +72,29 @@ def test_evaluation_and_another_dtype_say_what_to_do() -> None:
     assert "dtype torch.float32 -> dtype torch.float64" in fixes[1]
 
 
+def test_options_of_inductor_for_a_backend_that_has_no_use_for_them() -> None:
+    with pytest.warns(UserWarning, match=r"the backend eager has no use for options={'max_autotune': True}") as warned:
+        framelift.compile(torch.sin, backend="eager", options={"max_autotune": True})
+    assert warned[0].filename == __file__
+
+
+def test_wrappers_of_torch_around_a_compiled_module() -> None:
+    """Compiled methods and modules, inside of others or around them, give what the plain ones do."""
+
+    class Twice(torch.nn.Module):
+        @framelift.compile(backend="eager")
+        def forward(self, x):
+            return x * 2
+
+    plain, seen = torch.nn.Linear(4, 4), []
+    plain.register_forward_hook(lambda module, args, result: seen.append(result.sum().item()))
+    x = torch.ones(2, 4)
+    inside = torch.nn.Sequential(plain, Twice())
+    for wrapped in (torch.nn.DataParallel(framelift.compile(plain, backend="eager")), inside):
+        expected, result = plain(x) * (2 if wrapped is inside else 1), wrapped(x)
+        assert torch.equal(result, expected) and seen[-1] == seen[-2]
+
+
 # ---- in a notebook
 
 
@@ -120,6 +143,34 @@ def test_a_size_that_was_not_warmed_up() -> None:
     compiled(torch.ones(8, 4))
     with framelift.set_stance("fail_on_recompile"), pytest.raises(RuntimeError, match=r"size \(9, 4\), had \(8, 4\)"):
         compiled(torch.ones(9, 4))
+
+
+def test_another_dtype_is_read_where_the_program_uses_it() -> None:
+    """No line of torch's own stands where the program's is known."""
+
+    class Scaled(torch.nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    compiled = framelift.compile(Scaled(), backend="eager")
+    compiled(torch.ones(2))
+    for forbidden in (framelift.set_stance("fail_on_recompile"), framelift.config.patch(error_on_recompile=True)):
+        with (
+            forbidden,
+            pytest.raises(exc.RecompileError, match=r"read at .*test_mistakes_of_users.py:\d+ in .*forward"),
+        ):
+            compiled(torch.ones(2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("call", [X, (X,), (X, {}), ((X,),), ((X,), {}, 1)])
+def test_calls_of_a_package_that_are_no_pairs(call, tmp_path: Path) -> None:
+    with pytest.raises(exc.WrongType, match=r"calls= takes pairs \(args, kwargs\), as in"):
+        framelift.save_package(compiled_linear(), tmp_path / "package", calls=[call])
+
+
+def test_a_package_of_a_module_that_was_not_called(tmp_path: Path) -> None:
+    with pytest.raises(exc.PackageError, match="Linear was not captured yet"):
+        framelift.save_package(compiled_linear(), tmp_path / "package")
 
 
 @pytest.mark.parametrize(

@@ -18,21 +18,11 @@ from framelift.exc import ConstraintViolation
 MARKS = [framelift.mark_dynamic, framelift.maybe_mark_dynamic, framelift.mark_static, framelift.mark_unbacked]
 
 
-def _captures(
-    fn: Callable[..., Any],
-    calls: Sequence[tuple[Any, ...]],
-    load: Path | None = None,
-    save: Path | None = None,
-    **options: Any,
-) -> int:
+def _captures(fn: Callable[..., Any], calls: Sequence[tuple[Any, ...]], **options: Any) -> int:
     compiled = framelift.compile(fn, backend="eager", **options)
-    if load is not None:
-        framelift.shapes.load(compiled, load)
     before = framelift.stats()["captures"]
     for args in calls:
         assert torch.equal(compiled(*args), fn(*args))
-    if save is not None:
-        framelift.shapes.save(compiled, save)
     return framelift.stats()["captures"] - before
 
 
@@ -190,60 +180,6 @@ def test_exports_name_the_line_too() -> None:
 def test_dynamic_is_yes_no_or_automatic(wrong: Any) -> None:
     with pytest.raises(TypeError, match="dynamic is None, True or False"):
         framelift.compile(_equals, dynamic=wrong)
-
-
-# ---- what earlier runs showed ---------------------------------------------------------------------------------------
-
-
-def _broken(x: torch.Tensor, n: int) -> torch.Tensor:
-    y = x * n
-    framelift.graph_break()
-    return y + n * x.shape[0]
-
-
-SEEN = {
-    "size": (lambda x: x * x.shape[0], [(torch.ones(n),) for n in (2, 3, 4)], 2, 1),
-    "number": (lambda x, n: x * n, [(torch.ones(2), n) for n in (5, 6, 7)], 2, 1),
-    "float": (lambda x, n: x * n, [(torch.ones(2), n / 2) for n in (5, 6, 7)], 2, 1),
-    "list": (lambda x, l: x * len(l), [(torch.ones(2), [1] * n) for n in (2, 3, 4)], 2, 1),
-    "keys": (lambda x, t: x * t[0]["n"], [(torch.ones(2), [{"n": 2, f"k{i}": 1}]) for i in range(3)], 2, 1),
-    "break": (_broken, [(torch.ones(n), n) for n in (2, 3, 4)], 4, 2),
-}
-
-
-@pytest.mark.parametrize("name", SEEN)
-def test_what_was_seen_is_kept_in_a_file(name: str, tmp_path: Path) -> None:
-    fn, calls, captures, with_file = SEEN[name]
-    path = tmp_path / "seen.json"
-    assert _captures(fn, calls, save=path) == captures
-    assert _captures(fn, calls, load=path, save=path) == with_file
-    assert _captures(fn, calls, load=path) == with_file
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "garbage",
-        "[]",
-        "{}",
-        '{"format": 7, "frames": {}}',
-        '{"format": 1}',
-        '{"format": 1, "frames": {"f:1": {"x": "boo"}}}',
-        '{"format": 1, "frames": {"f:1": {"x": [-1]}}}',
-        '{"format": 1, "frames": {"f:1": {"x": 3}}}',
-        '{"format": 1, "frames": {"f:1": 3}}',
-    ],
-)
-def test_files_that_hold_something_else_are_refused(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "seen.json"
-    path.write_text(text, encoding="utf-8")
-    compiled = framelift.compile(_equals, backend="eager")
-    with pytest.raises(ValueError, match="seen.json holds no sizes"):
-        framelift.shapes.load(compiled, path)
-    with pytest.raises(TypeError, match="not a compiled callable"):
-        framelift.shapes.load(_equals, path)
-    framelift.shapes.save(compiled, path)
-    assert json.loads(path.read_text(encoding="utf-8")) == {"format": 1, "frames": {}}
 
 
 # ---- what forced a constant ------------------------------------------------------------------------------------------

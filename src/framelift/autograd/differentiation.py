@@ -19,7 +19,6 @@ from ..calls.call_tables import substitute
 from ..graph.fx.values import AFTER_DATA, Storage, Value
 from ..graph.metadata.facts import Facts, facts_of, new_stand_in
 from ..higher_order.operators import record_step
-from ..recording.retained_gradients import retain, retained
 from ..recording.tensor_writes import store_attribute
 from ..torch_ports.autograd import is_grad_enabled, set_grad_enabled
 from ..torch_ports.modes import DisableTorchFunction
@@ -168,8 +167,6 @@ def _grad(
         _check(session)
         if is_grads_batched or not only_inputs or any(type(flag) not in (bool, type(None)) for flag in flags.values()):
             raise Interrupt("torch-operation", f"{_NAME} with unusual options")
-        if recorder.gradients.retained:  # which of them this comes by, autograd alone knows
-            raise Interrupt("torch-operation", f"{_NAME} beside results that retain their gradients")
         ends, wanted = _tensors(recorder, outputs, "outputs"), _tensors(recorder, inputs, "inputs")
         if None in ends or None in wanted or not wanted:
             raise Interrupt("torch-operation", f"{_NAME} of nothing")
@@ -246,17 +243,12 @@ def _backward(
 
 
 def _receivers(recorder: Recorder, inputs: Any) -> list[Value]:
-    """Tensors that a backward may give a gradient to: leaves, results that retain theirs, and what it is asked for."""
+    """The leaves that a backward may give a gradient to."""
     if inputs is None:
-        found = [value for value in _required(recorder) if value.facts.is_leaf] + retained(recorder)
+        found = [value for value in _required(recorder) if value.facts.is_leaf]
     else:
         found = list(dict.fromkeys(_tensors(recorder, inputs, "inputs")))
-        for value in found:
-            if value is not None and not value.facts.is_leaf and value.facts.requires_grad:
-                retain(recorder, value)
-        if not all(value in found for value in retained(recorder)):
-            raise Interrupt("torch-operation", "a backward to some tensors, beside others that retain their gradients")
-    if not found or any(value is None or not value.facts.requires_grad for value in found):
+    if not found or any(value is None or not value.facts.requires_grad or not value.facts.is_leaf for value in found):
         raise Interrupt("torch-operation", "a backward that reaches no leaves")
     return found
 
@@ -265,16 +257,8 @@ def _accumulate(session: Session, leaf: Value, grad: torch.Tensor) -> None:
     """`leaf.grad` gets memory of its own, laid out as the leaf is; or what is there is added to."""
     recorder, tensor = session.recorder, leaf.stand_in
     there = session.load_tensor(tensor, "grad")
-    if there is not None and leaf.facts.is_leaf:
+    if there is not None:
         recorder.call(torch.Tensor.add_, (there, grad), {})
-        return
-    if not leaf.facts.is_leaf:
-        sum_ = (
-            recorder.call(torch.clone, (grad,), {"memory_format": torch.contiguous_format})
-            if there is None
-            else recorder.call(torch.add, (grad, there), {})
-        )
-        session.set_pending(tensor, "grad", sum_)
         return
     kept = (
         recorder.call(torch.clone, (grad,), {"memory_format": torch.contiguous_format})

@@ -25,6 +25,7 @@ from ..graph.symbols.numbers import Float, Int
 from ..higher_order.bodies import fresh, values_in
 from ..higher_order.deferred_code import runs_later
 from ..higher_order.operators import pure_body, record_step
+from ..overriding.opened_functions import with_own_code
 from ..torch_ports.autograd import is_grad_enabled
 from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
@@ -36,21 +37,7 @@ if TYPE_CHECKING:
 
 _NAME = "a module's backward hook"
 _WAITING = "waiting for its result"  # the note on a pair of hooks between argument and result
-
-
-def _as_captured(function: Any) -> Any:
-    """A function of torch's as captured code; its own code is a substitute's."""
-    code = function.__code__
-    return types.FunctionType(
-        code.replace(co_name=f"{code.co_name} "),
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-
-
-_setup_input, _setup_output = map(_as_captured, (BackwardHook.setup_input_hook, BackwardHook.setup_output_hook))
+_setup_input, _setup_output = map(with_own_code, (BackwardHook.setup_input_hook, BackwardHook.setup_output_hook))
 
 
 def _hooked(session: Session, args: Any) -> int | None:

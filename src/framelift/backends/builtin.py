@@ -16,22 +16,23 @@ from torch.fx.graph_module import GraphModule
 from .. import _core, config
 from ..autograd.whole_gradients import whole_gradients
 from ..exc import IncorrectUsage
-from ..graph.fx.tape import draws_from_generators
+from ..graph.state.random_draws import draws_from_generators
 from ..graph.symbols.symbol_sources import source_called
 from ..torch_ports.autograd import is_grad_enabled
 from ..torch_ports.graphs import LazyGraphModule
-from . import warm_start
-from .disk_caches import accepted_by_caches
+from . import second_tier, warm_start
+from .disk_caches import accepted_by_caches, caching_floats
 from .elsewhere import NotPacked, fakes_of, pack
-from .float_caches import caching_floats
 from .layers.layer_inputs import group_calls_by_strides, inputs_checked_once
 from .layers.repeated_layers import fold_repeated_layers, one_schema_per_layer
 from .plain_graphs import compiled_or_plain
 from .registrations import register
 from .rewrites import FLOATS, LAYERS, LOADED, Rewritten, may_rewrite, rewritten_now, rewrote
+from .second_tier import FLAT, FOLDED
 from .surroundings import settings_kept
 from .symbolic_floats import following_floats, takes_floats
 from .triton_launchers import launchers_beside_kernels
+from .warm_start import Place
 
 
 @register("eager", "debug")
@@ -168,13 +169,23 @@ def inductor(
 ) -> Callable[..., Any]:
     """TorchInductor, with the `mode` and `options` of torch.compile."""
     patches = _inductor_config(mode, options)
-    note = None if takes_floats(graph_module) else warm_start.where(graph_module, example_inputs, patches)
+    key = None if takes_floats(graph_module) else warm_start.where(graph_module, example_inputs, patches)
     with whole_gradients(graph_module):
-        loaded = warm_start.load(note, example_inputs, patches) if may_rewrite(LOADED) else None
-        if loaded is not None:
+        found = warm_start.load(key, example_inputs, patches) if may_rewrite(LOADED) else None
+        tier = getattr(found, "tier", "")
+        if found is not None:
             rewrote(LOADED)
-            return loaded
-        return _compiled(graph_module, example_inputs, mode, options, note)
+        else:
+            _start_workers(example_inputs)
+            own, note = _own_with_note(graph_module, example_inputs, mode, options, key)
+            found = lower(own, fakes_of(example_inputs) or example_inputs, mode, options, note)
+            tier = note.tier if note is not None else ""
+    if tier == FLAT:
+        second_tier.used()
+    elif tier == FOLDED:
+        flat = functools.partial(_packed, graph_module, example_inputs, mode=mode, options=options, flat=True)
+        second_tier.begin(flat, _needs_grad(example_inputs))
+    return found
 
 
 def _compiler_config(mode: str | None = None, options: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -188,16 +199,18 @@ def _compiler_config(mode: str | None = None, options: dict[str, Any] | None = N
 setattr(inductor, "get_compiler_config", _compiler_config)
 
 
-def _compiled(
+def _own_with_note(
     graph_module: GraphModule,
-    example_inputs: Sequence[torch.Tensor],
+    example_inputs: Sequence[Any],
     mode: str | None,
     options: dict[str, Any] | None,
-    note: str | None,
-) -> Callable[..., Any]:
-    _start_workers(example_inputs)
-    own = _own(graph_module, example_inputs, folds_layers=_runs_our_passes(mode, options))
-    return lower(own, fakes_of(example_inputs) or example_inputs, mode, options, note)
+    key: str | None,
+    flat: bool = False,
+) -> tuple[GraphModule, Place | None]:
+    """The compiler's copy of a graph, its layers folded but for `flat`, and where the note about it is written."""
+    own = _own(graph_module, example_inputs, folds_layers=not flat and _runs_our_passes(mode, options))
+    tier = FLAT if flat else FOLDED if _calls_layers(own) and not _calls_layers(graph_module) else ""
+    return own, None if key is None else Place(key, tier)
 
 
 def _follows_floats(graph_module: GraphModule) -> bool:
@@ -212,7 +225,7 @@ def _start_workers(example_inputs: Sequence[Any]) -> None:
 
     A graph whose inputs are all on the CPU seldom has such kernels; Inductor starts them when there is one.
     """
-    if _on_cpu(example_inputs):
+    if all(one.device.type == "cpu" for one in example_inputs if type(one) is not int and hasattr(one, "device")):
         return
     from ..torch_ports.inductor import async_compile
 
@@ -230,7 +243,7 @@ def lower(
     example_inputs: Sequence[Any],
     mode: str | None,
     options: dict[str, Any] | None,
-    note: str | None,
+    note: Place | None,
 ) -> Callable[..., Any]:
     """Give Inductor a graph, which is its own copy.  `note`: where later processes look for it (warm_start.py)."""
     from ..torch_ports.compilers import aot_config as functorch_config
@@ -274,7 +287,7 @@ def lower(
 
 
 def _compile_inner(
-    rewritten: Rewritten, note: str | None, has_floats: bool, graph_module: GraphModule, examples: Any, **kwargs: Any
+    rewritten: Rewritten, note: Place | None, has_floats: bool, graph_module: GraphModule, examples: Any, **kwargs: Any
 ) -> Any:
     """Inductor's work on one graph.  That of a backward may come late, when the program asks for a gradient."""
     from ..torch_ports.inductor import compile_fx_inner
@@ -298,14 +311,15 @@ def _packed(
     *,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    flat: bool = False,
 ) -> bytes:
-    """Pack what another process needs to compile the graph with Inductor."""
+    """Pack what another process needs to compile the graph with Inductor; `flat`: without folding its layers."""
     if takes_floats(graph_module):
         raise NotPacked("a float among the inputs, about which the compiler may assume something")
     if draws_from_generators(graph_module):
         raise NotPacked("a generator of random numbers in the graph")
-    note = warm_start.where(graph_module, example_inputs, _inductor_config(mode, options))
-    own = _own(graph_module, example_inputs, folds_layers=_runs_our_passes(mode, options))
+    key = warm_start.where(graph_module, example_inputs, _inductor_config(mode, options))
+    own, note = _own_with_note(graph_module, example_inputs, mode, options, key, flat)
     return pack(own, example_inputs, mode, options, note)
 
 
@@ -346,12 +360,15 @@ def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers:
         node._dynamo_source = None
     folds_layers = folds_layers and may_rewrite(LAYERS) and not takes_floats(graph_module)
     fewest = _FEWEST_LAYERS.get(config.repeated_layers) if folds_layers else None
-    needs_grad = is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
-    if fewest is not None and (folded := fold_repeated_layers(copy, fewest, for_memory=needs_grad)):
+    if fewest is not None and (folded := fold_repeated_layers(copy, fewest, for_memory=_needs_grad(example_inputs))):
         rewrote(LAYERS)
         whole, left = _operations(graph_module), _operations(copy)
         rewritten_now().saved(f"{folded} layers folded into equal ones: {left} of {whole} operations are compiled")
     return accepted_by_caches(copy, example_inputs)
+
+
+def _needs_grad(example_inputs: Sequence[Any]) -> bool:
+    return is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
 
 
 def _operations(graph_module: GraphModule) -> int:
@@ -359,10 +376,6 @@ def _operations(graph_module: GraphModule) -> int:
     graphs = [one.graph for one in graph_module.modules() if isinstance(one, GraphModule)]
     not_counted = (torch.ops.higher_order.invoke_subgraph, operator.getitem)
     return sum(n.op.startswith("call_") and n.target not in not_counted for graph in graphs for n in graph.nodes)
-
-
-def _on_cpu(example_inputs: Sequence[Any]) -> bool:
-    return all(one.device.type == "cpu" for one in example_inputs if type(one) is not int and hasattr(one, "device"))
 
 
 def _inductor_config(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.fx.graph_module import GraphModule
 
+from .. import config
+from ..capture.frame_rules import NoRule, frame_now, options_for, values_for
 from ..exc import FrameliftError
+from ..torch_ports.loaded import inductor_bisector
 from .builtin import aot_autograd
 from .registrations import register
 
@@ -18,7 +22,7 @@ def eager_noexcept(
     graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
 ) -> Callable[..., Any]:
     """As eager; an exception while the graph runs is an error of framelift's own kind."""
-    forward = _forward(graph_module)
+    forward = _plain(graph_module).forward
 
     def run(*args: Any) -> Any:
         try:
@@ -36,7 +40,7 @@ def eager_debug(
     """As eager; every operation is compared with its schema: what it writes to and aliases."""
     from ..torch_ports.modes import SchemaCheckMode
 
-    forward = _forward(graph_module)
+    forward = _plain(graph_module).forward
 
     def run(*args: Any) -> Any:
         with SchemaCheckMode():
@@ -52,7 +56,7 @@ def pre_dispatch_eager(
     """The graph as ATen operations before autograd, run as they are."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    forward = _forward(graph_module)
+    forward = _plain(graph_module).forward
     return make_fx(lambda *args: forward(*args), pre_dispatch=True)(*example_inputs).forward
 
 
@@ -80,5 +84,32 @@ def _plain(graph_module: GraphModule) -> GraphModule:
     return GraphModule(graph_module, graph_module.graph)
 
 
-def _forward(graph_module: GraphModule) -> Callable[..., Any]:
-    return _plain(graph_module).forward
+# ---- Another backend for some graphs, or other options of Inductor, to find the one that fails: by compil ----
+
+
+def backend_for_now() -> str | None:
+    """The backend that the capture going on is to use in place of its own; None: its own."""
+    if config.debug_backend_override:
+        backends = list(dict.fromkeys(values_for(config.debug_backend_override, "debug_backend_override", frame_now())))
+        if len(backends) > 1:
+            raise NoRule(f"debug_backend_override has several backends for frame {frame_now()}: {backends}")
+        if backends:
+            return backends[0]
+    bisector = inductor_bisector.get()
+    found: str | None = bisector.CompilerBisector.get_backend() if bisector is not None else None
+    return found
+
+
+def inductor_options_now() -> contextlib.AbstractContextManager[Any]:
+    """Inductor's options for the capture going on, while its backend works."""
+    text = config.debug_inductor_config_override
+    options = options_for(text, "debug_inductor_config_override", frame_now()) if text else {}
+    if not options:
+        return contextlib.nullcontext()
+    from ..torch_ports.inductor import inductor_config as inductor  # not needed by most programs
+
+    unknown = [name for name in options if name not in inductor._config]
+    if unknown:
+        raise NoRule(f"debug_inductor_config_override sets {unknown[0]}, which torch._inductor.config does not have")
+    patched: contextlib.AbstractContextManager[Any] = inductor.patch(options)
+    return patched

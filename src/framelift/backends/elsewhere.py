@@ -35,6 +35,7 @@ from torch.fx.graph_module import GraphModule
 from ..graph.state.torch_state import SavedState
 from ..torch_ports.compilers import aot_config as functorch_config
 from ..torch_ports.fakes import FakeTensor, TracingContext
+from ..vocabulary.log import topic
 
 _LARGEST = 1 << 24  # bytes of constants in a graph that are handed over
 
@@ -70,7 +71,7 @@ def pack(
     example_inputs: Sequence[Any],
     mode: str | None,
     options: dict[str, Any] | None,
-    note: str | None,
+    note: Any,
 ) -> bytes:
     """All that the other process needs to compile a graph, which is the compiler's own copy."""
     from ..torch_ports.inductor import inductor_config
@@ -180,6 +181,13 @@ class Job:
             self.worker.look()
         return self.reply is not None
 
+    @property
+    def state(self) -> str:
+        """Describe what became of it."""
+        if not self.is_ready() or self.reply is None:
+            return "compiling"
+        return "made" if self.reply.get("kept") else f"failed: {self.reply.get('error', 'nothing was kept')}"
+
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for that."""
         end = None if seconds is None else time.monotonic() + seconds
@@ -281,6 +289,8 @@ class Worker:
                     job = self.jobs.pop(reply["number"], None)
                     if job is not None:
                         job.reply = reply
+                        if "error" in reply:
+                            topic("background").info("a graph was not compiled: %s", reply["error"])
             self._lost("the process that compiles is gone")
 
     def wait_for_answers(self, seconds: float) -> None:
@@ -332,9 +342,12 @@ class Worker:
 
 #: the kernel has no room for further descriptors on their way
 _FULL = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
-_worker = Worker()
-atexit.register(_worker.stop)
-os.register_at_fork(after_in_child=_worker.after_fork)
+worker = Worker()
+#: for graphs that nobody waits for
+unhurried = Worker(f"import os; os.nice(10); {_PROGRAM}")
+for _one in (worker, unhurried):
+    atexit.register(_one.stop)
+    os.register_at_fork(after_in_child=_one.after_fork)
 
 
 def _in_memory(content: bytes) -> int:
@@ -350,9 +363,9 @@ def _in_memory(content: bytes) -> int:
     return memory
 
 
-def submit(payload: bytes) -> Job:
+def submit(payload: bytes, to: Worker = worker) -> Job:
     """Have a packed graph compiled."""
     try:
-        return _worker.submit(payload)
+        return to.submit(payload)
     except OSError as error:
         raise NotPacked(f"no process can be started: {error}") from error

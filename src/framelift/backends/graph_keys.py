@@ -55,7 +55,7 @@ def disk_key(graph_module: GraphModule, example_inputs: Sequence[Any]) -> str | 
             (
                 key_of(graph_module, example_inputs),
                 [one.storage_offset() for one in example_inputs],
-                config.repeated_layers,
+                (config.repeated_layers, config.second_tier == "off"),
                 [_settings(one) for one in (inductor_config, functorch_config, torch.compiler.config)],
                 (compile_state(), [function() for function in setting_functions(*_ATTENTION)]),
                 sorted(

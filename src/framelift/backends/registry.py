@@ -12,6 +12,7 @@ import os
 import shlex
 import shutil
 import types
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,8 +43,8 @@ from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.torch_code import is_torch_class, is_torch_function
 from . import builtin, cudagraphs, debugging  # noqa: F401  (they register their own)
 from .correctness import checked, reference
+from .debugging import backend_for_now, inductor_options_now
 from .elsewhere import Job, NotPacked, submit
-from .overrides import backend_for_now, inductor_options_now
 from .plain_graphs import watching_first_run
 from .registrations import BACKENDS, TAGS, Backend, register
 from .rewrites import BUCKETS, FLOATS, may_rewrite, noting_rewrites, rewrote, without_rewrites
@@ -178,7 +179,7 @@ def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str
     return functools.partial(found, **extra) if extra else found
 
 
-#: of Inductor; framelift's other backends take them and do nothing for them, as torch's do
+#: of Inductor; framelift's other backends take them and do nothing for them but warn, as torch's do
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -191,6 +192,10 @@ def _check_takes(backend: Backend, extra: dict[str, Any]) -> None:
             f"there is no mode {mode!r}; "
             + (f"did you mean {near[0]!r}?" if near else f"modes are {', '.join(_MODES)}")
         )
+    if id(backend) in _OWN:
+        given = " and ".join(f"{name}={value!r}" for name, value in extra.items())
+        warnings.warn(f"framelift: the backend {name_of(backend)} has no use for {given}", stacklevel=4)
+        return
     try:
         taken = inspect.signature(backend).parameters.values()
     except (TypeError, ValueError):  # of a callable written in C
@@ -200,13 +205,14 @@ def _check_takes(backend: Backend, extra: dict[str, Any]) -> None:
             raise IncorrectUsage(f"the backend {name_of(backend)} takes no {name}: it has no parameter of that name")
 
 
-def _inner(backend: Backend) -> Any:
-    return backend.func if isinstance(backend, functools.partial) else backend
+def parts_of(backend: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a backend, and the mode and options that are bound to it."""
+    return (backend.func, backend.keywords) if isinstance(backend, functools.partial) else (backend, {})
 
 
 def compiler_config_of(backend: Backend) -> Callable[[], Any] | None:
     """`get_compiler_config` of a backend, with the mode and options that are bound to it."""
-    shown = getattr(_inner(backend), "get_compiler_config", None)
+    shown = getattr(parts_of(backend)[0], "get_compiler_config", None)
     if shown is None or not isinstance(backend, functools.partial):
         return shown
     return functools.partial(shown, **backend.keywords)
@@ -214,7 +220,7 @@ def compiler_config_of(backend: Backend) -> Callable[[], Any] | None:
 
 def name_of(backend: Backend) -> str:
     """Return the name of a backend in messages."""
-    inner = _inner(backend)
+    inner = parts_of(backend)[0]
     for name, registered in BACKENDS.items():
         if registered is inner:
             return name
@@ -372,7 +378,7 @@ def _compile(
             return in_parts
     chosen = backend_for_now() or backend
     compiler = lookup(chosen) if isinstance(chosen, str) else chosen
-    inner = _inner(compiler)
+    inner = parts_of(compiler)[0]
     if _is_to_be_minified():
         compiler = importlib.import_module(_REPRO).wrap_backend_debug(compiler, name_of(compiler))
     elif inner is builtin.eager:  # compiles nothing, so it needs no context and changes nothing
@@ -435,7 +441,7 @@ def _is_to_be_minified() -> bool:
 
 def used_by_drivers(found: Backend, background: Any = None, shared: Any = None) -> UsedBackend:
     """A backend as drivers use it.  `shared`: the settings with which captures are shared; None: with nobody."""
-    inner = _inner(found)
+    inner = parts_of(found)[0]
     is_eager, is_own = getattr(inner, "runs_graphs_eagerly", False) is True, id(inner) in _OWN
     return UsedBackend(
         functools.partial(compile_graph, found),
@@ -464,7 +470,7 @@ def submit_graph(
 ) -> Job | None:
     """Have a graph compiled in another process, in the torch state of now; None where that is not possible."""
     compiler = lookup(backend) if isinstance(backend, str) else backend
-    packing = getattr(_inner(compiler), "pack", None)
+    packing = getattr(parts_of(compiler)[0], "pack", None)
     if packing is None:
         topic("background").info(
             "%s is not compiled in the background: its backend keeps nothing on disk", name_of(compiler)

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import weakref
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .. import config
 from ..capture.compile_entry import capture_now
-from ..capture.records.captures import counts
+from ..capture.records.captures import counts, weakly
 from ..exc import InternalError
 from ..vocabulary.log import warn
 from ..vocabulary.scopes import scope
@@ -46,7 +45,7 @@ class Rewritten:
         self.made: list[Rewrite] = [] if around is None else list(around.made)
         self._inherited = len(self.made)
         info = capture_now()
-        self._info: Any = weakref.ref(info) if info is not None else lambda: None
+        self._info: Any = weakly(info)
 
     @property
     def own(self) -> list[Rewrite]:

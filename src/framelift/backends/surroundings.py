@@ -12,8 +12,10 @@ import torch
 
 from .._core import insist
 from ..graph.state.torch_state import SavedState
+from ..torch_ports import compilers
 from ..torch_ports.fakes import TLS, TracingContext
 from ..torch_ports.graphs import fx_tracing_flag, set_fx_tracing_flag
+from ..torch_ports.loaded import distributed_tensors
 from ..vocabulary.scopes import scope
 
 #: (read, write): numbers of the interpreter that a compiler may need otherwise, and that the captured program may have
@@ -44,6 +46,12 @@ def settings_kept() -> Iterator[None]:
         insist(lambda: [write(value) for write, value in settings])
 
 
+def _forget_layouts() -> None:
+    """Torch remembers layouts of distributed tensors with the meshes of whoever asked: a compiler's are fakes."""
+    if distributed_tensors.get() is not None:
+        compilers.clear_sharding_prop_cache()
+
+
 class ProcessState:
     """All that as it is now.  `restore` may be struck, and called again."""
 
@@ -53,10 +61,12 @@ class ProcessState:
         self._settings = [(write, read()) for read, write in _SETTINGS]
         self._patched = [(read, write, read()) for read, write in _PATCHED]
         self._context = TracingContext.try_get()
+        _forget_layouts()
 
     def restore(self) -> None:
         """Put it back."""
         self._saved.restore()
+        _forget_layouts()
         for write, value in self._settings:
             write(value)
         TLS.tracing_context = self._context

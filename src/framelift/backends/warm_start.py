@@ -19,24 +19,32 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch.fx.graph_module import GraphModule
 
 from ..cache.compiled_note import CompiledNote, read_compiled_note, write_compiled_note
-from ..graph.fx.tape import draws_from_generators
+from ..graph.state.random_draws import draws_from_generators
 from ..torch_ports.autograd import top_saved_hooks
 from ..torch_ports.loaded import dynamo, dynamo_counters, inductor_codecache
 from ..vocabulary.log import topic
-from .float_caches import may_be_kept
+from .disk_caches import may_be_kept
 from .generated_code import kernels_of
 from .graph_keys import disk_key
+
+
+class Place(NamedTuple):
+    """Where the note about a graph is written: under which key, and as which tier (second_tier.py)."""
+
+    key: str
+    tier: str = ""
+
 
 _lock = threading.Lock()
 #: name of a C++ kernel -> the path of its library, and Inductor's key for it
 _Kernels = dict[str, tuple[str, str]]
 #: key in Inductor's cache -> the key of its graph, and its C++ kernels; until AOTAutograd keeps it
-_pending: dict[str, tuple[str, _Kernels]] = {}
+_pending: dict[str, tuple[Place, _Kernels]] = {}
 _MOST = 1024
 #: settings with which entries are kept elsewhere, or belong to Inductor's compiler
 _OWN_WAYS = (
@@ -97,7 +105,7 @@ def where(graph_module: GraphModule, example_inputs: Sequence[Any], options: dic
 # ---- writing notes ---------------------------------------------------------------------------------------------------
 
 
-def note_compiled(note: str | None, compiled: Any) -> None:
+def note_compiled(note: Place | None, compiled: Any) -> None:
     """Inductor compiled a forward or backward of the graph that the note is about."""
     key = getattr(compiled, "_fx_graph_cache_key", None)
     name = getattr(compiled, "cache_key", None)
@@ -113,7 +121,7 @@ def note_compiled(note: str | None, compiled: Any) -> None:
 
 
 @contextlib.contextmanager
-def noting_hits(note: str | None) -> Iterator[None]:
+def noting_hits(note: Place | None) -> Iterator[None]:
     """While a graph is given to Inductor: where AOTAutograd's cache has it without a note, leave one."""
     _watch()
     found = generated_modules()
@@ -180,15 +188,17 @@ def _inductor_keys(entry: Any) -> list[str]:
     return [part.fx_graph_cache_info[0] for part in parts if hasattr(part, "fx_graph_cache_info")]
 
 
-def _write(note: str, key: str, kernels: dict[str, _Kernels]) -> None:
+def _write(note: Place, key: str, kernels: dict[str, _Kernels]) -> None:
     from ..torch_ports.compilers import AOTAutogradCache
     from ..torch_ports.inductor import FxGraphCache, cache_dir
 
     folder = os.path.abspath(cache_dir())
+    if note.tier == "folded" and (there := read_compiled_note(folder, note.key)) and there.tier == "flat":
+        return  # a backward that was compiled late
     folders = {one: FxGraphCache._get_tmp_dir_for_key(one) for one in kernels}
     folders[key] = AOTAutogradCache._get_tmp_dir_for_key(key)
     places = {one: os.path.relpath(path, folder) for one, path in folders.items()}
-    written = write_compiled_note(folder, note, key, places, kernels)
+    written = write_compiled_note(folder, note.key, key, places, kernels, note.tier)
     if written is not None:
         _collect(written)
 
@@ -214,6 +224,7 @@ def load(key: str | None, example_inputs: Sequence[Any], options: dict[str, Any]
         found = _load(note, example_inputs, options)
         if found is not None:
             _collect(note)
+            setattr(found, "tier", note.tier)
         return found
     except Exception as error:  # whatever another version of torch does otherwise: the graph is compiled as always
         topic("graph").info("a compiled graph could not be loaded: %s: %s", type(error).__name__, error)

@@ -17,8 +17,7 @@ import torch
 from .. import _core, config
 from .._core import code_of, id, is_a
 from ..graph.metadata.facts import is_parameter
-from ..graph.symbols.meanings import NO_MARKS, Marks
-from ..graph.symbols.noted_relations import is_ordinary
+from ..graph.symbols.meanings import NO_MARKS, Marks, is_ordinary
 from ..torch_ports.symbols import shapes_config as shape_options
 from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import Origin

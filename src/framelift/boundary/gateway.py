@@ -10,7 +10,6 @@ import _thread
 import contextvars
 import datetime
 import enum
-import functools
 import json.scanner
 import operator
 import re
@@ -36,30 +35,14 @@ from ..vocabulary.class_reads import for_life, members_of, module_of, mro_of, qu
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.torch_code import is_class_of
-from .attributes.wrapper_classes import note_wrapper_class
 from .becomes import copied_objects  # noqa: F401  (adds its rows to the kinds of shadows)
-from .becomes.arrays import import_array, numpy
-from .becomes.containers import import_container, is_container
+from .becomes.containers import MAPPING_VIEWS, import_container, import_view, is_container
 from .becomes.immutable_objects import carried_values, import_value, plain_value, value_kind
 from .becomes.leaves import CONSTANT_TYPES, LEAF_TYPES, holds_nan, is_constant, is_leaf
-from .becomes.mapping_views import MAPPING_VIEWS, import_view
 from .becomes.opaque import Opaque, unread_object
-from .becomes.script_objects import import_script_object
 from .dynamism import is_argument
-from .import_rules import (
-    RULES,
-    Rule,
-    constant,
-    frozen,
-    leaf,
-    let_in_opaque,
-    nan,
-    number,
-    numpy_value,
-    random_state,
-    rule,
-    with_attributes,
-)
+from .facts.unwatched_reads import note_wrapper_class
+from .import_rules import BASE_RULES, RULES, constant, frozen, leaf, let_in_opaque, nan, number, rule, with_attributes
 from .world import World
 
 _mro, _own, _flags = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__flags__"))
@@ -176,7 +159,6 @@ _VARIABLE_FUNCTIONS = type(VariableFunctions)
 RULES[_VARIABLE_FUNCTIONS] = constant
 RULES[_core.Compiled] = with_attributes
 RULES[torch.jit.ScriptFunction] = with_attributes
-RULES[functools._lru_cache_wrapper] = with_attributes
 
 
 #: classes written in C whose instances hold nothing; Generic is one of them since CPython 3.12
@@ -203,10 +185,9 @@ def _by_kind(world: World, value: Any, origin: Origin) -> Any:
         return _class(world, value, origin) if issubclass(cls, type) else constant(world, value, origin)
     if is_a(value, _OPERATIONS):
         return constant(world, value, origin)
-    if cls in NUMPY_RULES:
-        return NUMPY_RULES[cls](world, value, origin)
-    if numpy is not None and is_a(value, (numpy.generic, numpy.dtype)):
-        return numpy_value(world, value, origin)
+    of_base = next((BASE_RULES[base] for base in _mro(cls) if base in BASE_RULES), None)
+    if of_base is not None:
+        return of_base(world, value, origin)
     if _is_kernel_class(cls):
         return _singleton(world, value, origin)
     if is_handle_class(cls) or issubclass(cls, FunctionBase):
@@ -433,26 +414,6 @@ def _context_variable(world: World, value: Any, origin: Origin) -> Any:
     return _singleton(world, value, origin)
 
 
-def _numpy_array(world: World, value: Any, origin: Origin) -> Any:
-    seen = import_array(world, value, origin, let_in)
-    return let_in_opaque(world, value, origin) if seen is None else seen
-
-
-# of Cython, or a method descriptor
-NUMPY_RULES: dict[type, Rule] = (
-    {}
-    if numpy is None
-    else {
-        numpy.ndarray: _numpy_array,
-        numpy.ufunc: constant,
-        type(numpy.concatenate): constant,
-        numpy.random.RandomState: random_state,
-        numpy.random.Generator: random_state,
-        type(numpy.random.RandomState.rand): constant,
-    }
-)
-
-
 @rule(
     datetime.date,
     datetime.timedelta,
@@ -472,12 +433,6 @@ def _described(world: World, value: Any, origin: Origin) -> Any:
 @rule(*MAPPING_VIEWS)
 def _view(world: World, value: Any, origin: Origin) -> Any:
     seen = import_view(world, value, origin, let_in)
-    return let_in_opaque(world, value, origin) if seen is None else seen
-
-
-@rule(torch.ScriptObject)
-def _script_object(world: World, value: Any, origin: Origin) -> Any:
-    seen = import_script_object(world, value, origin)
     return let_in_opaque(world, value, origin) if seen is None else seen
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from ..graph.fx.source_names import source_text
+from ..graph.fx.named_places import source_text
 from ..vocabulary.origins import Origin
 
 Rule = tuple[str, int | None]  # a name or pattern, and the dimension, if it is about one
@@ -54,7 +54,7 @@ def _meant(rules: tuple[Rule, ...], name: str, rank: int) -> frozenset[int]:
     return frozenset(found)
 
 
-@functools.lru_cache(maxsize=16)
+@functools.cache
 def _parsed(dynamic: str, unbacked: str, values: str, static: str) -> Named | None:
     if not (dynamic or unbacked or values or static):
         return None

@@ -84,28 +84,8 @@ class Overlay(dict[tuple[int, str], Any]):
         dict.__setitem__(self, place, value)
 
 
-CACHE_CALL = "cache call"  # the kind of an effect: the entry calls an external functools.lru_cache
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CacheCall:
-    """A call of an external functools.lru_cache, whose function gives `answer` where none is held.
-
-    `inner`: the effects that are such calls too, made by its function.  `is_plain`: one that is held may do as well.
-    `settle` is called with True if not, for the answer, or a part of it, is held by others once the entry ran.
-    """
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    answer: Any
-    inner: tuple[Effect, ...]
-    is_plain: bool
-    settle: Callable[[bool], None]
-
-    @property
-    def only_answers(self) -> bool:
-        """Return whether the call does nothing but give what is held, or make it."""
-        return self.is_plain or self.answer is None
+#: kinds of effects that a body of the graph may have, for the entry does them, where this says so of their value
+HARMLESS: dict[str, Callable[[Any], bool]] = {}
 
 
 class _Deleted:

@@ -40,11 +40,8 @@ class Tensors(Protocol):
     def symbolic_entries(self, tensor: torch.Tensor) -> tuple[frozenset[int], frozenset[int]]:
         """Return the dimensions whose size, and whose stride, is symbolic."""
 
-    def script_object(self, value: Any, seen: Any, name: str, fake: Any, held: Any, text: str) -> None:
-        """Make the value of a script object, and let the placeholder `seen` answer for its methods."""
-
     def follows_contents(self) -> bool:
-        """Return whether tensors that such objects hold may have symbolic sizes."""
+        """Return whether tensors that objects of the program hold, which graphs are given, may have symbolic sizes."""
 
 
 class ReadInPart:

@@ -5,17 +5,6 @@ and this package imports nothing outside itself, so that every supported CPython
 """
 
 from .dialect import EX_ARGS, EX_KWARGS, PROBES, UnsupportedPython
-from .layout import Layout
 from .maker import layout, make_twin, original_of, source_of
 
-__all__ = [
-    "EX_ARGS",
-    "EX_KWARGS",
-    "PROBES",
-    "Layout",
-    "UnsupportedPython",
-    "layout",
-    "make_twin",
-    "original_of",
-    "source_of",
-]
+__all__ = ["EX_ARGS", "EX_KWARGS", "PROBES", "UnsupportedPython", "layout", "make_twin", "original_of", "source_of"]

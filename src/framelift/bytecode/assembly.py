@@ -196,7 +196,7 @@ def _entries(out: bytearray, position: Position, size: int, line: int) -> int:
     return line
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.cache
 def _columns(lines: int, column: int, end_column: int) -> bytes:
     return _number(lines) + _number(column + 1) + _number(end_column + 1)
 

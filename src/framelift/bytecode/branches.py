@@ -5,7 +5,6 @@ A guess about the program, never a fact: whoever follows it must be able to find
 
 from __future__ import annotations
 
-import functools
 from opcode import opmap
 from types import CodeType
 
@@ -21,19 +20,19 @@ _BETWEEN = {"UNARY_NOT": True, "TO_BOOL": False}
 _ASKS = 16 if "TO_BOOL" in opmap else 0
 
 
-@functools.lru_cache(maxsize=1024)
 def unless_it_raises(code: CodeType, offset: int) -> bool | None:
     """The truth of the value tested at `offset` (a frame's `f_lasti`) for which the frame does not only raise.
 
-    None where the instruction is no test, or where both sides or neither only raise.
+    None where neither the instruction nor what follows a call there is a test, or where both sides or neither only
+    raise.
     """
     found = list(instructions(code.co_code))
     at = {one.start: i for i, one in enumerate(found)}
-    index = next((i for i, one in enumerate(found) if one.start <= offset // 2 < one.end), None)
+    index = _at(found, offset)
     if index is None:
         return None
     turned = False
-    if found[index].name == "COMPARE_OP" and found[index].arg & _ASKS:
+    if found[index].name == "CALL" or found[index].name == "COMPARE_OP" and found[index].arg & _ASKS:
         index += 1
     while found[index].name in _BETWEEN and index + 1 < len(found):
         turned ^= _BETWEEN[found[index].name]
@@ -49,6 +48,17 @@ def unless_it_raises(code: CodeType, offset: int) -> bool | None:
         return None
     # The truth that jumps is `wanted`; the frame resumes where it does not only raise.
     return ((wanted == "TRUE") == falling) != turned
+
+
+def after_call(code: CodeType, offset: int) -> str:
+    """The name of the instruction that follows the call at `offset`; "" where there is none."""
+    found = list(instructions(code.co_code))
+    index = _at(found, offset)
+    return "" if index is None or found[index].name != "CALL" else found[index + 1].name
+
+
+def _at(found: list[Instruction], offset: int) -> int | None:
+    return next((i for i, one in enumerate(found) if one.start <= offset // 2 < one.end), None)
 
 
 def _only_raises(found: list[Instruction], at: dict[int, int], start: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from opcode import HAVE_ARGUMENT, opmap, stack_effect
 from sys import version_info
@@ -110,6 +110,17 @@ class Flow:
     def is_of_with(self, handler: Op) -> bool:
         """Return whether a handler is that of a `with` block."""
         return handler.name == "PUSH_EXC_INFO" and self.following(handler)[0].name == "WITH_EXCEPT_START"
+
+    def entries(self, unit: int) -> Iterator[int]:
+        """Where `with` blocks around an instruction begin, innermost first: a manager's making, or the entering."""
+        handler = self.at[unit].handler
+        while handler is not None:
+            if self.is_of_with(handler[0]):
+                first = next(i for i, op in enumerate(self.ops) if op.handler and op.handler[0] is handler[0])
+                entering = self.whole(self.ops[first - 1].unit)
+                made = self.ops[self.number[entering] - 1]
+                yield self.whole(made.unit) if made.name == "CALL" else entering
+            handler = handler[0].handler
 
     def _cleans_up(self, handler: Op) -> bool:
         """Return whether a handler is there for every exception and raises it again: that of a `with` or a

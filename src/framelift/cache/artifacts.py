@@ -13,6 +13,7 @@ from .. import config
 from ..torch_ports.compilers import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 from ..vocabulary.log import topic
 from . import store
+from .refusals import NotMine
 
 
 @CacheArtifactFactory.register
@@ -50,7 +51,7 @@ class KeptCapture(CacheArtifact):
             if not slash or not store.is_key(key) or type(data) is not dict:
                 raise ValueError("it is no capture")
             store.write(key, data)
-        except (ValueError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError, NotMine) as error:
             topic("cache").info("a capture of a bundle is not kept: %r: %s", self.key, error)
 
     @staticmethod

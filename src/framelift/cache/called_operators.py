@@ -14,8 +14,8 @@ from typing import Any
 from .._core import is_a
 from ..torch_ports.operators import OPDEFS
 from ..vocabulary.class_reads import module_of
+from ..vocabulary.written_forms import NotKept
 from .code_hash import code_hash, nested
-from .refusals import NotKept
 from .source_files import content_hash
 
 _OWN = ("torch", "math", "builtins", "typing", "__future__")
@@ -27,7 +27,7 @@ _OTHER_WAYS = ("_torch_dispatch_fns", "_autocast_dtype", "_autocast_cuda_dtype",
 def operator_facts(operator: Any) -> list[Any]:
     """Return the facts of an operator that are written, in JSON's types; raises `NotKept`."""
     text = str(operator)
-    if text.startswith("aten."):
+    if text.startswith(("aten.", "_c10d_functional.")):
         return [text]
     space, _, rest = text.partition(".")
     definition = OPDEFS.get(f"{space}::{rest.partition('.')[0]}")

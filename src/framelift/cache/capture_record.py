@@ -25,12 +25,13 @@ from ..substitutes.marks import CONSTANTS
 from ..substitutes.python.identity import OWN_ANSWERS
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import is_captured_function, is_own_code
+from ..vocabulary.written_forms import NotKept
 from .drawing_data import drawing_data, drawing_of
 from .graph_data import Metadata, graph_data, graph_of
 from .plain_values import leaf_data, leaf_of
 from .record_reader import Reader
 from .record_writer import TENSOR_FIELDS, RecordWriter
-from .refusals import NotKept, NotMine
+from .refusals import NotMine
 from .source_files import check_sources, source_rows
 from .symbol_data import Numbers, preamble_data, preamble_from, symbols_data
 
@@ -163,7 +164,7 @@ def _plan(writer: RecordWriter, plan: EntryPlan) -> list[Any]:
 
 
 def _stop(stop: list[Any], of_place: Callable[[Any], Any]) -> list[Any]:
-    """How a capture ended (capture/records/break_data.py), its places written or read."""
+    """How a capture ended (capture/records/messages.py), its places written or read."""
     *words, places, links = stop
     rows = None if places is None else [of_place(place) for place in places]
     return [*words, rows, [[text, None if place is None else of_place(place)] for text, place in links]]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import marshal
 import secrets
 import struct
 import types
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
 from ..bytecode.maker import source_of
 from ..bytecode.rule_writer import RESUMES
+from ..vocabulary.class_reads import for_life
 
 #: kinds of constants that `marshal` writes alike in each process; of NaNs it loses the bits
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
@@ -22,23 +21,18 @@ _ORDERED = frozenset({bool, int, float})  # sets of these iterate alike in each 
 _THIS_PROCESS = secrets.token_hex()
 #: what resumed code holds (bytecode/resume.py)
 _OWN = {id(RESUMES): "resumes", id(_core.handle_from_here): "set_handled"}
-_known: dict[int, tuple[weakref.ref[types.CodeType], str]] = {}
 
 
+@for_life
 def code_hash(code: types.CodeType) -> str:
     """Return the hash of what a code object and all code objects inside it compute, wherever they are written.
 
     That of code which holds objects (they were put there when the program ran) is another one in each process.
     """
-    found = _known.get(id(code))
-    if found is not None and found[0]() is code:
-        return found[1]
     # Version 0 knows no references, which depend on who else holds an object, and no interned strings.
     is_plain = _are_written_alike(code.co_consts)
     data = marshal.dumps(_placeless(code), 0) if is_plain else repr(_fields(code)).encode("utf-8", "backslashreplace")
-    made = hashlib.sha256(data).hexdigest()[:32]
-    _known[id(code)] = weakref.ref(code, functools.partial(_forget, id(code))), made
-    return made
+    return hashlib.sha256(data).hexdigest()[:32]
 
 
 def exact_hash(code: types.CodeType) -> str:
@@ -53,10 +47,6 @@ def exact_hash(code: types.CodeType) -> str:
 def _placeless(code: types.CodeType) -> types.CodeType:
     constants = [_placeless(one) if type(one) is types.CodeType else one for one in code.co_consts]
     return code.replace(co_filename="", co_firstlineno=1, co_linetable=b"", co_consts=tuple(constants))
-
-
-def _forget(key: int, _reference: Any) -> None:
-    _known.pop(key, None)
 
 
 def _are_written_alike(constants: tuple[Any, ...]) -> bool:

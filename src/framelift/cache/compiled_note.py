@@ -32,16 +32,17 @@ class CompiledNote:
     entries: dict[str, list[str]]  # the keys of the entry and of Inductor's graphs -> the places of their files
     kernels: dict[str, dict[str, list[str]]]  # the key of a graph -> C++ kernel -> [place of its library, its key]
     digests: dict[str, str]  # place -> digest of the file
+    tier: str = ""  # "folded" or "flat": of a graph whose layers can be folded (backends/second_tier.py)
     carried: dict[str, bytes] = field(default_factory=dict)  # the content of files that a package brought
 
     def data(self) -> dict[str, Any]:
         """The note as JSON."""
-        return {"entry": self.entry, "entries": self.entries, "kernels": self.kernels, "digests": self.digests}
+        return {name: value for name, value in vars(self).items() if name != "carried"}
 
     @classmethod
     def from_data(cls, data: Any, carried: dict[str, bytes]) -> CompiledNote:
         """The inverse of `data`.  Raises an error for what is no note."""
-        return cls(data["entry"], data["entries"], data["kernels"], data["digests"], carried)
+        return cls(data["entry"], data["entries"], data["kernels"], data["digests"], data.get("tier", ""), carried)
 
     def libraries(self) -> list[str]:
         """The places of the libraries of C++ kernels."""
@@ -85,7 +86,12 @@ def read_compiled_note(folder: str, key: str) -> CompiledNote | None:
 
 
 def write_compiled_note(
-    folder: str, key: str, entry: str, places: dict[str, str], kernels: dict[str, dict[str, tuple[str, str]]]
+    folder: str,
+    key: str,
+    entry: str,
+    places: dict[str, str],
+    kernels: dict[str, dict[str, tuple[str, str]]],
+    tier: str = "",
 ) -> CompiledNote | None:
     """Note what a graph became; None, with a line in the log, where another user may have written one of the files.
 
@@ -106,9 +112,8 @@ def write_compiled_note(
         digests = {place: _digest(content) for place, content in contents.items()}
         for place, digest in digests.items():
             shared_file.add(f"file {digest}", contents[place])
-        note = CompiledNote(entry, entries, placed, digests)
-        if not write_sealed(folder, *_names(key), json.dumps(note.data()).encode()):
-            topic("graph").info("a compiled graph is not noted: there is no key of the user")
+        note = CompiledNote(entry, entries, placed, digests, tier)
+        write_sealed(folder, *_names(key), json.dumps(note.data()).encode())
         return note
     except (OSError, NotMine) as error:  # a note less
         topic("graph").info("a compiled graph is not noted: %s: %s", type(error).__name__, error)

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from ..graph.state import random_draws
 from ..graph.state.random_draws import Action, Drawing
+from ..vocabulary.written_forms import NotKept
 from .plain_values import leaf_data, leaf_of
-from .refusals import NotKept, NotMine
+from .refusals import NotMine
 
 if TYPE_CHECKING:
     from .record_reader import Reader
@@ -48,7 +47,7 @@ def drawing_of(reader: Reader, data: list[Any]) -> Drawing:
     sources, before, after = data
     drawing = Drawing()
     for number in sources:
-        drawing.add(torch.Generator(), None if number is None else reader.origin(number))
+        drawing.add(None, None if number is None else reader.origin(number))
     drawing.before += [_action_of(row) for row in before]
     drawing.after += [_action_of(row) for row in after]
     return drawing

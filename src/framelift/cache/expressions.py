@@ -13,7 +13,8 @@ import sympy
 
 from .._core import is_a
 from ..torch_ports.symbols import sympy_functions
-from .refusals import NotKept, NotMine
+from ..vocabulary.written_forms import NotKept
+from .refusals import NotMine
 
 _SYMPY = (
     sympy.Add,

@@ -11,16 +11,18 @@ import torch
 from torch.fx import GraphModule, Node
 
 from .._core import is_a
-from ..graph.fx.tape import Generators, add_node, made_module
+from ..graph.fx.tape import add_node, made_module
 from ..graph.metadata.facts import Facts
 from ..graph.metadata.fakes import Fakes
+from ..graph.state.random_draws import Generators, is_generator
 from ..torch_ports.modes import DisableTorchFunction
 from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ..vocabulary.own_code import FRAMELIFT
+from ..vocabulary.written_forms import NotKept
 from .plain_values import leaf_data, leaf_of
 from .record_reader import Reader
 from .record_writer import RecordWriter
-from .refusals import NotKept, NotMine
+from .refusals import NotMine
 from .symbol_data import Numbers, facts_data, facts_from
 
 Metadata = dict[Node, dict[str, Any]]
@@ -45,7 +47,7 @@ class _GraphSaving:
         writer: RecordWriter,
         module: GraphModule,
         metadata: Metadata,
-        sources: Sequence[torch.Generator] = (),
+        sources: Sequence[Any] = (),
         around: _GraphSaving | None = None,
     ) -> None:
         self.writer, self.module, self.metadata, self.is_body = writer, module, metadata, around is not None
@@ -73,9 +75,8 @@ class _GraphSaving:
 
     def generators(self, module: str, child: Generators) -> dict[str, int]:
         """The names of generators that the graph draws from -> their number among the capture's."""
-        held = {name: one for name, one in vars(child).items() if type(one) is torch.Generator}
         known = {id(one): i for i, one in enumerate(self.sources)}
-        return {f"{module}.{name}": known[id(one)] for name, one in held.items()}
+        return {f"{module}.{name}": known[id(one)] for name, one in vars(child).items() if is_generator(one)}
 
     def node(self, node: Node) -> list[Any]:
         if node.op not in _OPS:
@@ -146,9 +147,7 @@ def body_metadata(module: GraphModule) -> Metadata:
     return {node: dict(node.meta) for body in bodies for node in body.graph.nodes}
 
 
-def graph_data(
-    writer: RecordWriter, module: GraphModule, metadata: Metadata, sources: Sequence[torch.Generator]
-) -> dict[str, Any]:
+def graph_data(writer: RecordWriter, module: GraphModule, metadata: Metadata, sources: Sequence[Any]) -> dict[str, Any]:
     """A graph as data; raises `NotKept`.  `metadata` is that of the nodes of bodies, before the graph was compiled,
     `sources` the generators that it may draw from.
     """
@@ -161,9 +160,7 @@ def graph_data(
 
 
 class _GraphLoading:
-    def __init__(
-        self, reader: Reader, data: dict[str, Any], numbers: Numbers | None, sources: Sequence[torch.Generator]
-    ) -> None:
+    def __init__(self, reader: Reader, data: dict[str, Any], numbers: Numbers | None, sources: Sequence[Any]) -> None:
         self.reader, self.data, self.sources = reader, data, sources
         self.facts = [facts_from(row, numbers) for row in data["facts"]]
         self.texts = [reader.stack(text) for text in data["texts"]]
@@ -224,8 +221,6 @@ class _GraphLoading:
         self.nodes.append(node)
 
 
-def graph_of(
-    reader: Reader, data: dict[str, Any], numbers: Numbers | None, sources: Sequence[torch.Generator]
-) -> GraphModule:
+def graph_of(reader: Reader, data: dict[str, Any], numbers: Numbers | None, sources: Sequence[Any]) -> GraphModule:
     """The graph of such data; `numbers` are the symbolic ones in it, `sources` the generators that it draws from."""
     return _GraphLoading(reader, data, numbers, sources).graph(data)

@@ -5,7 +5,6 @@ Nothing is imported and no code of the program runs: what is not loaded already 
 
 from __future__ import annotations
 
-import functools
 import sys
 import types
 from collections.abc import Iterator
@@ -15,11 +14,12 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..boundary.becomes.arrays import Array, as_tensor
 from ..overriding.modes import MODES
 from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ..torch_ports.tensors import PRINT_OPTS, VariableFunctions
 from ..vocabulary.class_reads import members_of, module_of, qualname_of
+from ..vocabulary.plain_types import FUNCTIONS
+from ..vocabulary.written_forms import NAMES, OWN_NAMES
 
 #: where functions written in C are found that do not know their module
 _HOMES = (
@@ -39,15 +39,12 @@ _HOMES = (
 )
 _OPERATORS = (OpOverload, OpOverloadPacket)
 _DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)
-#: what decorators leave of a function, and where
-_WRAPPERS = (types.FunctionType, functools._lru_cache_wrapper)
+#: where decorators leave a function
 _WRAPPED = "__wrapped__"
 _GLOBALS = "*"  # the path of a module's globals
 #: Python's classes that `types` names otherwise than they do themselves, and those that no module names
 _IN_TYPES = {cls: name for name, cls in vars(types).items() if is_a(cls, type) and module_of(cls) == "builtins"}
 _UNNAMED = "classes without a name"
-#: framelift's class that passes for numpy's: it hides its module
-_OWN: dict[type, tuple[str, str]] = {Array: (as_tensor.__module__, "Array")}
 _CLASSES = {
     qualname_of(type(one)): type(one)
     for one in (
@@ -95,7 +92,7 @@ def find(name: Any) -> Any:
 def _member(owner: Any, part: str) -> Any:
     if is_a(owner, types.ModuleType):
         return vars(owner).get(part, _NOTHING)
-    if type(owner) in _WRAPPERS and part == _WRAPPED:
+    if type(owner) in FUNCTIONS and part == _WRAPPED:
         return _core.own_dict(owner).get(part, _NOTHING)
     if not is_a(owner, type):
         return _NOTHING
@@ -132,7 +129,7 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
         yield ("sys", "modules") if obj is sys.modules else (space_name(obj), _GLOBALS)
     elif is_a(obj, type):
         yield module_of(obj), qualname_of(obj)
-        yield _OWN.get(obj, ("", ""))
+        yield OWN_NAMES.get(obj, ("", ""))
         yield "types", _IN_TYPES.get(obj)
         yield _UNNAMED, qualname_of(obj)
     elif type(obj) is types.FunctionType:
@@ -150,7 +147,7 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
             yield home, obj.__name__
     elif type(obj) in _DESCRIPTORS:
         yield module_of(obj.__objclass__), f"{qualname_of(obj.__objclass__)}.{obj.__name__}"
-    elif type(obj) is functools._lru_cache_wrapper:
+    elif type(obj) in FUNCTIONS:
         yield vars(obj).get("__module__"), vars(obj).get("__qualname__")
     elif obj is MODES:
         yield type(MODES).__module__, "MODES"
@@ -158,8 +155,8 @@ def _candidates(obj: Any) -> Iterator[tuple[Any, Any]]:
         yield "torch._tensor_str", "PRINT_OPTS"
     elif obj is VariableFunctions:
         yield "torch._C", "_VariableFunctions"
-    elif module_of(type(obj)) == "numpy" and type(obj).__name__ == "ufunc":
-        yield "numpy", obj.__name__
+    elif type(obj) in NAMES:
+        yield NAMES[type(obj)](obj)
     elif type(obj) in _OPERATORS:
         yield "torch.ops", str(obj)
     elif is_a(obj, HigherOrderOperator):

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import datetime
 import enum
-import functools
 import inspect
-import sys
 import types
-import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -39,21 +36,13 @@ from ..vocabulary.class_reads import (
     weakrefoffset_of,
 )
 from ..vocabulary.torch_code import is_torch_class
+from ..vocabulary.written_forms import FORMS, NotKept, WrittenForm
 from .called_operators import operator_facts
 from .code_hash import code_hash
 from .importable_names import module_name, name_for, space_name
-from .refusals import NotKept
 
 #: what functions of extension modules hold as `__self__`, which says nothing more of them
 _C_RECORDS = (type(datetime.datetime_CAPI), type(get_tracing_state.__self__))
-
-
-class WrittenForm(NamedTuple):
-    """The written form of an object: its kind, plain facts in JSON's types, and the objects and values in it."""
-
-    kind: str
-    plain: list[Any]
-    parts: tuple[Any, ...] = ()
 
 
 #: flags of a class that say what was done with it so far: its version is valid, it is ready
@@ -73,10 +62,6 @@ def facts_of(obj: Any) -> WrittenForm:
         return _module(obj)
     if is_a(obj, enum.Enum):
         return _member(obj)
-    if _is_ufunc(obj):
-        return WrittenForm("ufunc", [obj.__name__])
-    if _is_numpy_function(obj):
-        return WrittenForm("function of numpy", [obj.__module__, obj.__name__])
     if is_a(obj, HigherOrderOperator) and is_torch_class(type(obj)):
         return WrittenForm("higher-order operator", [obj.name()])
     if is_a(obj, torch.Tensor):  # its facts are guarded where they are read
@@ -156,23 +141,6 @@ def _wrapped(obj: Any) -> WrittenForm:
     return WrittenForm(type(obj).__name__, [], (obj.__func__,))
 
 
-def _lru_cache(obj: Any) -> WrittenForm:
-    """Return the function of a cache, how many results it keeps, and whether its keys have the types of arguments."""
-    parameters = _core.own_dict(obj).get("cache_parameters")
-    typed = None if parameters is None else parameters()["typed"]
-    return WrittenForm("cache", [], (obj.__wrapped__, functools._lru_cache_wrapper.cache_info(obj).maxsize, typed))
-
-
-def _reference(obj: weakref.ref[Any]) -> WrittenForm:
-    """Return the facts of a weak reference: its target has guards of its own.
-
-    One without a callback is the only such one of its object: two that are different lead to different objects.
-    """
-    if obj.__callback__ is not None:
-        raise NotKept("a weak reference with a callback")
-    return WrittenForm("reference", [])
-
-
 def _operator(obj: Any) -> WrittenForm:
     return WrittenForm("operator", operator_facts(obj))
 
@@ -185,24 +153,7 @@ def _frozen_set(obj: frozenset[Any]) -> WrittenForm:
     return WrittenForm("frozen set", sorted(names, key=repr))
 
 
-def _is_ufunc(obj: Any) -> bool:
-    """Return whether it is one of numpy's own functions on arrays."""
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and type(obj) is numpy.ufunc and vars(numpy).get(obj.__name__) is obj
-
-
-def _is_numpy_function(obj: Any) -> bool:
-    """Return whether it is one of numpy's own functions that ask their arguments first: found in the module it
-    names.
-    """
-    numpy = sys.modules.get("numpy")
-    if numpy is None or type(obj) is not type(numpy.prod):
-        return False
-    home = sys.modules.get(obj.__module__)
-    return obj.__module__.partition(".")[0] == "numpy" and vars(home).get(obj.__name__) is obj
-
-
-FORMS: dict[type, Callable[[Any], WrittenForm]] = {
+_OWN_FORMS: dict[type, Callable[[Any], WrittenForm]] = {
     types.FunctionType: _function,
     types.BuiltinFunctionType: _builtin,
     types.ModuleType: _module,
@@ -217,8 +168,6 @@ FORMS: dict[type, Callable[[Any], WrittenForm]] = {
     property: _property,
     frozenset: _frozen_set,
     _VARIABLE_FUNCTIONS: lambda obj: WrittenForm("functions of torch", []),
-    functools._lru_cache_wrapper: _lru_cache,
-    weakref.ref: _reference,
     _TUPLE_FIELD: lambda obj: WrittenForm("field", [obj.__reduce__()[1][0]]),
     types.UnionType: lambda obj: WrittenForm("union", [], obj.__args__),
     types.GenericAlias: lambda obj: WrittenForm("generic alias", [], (obj.__origin__, obj.__args__, obj.__unpacked__)),
@@ -227,3 +176,4 @@ FORMS: dict[type, Callable[[Any], WrittenForm]] = {
     OpOverload: _operator,
     OpOverloadPacket: _operator,
 }
+FORMS.update(_OWN_FORMS)

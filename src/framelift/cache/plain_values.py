@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from ..guards.equality import indistinguishable
-from .refusals import NotKept, NotMine
+from ..vocabulary.written_forms import NotKept
+from .refusals import NotMine
 
 #: values of these classes are JSON, but for large ints and what is no text in UTF-8
 _AS_THEY_ARE = (type(None), bool, int, str)

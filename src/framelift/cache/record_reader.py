@@ -19,11 +19,12 @@ from ..guards.sentences import Line
 from ..substitutes.python.abstract_classes import Answers, SubclassFact
 from ..vocabulary.origins import STEPS, Origin, arg, const
 from ..vocabulary.places import Place, place_of, stack_text
+from ..vocabulary.written_forms import NotKept
 from .code_hash import code_hash, exact_hash, with_source
 from .importable_names import find
 from .objects import facts_of
 from .plain_values import holds_set, is_as_written, leaf_of
-from .refusals import NotKept, NotMine, Unbound
+from .refusals import NotMine, Unbound
 from .source_files import code_named
 from .value_checks import VALUE_CHECKS, value_check
 

@@ -18,11 +18,11 @@ from ..substitutes.python.abstract_classes import Answers
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import own_file
 from ..vocabulary.places import Place, behind
+from ..vocabulary.written_forms import NotKept
 from .code_hash import code_hash, exact_hash, holds_objects, nested, with_source
 from .importable_names import name_for
 from .objects import facts_of
 from .plain_values import is_singleton, leaf_data
-from .refusals import NotKept
 from .value_checks import value_check_data
 
 #: the fields of TensorFacts after the class, in order

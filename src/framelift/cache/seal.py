@@ -16,7 +16,6 @@ import secrets
 import stat
 
 from .. import config
-from ..vocabulary.log import topic
 from .files_below import cache_folder, parent_of, read_below
 from .refusals import NotMine
 
@@ -31,26 +30,17 @@ def folder_of_key() -> str:
     return cache_folder(config.cache_dir)
 
 
-_distrusted: set[str] = set()  # folders about whose keys that was said
-
-
-def user_key(make: bool) -> bytes | None:
-    """The user's key; None where there is none that can be trusted.  `make`: make a missing one."""
-    try:
-        if config.cache_key:
-            return _named_key(config.cache_key)
+def user_key(make: bool) -> bytes:
+    """The user's key; raises `NotMine` or `OSError` where there is none to be trusted.  `make`: make a missing one."""
+    if config.cache_key:
+        return _named_key(config.cache_key)
+    found = _read_key()
+    if found is None and make:
+        _make_key()
         found = _read_key()
-        if found is None and make:
-            _make_key()
-            found = _read_key()
-        return found
-    except NotMine as error:
-        if folder_of_key() not in _distrusted:
-            _distrusted.add(folder_of_key())
-            topic("cache").warning("captures are not kept: the key in %s: %s", folder_of_key(), error)
-    except OSError as error:
-        topic("cache").info("captures are not kept: the key cannot be read or made: %s", error)
-    return None
+    if found is None:
+        raise NotMine("there is no key of the user")
+    return found
 
 
 def _named_key(path: str) -> bytes:
@@ -67,6 +57,8 @@ def _read_key() -> bytes | None:
         found = read_below(folder_of_key(), "key", MOST, accepts=_is_the_users_alone)
     except FileNotFoundError:
         return None
+    if len(found) > _SECRET:
+        raise NotMine(f"{os.path.join(folder_of_key(), 'key')} is no key of framelift's; remove it, and one is made")
     return found if len(found) == _SECRET else None
 
 
@@ -98,19 +90,17 @@ def mac(secret: bytes, name: str, content: bytes) -> bytes:
     return made.hexdigest().encode()
 
 
-def sealed(name: str, content: bytes, make: bool) -> bytes | None:
-    """A content sealed under a name; None where there is no key.  `make`: make a missing key."""
+def sealed(name: str, content: bytes, make: bool) -> bytes:
+    """A content sealed under a name; raises `NotMine` where there is no key.  `make`: make a missing key."""
     secret = user_key(make)
-    if secret is None or len(content) > MOST - len(_HEAD) - _DIGITS - 1:
-        return None
+    if len(content) > MOST - len(_HEAD) - _DIGITS - 1:
+        raise NotMine(f"it has {len(content)} bytes, more than one file may")
     return _HEAD + mac(secret, name, content) + b"\n" + content
 
 
 def opened(name: str, found: bytes) -> bytes:
     """The content of what was sealed under a name; raises `NotMine`."""
     secret = user_key(make=False)
-    if secret is None:
-        raise NotMine("there is no key of the user")
     start = len(_HEAD) + _DIGITS + 1
     if not found.startswith(_HEAD) or found[start - 1 : start] != b"\n":
         raise NotMine("it is no file of this format")

@@ -27,18 +27,15 @@ def read_sealed(folder: str, place: str, name: str) -> bytes:
     return found
 
 
-def write_sealed(folder: str, place: str, name: str, content: bytes, make: bool = True) -> bool:
-    """Seal a file under a name; False where there is no key.  `make`: make a missing key."""
+def write_sealed(folder: str, place: str, name: str, content: bytes, make: bool = True) -> None:
+    """Seal a file under a name; raises `NotMine` where there is no key.  `make`: make a missing key."""
     found = sealed(name, content, make)
-    if found is None:
-        return False
     shared_file.add(_part(place, name), content)
     try:
         write_below(folder, place, found)
     except OSError:
         if not config.cache_url:
             raise
-    return True
 
 
 # ---- notes for all processes of the user
@@ -57,5 +54,5 @@ def write_note(name: str, data: Any) -> None:
     """Note something that costs time to find out; in a new folder only where captures are kept."""
     try:
         write_sealed(folder_of_key(), f"{name}.note", f"note {name}", json.dumps(data).encode(), bool(config.cache))
-    except OSError as error:
+    except (OSError, NotMine) as error:
         topic("cache").info("a note is not kept: %s", error)

@@ -120,8 +120,6 @@ def _alone(url: str) -> Iterator[None]:
 def _write(url: str, parts: dict[str, bytes]) -> None:
     head = json.dumps([[name, len(content)] for name, content in parts.items()]).encode()
     content = sealed(_NAME, b"".join([head, b"\n", *parts.values()]), make=True)
-    if content is None:
-        raise NotMine("there is no key")
     path = _path(url)
     if path is not None:
         write_below(os.path.dirname(path), os.path.basename(path), content, 0o666)

@@ -17,9 +17,10 @@ from typing import Any
 from .. import _core
 from .._core import is_a
 from ..vocabulary.torch_code import TORCH
+from ..vocabulary.written_forms import NotKept
 from .code_hash import code_hash, nested
 from .importable_names import find
-from .refusals import NotKept, NotMine
+from .refusals import NotMine
 
 _HOLDERS = (staticmethod, classmethod, types.MethodType)
 
@@ -30,7 +31,7 @@ def content_hash(path: str) -> str:
     return _hash(path, facts.st_mtime_ns, facts.st_size)
 
 
-@functools.lru_cache(512)
+@functools.cache
 def _hash(path: str, _time: int, _size: int) -> str:
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()[:32]

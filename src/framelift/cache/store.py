@@ -116,8 +116,8 @@ def forget(key: str, name: str) -> None:
 # ---- writing
 
 
-def write(key: str, data: dict[str, Any]) -> str | None:
-    """Keep a record: its path, or None where that is not possible."""
+def write(key: str, data: dict[str, Any]) -> str:
+    """Keep a record and return its path; raises `OSError` or `NotMine` where that is not possible."""
     return write_text(key, data, text_of(data))
 
 
@@ -126,19 +126,14 @@ def text_of(data: dict[str, Any]) -> str:
     return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
 
-def write_text(key: str, data: dict[str, Any], text: str) -> str | None:
+def write_text(key: str, data: dict[str, Any], text: str) -> str:
     """Keep a record of which there is the text already."""
     content = text.encode()
     name = hashlib.sha256(content).hexdigest()[:32] + _ending(data)
-    try:
-        if not write_sealed(folder(), f"{_place(key)}/{name}", f"capture {key}", content):
-            return None
-        for old in _newest(key)[_MOST_PER_KEY:]:
-            forget(key, old)
-        _bound_all()
-    except (OSError, NotMine) as error:
-        topic("cache").info("a capture is not kept: %s", error)
-        return None
+    write_sealed(folder(), f"{_place(key)}/{name}", f"capture {key}", content)
+    for old in _newest(key)[_MOST_PER_KEY:]:
+        forget(key, old)
+    _bound_all()
     return os.path.join(folder(), _place(key), name)
 
 

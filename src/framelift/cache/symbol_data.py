@@ -23,9 +23,10 @@ from ..graph.symbols.relations import Preamble
 from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.origins import Origin
 from ..vocabulary.outside_exceptions import raise_outside
+from ..vocabulary.written_forms import NotKept
 from .expressions import expression_data, expression_of
 from .plain_values import leaf_data, leaf_of
-from .refusals import NotKept, NotMine
+from .refusals import NotMine
 
 if TYPE_CHECKING:
     from ..recording.finished import Finished

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..recording.known_values import ResultPart, SameResult, SameValues
+from ..vocabulary.written_forms import NotKept
 from .plain_values import leaf_data, leaf_of
-from .refusals import NotKept, NotMine
+from .refusals import NotMine
 
 if TYPE_CHECKING:
     from .record_reader import Reader

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -20,7 +19,7 @@ from ..boundary.declared_shapes import Declared
 from ..boundary.dynamism import NOTHING, Dynamism
 from ..exc import BackendCompilerFailed, InternalError, SkipFrame
 from ..graph.fx.targets import OneNode
-from ..recording.recorder_parts import Policy
+from ..recording.recorder_parts import Policy, changed
 from ..torch_ports.autograd import engine_run_backward
 from ..torch_ports.fakes import (
     DataDependentOutputException,
@@ -32,7 +31,7 @@ from ..vocabulary.reasons import Interrupt
 from .breaks import Breaks, Tried
 from .foreseen import foresee
 from .learned_shapes import Learned, dynamism_for, refuses_floats, written_numbers
-from .rehearsing import break_off
+from .rehearsing import Outcome, break_off
 from .zero_one_sizes import is_same_graph
 
 if TYPE_CHECKING:
@@ -42,25 +41,6 @@ if TYPE_CHECKING:
 
 #: rehearsals of one capture, breaks not counted; what is found then is used as it is
 MOST_ATTEMPTS = 64
-
-
-class Found(NamedTuple):
-    """One rehearsal: the plan of its exit, or what ended it; both where that was foreseen, and the plan is for a frame
-    that is stopped there.
-    """
-
-    session: Rehearsal
-    plan: Any
-    stop: BaseException | None
-
-
-class Attempted(NamedTuple):
-    """The parts of a capture."""
-
-    first: Rehearsal  # the rehearsal that met the interrupt
-    session: Rehearsal  # the rehearsal whose plan is used
-    stop: BaseException | None
-    compiled: Compiled | None  # None: the frame runs eagerly
 
 
 class Attempts:
@@ -92,20 +72,20 @@ class Attempts:
         """Return which values are symbolic by what is known now."""
         return dynamism_for(self.seen, self.dynamic, declared=self.declared, **options)
 
-    def rehearse(self, dynamism: Dynamism) -> Found:
+    def rehearse(self, dynamism: Dynamism) -> Outcome:
         """One rehearsal: up to the break that is foreseen, if one is and the frame gets there."""
         self.count += 1
-        policy = replace(self.policy, dynamism=dynamism)
+        policy = changed(self.policy, dynamism=dynamism)
         if self.foreseen is not None:
             for place in self.breaks.stopping(self.function, self.foreseen, Tried()):
-                session, plan, _ = self.once(self.function, self.locals, policy, stop=place)
-                if session.end.point is not None and plan is not None:
-                    return Found(session, plan, self.foreseen)
+                found = self.once(self.function, self.locals, policy, stop=place)
+                if found.session.end.point is not None and found.plan is not None:
+                    return Outcome(found.session, found.plan, self.foreseen)
                 break
             self.foreseen = None
-        return Found(*self.once(self.function, self.locals, policy))
+        return self.once(self.function, self.locals, policy)
 
-    def found(self) -> Found:
+    def found(self) -> Outcome:
         """A rehearsal for which no row of `REHEARSED` has another, and nothing is to be done first."""
         while True:
             if self.dynamism is not None:
@@ -128,44 +108,44 @@ class Row(NamedTuple):
     """Another rehearsal `because` of what one has shown.  `again` makes it, and gives the one to be used."""
 
     because: str
-    applies: Callable[[Attempts, Found], Any]
-    again: Callable[[Attempts, Found], Found]
+    applies: Callable[[Attempts, Outcome], Any]
+    again: Callable[[Attempts, Outcome], Outcome]
 
 
-def _early_numbers_are_asked(attempts: Attempts, found: Found) -> bool:
+def _early_numbers_are_asked(attempts: Attempts, found: Outcome) -> bool:
     symbols = found.session.symbols
     return bool(found.session.dynamism.early) and (
         found.stop is not None or symbols is not None and symbols.asked_anything()
     )
 
 
-def _with_constants(attempts: Attempts, found: Found) -> Found:
+def _with_constants(attempts: Attempts, found: Outcome) -> Outcome:
     return attempts.rehearse(attempts.learned())
 
 
-def _stopped_by(found: Found, reason: str) -> bool:
+def _stopped_by(found: Outcome, reason: str) -> bool:
     return is_a(found.stop, Interrupt) and found.stop.reason.id == reason
 
 
-def _is_too_large(attempts: Attempts, found: Found) -> bool:
+def _is_too_large(attempts: Attempts, found: Outcome) -> bool:
     return _stopped_by(found, "too-large") and bool(found.session.dynamism.keyed)
 
 
-def _read_fully(attempts: Attempts, found: Found) -> Found:
+def _read_fully(attempts: Attempts, found: Outcome) -> Outcome:
     for place in found.session.dynamism.keyed:
         attempts.seen.keep_static(place)
         attempts.seen.read_fully.add(place)
     return attempts.rehearse(attempts.learned())
 
 
-def _written(attempts: Attempts, found: Found) -> list[str]:
+def _written(attempts: Attempts, found: Outcome) -> list[str]:
     """The places of numbers that captured code writes, which were not known to change."""
     if attempts.dynamic is False or not config.automatic_dynamic_shapes or found.session.dynamism is NOTHING:
         return []
     return [place for place in written_numbers(found.session) if attempts.seen.changing.get(place) is None]
 
 
-def _with_written(attempts: Attempts, found: Found) -> Found:
+def _with_written(attempts: Attempts, found: Outcome) -> Outcome:
     seen, written = attempts.seen, _written(attempts, found)
     for place in written:
         seen.changing[place] = True
@@ -187,23 +167,23 @@ def _with_written(attempts: Attempts, found: Found) -> Found:
     return found
 
 
-def _breaks_with_texts(attempts: Attempts, found: Found) -> bool:
+def _breaks_with_texts(attempts: Attempts, found: Outcome) -> bool:
     stop = found.stop
     return (
         found.session.has_texts and is_a(stop, Interrupt) and stop.first is None and not found.session.policy.fullgraph
     )
 
 
-def _with_read_texts(attempts: Attempts, found: Found) -> Found:
+def _with_read_texts(attempts: Attempts, found: Outcome) -> Outcome:
     found.session.read_texts()
     return attempts.rehearse(found.session.dynamism)
 
 
-def _has_lone_sizes(attempts: Attempts, found: Found) -> bool:
+def _has_lone_sizes(attempts: Attempts, found: Outcome) -> bool:
     return found.stop is None and bool(found.session.dynamism.lone)
 
 
-def _with_zero_and_one(attempts: Attempts, found: Found) -> Found:
+def _with_zero_and_one(attempts: Attempts, found: Outcome) -> Outcome:
     try:
         general = attempts.rehearse(attempts.learned(general=True))
     except InternalError:
@@ -291,27 +271,27 @@ def attempt(
     info: Capture,
     is_fatal: Callable[[Rehearsal], bool],
     compile_: Callable[[Rehearsal, Any, BaseException | None], Compiled],
-) -> Attempted:
+) -> Outcome:
     """Rehearse, up to a break where there is one, and compile; again where a table says so.
 
     `is_fatal`: a break at this moment of the program is an error.
     """
     while True:
         with info.phase("rehearse"):
-            session, plan, stop = attempts.found()
+            session, plan, stop, *_ = attempts.found()
             first = session
             if is_a(stop, Interrupt) and stop.passes and not is_fatal(session):
                 stop.is_left = attempts.breaks.lets_pass(attempts.function.__code__)
             if is_a(stop, Interrupt) and not stop.is_left:
                 session, plan = _broken(attempts, session, plan, stop, is_fatal)
         if plan is None:
-            return Attempted(first, session, stop, None)
+            return Outcome(session, None, stop, first)
         try:
-            return Attempted(first, session, stop, compile_(session, plan, stop))
+            return Outcome(session, plan, stop, first, compile_(session, plan, stop))
         except (Interrupt, SkipFrame, BackendCompilerFailed) as error:
             row = next((row for row in COMPILED if not attempts.is_spent and row.applies(session, error)), None)
             if row is None:
-                return Attempted(session, session, _given_up(session, error), None)
+                return Outcome(session, None, _given_up(session, error), session)
             attempts.dynamism = row.dynamism(attempts, session, error)
 
 
@@ -322,10 +302,10 @@ def _broken(
     if not _may_break(stop) or not session.may_break or is_fatal(session):
         return session, None
     if plan is None:
-        first, breaks, policy = session, attempts.breaks, replace(attempts.policy, dynamism=session.dynamism)
+        first, breaks, policy = session, attempts.breaks, changed(attempts.policy, dynamism=session.dynamism)
         broken = break_off(breaks, attempts.once, attempts.function, attempts.locals, stop, policy)
-        session, plan = broken or (session, None)
-        if plan is not None:
+        if broken is not None:
+            session, plan = broken.session, broken.plan
             breaks.foreseen = foresee(breaks, stop, first.recorder)
     return session, plan
 

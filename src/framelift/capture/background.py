@@ -30,12 +30,16 @@ _ON, _MANUAL = "on", "manual"
 class CompileJob(Protocol):
     """A graph that somebody is compiling."""
 
+    @property
+    def state(self) -> str: ...
     def is_ready(self) -> bool: ...
     def wait(self, seconds: float | None = None) -> bool: ...
 
 
 class Manual:
     """A job of nobody: it is done when the program waits for it.  For tests, with any backend."""
+
+    state = ""
 
     def __init__(self) -> None:
         self._waited = threading.Event()
@@ -49,12 +53,23 @@ class Manual:
 
 
 class Interim:
-    """The mark of an interim entry: its job, and what was known of sizes and numbers at its capture."""
+    """The mark of an interim entry: its job, and what was known of sizes and numbers at its capture.
 
-    def __init__(self, job: CompileJob) -> None:
-        self.job = job
+    `is_compiled`: its graph is compiled already, and the job makes a faster one; `swaps`: that takes its place here.
+    """
+
+    def __init__(self, job: CompileJob, is_compiled: bool = False, swaps: bool = True) -> None:
+        self.job, self.is_compiled, self.swaps = job, is_compiled, swaps
         self.seen = Learned()
         _interims.add(self)
+
+    def shared(self) -> Interim:
+        """Return the mark of one more entry with the same graph."""
+        return Interim(self.job, self.is_compiled, self.swaps)
+
+    def is_over(self) -> bool:
+        """Return whether the entry answers no call any more, since what it waited for is there."""
+        return self.swaps and self.job.is_ready() and (not self.is_compiled or self.job.state == "made")
 
 
 #: all that live
@@ -92,7 +107,7 @@ def submitting(
 def until_ready(interim: Interim) -> Lines:
     """Around an interim entry: it is for no call any more once the compiled graph is there."""
     return Lines(
-        before=("if stage_is_ready(): return MISS",), names={"MISS": _core.MISS, "stage_is_ready": interim.job.is_ready}
+        before=("if stage_is_ready(): return MISS",), names={"MISS": _core.MISS, "stage_is_ready": interim.is_over}
     )
 
 
@@ -101,7 +116,7 @@ def ready_entry(entries: list[Any], locals_: tuple[Any, ...]) -> Any:
     found = [
         entry
         for entry in entries
-        if entry.info.interim is not None and entry.info.interim.job.is_ready() and entry.program.check(locals_) is None
+        if entry.info.interim is not None and entry.info.interim.is_over() and entry.program.check(locals_) is None
     ]
     return min(found, key=lambda entry: entry.info.relations is not None, default=None)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import _core
-from ..boundary.facts.finalisers import UNSEEN, end_acts, end_is_seen
+from ..boundary.facts.finalisers import UNSEEN_ENDS, end_acts, end_is_seen
 from ..bytecode import layout, make_twin
 from ..bytecode.dialects import current
 from ..bytecode.flow import Flow
@@ -127,8 +127,8 @@ class Breaks:
 
     def __init__(self) -> None:
         self.frames: dict[int, _Frames] = {}
-        self.let_go: dict[int, tuple[int, ...]] = {}  # and which of its arguments it may let go of
-        self.exits: dict[int, tuple[int, ...]] = {}  # and which are `__exit__` of open blocks
+        #: and which of its arguments it may let go of, and which are `__exit__` of open blocks
+        self.ends: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.waits = True  # calls are left to plain Python for what happens once
         self.passed: set[types.CodeType] = set()  # of which one call was left
         self.foreseen: list[Foreseen] = []  # of the frames that are called next, outermost first
@@ -196,30 +196,19 @@ class Breaks:
         frames, made = self.of(code)
         return next(point.unit for (point, _), each in frames.made.items() if each is made)
 
-    def leaves_by_c_code(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
-        """Return whether code that resumes is inside of a `with` block whose `__exit__` is not Python code.
-
-        The instructions that leave a block call it themselves, and a rehearsal would not see that.
-        """
-        frames, made = self.of(code)
-        places = self.exits.get(id(code))
-        if places is None:
-            assert made is not None  # it is code that resumes
-            places = self.exits[id(code)] = open_exits(frames.flow, made)
-        return any(not _is_python_code(locals_[i]) for i in places)
-
-    def ends_within(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
+    def runs_eagerly(self, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
         """Return whether code that resumes may end something of the program's before it ends itself, when the frame is
-        the only holder.
-
-        What a captured part was given lives until the part is over; finalisers and generators would act too late.
+        the only holder (what a captured part was given lives until the part is over: finalisers and generators would
+        act too late); or is inside of a `with` block whose `__exit__` is not Python code (the instructions that leave
+        a block call it themselves, and a rehearsal would not see that).
         """
         frames, made = self.of(code)
-        places = self.let_go.get(id(code))
+        places = self.ends.get(id(code))
         if places is None:
             assert made is not None  # it is code that resumes
-            places = self.let_go[id(code)] = let_go(frames.flow, made)
-        return any(end_acts(locals_[i]) for i in places)
+            places = self.ends[id(code)] = let_go(frames.flow, made), open_exits(frames.flow, made)
+        dying, exits = places
+        return any(end_acts(locals_[i]) for i in dying) or any(not _is_python_code(locals_[i]) for i in exits)
 
     def unread(self, code: types.CodeType) -> frozenset[str]:
         """The parameters that the code only keeps until it ends."""
@@ -251,10 +240,8 @@ class Breaks:
             return
         start = frames.flow.ops[0].unit if made is None else made.start
         places = [stop.root] if stop.before is None else [stop.before, stop.root]
-        seen = set()
-        for _ in range(_MOST_TRIES):
-            if not places:
-                return
+        seen: set[tuple[tuple[int, int], int]] = set()
+        while places and len(seen) < _MOST_TRIES:
             unit, count = places.pop(0)
             found = self.original(code, unit)
             if found is None or (found, count) in seen:
@@ -277,6 +264,8 @@ class Breaks:
             if session.end.raised_at >= 0:
                 places.append((_twin_unit(code, twin, frames.layout(code).place(here), session.end.raised_at // 2), 0))
             places += reversed([place for place in session.generators if place[1] < count])
+            entered = (entry if made is None else made.units.get(entry) for entry in frames.flow.entries(original))
+            places += [(frames.layout(code).place(unit), 0) for unit in entered if unit is not None]
 
 
 def _is_python_code(callable_: Any) -> bool:
@@ -347,5 +336,5 @@ _core.connect(
     resume_step=resume_step,
     throw_step=throw_step,
     end_is_seen=end_is_seen,
-    types_without_end=UNSEEN,
+    types_without_end=tuple(filter(_core.is_plain_class, UNSEEN_ENDS)),  # the native loop does not ask for these
 )

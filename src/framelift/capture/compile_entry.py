@@ -6,7 +6,7 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -18,21 +18,21 @@ from ..cache.refusals import NotMine
 from ..exc import BackendCompilerFailed
 from ..exits import PLAIN, build_entry
 from ..exits.captured_program import CapturedProgram, GraphCompileReason, SeenInRehearsal
+from ..graph.analysis.replay import OWN
 from ..graph.fx.examples import examples_for, forget_tensors, without_alpha
-from ..graph.fx.named_places import NamedPlaces
+from ..graph.fx.named_places import NamedPlaces, source_text
 from ..graph.fx.node_metadata import carry_over, describe, fill_examples
 from ..graph.fx.placeholder_names import name_placeholders
 from ..graph.fx.saved_tensor_nodes import compiling_hooks
 from ..graph.fx.shared_memory import groups_as_recorded, sharing_of
-from ..graph.fx.source_names import source_text
 from ..graph.metadata.facts import SymbolicFacts
 from ..graph.symbols.numbers import Float
 from ..graph.symbols.relations import relation_text
 from ..overriding.modes import MODES_AROUND
 from ..overriding.subclasses import plain_examples
 from ..recording.described_tape import DescribedTape
-from ..recording.recorder_parts import Habits
-from ..substitutes.python.python_random import note_decided
+from ..recording.drawn_numbers import note_decided
+from ..recording.recorder_parts import Habits, changed
 from ..torch_ports.autograd import is_grad_enabled
 from ..torch_ports.modes import EnableTorchFunction
 from ..vocabulary.places import places_of
@@ -41,7 +41,7 @@ from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
 from . import background
 from .around.failing import Undo, undo_of
-from .around.overlapping_inputs import compiler_for
+from .around.overlapping_inputs import as_recorded, compiler_for
 from .around.ranges import EntryRanges as Ranges
 from .around.specialized_floats import floats_shown
 from .around.stages import (
@@ -62,9 +62,9 @@ from .breaks import Breaks
 from .dynamo_functions import CUDAGRAPHS
 from .equal_graphs import compile_once, compile_per_loop
 from .freezing import frozen
+from .records.callbacks import show_entry
 from .records.captures import Capture
 from .records.counters import cache_hits
-from .records.side_effects import show_entry
 from .records.user_names import MODULE_CALLS
 from .sharing import Settings
 
@@ -250,7 +250,7 @@ def _compiled_graph(program: CapturedProgram, info: Capture, backend: Backend) -
     info.examples = finished.inputs
     module.compile_subgraph_reason = program.ending
     _say_more(program, info, backend)
-    run = Run(replace(finished, inputs=[], arguments=None))  # lives as long as the entry; these are the program's
+    run = Run(changed(finished, inputs=[], arguments=None))  # lives as long as the entry; these are the program's
     with info.phase("backend"):
         compile_graph = _compiler_of(program, info, backend)
         with (
@@ -364,6 +364,8 @@ def _compiler_of(program: CapturedProgram, info: Capture, backend: Backend) -> A
     It is the backend, in another process or not, with examples of symbolic inputs.
     """
     finished = program.finished
+    if not backend.is_eager and any(how == OWN for _, how in finished.without_history):
+        return as_recorded(info.name, "gives tensors over one memory that have histories of their own")
     sharing = sharing_of(finished.inputs, finished.mutated) if finished.mutated and not backend.is_eager else None
     if sharing is None or not sharing.is_shared:
         return _compiler_apart(program, info, backend)

@@ -48,12 +48,11 @@ from .breaks import Breaks
 from .compile_entry import Backend, compile_entry, plain_entry
 from .frames import closure_of, has_tensor, is_left_out, is_made_by_hand, muted, prepare, resolve_code, skipped
 from .kept import Keeper, keeper_for
-from .kept_shapes import expected_of, keep_shapes
-from .learned_shapes import Learned
+from .learned_shapes import Learned, expected_of, keep_shapes
 from .policy import Answer
 from .profiling import counting_instructions
 from .records.callbacks import capturing, entry_made
-from .records.captures import Capture, Note, Record, counts, weakly
+from .records.captures import Capture, Note, Owner, Record, counts, weakly
 from .records.compile_ids import compiling, numbered
 from .records.counters import note
 from .records.defects import is_defect, report_defect
@@ -91,18 +90,17 @@ class Driver:
         self.backend = backend
         self.dynamic, self.declared = dynamic, declared
         self.seen: dict[types.CodeType, Learned] = {}
-        self.expected: dict[str, Learned] = {}  # from a file (shapes.load), by the code's name and line
         self.fullgraph = fullgraph
         self.name = name
         self.hooks = hooks
         self.record = Record()
         self.breaks = Breaks()
         self.taken: weakref.WeakSet[Capture] = weakref.WeakSet()  # captures that were made for other callables
-        self.full: weakref.ref[Any] | None = None  # the module whose call had no room for another capture last
+        self.full: Owner[Any] | None = None  # the module whose call had no room for another capture last
         self.recorded = False  # captures are kept as data, for packages
 
     def forget(self) -> None:
-        """Forget what was captured and what that has shown; of what a file said of sizes, nothing."""
+        """Forget what was captured and what that has shown."""
         self.seen.clear()
         self.record.clear()
 
@@ -129,21 +127,20 @@ class Driver:
         code = function.__code__
         if is_made_by_hand(code) or peek_interpreter_stack() is not None:
             return False  # a transform that runs plainly is about the moment, not about the frame
-        if not self.breaks.is_resumed(code) and (
-            muted(code) or skipped(code) or not has_tensor(locals_) and not has_tensor(closure_of(function))
-        ):
-            if muted(code) or skipped(code):
+        if not (is_resumed := self.breaks.is_resumed(code)):
+            if code not in compiled.frames and (muted(code) or skipped(code)):
                 compiled.frames[code] = False if muted(code) else None
-            return False
-        if self.breaks.is_resumed(code) and (
-            self.breaks.ends_within(code, locals_) or self.breaks.leaves_by_c_code(code, locals_)
-        ):
-            return False  # about the values at hand
-        if policy.is_below_autograd_or_disabled():
-            return False  # about the moment
-        if policy.is_left_with_its_call(self.full, code, locals_):
-            return False  # about the moment
+                return False
         entries = compiled.frames.setdefault(code, [])
+        worth = (
+            not self.breaks.runs_eagerly(code, locals_) if is_resumed else has_tensor((locals_, closure_of(function)))
+        )
+        if (
+            not worth
+            or policy.is_left_with_its_call(self.full, code, locals_)
+            or policy.is_below_autograd_or_disabled()
+        ):
+            return False  # about the values at hand, or about the moment
         return self.capture(entries, function, locals_, root=False)
 
     def capture(
@@ -160,8 +157,7 @@ class Driver:
             if any(id(entry) not in before and entry.program.check(locals_) is None for entry in entries):
                 return True  # another thread captured it while this one waited
             traced = policy.is_for_trace()
-            shares = not self.expected and not traced
-            pool = pool_of(self.backend.settings, function, locals_, root) if shares else None
+            pool = pool_of(self.backend.settings, function, locals_, root) if not traced else None
             if pool is not None and self._take_over(pool, entries, locals_):
                 return True
             seen = self.seen.get(function.__code__)
@@ -175,13 +171,13 @@ class Driver:
                 return self._exchange(entries, old, function, locals_, root, pool)
             limit = self.hooks.recompile_limit or config.recompile_limit
             miss, full = (
-                cause(entries, function, locals_, limit, self.taken)
+                cause(entries, function, locals_, limit, self.taken, seen.full if seen is not None else None)
                 if entries or seen is None or not seen.entered
                 else (GONE, False)
             )
             why = miss.sentence if miss is not None else ""
             made = self._from_disk(function, locals_, root, miss, pool) if policy.forbids_recompiles() else None
-            if made is None and not policy.may_capture(policy.Asked(function, entries, why, root, locals_, self.seen)):
+            if made is None and not policy.may_capture(policy.Asked(function, entries, miss, root, locals_, self.seen)):
                 return False
             if made is None and (full or policy.is_at_total_limit(seen, limit)):
                 times = max(len(entries), seen.captures if seen is not None else 0)
@@ -218,6 +214,7 @@ class Driver:
             entries.insert(len(entries) if info.general or _is_asked_last(info) else 0, entry)
             self._offer(pool, entry, function.__code__, kept)
             entry_made(function.__code__, info)
+            self._learned(function.__code__).full.clear()
             return entry
 
     def _from_disk(
@@ -254,7 +251,7 @@ class Driver:
         pool: Pool | None,
     ) -> Entry | bool:
         """Put the compiled entry in the place of an interim one.  It fails as the first call would have."""
-        if not policy.may_exchange(policy.Asked(function, entries, "", root, locals_, self.seen)):
+        if not policy.may_exchange(policy.Asked(function, entries, None, root, locals_, self.seen)):
             return False
         place = background.take_out(entries, old)
         self._learned(function.__code__).blocks = True  # should it fail
@@ -332,7 +329,7 @@ class Driver:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
         info.names = names_below(function, locals_[0] if locals_ else None) if root else names_inside(function)
-        info.compile_id, info.code_ref = CompileContext.current_compile_id(), weakref.ref(code)
+        info.compile_id, info.code_ref = CompileContext.current_compile_id(), weakly(code)
         info.resumed = resumed_from(self.breaks, code)
         if root:
             self.breaks.foreseen.clear()  # that is about callees
@@ -360,7 +357,8 @@ class Driver:
             functools.partial(self._is_fatal, root=root),
             lambda session, plan, stop: compile_entry(session, plan, stop, info, backend, self.hooks.keep_shapes()),
         )
-        first, session, stop, compiled = made
+        session, _, stop, first, compiled = made
+        assert first is not None
         world = session.world
         info.guard_count, info.general = len(world.guards), world.dynamism.general
         seen.learn(world)
@@ -413,7 +411,7 @@ class Driver:
 
     def _begun(self, code: types.CodeType, info: Capture, pool: Pool | None) -> Learned:
         """Return what is known of a code before its first capture."""
-        expected = self.expected.get(f"{code.co_qualname}:{code.co_firstlineno}") or expected_of(code)
+        expected = expected_of(code)
         elsewhere = pool.seen_elsewhere(code, info.owner is not None) if pool is not None else None
         seen = self.seen[code] = expected.copy() if expected is not None else elsewhere or Learned()
         if code.co_flags & inspect.CO_VARKEYWORDS:  # these are handed on whole
@@ -429,12 +427,7 @@ class Driver:
         self, function: types.FunctionType, locals_: tuple[Any, ...], moment: Moment, root: bool
     ) -> Keeper | None:
         """Where captures of this call are kept on disk."""
-        if (
-            not (self._keeps() or self.recorded)
-            or self.expected
-            or self.declared is not None
-            or self._learned(function.__code__).blocks
-        ):
+        if not (self._keeps() or self.recorded) or self.declared is not None or self._learned(function.__code__).blocks:
             return None
         first = locals_[0] if locals_ else None
         owner = full_name(type(first)) if is_a(first, torch.nn.Module) else ""

@@ -42,6 +42,8 @@ _AROUND = frozenset(
         "install_generation_tagging_init.<locals>.patched_setstate",
     }
 )
+#: a switch for torch.compile alone, and the modules that it makes
+_OTHERS = ("error_on_graph_break", "ErrorOnGraphBreak", "OptimizedModule", "_set_in_optimized_module")
 _NOTES = frozenset({"GenerationTracker.tag", "_GenerationTracker.tag"})  # the second since torch 2.15
 
 
@@ -167,7 +169,7 @@ def of_dynamo(code: types.CodeType) -> Any:
         return ignored
     if code.co_qualname.startswith("wrap_numpy.<locals>.wrap.<locals>.") and code.co_names[-1:]:
         return _ARRAYS.get(code.co_names[-1]) or make_twin(code, _core.PROBES)
-    if code.co_filename in _PLAIN:
+    if code.co_filename in _PLAIN or code.co_qualname.startswith(_OTHERS):
         return make_twin(code, _core.PROBES)
     if code.co_filename.startswith(DYNAMO + "mutation_guard"):
         if code.co_qualname in _AROUND:
@@ -185,6 +187,8 @@ def _compiling(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -
 #: functions of torch._dynamo that programs call; all others of its frames end the capture
 _BY_NAME: dict[str, Any] = {
     "is_compiling": _compiling,
+    "_get_error_on_graph_break": handler_form(lambda session, callable_, /: False),
+    "_set_error_on_graph_break": ignored,
     "patch_dynamo_config": _made_plainly,
     "override_cudagraphs": _made_plainly,
     "disable_nested_graph_breaks": switches_nothing,

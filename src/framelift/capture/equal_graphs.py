@@ -57,7 +57,7 @@ class Unequal(Exception):
 class _Named:
     """The objects that settings name by address, kept alive with the key, so that no other object has their address."""
 
-    def __init__(self, named: tuple[weakref.ref[Any], ...]) -> None:
+    def __init__(self, named: Sequence[Callable[[], Any]]) -> None:
         self.objects = [ref() for ref in named]
 
     def __hash__(self) -> int:
@@ -84,12 +84,14 @@ def compile_once(compile_graph: Callable[..., Any], settings: Settings, info: Ca
         except Unequal:
             key = None
         found = _compiled.get(key) if key is not None else None
-        if found is not None:
-            info.shares_graph = True
+        interim = getattr(found, "interim", None)
+        if found is not None and (interim is None or not interim.is_over()):
+            info.shares_graph, info.interim = True, interim and interim.shared()
             counts.shared_graphs += 1
             return found
         made = compile_graph(graph_module, example_inputs)
         if key is not None and type(made) is types.FunctionType:
+            setattr(made, "interim", info.interim)
             _compiled[key] = made
         return made
 

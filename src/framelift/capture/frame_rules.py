@@ -24,7 +24,7 @@ class NoRule(IncorrectUsage, ValueError):
     """A text that is no list of rules, or rules that contradict each other."""
 
 
-@functools.lru_cache(maxsize=16)
+@functools.cache
 def parse(text: str, option: str = "debug_backend_override") -> tuple[Rule, ...]:
     """Each rule: whether it is for a frame, and what follows the colon.
 

@@ -19,9 +19,9 @@ from ..cache.code_hash import holds_objects
 from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES
 from ..graph.metadata.without_dynamo import call_without_dynamo
 from ..overriding.modes import torch_call
+from ..python.arrays.functions import numpy_frame
 from ..recording.rules.operations import torch_operations
 from ..substitutes.marks import disabled, guard_mark, guard_unmarked, handler_of
-from ..substitutes.numpy.functions import numpy_frame
 from ..torch_ports.loaded import dynamo_decorators
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import FRAMELIFT, asking, own_file
@@ -150,15 +150,13 @@ _CALLS = ("Module._wrapped_call_impl", "Module._call_impl")  # the rest of it lo
 
 
 def muted(code: types.CodeType) -> bool:
-    """Return whether nothing is captured below frames of this code: TorchDynamo's wrapper of disabled functions,
-    compilers, and graphs that run already.
-    """
+    """Return whether nothing is captured below this code: TorchDynamo's wrappers, compilers, graphs that run."""
     name = code.co_filename
     return (
         name.startswith(_COMPILERS)
         or name == _GRAPHS
         or name.startswith(DYNAMO)
-        and code.co_qualname.startswith("DisableContext.")
+        and code.co_qualname.startswith(("DisableContext.", "_TorchDynamoContext."))
     )
 
 
@@ -235,8 +233,8 @@ def closure_of(function: types.FunctionType) -> list[Any]:
     return found
 
 
-def has_tensor(values: Any, depth: int = 0) -> bool:
-    """Return whether a frame is worth a look: a tensor or module among its arguments."""
+def has_tensor(values: Any, depth: int = -1) -> bool:
+    """Return whether a frame is worth a look: a tensor or module among its arguments or variables of its closure."""
     for value in values:
         if is_a(value, (torch.Tensor, torch.nn.Module)):
             return True

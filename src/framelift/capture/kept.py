@@ -19,7 +19,7 @@ from ..cache import artifacts, store
 from ..cache.capture_record import Guards, check_declared, guards_of, is_for_other_sizes, record_of, rest_of
 from ..cache.keys import key_of
 from ..cache.record_reader import Reader
-from ..cache.refusals import NotKept, NotMine
+from ..cache.refusals import NotMine
 from ..exc import BackendCompilerFailed, PackageError, SkipFrame
 from ..graph.analysis.infallible import in_handler
 from ..guards.native_program import build_program
@@ -32,11 +32,12 @@ from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.own_code import is_own_code
 from ..vocabulary.quiet_capture import no_collections
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.written_forms import NotKept
 from .around.failing import Undo, left_words
 from .compile_entry import Backend, compile_kept
-from .records.break_data import break_data, put_break
 from .records.captures import Capture, counts
 from .records.counters import counters
+from .records.messages import break_data, put_break
 
 if TYPE_CHECKING:
     from ..exits.captured_program import CapturedProgram
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
     from ..overriding.modes import Moment
     from ..rehearsal.session import Rehearsal
     from ..vocabulary.origins import Origin
-    from .attempts import Attempted
     from .records.guard_hooks import Hooks
+    from .rehearsing import Outcome
 
 _said: set[tuple[str, type]] = set()
 
@@ -54,11 +55,11 @@ _said: set[tuple[str, type]] = set()
 def _survive(error: Exception, what: str) -> None:
     """The cache on disk failed: the program runs as without it, and that is said once."""
     raise_outside(error)
-    if config.strict and not is_a(error, (OSError, ValueError, RecursionError, MemoryError)):
+    if config.strict and not is_a(error, (NotMine, OSError, ValueError, RecursionError, MemoryError)):
         raise error
     if (what, type(error)) not in _said:
         _said.add((what, type(error)))
-        topic("cache").warning("%s: %s: %s", what, type(error).__name__, error)
+        topic("cache").warning("%s: %s", what, error if type(error) is NotMine else f"{type(error).__name__}: {error}")
 
 
 #: reasons why a frame runs eagerly that are about a backend, or about this moment
@@ -215,14 +216,14 @@ class Keeper:
 
     def keep(
         self,
-        made: Attempted,
+        made: Outcome,
         origins: Sequence[Origin],
         externals: Sequence[Origin],
         info: Capture,
         lines: Preamble | None,
     ) -> None:
         """Write a capture that was just made; where that is not possible, say why."""
-        session, compiled = made.session, made.compiled
+        session, first, compiled = made.session, made.first or made.session, made.compiled
         undo = compiled.undo if compiled is not None else None
         rest = {
             "undo": None if undo is None else [list(undo.places), undo.copies, undo.draws, undo.counted],
@@ -231,13 +232,11 @@ class Keeper:
             "root": info.root,
             "general": info.general,
             "stop": break_data(info),
-            "raises": left_words(made.stop, made.first.end.left_at)
-            if info.reason_id == "raises" and made.stop
-            else None,
+            "raises": left_words(made.stop, first.end.left_at) if info.reason_id == "raises" and made.stop else None,
         }
         if self.recorded:
             info.places = list(origins), list(externals)
-            ran = {source_of(twin) for twin, *_ in (*session.times, *made.first.times)}
+            ran = {source_of(twin) for twin, *_ in (*session.times, *first.times)}
             info.codes = tuple([code for code in ran if not is_own_code(code)])
         with info.phase("keep"), no_collections():
             try:
@@ -247,16 +246,14 @@ class Keeper:
                 if info.reason_id in _OF_THE_MOMENT:
                     raise NotKept("what ended the capture may be other elsewhere", info.reason)
                 program, bodies = (compiled.program, compiled.bodies) if compiled is not None else (None, {})
-                record = record_of(session, program, origins, externals, rest, made.first, lines, bodies)
+                record = record_of(session, program, origins, externals, rest, first, lines, bodies)
                 text = store.text_of(record)
                 with modes_back(self.modes):
                     _check(json.loads(text), session, program, self.locals)
                 if self.recorded:
                     info.record = record
-                elif (path := store.write_text(self.key, record, text)) is not None:
-                    artifacts.note(path)
                 else:
-                    raise OSError(f"the folder {store.folder()} cannot be written to")
+                    artifacts.note(store.write_text(self.key, record, text))
             except NotKept as refusal:
                 self.refuse(info, refusal)
             except Exception as error:  # noqa: BLE001  as in `keeper_for`

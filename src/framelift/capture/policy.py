@@ -25,11 +25,12 @@ from ..vocabulary.log import topic, warn
 from ..vocabulary.own_code import first_above
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
+from ..vocabulary.torch_code import is_torch_function
 from . import stance
 from .frame_rules import NoRule, frame_now, options_for
 from .frames import MADE_BY_HAND, called_by_disabling
 from .learned_shapes import Learned
-from .records.captures import GraphBreak
+from .records.captures import GraphBreak, Owner
 from .records.messages import error_of
 from .records.user_names import MODULE_CALLS, Names, names_in
 
@@ -40,11 +41,11 @@ Answer = _core.Entry | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One miss: the function, its entries, and the sentence about the guard that failed ("" for a first capture)."""
+    """One miss: the function, its entries, and why none served (None for a first capture)."""
 
     function: types.FunctionType
     entries: list[Any]
-    why: str
+    why: Miss | None
     root: bool
     locals: tuple[Any, ...]
     seen: dict[types.CodeType, Learned]  # what the driver knows of each frame's sizes and numbers
@@ -167,7 +168,7 @@ def _loaded_failures(asked: Asked) -> str:
 def _stance(asked: Asked) -> bool:
     now = stance.current()
     names = called(asked.function, asked.locals)
-    code, why = names.code or asked.function.__code__, names.text(asked.why, True)
+    code, why = names.code or asked.function.__code__, names.sentence(asked.why, True) if asked.why is not None else ""
     if now.skip_guard_eval_unsafe:
         raise RecompileError(
             "Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you have "
@@ -206,9 +207,9 @@ def _remember(asked: Asked) -> None:
 def _recompile(asked: Asked) -> bool:
     if asked.entries and config.error_on_recompile:
         names = called(asked.function, asked.locals)
+        why = names.sentence(asked.why, True) if asked.why is not None else ""
         raise RecompileError(
-            f"{names.title or asked.function.__qualname__} would be recompiled "
-            f"(config.error_on_recompile): {names.text(asked.why, True)}"
+            f"{names.title or asked.function.__qualname__} would be recompiled (config.error_on_recompile): {why}"
         )
     return True
 
@@ -220,7 +221,7 @@ _QUESTIONS = (_surroundings, _stance, _recompile)
 _CAUSES, _INSTANCES = 4, 16
 
 
-def owner_of(locals_: tuple[Any, ...]) -> weakref.ref[Any] | None:
+def owner_of(locals_: tuple[Any, ...]) -> Owner[Any] | None:
     """The module whose method is called: instances do not share a limit."""
     first = locals_[0] if locals_ else None
     return weakref.ref(first) if is_a(first, torch.nn.Module) else None
@@ -252,7 +253,7 @@ def is_full(
     )
 
 
-def is_left_with_its_call(full: weakref.ref[Any] | None, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
+def is_left_with_its_call(full: Owner[Any] | None, code: types.CodeType, locals_: tuple[Any, ...]) -> bool:
     """Return whether a frame is part of the call of the module `full`, which runs eagerly since there is no room for
     another capture: to who compiled the module the call and its `forward` are one frame.
     """
@@ -312,3 +313,21 @@ def suppressed(error: BaseException, name: str) -> bool:
     warn(f"{name} runs eagerly (config.suppress_errors): {type(error).__name__}: {error}")
     topic("breaks").warning("suppressed in %s", name, exc_info=error)
     return True
+
+
+# ---- Knowledge about an export whose Python runs now, for compiling ----
+
+
+EXPORTS: list[bool] = []  # the exports whose Python runs now: whether a rehearsal would do instead
+
+
+class BodyMet(BaseException):
+    """Plain tracing came to an operator that captures functions of the program (torch.cond and similar ones): the
+    program is to be rehearsed instead.
+    """
+
+
+def refuse_bodies(function: Any) -> None:
+    """Called where something is to be compiled inside of an export."""
+    if EXPORTS and EXPORTS[-1] and is_torch_function(function, "torch._higher_order_ops"):
+        raise BodyMet

@@ -6,8 +6,7 @@ import functools
 import sys
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -20,7 +19,7 @@ from ..exits import plan_return
 from ..graph.analysis.infallible import in_handler
 from ..overriding.modes import Moment
 from ..python import feature as _kinds  # noqa: F401  (the package fills the tables of kinds)
-from ..recording.recorder_parts import Policy
+from ..recording.recorder_parts import Policy, changed
 from ..rehearsal.session import Rehearsal
 from ..vocabulary.own_code import begins_rehearsal, is_own_code
 from ..vocabulary.quiet_capture import no_collections, watching_warnings
@@ -31,19 +30,32 @@ from .breaks import Breaks, Stopping, Tried
 from .debuggers import quiet_unraisable, untraced
 from .profiling import profiled
 
+if TYPE_CHECKING:
+    from .compile_entry import Compiled
+
 _USUAL = Policy()
+
+
+class Outcome(NamedTuple):
+    """How an attempt to capture a frame ended."""
+
+    session: Rehearsal  # whose plan is used
+    plan: Any  # of its exit; None: there is none
+    stop: BaseException | None  # what ended it; beside a plan: the frame is stopped there
+    first: Rehearsal | None = None  # that met `stop`, where an attempt was compiled
+    compiled: Compiled | None = None  # None: the frame runs eagerly
 
 
 def break_off(
     breaks: Breaks, once: Any, function: types.FunctionType, locals_: tuple[Any, ...], stop: Interrupt, policy: Policy
-) -> tuple[Rehearsal, Any] | None:
-    """Rehearse up to where an interrupt struck, or somewhat earlier: (session, plan of what the frame holds)."""
+) -> Outcome | None:
+    """Rehearse up to where an interrupt struck, or somewhat earlier, with a plan of what the frame holds."""
     tried = Tried()
     for place in breaks.stopping(function, stop, tried):
-        session, plan, _ = once(function, locals_, policy, stop=place)
-        if session.end.point is not None and plan is not None:
-            return session, plan
-        tried.session = session
+        found = once(function, locals_, policy, stop=place)
+        if found.session.end.point is not None and found.plan is not None:
+            return Outcome(found.session, found.plan, stop)
+        tried.session = found.session
     return None
 
 
@@ -71,23 +83,23 @@ def rehearsed(
     made: list[Rehearsal] | None = None,
     stop: Stopping | None = None,
     begin: Callable[..., Rehearsal] = Rehearsal,
-) -> tuple[Rehearsal, Any, BaseException | None]:
-    """One rehearsal: (session, plan of the exit, None), or (session, None, what ended it).
+) -> Outcome:
+    """One rehearsal: with the plan of its exit, or with what ended it.
 
     `stop` is where it ends, unless that is the end of the frame; `made` collects sessions to be closed; `begin`
     makes the session.  An external exception is raised.
     """
     register_backends()
     if stop is not None:
-        policy = replace(policy, unread=stop.unread)
+        policy = changed(policy, unread=stop.unread)
     for _ in range(_MOST_REHEARSALS):
         session = begin(function, plan_return, policy, moment)
         if made is not None:
             made.append(session)
         plan, ended = rehearse(session, function, locals_, stop)
         if type(ended) is not _core.HookLost:
-            return session, plan, ended
-    return session, None, Interrupt("active-mode", "another evaluator of Python frames (PEP 523)")
+            return Outcome(session, plan, ended)
+    return Outcome(session, None, Interrupt("active-mode", "another evaluator of Python frames (PEP 523)"))
 
 
 @begins_rehearsal
@@ -158,9 +170,7 @@ def closing(sessions: list[Rehearsal]) -> Iterator[None]:
             session.close()
 
 
-def taking_values(
-    function: types.FunctionType, locals_: tuple[Any, ...], policy: Policy, **options: Any
-) -> tuple[Rehearsal, Any, BaseException | None]:
+def taking_values(function: types.FunctionType, locals_: tuple[Any, ...], policy: Policy, **options: Any) -> Outcome:
     """A rehearsal for who asks for one graph: values that are taken out of tensors are numbers that the graph computes.
 
     Where Python needs them, what small tensors hold is guarded instead: the answer to its question where that is
@@ -169,15 +179,15 @@ def taking_values(
     numbers = functools.partial(config.patch.block, capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
     if policy.dynamism is not NOTHING:
         with numbers():
-            found = rehearsed(function, locals_, replace(policy, guesses=False), **options)
-        if found[2] is None or is_a(found[2], Interrupt) and found[2].first is not None:
+            found = rehearsed(function, locals_, changed(policy, guesses=False), **options)
+        if found.stop is None or is_a(found.stop, Interrupt) and found.stop.first is not None:
             return found  # an exception may be about the numbers: it is asked again without them
     found = rehearsed(function, locals_, policy, **options)
-    if is_a(found[2], Interrupt) and found[2].reason.id in ("tensor-item", "data-dependent-shape"):
+    if is_a(found.stop, Interrupt) and found.stop.reason.id in ("tensor-item", "data-dependent-shape"):
         for guards_values in (False, True):
             with numbers():
-                again = rehearsed(function, locals_, replace(policy, guards_values=guards_values), **options)
-            if not is_a(again[2], Interrupt):
+                again = rehearsed(function, locals_, changed(policy, guards_values=guards_values), **options)
+            if not is_a(again.stop, Interrupt):
                 return again
     return found
 

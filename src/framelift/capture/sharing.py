@@ -70,7 +70,7 @@ class Pool:
         ]
         for offer in self.offers:
             entry = offer.entry
-            if entry.info.interim is not None and not uncompiled:
+            if entry.info.interim is not None and not entry.info.interim.is_compiled and not uncompiled:
                 continue
             if id(entry.run) not in own and offer.options == now and entry.program.check(locals_) is None:
                 entries.insert(0, _core.Entry(entry.program.copy(), entry.run, entry.info, replayable=entry.replayable))
@@ -89,7 +89,7 @@ class Pool:
 
 def _is_over(interim: Any) -> bool:
     """Return whether an entry answers no call any more, since what it waited for is there."""
-    return interim is not None and interim.job.is_ready()
+    return interim is not None and interim.is_over()
 
 
 def _holds_tensors(graph_module: Any) -> bool:

@@ -35,7 +35,8 @@ def _class(walk: Walk, node: Node) -> Recipe:
     fills = tuple(
         (kind, ".__setattr__(", node, f", {name!r}, ", walk.part(value), ")")
         for name, value in own.items()
-        if not _made_anew(cls, value)
+        # descriptors of slots, `__dict__` and `__weakref__` come with the class
+        if not (type(value) in (types.MemberDescriptorType, types.GetSetDescriptorType) and value.__objclass__ is cls)
     )
     return Recipe(None, (*shell, "})"), fills)
 
@@ -45,11 +46,6 @@ def _check(cls: type, own: dict[str, Any]) -> None:
     starts = lookup(mro_of(cls)[1], "__init_subclass__") is not vars(object)["__init_subclass__"]
     if starts or "__del__" in own or any(lookup(type(value), "__set_name__") is not MISSING for value in own.values()):
         raise Interrupt("result-object", f"{type_name(cls)} (a class created inside)")
-
-
-def _made_anew(cls: type, value: Any) -> bool:
-    """Descriptors of slots, `__dict__` and `__weakref__` come with the class."""
-    return type(value) in (types.MemberDescriptorType, types.GetSetDescriptorType) and value.__objclass__ is cls
 
 
 _FIELD: type = type(vars(collections.namedtuple("_Named", "a"))["a"])

@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from ..boundary.becomes.mapping_views import behind
+from ..boundary.becomes.containers import behind
 from ..vocabulary.plain_types import DICTIONARIES
 from ..vocabulary.reasons import Interrupt
 from .hashing import check_keys, insertion_order

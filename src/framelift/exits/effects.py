@@ -22,6 +22,8 @@ Writer = Callable[[Walk, Effect, str], Text]
 
 #: kind -> the statement it stands for
 EFFECTS: dict[str, Writer] = {}
+#: the same for kinds whose effects are one statement, which comes before those of the others
+TOGETHER: dict[str, Callable[[Walk, list[Effect]], Text]] = {}
 
 
 def effect(kind: str) -> Callable[[Writer], Writer]:

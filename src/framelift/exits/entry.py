@@ -20,13 +20,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..boundary.records import CACHE_CALL
 from ..exc import InternalError
 from ..overriding.subclasses import classes_of
 from ..vocabulary.origins import Origin
-from . import arrays, callables, classes, native_steps, numbers  # noqa: F401  (they register themselves)
-from .caches import cache_calls, settle
-from .effects import effect_statement, merged
+from . import callables, classes, handles, native_steps  # noqa: F401  (they register themselves)
+from .effects import TOGETHER, effect_statement, merged
 from .order import statements
 from .recipe import Text, Walk
 from .scene import Scene
@@ -66,7 +64,6 @@ def plan_return(scene: Scene, value: Any) -> EntryPlan:
         changes, changed = _changes(walk)
         result = walk.part(value)
         walk.expand()
-        settle(walk)
         made, written = statements([*changes, *walk.late, (result,)])
     return _plan(walk, [*made, *written[:-1], f"return {written[-1]}"], changed)
 
@@ -77,7 +74,6 @@ def plan_raise(scene: Scene, error: BaseException) -> EntryPlan:
         changes, changed = _changes(walk)
         raised, context = walk.part(error), walk.part(vars(BaseException)["__context__"].__get__(error))
         walk.expand()
-        settle(walk)
         made, written = statements([*changes, *walk.late, (raised,), (context,)])
     *effects, name, chain = written
     # Raising inside the caller's `except` block would put the caller's exception in place of our own chain; and the
@@ -97,11 +93,12 @@ def _changes(walk: Walk) -> tuple[list[Text], tuple[str, ...]]:
         if texts:
             changes += texts
             changed.append(str(shadow.origin))
-    calls = [change for change in walk.scene.effects if change.kind == CACHE_CALL]
-    if calls:
-        changes.append(cache_calls(walk, calls))
+    for kind, write in TOGETHER.items():
+        effects = [change for change in walk.scene.effects if change.kind == kind]
+        if effects:
+            changes.append(write(walk, effects))
     for change in merged(walk.scene.effects):
-        if change.kind != CACHE_CALL:
+        if change.kind not in TOGETHER:
             changes.append(effect_statement(walk, change))
         origin = walk.scene.origin_of(change.owner)
         place = str(origin) if origin is not None else change.kind

@@ -12,11 +12,15 @@ from typing import Any, NoReturn
 import torch
 
 from .. import _core
+from ..graph.symbols.numbers import Bool, Float, Int
+from ..graph.symbols.numpy_numbers import NumpyNumber
+from ..graph.symbols.relations import text_of
 from ..graph.symbols.unread_text import MARK, UnreadText
 from ..torch_ports.tensors import SDPBackend
 from ..vocabulary.class_reads import name_of
+from ..vocabulary.plain_types import SINGLETONS
 from ..vocabulary.reasons import Interrupt
-from ..vocabulary.shown_addresses import shown_addresses
+from ..vocabulary.shown_values import shown_addresses
 from .recipe import LEAVES, Node, Recipe, Walk, exact, joined, leaf, type_name
 
 _LONG = 80
@@ -57,7 +61,7 @@ def _keyword(_walk: Walk, obj: Any) -> str:
     return repr(obj)
 
 
-@leaf(type(Ellipsis), type(NotImplemented))
+@leaf(*SINGLETONS)
 def _single(walk: Walk, obj: Any) -> str:
     return walk.constant(obj, repr(obj))
 
@@ -175,3 +179,22 @@ def _moment(walk: Walk, node: Node) -> Recipe:
     if type(node.obj.tzinfo) not in (type(None), datetime.timezone):
         raise Interrupt("result-object", type_name(type(node.obj)))
     return Recipe(make=(walk.constant(node.obj, name_of(type(node.obj))),))
+
+
+# ---- Recipes of symbolic numbers: the text that calculates them at every call, or an output of the graph ----
+
+
+@leaf(Int, Float, Bool, NumpyNumber)
+def _symbolic(walk: Walk, number: Any) -> str:
+    symbols = number.home
+    if type(number) is Int and (known := number.node.maybe_as_int()) is not None:
+        return repr(known)
+    text = text_of(symbols, number)
+    if text is not None:
+        symbols.used.append(number)
+        return text
+    for place, output in enumerate(walk.outputs):
+        if output is number:
+            return f"t{place}"
+    walk.outputs.append(number)
+    return f"t{len(walk.outputs) - 1}"

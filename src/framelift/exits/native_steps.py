@@ -7,26 +7,20 @@ What the steps have no word for is done by the function, as the whole of the ent
 from __future__ import annotations
 
 import ast
-import functools
-import operator
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
 from .._core import is_a
 from ..vocabulary.own_code import is_own_code
+from ..vocabulary.plain_types import AROUND
 
 #: CPython keeps so many attributes of an instance without a dictionary
 _MOST_ATTRIBUTES = 30
 #: what displays of values consist of
 _SHOWN = (ast.Name, ast.Constant, ast.UnaryOp, ast.USub, ast.Tuple, ast.List, ast.Dict, ast.expr_context)
-#: callables around another one
-_AROUND: dict[type, Callable[[Any], Any]] = {
-    types.MethodType: operator.attrgetter("__func__"),
-    functools.partial: operator.attrgetter("func"),
-}
 
 
 class _NoWord(Exception):
@@ -193,8 +187,8 @@ class _StepWriter:
         if type(node) is ast.Attribute:
             return found
         called = self.constants[~found] if type(node) is ast.Name and found < 0 else _NoWord
-        while type(called) in _AROUND:
-            called = _AROUND[type(called)](called)
+        while type(called) in AROUND:
+            called = AROUND[type(called)](called)
         if called is _NoWord or type(called) is types.FunctionType and not is_own_code(called.__code__):
             raise _NoWord
         return found

@@ -8,7 +8,6 @@ iterators); in which order recipes become statements is said in order.py.
 from __future__ import annotations
 
 import builtins
-import collections
 import enum
 import keyword
 import re
@@ -140,8 +139,7 @@ class Walk:
         self.late: list[Text] = []  # statements that come after the changes of external objects
         self.layouts: dict[type, Any] = {}  # instances.py
         self.spelled: dict[Any, Any] = {}  # tuples of plain values that are in the text, by what they hold
-        self.cache_calls: list[tuple[Any, str | Node]] = []  # with the answers (caches.py)
-        self.in_cache_calls: collections.Counter[Node] = collections.Counter()  # what they mention
+        self.when_known: list[Callable[[], None]] = []  # called once all recipes are
         self.kept: list[Any] = []  # ids stay valid during the walk
         self._names: dict[int, str] = {}
         self._memo: dict[int, str | Node] = {}
@@ -251,6 +249,8 @@ class Walk:
             if node.recipe is _UNKNOWN:
                 node.recipe = self._recipe(node)
         self._open.clear()
+        for tell in self.when_known:
+            tell()
 
     def _recipe(self, node: Node) -> Recipe:
         cls = type(node.obj)

@@ -12,6 +12,7 @@ from ..graph.fx.placeholder_names import source_name
 from ..graph.symbols.meanings import FromNumber, FromSize
 from ..graph.symbols.numbers import NUMBERS
 from ..torch_ports.autograd import set_grad_enabled
+from ..vocabulary.plain_types import GIVEN
 from ..vocabulary.reasons import Interrupt
 from .inputs import Call, ExportDynamism, is_fake
 from .shape_relations import Relied, relied_on
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 
 #: what is external to a graph, beside numbers
-OBJECTS = (torch.Tensor, torch.ScriptObject)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class _ExportBuilder:
         self.attributes: dict[str, Any] = {}
         self._nodes: dict[int, Any] = {}  # id of a real tensor -> node
         self._names = state_names(call.root)
-        self._first = {id(leaf): i for i, leaf in reversed(list(enumerate(call.leaves))) if isinstance(leaf, OBJECTS)}
+        self._first = {id(leaf): i for i, leaf in reversed(list(enumerate(call.leaves))) if isinstance(leaf, GIVEN)}
         self._placeholders: list[Any] = []
         self._sizes: list[Any] = []
 
@@ -94,7 +94,7 @@ class _ExportBuilder:
         env: dict[Any, Any] = {}
         inputs = self.finished.arguments if self.finished.arguments is not None else self.finished.inputs
         for node, given in zip(old.graph.find_nodes(op="placeholder"), inputs):
-            env[node] = self._object(given) if isinstance(given, OBJECTS) else self._number(given)
+            env[node] = self._object(given) if isinstance(given, GIVEN) else self._number(given)
         if self.finished.without_grad:
             self.graph.call_function(set_grad_enabled, (False,))
         results: tuple[Any, ...] = ()
@@ -122,7 +122,7 @@ class _ExportBuilder:
         return self._module(old)
 
     def _object(self, tensor: Any) -> Any:
-        """The node of an external tensor or script object."""
+        """The node of an external tensor, or of another object that graphs are given."""
         node = self._nodes.get(id(tensor))
         if node is None:
             if id(tensor) in self._first:
@@ -240,7 +240,7 @@ def put_state(made: torch.nn.Module, root: Any) -> None:
 
 
 def state_names(root: Any) -> dict[int, str]:
-    """id -> path of the tensors and script objects that a module holds; parameters and buffers first."""
+    """id -> path of the tensors and other objects of graphs that a module holds; parameters and buffers first."""
     if not isinstance(root, torch.nn.Module):
         return {}
     found: dict[int, str] = {}
@@ -248,6 +248,6 @@ def state_names(root: Any) -> dict[int, str]:
         found.setdefault(id(tensor), name)
     for path, module in root.named_modules():
         for name, value in vars(module).items():
-            if isinstance(value, OBJECTS):
+            if isinstance(value, GIVEN):
                 found.setdefault(id(value), f"{path}.{name}" if path else name)
     return found

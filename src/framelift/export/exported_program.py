@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
-from ..capture.inside_export import BodyMet
+from ..capture.policy import BodyMet
 from ..exc import IncorrectUsage, NotImplementedHere, Unsupported, WrongValue
 from ..graph.metadata.live_fakes import leaving_none_open
 from ..torch_ports.autograd import is_functorch_wrapped_tensor
@@ -64,20 +65,53 @@ def export(
     from ..torch_ports.exports import UserError
     from ..torch_ports.fakes import UnsupportedOperatorException
 
+    options = {
+        "dynamic_shapes": dynamic_shapes,
+        "strict": strict,
+        "preserve_module_call_signature": preserve_module_call_signature,
+        "prefer_deferred_runtime_asserts_over_guards": prefer_deferred_runtime_asserts_over_guards,
+    }
     try:
-        return _export(
-            mod,
-            args,
-            kwargs,
-            dynamic_shapes,
-            strict=strict,
-            preserve_module_call_signature=preserve_module_call_signature,
-            pre_dispatch=True,
-            prefer_deferred_runtime_asserts_over_guards=prefer_deferred_runtime_asserts_over_guards,
-        )
-    except (ConstraintViolationError, GuardOnDataDependentSymNode, UnsupportedOperatorException, UserError) as error:
-        error.add_note("framelift.export.draft_export takes the same arguments and reports all such places at once")
+        program = _export(mod, args, kwargs, pre_dispatch=True, **options)
+    except Exception as error:
+        if isinstance(
+            error, (ConstraintViolationError, GuardOnDataDependentSymNode, UnsupportedOperatorException, UserError)
+        ):
+            error.add_note("framelift.export.draft_export takes the same arguments and reports all such places at once")
+        _keep(Exported(mod, args, kwargs, options, error=error))
         raise
+    _keep(Exported(mod, args, kwargs, options, program))
+    return program
+
+
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """An export that was asked for: its program, or its error."""
+
+    module: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] | None
+    options: dict[str, Any]
+    program: Any = None
+    error: Exception | None = None
+
+
+_kept: list[list[Exported]] = []
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[list[Exported]]:
+    """Keep what is exported in the block, for tools that show it at the end."""
+    _kept.append([])
+    try:
+        yield _kept[-1]
+    finally:
+        _kept.pop()
+
+
+def _keep(one: Exported) -> None:
+    if _kept:
+        _kept[-1].append(one)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ import torch
 import torch.utils.checkpoint
 from torch.overrides import TorchFunctionMode
 
-from ..capture.inside_export import EXPORTS, refuse_bodies
+from ..capture.policy import EXPORTS, refuse_bodies
 from ..torch_ports.autograd import is_grad_enabled, set_grad_enabled, top_saved_hooks
 from ..torch_ports.graphs import pytree
 from ..vocabulary.scopes import scope
@@ -98,6 +99,16 @@ class _Untracked(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+class _Drafted(_Untracked):
+    """The same for a draft, whose report names the innermost frame outside torch: the frame of this mode is torch's."""
+
+    __torch_function__ = types.FunctionType(
+        _Untracked.__torch_function__.__code__.replace(co_filename=torch.__file__),
+        globals(),
+        argdefs=_Untracked.__torch_function__.__defaults__,
+    )
+
+
 _GET_DATA = torch.Tensor.data.__get__
 
 
@@ -141,7 +152,8 @@ def lower_program(
         if watched:
             stack.enter_context(watching_functions(functools.partial(_function_met, bool(preserved))))
         if modes is None:
-            modes = (helpers._NonStrictTorchFunctionHandler(), _Untracked())
+            own = _Drafted() if fakes.mode.propagate_real_tensors else _Untracked()
+            modes = (helpers._NonStrictTorchFunctionHandler(), own)
             stack.enter_context(_compiling())
         for context in (fakes.mode, *modes, tracing(TracingContext(fakes.mode))):
             stack.enter_context(context)

@@ -34,7 +34,7 @@ from ..torch_ports.modes import DisableTorchFunction
 from ..torch_ports.operators import is_custom_class
 from ..torch_ports.tensors import assert_async, call_impl
 from ..vocabulary.own_code import asking
-from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
+from ..vocabulary.plain_types import GIVEN, OBJECTS, PYTHON_CONSTANTS, TORCH_CONSTANTS
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -132,16 +132,11 @@ class _ExportSession(Rehearsal):
         moment: Moment,
     ) -> None:
         policy = replace(
-            policy,
-            lazy=True,
-            takes_fakes=of_fakes or moment.traced,
-            keeps_all=True,
-            exporting=True,
-            keep_functions=keep_functions,
+            policy, takes_fakes=of_fakes or moment.traced, keeps_all=True, exporting=True, keep_functions=keep_functions
         )
         super().__init__(function, _exit, policy, moment, ModuleTape(root))
         self.recorder.settings.refused = "a setting that an exported graph would not have"
-        self.recorder.drawing.refused = "with a torch.Generator or its state, which exported graphs do not have,"
+        self.recorder.drawing.refused = "with a generator of random numbers or its state, which no exported graph has,"
         self.recorder.callbacks.guard_text, self.recorder.callbacks.switch = None, None
         self.recorder.known_values.guard_values = self._is_declared
         self.recorder.known_values.guard_result = lambda tensors, check: self._is_declared(tensors)
@@ -196,7 +191,7 @@ def _exit(session: Rehearsal, value: Any) -> Exit:
     leaves, spec = value
     assigned, lost = _effects(session)
     for leaf in leaves:
-        if not _may_leave(session, leaf):
+        if not (session.is_stand_in(leaf) or type(leaf) in NUMBERS or isinstance(leaf, (*_PLAIN, *OBJECTS))):
             stop = Interrupt("result-object", type(leaf).__qualname__)
             stop.error = not_flattenable("outputs", leaf)
             raise stop
@@ -219,12 +214,8 @@ def not_flattenable(which: str, leaf: Any) -> Exception:
     )
 
 
-def _may_leave(session: Rehearsal, leaf: Any) -> bool:
-    return session.is_stand_in(leaf) or type(leaf) in NUMBERS or isinstance(leaf, (*_PLAIN, torch.ScriptObject))
-
-
 #: what arguments may hold besides plain values
-_GIVEN = (torch.Tensor, torch.ScriptObject, torch.SymInt, torch.SymFloat, torch.SymBool)
+_GIVEN = (*GIVEN, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def check_inputs(leaves: list[Any], *more: type) -> None:
@@ -290,7 +281,7 @@ def rehearse_call(
     from ..torch_ports.exports import ignore_backend_decomps
 
     with capture_lock, config.patch.block(**options), ignore_backend_decomps(), at_rest() as moment:
-        session, found, stop = rehearse(
+        session, found, stop, *_ = rehearse(
             function,
             (args, kwargs),
             Policy(dynamism, fullgraph=True),

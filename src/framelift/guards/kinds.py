@@ -21,7 +21,7 @@ from .. import _core
 from .._core import is_a
 from ..vocabulary.class_reads import built_in_member, members_of, module_of, mro_of, qualname_of
 from ..vocabulary.origins import Origin
-from ..vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
+from ..vocabulary.plain_types import PYTHON_CONSTANTS, SINGLETONS, TORCH_CONSTANTS
 from .equality import indistinguishable
 from .special_names import behaviour_of
 
@@ -70,7 +70,7 @@ class TensorFacts:
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
-_SIMPLE = frozenset((*PYTHON_CONSTANTS, *TORCH_CONSTANTS, type(...), type(NotImplemented), range, types.CodeType))
+_SIMPLE = frozenset((*PYTHON_CONSTANTS, *TORCH_CONSTANTS, *SINGLETONS, range, types.CodeType))
 
 
 def immutable_leaf(value: Any) -> bool:

@@ -19,7 +19,7 @@ from torch.fx.graph_module import GraphModule
 from .. import _core
 from .._core import is_a
 from ..boundary.becomes.leaves import LEAF_TYPES
-from ..boundary.records import CACHE_CALL
+from ..boundary.records import HARMLESS
 from ..graph.fx.tape import HANDS_FLOAT, HANDS_INT, build_body
 from ..graph.fx.values import Step, Storage, Value
 from ..graph.metadata.arguments import take
@@ -145,7 +145,7 @@ def rehearse_body(
     `once`: the body runs exactly once when the graph runs.
     """
     recorder = session.recorder
-    calls = _script_calls(recorder)
+    calls = _calls_of_objects(recorder)
     if recorder.in_transform():
         raise Interrupt("torch-operation", "a higher-order operator inside a function transform")
     outer, outer_written, before = recorder.tape, recorder.written, len(recorder.bodies)
@@ -153,8 +153,8 @@ def rehearse_body(
     base = read_state()
     try:
         result = _core.captured(function, args, kwargs)
-        if not once and _script_calls(recorder) > calls:
-            raise Interrupt("body-effect", "a body of an operator (a call of a script object)")
+        if not once and _calls_of_objects(recorder) > calls:
+            raise Interrupt("body-effect", "a body of an operator (a call of an object of the program)")
         recorder.bodies.append(recorder.tape)
         return Rehearsed(result, recorder.tape, base, recorder.written, recorder.bodies[before:])
     finally:
@@ -162,8 +162,8 @@ def rehearse_body(
         recorder.tape, recorder.written = outer, outer_written
 
 
-def _script_calls(recorder: Recorder) -> int:
-    return recorder.scripts.calls if recorder.scripts is not None else 0
+def _calls_of_objects(recorder: Recorder) -> int:
+    return recorder.objects.calls if recorder.objects is not None else 0
 
 
 def kept_of(recorder: Recorder, outputs: Any) -> tuple[Any, list[Value]]:
@@ -209,7 +209,7 @@ class Surroundings:
         """Return what was changed since, in words; empty if nothing."""
         world = self._world
         for effect in world.effects[self._effects :]:
-            if effect.kind != CACHE_CALL or not effect.value.only_answers:  # the entry asks caches, whoever needs them
+            if effect.kind not in HARMLESS or not HARMLESS[effect.kind](effect.value):
                 return f"{effect.kind} {effect.key}" if effect.key is not None else effect.kind
         for obj, before in self._before:
             # one that was let in meanwhile has its changes in the overlay

@@ -8,7 +8,6 @@ write to these before it runs.  Of what stays inside, the frame itself must writ
 from __future__ import annotations
 
 import dis
-import functools
 import sys
 import types
 from collections.abc import Sequence
@@ -20,8 +19,9 @@ from .. import _core
 from .._core import is_a
 from ..boundary.becomes.leaves import CONSTANT_TYPES, LEAF_TYPES
 from ..graph.metadata.facts import Facts
-from ..vocabulary.class_reads import members_of, module_of, mro_of, name_of
+from ..vocabulary.class_reads import for_life, members_of, module_of, mro_of, name_of
 from ..vocabulary.feature_state import FeatureState
+from ..vocabulary.plain_types import AROUND
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.torch_code import is_class_of, is_torch_function
 from .bodies import contents_of, portrait_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: nobody but autograd has a context; functions and methods hold others
 _FUNCTIONS = (types.FunctionType, types.MethodType)
-_LASTING = (*_FUNCTIONS, tuple, frozenset, functools.partial, torch.autograd.function.FunctionCtx)
+_LASTING = (*_FUNCTIONS, tuple, frozenset, torch.autograd.function.FunctionCtx)
 _VARIABLE = (types.CellType, list, dict, set)
 _FIXED = (type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor)
 #: what leaves the frame, by id
@@ -105,7 +105,7 @@ def _may_change(obj: Any) -> bool:
     """Return whether this was made inside, and others can write to it."""
     if is_a(obj, types.CellType):
         return not _core.is_external_cell(obj)
-    return not is_a(obj, _LASTING) and not _core.is_external(obj)
+    return not is_a(obj, (*_LASTING, *AROUND)) and not _core.is_external(obj)
 
 
 def _leaving(session: Session) -> dict[int, Any]:
@@ -187,13 +187,13 @@ def _is_library(module: types.ModuleType) -> bool:
     return first in ("torch", "numpy", "_pytest") or first in sys.stdlib_module_names and first != "__main__"
 
 
-@functools.lru_cache(maxsize=1024)
+@for_life
 def _attribute_names(code: types.CodeType) -> set[str]:
     names = {one.argval for one in dis.get_instructions(code) if one.opname in ("LOAD_ATTR", "LOAD_METHOD")}
     return names.union(*(_attribute_names(const) for const in code.co_consts if is_a(const, types.CodeType)))
 
 
-@functools.lru_cache(maxsize=1024)
+@for_life
 def _global_names(code: types.CodeType) -> set[str]:
     names = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
     return names.union(*(_global_names(const) for const in code.co_consts if is_a(const, types.CodeType)))

@@ -59,7 +59,8 @@ def family(base: type) -> Callable[[Handler], Handler]:
     return register
 
 
-def call_operator(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@handler_form
+def call_operator(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A call of a higher-order operator by captured code."""
     handler = HANDLERS.get(callable_.name()) or next(
         (made for base, made in FAMILIES.items() if is_a(callable_, base)), None

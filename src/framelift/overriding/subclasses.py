@@ -19,9 +19,8 @@ from .._core import is_a
 from ..calls.call_tables import substitute
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Value
-from ..graph.metadata.async_tensors import arrived, is_async
 from ..graph.metadata.facts import has_a_say, is_overriding, is_tensor_like, new_stand_in
-from ..graph.metadata.wrappers import asks_first
+from ..graph.metadata.wrappers import arrived, asks_first, is_async
 from ..recording.rules.ranks import rule
 from ..torch_ports.autograd import set_grad_enabled
 from ..torch_ports.modes import DisableTorchFunction, DisableTorchFunctionSubclass, disabled_torch_function_impl
@@ -240,9 +239,9 @@ def plain_examples(inputs: Sequence[Any]) -> list[Any]:
 
 def _made_plain_by(kind: type) -> Callable[[torch.Tensor], torch.Tensor] | None:
     """Return what makes of a tensor of this class the one that graphs take; None: they take it as it is."""
-    if is_overriding(kind):
-        return _as_plain
-    return arrived if is_async(kind) else None
+    if kind is torch.Tensor or kind is torch.nn.Parameter:
+        return None
+    return _as_plain if is_overriding(kind) else arrived if is_async(kind) else None
 
 
 def _as_plain(tensor: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core, config
 from .._core import is_a
-from ..cache.seal import user_key
 from ..capture.driver import Driver
 from ..exc import IncorrectUsage, PackageError, WrongType
 from ..torch_ports.loaded import inductor_config
@@ -21,7 +20,7 @@ from .container import Container, read_container, read_file, write_file, written
 from .functions import function_data, function_of
 from .loading import Loader, locals_of
 from .recording import capture_calls, captured_of
-from .signing import key_bytes, signing_key
+from .signing import known_keys, signing_key
 from .sources import SourceInfo, check_sources, source_data, source_info_of
 from .system import check_system, devices_of, system
 
@@ -166,9 +165,7 @@ def package_bytes(
 
 def opened(content: bytes, kind: str | None, key: Any, trust: bool) -> Container:
     """A package that may be used here: trusted, and made on a system like this one; raises `PackageError`."""
-    own = user_key(make=False)
-    keys = tuple(one for one in (None if key is None else key_bytes(key), own) if one is not None)
-    found = read_container(content, keys, trust)
+    found = read_container(content, known_keys(key), trust)
     if not found.trusted:
         who = "is signed with a key that is not known here" if found.signed_by else "is not signed"
         raise PackageError(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from ..backends.registrations import BACKENDS
-from ..backends.registry import lookup, used_by_drivers
+from ..backends.registry import lookup, parts_of, used_by_drivers
 from ..cache.importable_names import name_for
 from ..cache.plain_values import leaf_data, leaf_of
-from ..cache.refusals import NotKept
 from ..capture.compile_entry import Backend
 from ..exc import InvalidBackend, PackageError
+from ..vocabulary.written_forms import NotKept
 from .captured import Captured
 from .functions import named
 
@@ -19,7 +18,7 @@ from .functions import named
 def backend_data(backend: Backend, captures: list[Captured]) -> dict[str, Any]:
     """A backend as data; raises `PackageError` where neither it nor what it returned can be found again."""
     found = backend.compiler
-    inner, given = (found.func, found.keywords) if type(found) is functools.partial else (found, {})
+    inner, given = parts_of(found)
     try:
         options = {name: leaf_data(value) for name, value in (given.get("options") or {}).items()}
     except NotKept as refusal:

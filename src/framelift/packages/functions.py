@@ -17,10 +17,11 @@ from .. import _core
 from ..cache.code_hash import code_hash
 from ..cache.importable_names import find, name_for, space_name
 from ..cache.plain_values import leaf_data, leaf_of
-from ..cache.refusals import NotKept, NotMine
+from ..cache.refusals import NotMine
 from ..cache.source_files import code_named
 from ..exc import PackageError
 from ..guards.kinds import immutable_leaf
+from ..vocabulary.written_forms import NotKept
 
 #: a cell that was not assigned yet
 _EMPTY = ["empty", None]

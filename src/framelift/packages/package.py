@@ -71,7 +71,7 @@ def save_package(
     if calls is not None:
         if not is_a(native.miss, Driver) or type(native.miss) is Loader:
             raise PackageError("what was loaded from a package captures nothing more")
-        asked = [(*call, ()) for call in calls]
+        asked = [(*_pair(call), ()) for call in calls]
         native = capture_calls(native, native.bound, native.receiver, asked)
     skipped: list[Any] = []
     captures = _captures(native, skipped)
@@ -98,13 +98,24 @@ def save_package(
     write_file(path, content)
 
 
+def _pair(call: Any) -> tuple[Any, Any]:
+    """Return one of the `calls` that were given, checked."""
+    match call:
+        case (tuple() | list() as args, dict() as kwargs):
+            return args, kwargs
+    raise WrongType("calls= takes pairs (args, kwargs), as in calls=[((x,), {})]")
+
+
 def _captures(native: _core.Compiled, skipped: list[Any]) -> list[Captured]:
     """All captures of a callable; those of other frames that cannot be saved are `skipped`: [name, why]."""
     if type(native.miss) is Loader:
         loaded: list[Captured] = native.miss.captures
         return loaded
     if not native.entries:
-        raise PackageError(f"{native.function.__qualname__} was not captured yet: name calls to capture with calls=")
+        name = (
+            type(native.receiver).__name__ if is_a(native.receiver, torch.nn.Module) else native.function.__qualname__
+        )
+        raise PackageError(f"{name} was not captured yet: name calls to capture with calls=, or call it before")
     made = [captured_of(entry) for entry in native.entries]
     for entry in _below(native):
         try:

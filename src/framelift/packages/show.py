@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..cache.seal import user_key
 from ..exc import PackageError
 from .container import Container, read_container, read_file
-from .signing import key_bytes
+from .signing import known_keys
 
 
 def show_package(path: str | os.PathLike[str], key: Any = None) -> str:
@@ -21,9 +20,7 @@ def show_package(path: str | os.PathLike[str], key: Any = None) -> str:
     >>> print(framelift.show_package(path).splitlines()[0])
     package of a module: torch.nn.modules.activation.ReLU
     """
-    own = user_key(make=False)
-    keys = tuple(one for one in (None if key is None else key_bytes(key), own) if one is not None)
-    found = read_container(read_file(path), keys)
+    found = read_container(read_file(path), known_keys(key))
     try:
         return "\n".join(_lines(found))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:

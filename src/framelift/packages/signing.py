@@ -11,6 +11,7 @@ import hmac
 import os
 from typing import Any
 
+from ..cache.refusals import NotMine
 from ..cache.seal import user_key
 from ..exc import PackageError, WrongType
 
@@ -33,19 +34,28 @@ def key_bytes(key: Any) -> bytes:
     return key
 
 
+def known_keys(key: Any) -> tuple[bytes, ...]:
+    """Return the keys that are trusted: one that the user names, and the user's own."""
+    named = () if key is None else (key_bytes(key),)
+    try:
+        return (*named, user_key(make=False))
+    except (OSError, NotMine):
+        return named
+
+
 def signing_key(key: Any) -> bytes | None:
     """Return the key that signs a new package: one that the user names, by default the user's own; False: none."""
     if key is False:
         return None
     if key is not None:
         return key_bytes(key)
-    found = user_key(make=True)
-    if found is None:
+    try:
+        return user_key(make=True)
+    except (OSError, NotMine) as error:
         raise PackageError(
-            "the user's key cannot be made or read (FRAMELIFT_CACHE_DIR says where it is); name one with key=, or "
-            "leave the package unsigned with key=False"
-        )
-    return found
+            f"the user's key cannot be made or read: {error} (FRAMELIFT_CACHE_DIR says where it is); name one with "
+            "key=, or leave the package unsigned with key=False"
+        ) from None
 
 
 def key_id(key: bytes) -> str:

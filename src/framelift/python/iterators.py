@@ -8,6 +8,7 @@ where its position can be rebuilt exactly.
 from __future__ import annotations
 
 import gc
+import inspect
 import itertools
 import operator
 import re
@@ -81,7 +82,7 @@ def is_within(iterator: Any) -> bool:
         return True
     another = function(*arguments)
     another.__setstate__(state[0])
-    return place_of(another) == state[0]
+    return not is_exhausted(another) and place_of(another) == state[0]
 
 
 def _import_exhausted(world: World, value: Any, origin: Origin) -> Any:
@@ -207,8 +208,25 @@ def _view(walk: Walk, node: Node) -> Recipe:
 
 @exact(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 def _suspended(walk: Walk, node: Node) -> Recipe:
-    """Their frames hold values of the rehearsal."""
-    raise Interrupt("generator", type_name(type(node.obj)))
+    """A generator that has not begun is made again by its function; the frames of others hold values of the
+    rehearsal.
+    """
+    of = node.obj
+    has_begun = type(of) is not types.GeneratorType or of.gi_frame is None or of.gi_suspended or of.gi_running
+    copies = [each for each in gc.get_referents(of) if type(each) is types.FunctionType and each.__doc__ is not None]
+    function: Any = next((copy.__doc__ for copy in copies if not has_begun and copy.__code__ is of.gi_code), None)
+    if type(function) is not types.FunctionType:
+        raise Interrupt("generator", type_name(type(of)))
+    code, given = function.__code__, of.gi_frame.f_locals
+    names, first = code.co_varnames, code.co_argcount
+    last = first + code.co_kwonlyargcount
+    parts: list[list[str | Node]] = [[walk.part(given[name])] for name in names[:first]]
+    parts += [[f"{name}=", walk.part(given[name])] for name in names[first:last]]
+    for flag, stars in ((inspect.CO_VARARGS, "*"), (inspect.CO_VARKEYWORDS, "**")):
+        if code.co_flags & flag:
+            parts.append([stars, walk.part(given[names[last]])])
+            last += 1
+    return Recipe((walk.part(function), "(", *(each for part in parts for each in (*part, ", ")), ")"))
 
 
 @exact(*SEQUENCE_ITERATORS)

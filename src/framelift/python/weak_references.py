@@ -24,6 +24,9 @@ from ..boundary.import_rules import rule
 from ..boundary.world import World
 from ..bytecode import original_of
 from ..calls.call_tables import substitute
+from ..calls.pure.judges import judges
+from ..calls.pure.lookup import declare
+from ..calls.pure.words import Kind
 from ..exits.hashing import PARTS_OF_KEYS
 from ..exits.recipe import Node, Recipe, Walk, exact
 from ..rehearsal.readers import READERS
@@ -32,6 +35,7 @@ from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.own_code import first_above
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.written_forms import FORMS, NotKept, WrittenForm
 
 if TYPE_CHECKING:
     from ..recording.session import Session
@@ -122,10 +126,33 @@ def _read(world: World, reference: Any, name: str) -> Any:
     return getattr(reference, name)
 
 
+def _written(reference: weakref.ref[Any]) -> WrittenForm:
+    """Nothing: its target has guards of its own.
+
+    One without a callback is the only such one of its object: two that are different lead to different objects.
+    """
+    if _CALLBACK(reference) is not None:
+        raise NotKept("a weak reference with a callback")
+    return WrittenForm("reference", [])
+
+
+@judges(weakref.ref)
+def _made(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    # A callback runs when the object dies: the substitute sees to that, a subclass made from C does not ask it.
+    return "pure" if len(args) == 1 or (len(args) == 2 and args[1] is None) else "effect"
+
+
+@judges(weakref.ref.__new__)
+def _made_by_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return _made(args[1:], kwargs)
+
+
 UNREAD[weakref.ref] = _note
 KEYS[weakref.ref] = KeyRule(_is_safe_key, _key_inside)
 READERS[weakref.ref] = _read
 BEFORE_HASH[weakref.ref] = _pin
+FORMS[weakref.ref] = _written
+declare(Kind(weakref.ref, make="judged", words={"state": "__call__", "pure": "__init__"}))
 HASHED_PARTS[weakref.ref] = PARTS_OF_KEYS[weakref.ref] = lambda reference: (_TARGET(reference),)
 
 # ---- calls -----------------------------------------------------------------------------------------------------------

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _core
-from ..bytecode.branches import unless_it_raises
-from ..graph.fx.assumption_checks import check_assumptions
+from ..bytecode.branches import after_call, unless_it_raises
+from ..graph.fx.node_functions import check_assumptions
 from ..graph.fx.targets import target_of
 from ..graph.fx.values import Step
 from ..graph.metadata.fakes import UNKNOWN
 from ..graph.state.torch_state import read_state
 from ..graph.symbols.number_nodes import graph_values
 from ..torch_ports.operators import assert_scalar
-from ..vocabulary.own_code import asking
+from ..vocabulary.own_code import asking, is_own_code
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -38,8 +38,17 @@ SMALL = 1 << 16
 
 
 def truth_that_continues() -> bool | None:
-    """The truth that the program tests now, where the other side of the branch only raises; None where it does not."""
+    """The truth that the program tests now, where the other side of the branch only raises; None where it does not.
+
+    The frame that tests is the innermost of the program's that does not just return what it called.
+    """
     frame = asking()
+    if frame is None or after_call(frame.f_code, frame.f_lasti) and "bool" not in frame.f_code.co_names:
+        return None  # other functions may turn the truth round
+    while frame is not None and (
+        is_own_code(frame.f_code) or after_call(frame.f_code, frame.f_lasti) == "RETURN_VALUE"
+    ):
+        frame = frame.f_back
     return None if frame is None else unless_it_raises(frame.f_code, frame.f_lasti)
 
 

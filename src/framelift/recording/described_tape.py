@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _core
 from .._core import code_of, id
 from ..bytecode import source_of
-from ..graph.fx.named_places import NamedPlaces
-from ..graph.fx.source_names import module_path
+from ..graph.fx.named_places import NamedPlaces, module_path
 from ..torch_ports.tensors import call_impl
 from ..vocabulary.class_reads import module_of, qualname_of
 from ..vocabulary.code_knowledge import knowledge_of

@@ -33,7 +33,7 @@ class Finished:
     the data; `undoes`: inputs may be written to when that is found.  `settings` are those that the graph is to be
     compiled and run under, where it is not called under them (graph/state/settings.py).  `transforms`: the graph
     opens and leaves function transforms.
-    `without_history` are outputs that the graph gives without a history, and what they are to become
+    `without_history` are outputs that a compiled graph gives without their history, and what they are to become
     (graph/analysis/replay.py).
     `unreached` are the arguments that have a history and no part in that of any result, where compilers do not find
     them themselves.

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .. import _core
+from ..graph.analysis.in_place import first_of, is_data
+from ..graph.analysis.replay import OWN
 from ..graph.fx.targets import Target, target_of
 from ..graph.fx.values import Value
 from ..graph.metadata.cache import Many, New, Outcome
 from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
-from .second_backward import says_second_time
 
 if TYPE_CHECKING:
     from .session import Recorder
+
 
 _LEAF = "a leaf made inside, as a result beside others that may depend on it,"
 _VIEWED = "a view of a tensor whose requires_grad was switched inside, as a result,"
@@ -110,10 +112,11 @@ def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any]
         for out in outputs
     ):
         raise _rather_plain(recorder, _VIEWED, "switches_eagerly")
+    others = tuple(_other_variables(outputs))
     roots = list({id(value): value for step in recorder.tape for value in step.inputs if value.rooted}.values())
     leaves = [(i, out) for i, out in enumerate(outputs) if type(out) is Value and out.rooted and out.external is None]
     if not leaves and not roots and not recorder.gradients.differentiated and not recorder.gradients.differentiable:
-        return outputs, ()
+        return outputs, others
     if any(out.gathered for _, out in leaves):
         raise Interrupt("torch-operation", "a leaf made inside whose gradient was gathered inside, as a result,")
     with DisableTorchFunction():
@@ -134,7 +137,20 @@ def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any]
         return [
             recorder.value_of(recorder.record(detach, (out.stand_in,), {}, keep=True)) if i in changed else out
             for i, out in enumerate(outputs)
-        ], tuple(changed.items())
+        ], (*others, *changed.items())
+
+
+def _other_variables(outputs: Sequence[Any]) -> list[tuple[int, str]]:
+    """Which results are what `detach` and `data` gave of memory made inside, or views of it, which compilers give as
+    views made without grad mode, that refuse writes; and which of them the program gave a history.
+    """
+    firsts = [first_of(out) if type(out) is Value and out.external is None else None for out in outputs]
+    return [
+        (i, OWN if out.facts.requires_grad else "data" if is_data(first) else "detached")
+        for i, (first, out) in enumerate(zip(firsts, outputs))
+        if first is not None and first.view == "detached" and not (first.rooted or out.rooted)
+        if out.facts.requires_grad or not out.storage.external
+    ]
 
 
 def _fates(recorder: Recorder, outputs: Sequence[Any], roots: list[Value]) -> dict[int, str]:
@@ -168,3 +184,14 @@ def _fates(recorder: Recorder, outputs: Sequence[Any], roots: list[Value]) -> di
 
     found: dict[int, str] = recorder.replay("a result", [*(outputs[i] for i in places), *leaves, *roots], then)
     return found
+
+
+# ---- A fact of torch (seen in 2.11 to 2.13): going through a history that was freed raises a RuntimeError ----
+
+
+_SECOND_TIME = "backward through the graph a second time"
+
+
+def says_second_time(error: RuntimeError) -> bool:
+    """Return whether torch raised this because a history was gone through already."""
+    return _SECOND_TIME in str(error)

@@ -10,10 +10,9 @@ import torch
 from .._core import is_a
 from ..graph.fx.targets import Target
 from ..graph.fx.values import Step, Value
-from ..graph.metadata.cache import VALUES
+from ..graph.metadata.cache import VALUES, are_believed
 from ..graph.metadata.facts import SymbolicFacts, facts_of, new_stand_in
 from ..graph.metadata.live_fakes import Live, LiveOutcome
-from ..graph.metadata.trusted_strides import are_believed
 from ..graph.metadata.wrappers import WrapperFacts
 from ..graph.state.torch_state import State
 from ..torch_ports.autograd import is_grad_enabled

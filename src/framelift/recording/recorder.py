@@ -19,14 +19,13 @@ from ..graph.analysis.replay import replay, replay_views
 from ..graph.fx.saved_tensor_nodes import leaving_no_hooks
 from ..graph.fx.tape import build_graph
 from ..graph.fx.targets import OneNode, Target, getter_target, target_of
-from ..graph.fx.values import AFTER_DATA, EXCHANGED, Step, Storage, Value
+from ..graph.fx.values import AFTER_DATA, EXCHANGED, ObjectFacts, Step, Storage, Value
 from ..graph.metadata.arguments import distinct, take
 from ..graph.metadata.cache import Const, New, Number, Outcome, Same, shared_cache
 from ..graph.metadata.facts import Facts, SymbolicFacts, new_stand_in
 from ..graph.metadata.fakes import UNKNOWN
 from ..graph.metadata.live_fakes import LiveOutcome
-from ..graph.metadata.script_objects import ScriptFacts
-from ..graph.metadata.value_errors import asks_for_value
+from ..graph.metadata.refusals import asks_for_value
 from ..graph.metadata.wrappers import WrapperFacts
 from ..graph.state.random_draws import Drawing
 from ..graph.state.settings import SettingChanges, asks_default_dtype
@@ -56,7 +55,6 @@ from .live_recording import record_live
 from .overlapping_writes import check_overlaps
 from .recorder_parts import Assumptions, Policy
 from .recording_mode import RecordingMode
-from .retained_gradients import leave_retaining
 from .rules import (  # noqa: F401  (they register rules; ranks decide which one answers: rules/ranks.py)
     composed,
     indexing,
@@ -68,12 +66,10 @@ from .rules import (  # noqa: F401  (they register rules; ranks decide which one
     storages,
     taken_values,
     versions,
-    view_bases,
 )
 from .rules.attributes import ATTRIBUTES, OF_MEMORY, assign
 from .rules.ranks import RULES
 from .rules.special_cases import GIVES_VALUES, make_leaf
-from .script_objects import ScriptObjects
 from .stand_ins import StandIns
 from .wrapper_results import check_results, kind_of_memory, record_wrapped, unreached
 
@@ -119,7 +115,7 @@ class TapeRecorder(StandIns):
         self.assumptions = Assumptions()
         self._around = _Around()
         self.chosen = Chosen()
-        self.scripts: ScriptObjects | None = None  # once there is one
+        self.objects: Any = None  # of a feature, which records operations that are given its objects
         self.own_outcomes: dict[Any, Outcome] = {}  # outcomes of operations that involve symbols
 
     def with_symbols(self) -> Symbols:
@@ -237,9 +233,9 @@ class TapeRecorder(StandIns):
         if self.drawing.meets(kept, kept_named) and (
             self.tape_is_a_body() or self.in_transform() or self.wrapped is not None
         ):
-            raise Interrupt("torch-operation", f"{target.name} with a torch.Generator here")
-        if self.scripts is not None and any(type(value.facts) is ScriptFacts for value in found):
-            return self.scripts.record(target, kept, kept_named, found, state)
+            raise Interrupt("torch-operation", f"{target.name} with a generator of random numbers here")
+        if self.objects is not None and any(is_a(value.facts, ObjectFacts) for value in found):
+            return self.objects.record(target, kept, kept_named, found, state)
         if self.wrapped is not None and self.wrapped.concerns(found):
             return record_wrapped(self, self.wrapped, target, kept, kept_named, found, state, gives_values)
         if self._live is not None and self._live.concerns(found):
@@ -350,12 +346,6 @@ class TapeRecorder(StandIns):
         if outcome.effect_level:
             self.drawing.draw()
 
-    def script_object(self, value: Any, seen: Any, name: str, fake: Any, held: Any, text: str) -> None:
-        """An external script object (`ScriptObjects.meet`)."""
-        if self.scripts is None:
-            self.scripts = ScriptObjects(self)
-        self.scripts.meet(value, seen, name, fake, held, text)
-
     @property
     def saved(self) -> SavedState | None:
         return self._around.saved
@@ -366,7 +356,7 @@ class TapeRecorder(StandIns):
         return self.policy.habits.runs_as_is
 
     def follows_contents(self) -> bool:
-        """Return whether tensors that script objects hold may have symbolic sizes."""
+        """Return whether tensors that objects of the program hold may have symbolic sizes."""
         return self.runs_as_is()
 
     def tape_is_a_body(self) -> bool:
@@ -434,7 +424,6 @@ class TapeRecorder(StandIns):
             raise Interrupt("torch-operation", "a view made without grad mode, as a result,")
         self.chosen.check(self, asked)
         check_results(self, asked)
-        leave_retaining(self, asked)
         asked, without_history = without_histories(self, asked)
         chosen = self.settings.chosen()
         if chosen is not None and chosen[0] != base.inference:
@@ -475,8 +464,8 @@ class TapeRecorder(StandIns):
         """Return the result of `then` for these values, over a replay with histories. Torch function must be off."""
         if self.settings.chosen() is not None:
             raise Interrupt("torch-state", "a setting for the length of a differentiation")
-        if self.scripts is not None and self.scripts.calls:
-            raise Interrupt("torch-operation", "a differentiation beside calls of script objects")
+        if self.objects is not None and self.objects.calls:
+            raise Interrupt("torch-operation", "a differentiation beside calls of the program's own objects")
         with leaving_no_hooks([region.hooks for region in self.gradients.saving], ended=True):
             return replay(self.fakes, name, self.tape, asked, self._around.base or read_state(), self.symbols, then)
 
@@ -516,6 +505,8 @@ class TapeRecorder(StandIns):
         self._take_mode_off()
         if self._live is not None:
             self._live.close()
+        if self.wrapped is not None:
+            self.wrapped.release_masks()
         self.settings.restore()
         if self.saved is not None:
             self.saved.restore()

@@ -58,7 +58,7 @@ class Recorder(Protocol):
     bodies: list[list[Step]]
     own_outcomes: dict[Any, Any]
     known_values: Any
-    scripts: Any
+    objects: Any
     cache: Any
     chosen: Any
     effect_level: int

@@ -70,7 +70,7 @@ class StandIns:
         """The rehearsal's symbols, from now on in use."""
         if self.symbols is None:
             self.symbols = Symbols()
-            self.symbols.lazy = self.policy.lazy
+            self.symbols.exporting = self.policy.exporting
             if self.callbacks.answer is not None:
                 self.symbols.answers.by_values = functools.partial(self.callbacks.answer, self.by_stand_in)
             self.fakes.become_symbolic(self.symbols.env)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from .._core import id, is_a
-from ..boundary.attributes.wrapper_classes import note_wrapper_class
 from ..boundary.becomes.leaves import is_leaf
+from ..boundary.facts.unwatched_reads import note_wrapper_class
 from ..graph.fx.targets import Target
 from ..graph.fx.values import Storage, Value
 from ..graph.metadata.arguments import take
-from ..graph.metadata.async_tensors import is_async
 from ..graph.metadata.facts import new_stand_in
 from ..graph.metadata.wrapper_fakes import Wrapped, holds_wrapper
 from ..graph.metadata.wrappers import (
@@ -21,6 +20,7 @@ from ..graph.metadata.wrappers import (
     asks_first,
     context_of,
     inner_tensors,
+    is_async,
     is_wrapper,
     with_parts,
     wrapper_facts,
@@ -150,14 +150,20 @@ def _check_views(recorder: Recorder, asked: Sequence[Any]) -> None:
     """Results that share memory with an input, or with another result, are made again by compilers: as views of it
     with other strides.  Not all wrappers have these; and a tensor that waits for a collective is no result of a graph.
     """
-    live = recorder.with_wrappers()
-    owners = {live.memory(value): value for value in recorder.inputs() if holds_wrapper(value)}
+    if recorder.with_wrappers().release_masks():
+        raise Interrupt("tensor-subclass", "DTensor, a mask of which is not used in the graph,")
+    live, given = recorder.with_wrappers(), [value for value in recorder.inputs() if holds_wrapper(value)]
+    known = {id(part) for value in given for part in cast(WrapperFacts, value.facts).context.fixed.values()}
+    owners = {live.memory(value): value for value in given}
     for one in asked:
         if type(one) is not Value or not holds_wrapper(one) or one.external is not None:
             continue
         kind = cast(WrapperFacts, one.facts).kind
         if is_async(kind):
             raise Interrupt("tensor-subclass", f"{qualname_of(kind)}, as a result,")
+        fixed = cast(WrapperFacts, one.facts).context.fixed.values()
+        if one.facts.requires_grad and not recorder.runs_as_is() and not known.issuperset(map(id, fixed)):
+            raise Interrupt("tensor-subclass", f"{qualname_of(kind)}, which has a mesh that no input has,")
         owner = owners.setdefault(live.memory(one), one)
         if (one.facts.size, one.facts.stride) != (owner.facts.size, owner.facts.stride):
             if not recorder.runs_as_is() and not live.takes_strides(one):

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import array
 import builtins
-import functools
-import hashlib
 import io
 import re
 import struct
 import threading
 import types
+from collections.abc import Callable
 from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
@@ -37,17 +36,14 @@ from ..overriding.modes import torch_call
 from ..recording import wrapper_results
 from ..recording.rules.operations import is_torch_operation
 from ..substitutes import marks
-from ..substitutes.python.caches import call_through, is_own_cache
-from ..substitutes.python.class_building import begins_by_property
 from ..substitutes.python.lazy_containers import natively
 from ..substitutes.python.new_classes import made_class
-from ..substitutes.texts.formatting import cuts_text, format_watched
-from ..substitutes.texts.shown_addresses import known_text
+from ..substitutes.texts.shown_addresses import cuts_text, format_watched, known_text
 from ..substitutes.texts.unread_texts import as_unread
 from ..substitutes.torch.scripted import call_scripted
 from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ..torch_ports.tensors import VariableFunctions
-from ..vocabulary.class_reads import for_life, qualname_of
+from ..vocabulary.class_reads import for_life, mro_of, qualname_of
 from ..vocabulary.origins import const
 from ..vocabulary.own_code import first_above
 from ..vocabulary.reasons import Interrupt
@@ -57,13 +53,14 @@ if TYPE_CHECKING:
     from ..recording.session import Session
 
 PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE = range(1, 9)
+_BY_TYPE = 0  # the row answers with kind and payload
 
 OPERATIONS: tuple[type, ...] = (OpOverload, OpOverloadPacket, HigherOrderOperator)
 #: files, which are made by `open` alone
 _FILES = (io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 #: C types that may stand in a `with` statement
 KNOWN_CONTEXTS: frozenset[type] = frozenset(
-    {*(type(threading.Lock()), type(threading.RLock())), *(io.StringIO, io.BytesIO, memoryview, *_FILES)}
+    {*(type(threading.Lock()), type(threading.RLock())), *(io.StringIO, io.BytesIO, *_FILES)}
 )
 #: their finalisers close what nobody else has
 _HARMLESS_FINALISERS = frozenset({io.StringIO, io.BytesIO})
@@ -101,7 +98,7 @@ def classify(callable_: Any) -> tuple[int, Any]:
     for kind, decide in _ORDER:
         payload = decide(callable_)
         if payload is not None:
-            return kind, payload
+            return payload if kind is _BY_TYPE else (kind, payload)
     return _declared_word(callable_)
 
 
@@ -170,8 +167,6 @@ def _caller_substitute(callable_: Any) -> Any:
 def _wrapper(callable_: Any) -> Any:
     if is_a(callable_, _core.Compiled):
         return True
-    if _calls_as(callable_, functools.partial):
-        return True
     if is_a(_core.type_lookup(type(callable_), "__call__", None), _core.Compiled):
         return True  # an instance of a class that was compiled in place
     return (
@@ -183,13 +178,19 @@ def _wrapper(callable_: Any) -> Any:
     )
 
 
-def _calls_as(callable_: Any, kind: type) -> bool:
-    """Return whether this is an instance of a C type or of a subclass, and is called as the type itself defines it."""
-    return is_a(callable_, kind) and lookup.resolve(callable_)[0] is lookup.member(kind, "__call__")
+#: by C type: the answer for an instance of it or of a subclass, where it is called as the type itself defines it
+CALLED: dict[type, Callable[[Any], tuple[int, Any]]] = {}
+#: by C type: the callable inside of an instance, and all its arguments
+UNWRAPPED: dict[
+    type, Callable[[Any, tuple[Any, ...], dict[str, Any]], tuple[Any, tuple[Any, ...], dict[str, Any]]]
+] = {}
 
 
-def _cache(callable_: Any) -> Any:
-    return call_through if _calls_as(callable_, functools._lru_cache_wrapper) else None
+def _by_its_type(callable_: Any) -> Any:
+    for cls in mro_of(type(callable_)):
+        if cls in CALLED:
+            return CALLED[cls](callable_) if lookup.resolve(callable_)[0] is lookup.member(cls, "__call__") else None
+    return None
 
 
 def _in(table: dict[int, Any]) -> Any:
@@ -201,10 +202,6 @@ def _python_instance(callable_: Any) -> Any:
         return True  # the call raises, in CPython's own words
     method = lookup.member(type(callable_), "__call__")
     return True if _core.is_python_class(type(callable_)) and is_a(method, types.FunctionType) else None
-
-
-def _own_cache(callable_: Any) -> Any:
-    return True if type(callable_) is functools._lru_cache_wrapper and is_own_cache(callable_) else None
 
 
 def _calls_its_class_attribute(callable_: Any) -> Any:
@@ -311,15 +308,19 @@ _BY_WORD: dict[str, tuple[int, Any]] = {
 
 #: whose methods look into the memory of what they are given: a placeholder has none, so the call rule looks at their
 #: arguments
-_LOOK_INTO_MEMORY = (bytes, bytearray, array.array, io.BytesIO, *_FILES, re.Pattern, struct.Struct, type(hashlib.md5()))
-_SAFE = tuple(kind for kind in lookup.safe_self_types() if kind not in _LOOK_INTO_MEMORY)
+_LOOK_INTO_MEMORY = (bytes, bytearray, array.array, io.BytesIO, *_FILES, re.Pattern, struct.Struct)
+
+
+def connect_tables() -> None:
+    """Give the core what the tables say now: again where more was added to them."""
+    safe = [kind for kind in lookup.safe_self_types() if kind not in _LOOK_INTO_MEMORY]
+    rows = (*lookup.WORDS.values(), *SUBSTITUTES.values())
+    special = [c for c, word in rows if word != "pure" and getattr(c, "__objclass__", None) in safe]
+    _core.connect(safe_receivers=safe, special_methods=tuple(special))
+
+
+connect_tables()
 _core.connect(
-    safe_receivers=_SAFE,
-    special_methods=tuple(
-        c
-        for c, word in (*lookup.WORDS.values(), *SUBSTITUTES.values())
-        if word != "pure" and getattr(c, "__objclass__", None) in _SAFE
-    ),
     unordered=(
         len,
         bool,
@@ -347,8 +348,7 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (BOUND, _bound_tensor_method),
     (BOUND, _bound_substitute),
     (HANDLER, _operation),
-    (NATIVE, _own_cache),
-    (HANDLER, _cache),
+    (_BY_TYPE, _by_its_type),
     (UNWRAP, _wrapper),
     (HANDLER, _caller_substitute),
     (HANDLER, autograd_function.bound_apply),
@@ -357,7 +357,6 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (HANDLER, wrapper_results.make_wrapper),
     (UNWRAP, _calls_its_class_attribute),
     (HANDLER, _metaclass),
-    (HANDLER, begins_by_property),
     (HIGHER, _in(HIGHER_ORDER)),
     (PURE_, _in(PURE)),
     (NATIVE, _python_instance),
@@ -370,8 +369,9 @@ def unwrap(
     """The callable inside a wrapper, with its arguments: the call rule starts again with it."""
     if type(callable_) is types.MethodWrapperType:
         return getattr(callable_.__objclass__, callable_.__name__), (callable_.__self__, *args), kwargs
-    if is_a(callable_, functools.partial):
-        return callable_.func, callable_.args + args, {**callable_.keywords, **kwargs}
+    for cls in mro_of(type(callable_)):
+        if cls in UNWRAPPED:
+            return UNWRAPPED[cls](callable_, args, kwargs)
     if is_a(callable_, _core.Compiled):  # compiled inside compiled: captured as what it was made of
         inside = _core.is_internal(callable_)
         if callable_.receiver is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import types
 from typing import Any
 
@@ -65,7 +64,6 @@ READERS = {
     property: function_attributes.read_function,
     staticmethod: function_attributes.read_function,
     classmethod: function_attributes.read_function,
-    functools._lru_cache_wrapper: function_attributes.read_function,
     _core.Compiled: function_attributes.read_function,
     torch.jit.ScriptFunction: function_attributes.read_function,
     types.MethodType: function_attributes.read_method,

@@ -15,11 +15,9 @@ from ..recording import wrapper_results
 from ..recording.rules import conversions, special_cases
 from ..substitutes import marks
 from ..substitutes.numbers import in_containers, pure_calls
-from ..substitutes.numpy import functions, numpy_random
 from ..substitutes.python import (
     abstract_classes,
     basics,
-    caches,
     called_back,
     class_building,
     code_objects,
@@ -29,13 +27,8 @@ from ..substitutes.python import (
     identity,
     interpreter,
     lazy_containers,
-    log_levels,
     mappings,
     new_classes,
-    operator_module,
-    python_random,
     python_warnings,
-    single_dispatch,
 )
-from ..substitutes.texts import printing
-from ..substitutes.torch import collectives, cuda, optimizers, scripted, tools, torch_random, torch_settings
+from ..substitutes.torch import collectives, distributed_tensors, scripted, tools, torch_settings

@@ -20,6 +20,7 @@ from ..boundary.world import World
 from ..guards.checks import gives
 from ..vocabulary.class_reads import has_member, members_of, mro_of
 from ..vocabulary.origins import Origin, const
+from ..vocabulary.plain_types import FUNCTIONS
 from . import call_rule
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def _of(path: str) -> Any:
     return property(operator.attrgetter(path))
 
 
-def _is_outside_cache(obj: Any) -> bool:
-    return is_a(obj, functools._lru_cache_wrapper) and not _core.is_internal(obj)
+def _is_external_function(obj: Any) -> bool:
+    return type(obj) in FUNCTIONS and not _core.is_internal(obj)
 
 
 class RehearsedScene:
@@ -52,7 +53,7 @@ class RehearsedScene:
             # C code makes them, unseen
             made = is_a(obj, types.ModuleType) and not any(one is obj for one in tuple(sys.modules.values()))
             return None if made else const(obj)
-        if is_a(obj, call_rule.OPERATIONS) or _is_outside_cache(obj):
+        if is_a(obj, call_rule.OPERATIONS) or _is_external_function(obj):
             return const(obj)
         return None
 

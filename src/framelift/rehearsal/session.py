@@ -46,13 +46,15 @@ from ..substitutes.numbers.tensor_truths import contains_tensor
 from ..substitutes.python import abstract_classes, frame_access, python_warnings
 from ..substitutes.python.identity import hashed_parts, same_object
 from ..substitutes.python.mappings import as_dict
-from ..substitutes.texts.formatting import cuts_text
-from ..substitutes.texts.shown_addresses import known_text
+from ..substitutes.texts.shown_addresses import cuts_text, known_text
+from ..substitutes.torch.collectives import meet_functional_collectives
+from ..substitutes.torch.distributed_tensors import meet_distributed_tensors
 from ..torch_ports.operators import OpNamespace, Ops
 from ..vocabulary.class_reads import flags_of, module_of, name_of, qualname_of
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import arg, const
+from ..vocabulary.plain_types import FUNCTIONS
 from ..vocabulary.reasons import Interrupt
 from . import (
     call_rule,
@@ -140,6 +142,8 @@ class Rehearsal(RehearsedScene):
         self.world.functions.read_receivers = None if known.reads_receivers else known.lesson("reads_receivers")
         follow_options()
         meet_triton()
+        meet_distributed_tensors()
+        meet_functional_collectives()
         self.names = ClassNames(self.world)
         self.recorder.callbacks.dispatch = functools.partial(modes.dispatch, self)
         self.recorder.subclasses_off = moment.subclasses_off
@@ -375,7 +379,7 @@ class Rehearsal(RehearsedScene):
             self.store_tensor(obj, name, value)
         elif is_a(obj, type):
             classes.write_class(self.world, obj, name, value)
-        elif is_a(obj, (types.FunctionType, functools._lru_cache_wrapper)):
+        elif type(obj) in FUNCTIONS:
             function_attributes.write_function(self.world, obj, name, value)
         elif is_a(obj, (types.MethodType, super)):
             setattr(obj, name, value)  # raises, as it does outside
@@ -399,7 +403,7 @@ class Rehearsal(RehearsedScene):
             classes.delete_class(self.world, obj, name)
         elif is_a(obj, torch.Tensor):
             tensor_attributes.delete(self, obj, name)
-        elif is_a(obj, (types.FunctionType, functools._lru_cache_wrapper)):
+        elif type(obj) in FUNCTIONS:
             function_attributes.delete_function(self.world, obj, name)
         elif is_a(obj, types.MethodType):
             delattr(obj, name)  # raises, as it does outside

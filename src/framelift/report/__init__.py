@@ -11,9 +11,9 @@ from ..vocabulary.log import printable
 # They register their forms, and listen.
 from . import debug_folder, html, logs, notebook, progress, text, torch_logs  # noqa: F401
 from .gather import report, report_of_all, summary
+from .html import chrome_trace
 from .model import SCHEMA, Report
 from .repro import save_repro
-from .trace import chrome_trace
 
 __all__ = ["SCHEMA", "Report", "chrome_trace", "report", "report_of_all", "save_repro", "summary"]
 

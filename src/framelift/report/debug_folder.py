@@ -10,9 +10,9 @@ import re
 import types
 from pathlib import Path
 
+from ..capture.records.callbacks import CODE_HOOKS
 from ..capture.records.captures import Capture
 from ..capture.records.events import listen
-from ..capture.records.side_effects import CODE_HOOKS
 from .graphs import readable
 
 

@@ -252,7 +252,7 @@ class _Gathering:
             rows += [(*row, event.place(row[0], row[3])) for row in constants(full.explain)]
             for path, value, kind, _, place in rows:
                 origin, value = event.origin(path), event.text(value)
-                if not _is_torchs(path, place) and not _is_made_by_a_break(event, path):
+                if not _is_torchs(path, place) and not (path.startswith(".") and event.note.resumed is not None):
                     id_ = f"{origin}={value}@{event.function}"
                     found.setdefault(
                         (place, origin, value, kind),
@@ -292,11 +292,6 @@ def _spans(rows: Sequence[Spent]) -> tuple[Span, ...]:
 def _is_torchs(path: str, place: Place | None) -> bool:
     """Reads made by torch's own modules (hooks, training flags, versions) are no choice of the user."""
     return place is None or brief(place.file).startswith("torch/") or "__defaults__" in path or "__kwdefaults__" in path
-
-
-def _is_made_by_a_break(event: Event, path: str) -> bool:
-    """The frame's own values, handed over at a break: what they come from is said there."""
-    return path.startswith(".") and event.note.resumed is not None
 
 
 def _inputs(full: Any, event: Event) -> tuple[str, ...]:

@@ -90,7 +90,11 @@ def _traced(capture: Capture, internal: Any) -> None:
     if capture.graph_module is not None:
         internal.trace_structured(
             "dynamo_output_graph",
-            lambda: {"sizes": {i.origin: list(i.size) for i in capture.inputs if hasattr(i, "origin")}},
+            lambda: {
+                "sizes": {
+                    i.origin: list(i.facts.size if i.facts else ()) for i in capture.inputs if hasattr(i, "origin")
+                }
+            },
             payload_fn=lambda: readable(capture.graph_module),
         )
     if capture.guard_count:

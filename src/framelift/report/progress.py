@@ -79,11 +79,6 @@ def _reached(capture: Capture) -> Place | None:
         return None
 
 
-def _columns() -> int:
-    """A line that wraps could not be taken back.  The codes that clear it take no column."""
-    return shutil.get_terminal_size().columns + 3
-
-
 class _Line:
     """The state the watching thread looks at: what is being done now, and since when."""
 
@@ -119,7 +114,7 @@ class _Line:
             waited = time.monotonic() - self.since
             if capture is not None and waited >= _PATIENCE:
                 self.shown = True
-                self.write(f"\r\x1b[K{sentence(capture, self.phase, waited)}"[: _columns()])
+                self.write(f"\r\x1b[K{sentence(capture, self.phase, waited)}"[: shutil.get_terminal_size().columns + 3])
 
     def write(self, text: str) -> None:
         try:

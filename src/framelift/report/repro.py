@@ -112,12 +112,7 @@ def repro_source(
     exception that it raised.
     """
     body, imports = module_source(module, "Repro")
-    rows = [
-        f"        like({one.size}, {one.stride}, {one.dtype}, {one.device!r}, {one.requires_grad}),   # {one.origin}"
-        if is_a(one, Input)
-        else f"        {one!r},"
-        for one in inputs
-    ]
+    rows = [f"        {_like(one)},   # {one.origin}" if is_a(one, Input) else f"        {one!r}," for one in inputs]
     made_with = ", ".join(f"{key} {value}" for key, value in versions().items())
     head = _HEAD.format(
         name=name.replace('"""', ""),
@@ -129,6 +124,13 @@ def repro_source(
         imports="\n".join(imports) + "\n" if imports else "",
     )
     return head + body + _TAIL.format(inputs="\n".join(rows))
+
+
+def _like(one: Input) -> str:
+    facts = one.facts
+    if facts is None:
+        return "like((), (), torch.float32, 'cpu', False)"
+    return f"like({facts.size}, {facts.stride or ()}, {facts.dtype}, {str(facts.device)!r}, {facts.requires_grad})"
 
 
 def module_source(module: torch.fx.GraphModule, name: str) -> tuple[str, list[str]]:

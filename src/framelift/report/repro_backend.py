@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import ast
-import functools
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from .._core import is_a
+from ..backends.registry import parts_of
 from ..vocabulary.own_code import FRAMELIFT
 from ..vocabulary.places import is_library
 
 
 def backend_lines(name: str, compiler: Any) -> str:
     """Lines that define BACKEND as the backend that compiled a graph, in a process that knows nothing of this one."""
-    inner, bound = (compiler.func, compiler.keywords) if is_a(compiler, functools.partial) else (compiler, {})
+    inner, bound = parts_of(compiler)
     rows, expression = _found(name, inner)
     if bound and expression != "None":
         rows = ["import functools", "import framelift", *rows]

@@ -139,7 +139,7 @@ _LEFT = {
     "limit": "config.recompile_limit is reached",
     "defect": "framelift failed on it",
     "code": "its code was not made by a compiler",
-    "first": "a functools.lru_cache held no answer yet",
+    "first": "a cached function had no answer yet",
 }
 
 

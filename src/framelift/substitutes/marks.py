@@ -234,18 +234,21 @@ def _annotated(session: Session, callable_: Any) -> Iterator[None]:
             stack.pop()
 
 
-def disabled(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@handler_form
+def disabled(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Not to be compiled: an interrupt with this reason.  An exported program has to capture it."""
     why = getattr(callable_, "_torchdynamo_disable_msg", None)
     inner = getattr(callable_, "_torchdynamo_orig_callable", None)
-    if inner is not None and (session.policy.exporting or why and _is_limit_of_dynamo(callable_, inner)):
+    is_compiled = hasattr(callable_, "_torchdynamo_inline") and not getattr(callable_, "_torchdynamo_disable", False)
+    if inner is not None and (is_compiled or session.policy.exporting or why and _is_limit_of_dynamo(callable_, inner)):
         session.pin_function(callable_)
         with _annotated(session, callable_):
             return _core.captured(inner, args, kwargs)
     raise Interrupt("disabled", _name(callable_) + (f" (reason given: {why})" if why else ""))
 
 
-def _disabled_by_torch(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@handler_form
+def _disabled_by_torch(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """The wrapper that torch puts around functions of its own that TorchDynamo cannot trace.  Of those of torch.optim
     and torch.random that is no wish of the user's.
     """
@@ -261,16 +264,19 @@ def _disabled_by_torch(session: Session, callable_: Any, args: tuple[Any, ...], 
 CODE_HANDLERS[disable_dynamo(lambda: None).__code__] = _disabled_by_torch
 
 
-def disallowed(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@handler_form
+def disallowed(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     if not optimizer_break(callable_):
         raise Interrupt("disallowed", _name(callable_))
 
 
-def ignored(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+@handler_form
+def ignored(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> None:
     """Not called at all."""
 
 
-def later(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+@handler_form
+def later(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> None:
     """Called when the graph has run, with the tensors as they are here."""
     kept = tuple(_as_of_now(session, callable_, arg) for arg in (*args, *kwargs.values()))
     if kwargs:
@@ -292,7 +298,8 @@ def _as_of_now(session: Session, callable_: Any, arg: Any) -> Any:
     raise Interrupt("unknown-callable", f"{_name(callable_)} of a {qualname_of(type(arg))}")
 
 
-def forbidden(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@handler_form
+def forbidden(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Meeting it is an error of the program, break or not."""
     interrupt = Interrupt("forbidden", _name(callable_))
     interrupt.error = ForbiddenCallable(f"Attempt to trace forbidden callable {callable_}")
@@ -302,7 +309,8 @@ def forbidden(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: d
 def refusing(reason: str) -> Handler:
     """The handler of a function whose call itself says that capturing ends here; its first argument is a message."""
 
-    def refuse(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    @handler_form
+    def refuse(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> None:
         if optimizer_break(callable_):
             return
         message = next(iter((*args, *kwargs.values())), "")
@@ -314,7 +322,8 @@ def refusing(reason: str) -> Handler:
 def replaced(substitute_: Callable[..., Any]) -> Handler:
     """Another Python function is captured in its place."""
 
-    def call(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    @handler_form
+    def call(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
         return _core.captured(substitute_, args, kwargs)
 
     return call
@@ -390,7 +399,8 @@ def _as_function(callable_: Any) -> Any:
     return call
 
 
-def nonstrict(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@handler_form
+def nonstrict(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """One node that takes the tensors in its arguments, and those that the function holds."""
     return _flattened(session, callable_, args, kwargs, True)
 
@@ -426,7 +436,8 @@ def _flattened(session: Session, function_: Any, args: tuple[Any, ...], kwargs: 
     return pytree.tree_unflatten([next(tensors) if value is None else value for value in values], spec)
 
 
-def leaf(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@handler_form
+def leaf(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """One node that no compiler looks into (torch's leaf_function): a function for fakes says what it gives."""
     fake = getattr(callable_, "_torchdynamo_leaf_fake_fn", None)
     if fake is None:
@@ -452,7 +463,8 @@ _CONSTANTS: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionar
 CONSTANTS: FeatureState[list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]]] = FeatureState(list)
 
 
-def constant(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@handler_form
+def constant(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Called once, now, on the real values; the result is a constant of the graph."""
     real = [_outside(session, callable_, arg) for arg in args]
     named = {name: _outside(session, callable_, arg) for name, arg in kwargs.items()}

@@ -6,6 +6,7 @@
 - explain REASON: what a reason means, and what to do about it
 - minify REPRO: make a repro file smaller as long as it fails (added by `repro_files.py`)
 - package SCRIPT [ARGS]: write packages of all that a script compiles, or show one (added by `cli_package.py`)
+- export SCRIPT [ARGS]: write all that a script exports, with a page (added by `cli_export.py`)
 """
 
 from __future__ import annotations

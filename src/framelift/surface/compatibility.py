@@ -10,7 +10,7 @@ import os
 
 from ..vocabulary.log import warn
 
-_PROFILE = "what earlier runs showed of sizes is kept by framelift.shapes, or not at all"
+_PROFILE = "what earlier runs showed of sizes is kept by job (TORCH_COMPILE_JOB_ID), or not at all"
 _TRANSLATION = "framelift does not translate guards, so there is nothing to validate"
 #: environment variable -> why it has no effect
 WITHOUT_EFFECT = {

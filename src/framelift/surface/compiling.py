@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import collections
 import functools
 import os
 import types
@@ -17,12 +18,11 @@ from .. import _core, config
 from ..backends.registry import compiler_config_of, get_default_backend, lookup, reset_backends, used_by_drivers
 from ..boundary.becomes.leaves import is_leaf
 from ..boundary.declared_shapes import Declared, normalized, resolved
-from ..bytecode import branches
 from ..capture import equal_graphs, sharing, stance
 from ..capture.background import compiling, wait_for
 from ..capture.driver import Driver
-from ..capture.inside_export import refuse_bodies
 from ..capture.module_wrapper import OptimizedModule
+from ..capture.policy import refuse_bodies
 from ..capture.records import callbacks, compile_ids
 from ..capture.records.captures import counts, innermost_compiled
 from ..capture.records.guard_hooks import Hooks
@@ -411,7 +411,6 @@ _FORGETTING = (
     places.forget,
     _core.forget_places,
     environment.forget,
-    branches.unless_it_raises.cache_clear,
 )
 
 
@@ -447,13 +446,13 @@ def _waited_for(compiled: Any) -> Any:
 def stats() -> dict[str, Any]:
     """Counts since the last reset: captures, graphs, guards, breaks by reason, frames, recompiles; captures that were
     loaded from disk, and why others could not be kept there; uses of a capture by one more callable; how many
-    graphs another process is compiling; and graphs that were compiled as they were captured, since the backend
-    failed on what framelift had made of them, by the name of that.
+    graphs another process is compiling; graphs that were compiled as they were captured, since the backend
+    failed on what framelift had made of them, by the name of that; and what became of flat graphs (second tier).
 
     >>> import framelift
     >>> sorted(framelift.stats())
     ['breaks', 'captures', 'compiling', 'fallbacks', 'frames', 'graphs', 'guards', 'loaded', 'not_kept', 'recompiles', \
-'shared', 'shared_graphs']
+'second_tier', 'shared', 'shared_graphs']
     """
     return {
         "compiling": sum(len(compiling(compiled)) for compiled in list(_compiled)),
@@ -468,4 +467,5 @@ def stats() -> dict[str, Any]:
         "shared": counts.shared,
         "shared_graphs": counts.shared_graphs,
         "fallbacks": dict(counts.fallbacks),
+        "second_tier": collections.Counter(one if type(one) is str else one.state for one in counts.second_tier),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import types
@@ -13,7 +14,7 @@ import torch
 from .. import _core
 from ..boundary.becomes.immutable_objects import import_constant
 from ..boundary.import_rules import RULES
-from ..calls.call_tables import substitute
+from ..calls.call_tables import CODE_HANDLERS, substitute
 from ..capture.dynamo_functions import switches_nothing
 from ..capture.frames import skip_code
 from ..capture.module_wrapper import OptimizedModule
@@ -26,27 +27,6 @@ from ..vocabulary.torch_code import TORCH
 
 if TYPE_CHECKING:
     from ..recording.session import Session
-
-__all__ = [
-    "allow_c_slot",
-    "allow_in_graph",
-    "assume_constant_result",
-    "disable",
-    "disallow_in_graph",
-    "dont_skip_tracing",
-    "error_on_graph_break",
-    "forbid_in_graph",
-    "graph_break",
-    "innermost",
-    "is_dynamo_disable_recursive",
-    "nonstrict_trace",
-    "run",
-    "skip",
-    "skip_frame",
-    "step_unsupported",
-    "substitute_in_graph",
-]
-
 
 _F = TypeVar("_F")
 _OFF, _RUN_ONLY, _CAPTURE = range(3)  # Mode in csrc/state.h; the others are framelift's own, and not to be left
@@ -214,7 +194,10 @@ def run(fn: Any = None) -> Any:
         finally:
             _core.switch_mode(before)
 
-    return run_only
+    marked: Any = run_only
+    marked._torchdynamo_orig_callable = marked._torchdynamo_inline = fn
+    CODE_HANDLERS[marked.__code__] = marks.disabled
+    return marked
 
 
 # ---- in the graph, or not --------------------------------------------------------------------------------------------
@@ -487,16 +470,6 @@ def _error_exit(session: Session, self: Any, *exc: Any) -> None:
     BLOCKS.of(session).pop()
 
 
-class _Nothing:
-    """A context and decorator without an effect."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: Any) -> None:
-        pass
-
-
 @overload
 def dont_skip_tracing(fn: None = None) -> Callable[[_F], _F]: ...
 @overload
@@ -508,7 +481,7 @@ def dont_skip_tracing(fn: Any = None) -> Any:
     >>> framelift.dont_skip_tracing(abs)(-1)
     1
     """
-    return _Nothing() if fn is None else fn
+    return contextlib.nullcontext() if fn is None else fn
 
 
 substitute(dont_skip_tracing)(switches_nothing)

@@ -1,11 +1,11 @@
-"""Knowledge about sizes: marks on tensors, and what earlier runs showed, kept in a file.
+"""Marks on tensors: which sizes change.
 
-The marks are the attributes that `torch._dynamo.mark_dynamic` and similar functions set, so either spelling is
+They are the attributes that `torch._dynamo.mark_dynamic` and similar functions set, so either spelling is
 understood by either side.
 
 >>> import torch, framelift
 >>> x = torch.ones(4, 3)
->>> framelift.shapes.mark_dynamic(x, 0, min=2, max=64)
+>>> framelift.mark_dynamic(x, 0, min=2, max=64)
 >>> f = framelift.compile(lambda x: x * 2, backend="eager")
 >>> f(x).shape, f(torch.ones(7, 3)).shape   # one capture serves both
 (torch.Size([4, 3]), torch.Size([7, 3]))
@@ -13,27 +13,18 @@ understood by either side.
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..capture.learned_shapes import Learned
-from ..capture.records.captures import innermost_compiled
 from ..exc import WrongType, WrongValue
 from ..substitutes.marks import forbidden, on_code
 
 if TYPE_CHECKING:
     from ..recording.session import Session
-
-__all__ = ["load", "mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked", "maybe_mark_dynamic", "save"]
-
-
-_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -185,67 +176,3 @@ on_code(_fix_sizes)(mark_static)
 for _function in (mark_dynamic, maybe_mark_dynamic, mark_unbacked, mark_static_address):  # they are about calls to come
     _function._dynamo_forbidden = True  # type: ignore[union-attr]  # TorchDynamo's own mark
     on_code(forbidden)(_function)
-
-
-# ---- what earlier calls showed
-# -----------------------------------------------------------------------------------------
-
-
-def _table(compiled: Any) -> dict[Any, Learned]:
-    driver: Any = getattr(innermost_compiled(compiled), "miss", None)
-    if not isinstance(getattr(driver, "seen", None), dict):
-        raise WrongType(f"not a compiled callable: {type(compiled).__name__}")
-    return driver.seen
-
-
-def _name(code: Any) -> str:
-    return f"{code.co_qualname}:{code.co_firstlineno}"
-
-
-def save(compiled: Any, path: str | PathLike[str]) -> None:
-    """Write down which sizes and numbers a compiled callable has seen change, so that the next process need not find
-    out.
-
-    >>> import os, tempfile, torch, framelift
-    >>> compiled = framelift.compile(lambda x: x * 2, backend="eager")
-    >>> for n in (2, 3):
-    ...     _ = compiled(torch.ones(n))
-    >>> path = os.path.join(tempfile.mkdtemp(), "shapes.json")
-    >>> framelift.shapes.save(compiled, path)
-    >>> os.path.exists(path)
-    True
-    """
-    rows: dict[str, dict[str, Any]] = {}
-    for code, seen in _table(compiled).items():  # what follows a break goes by the name of its function
-        rows.setdefault(_name(code), {}).update(seen.as_data())
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"format": _FORMAT, "frames": rows}, file, indent=1, sort_keys=True)
-
-
-def load(compiled: Any, path: str | PathLike[str]) -> None:
-    """Take over what `save` wrote: captures from now on have these sizes and numbers symbolic from the start.
-
-    >>> import os, tempfile, torch, framelift
-    >>> path = os.path.join(tempfile.mkdtemp(), "shapes.json")
-    >>> seen = framelift.compile(lambda x: x * 2, backend="eager")
-    >>> for n in (2, 3):
-    ...     _ = seen(torch.ones(n))
-    >>> framelift.shapes.save(seen, path)
-    >>> again = framelift.compile(seen.function, backend="eager")     # as in another process
-    >>> framelift.shapes.load(again, path)
-    >>> for n in (2, 3, 4):
-    ...     _ = again(torch.ones(n))
-    >>> again.report().captures
-    1
-    """
-    table = _table(compiled)
-    try:
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
-        if data["format"] != _FORMAT:
-            raise ValueError("written by another version of framelift")
-        expected = {name: Learned.from_data(row) for name, row in data["frames"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise WrongValue(f"{path} holds no sizes as framelift.shapes.save writes them: {error}") from error
-    innermost_compiled(compiled).miss.expected = expected
-    table.clear()

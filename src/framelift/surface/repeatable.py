@@ -129,16 +129,22 @@ class Reached:
     def _add(self, words: str, read: Callable[[], Any], put_back: Callable[[Any], None]) -> None:
         self._places.append(_Changeable(words, read, put_back))
 
-    def _entry(self, table: dict[str, Any], name: str) -> None:
-        def put_back(value: Any) -> None:
-            if value is _ABSENT:
-                table.pop(name, None)
-            else:
-                table[name] = value
+    def _variable(self, words: str, get: Callable[[], Any], put: Any, drop: Any, absent: type[Exception]) -> None:
+        """A place that may be empty: reading raises `absent` then."""
 
-        self._add(name, lambda: table.get(name, _ABSENT), put_back)
-        if name in table:
-            self._waiting.append(table[name])
+        def read() -> Any:
+            try:
+                return get()
+            except absent:
+                return _ABSENT
+
+        self._add(words, read, lambda held: drop() if held is _ABSENT else put(held))
+        if (now := read()) is not _ABSENT:
+            self._waiting.append(now)
+
+    def _entry(self, table: dict[str, Any], name: str) -> None:
+        put = functools.partial(table.__setitem__, name)
+        self._variable(name, lambda: table[name], put, lambda: table.pop(name, None), KeyError)
 
     def _instance(self, value: Any) -> None:
         own = getattr(value, "__dict__", None) if not is_a(value, type) else None
@@ -150,20 +156,8 @@ class Reached:
                     self._slot(value, name, slot)
 
     def _slot(self, value: Any, name: str, slot: Any) -> None:
-        def read() -> Any:
-            try:
-                return slot.__get__(value)
-            except AttributeError:
-                return _ABSENT
-
-        def put_back(held: Any) -> None:
-            if held is _ABSENT:
-                slot.__delete__(value)
-            else:
-                slot.__set__(value, held)
-
-        self._add(name, read, put_back)
-        self._waiting.append(read())
+        put, drop = functools.partial(slot.__set__, value), lambda: slot.__delete__(value)
+        self._variable(name, lambda: slot.__get__(value), put, drop, AttributeError)
 
     def _mapping(self, table: Any, words: str = "a dictionary") -> None:
         clear, store, keys, values = (
@@ -253,20 +247,8 @@ class Reached:
             self._entry(function.__globals__, name)
 
     def _cell(self, cell: types.CellType) -> None:
-        def read() -> Any:
-            try:
-                return cell.cell_contents
-            except ValueError:
-                return _ABSENT
-
-        def put_back(held: Any) -> None:
-            if held is _ABSENT:
-                del cell.cell_contents
-            else:
-                cell.cell_contents = held
-
-        self._add("a closure variable", read, put_back)
-        self._waiting.append(read())
+        put, drop = functools.partial(setattr, cell, "cell_contents"), lambda: delattr(cell, "cell_contents")
+        self._variable("a closure variable", lambda: cell.cell_contents, put, drop, ValueError)
 
     def _class(self, cls: type) -> None:
         if _is_library(cls) or cls.__flags__ & _IMMUTABLE:

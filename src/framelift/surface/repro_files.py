@@ -18,6 +18,7 @@ from .._core import is_a
 from ..backends.registry import compile_graph, lookup_backend
 from ..capture.records.captures import Input
 from ..exc import BackendCompilerFailed, InvalidBackend, WrongValue
+from ..guards.kinds import tensor_facts
 from ..report.repro import repro_source
 from .cli import COMMANDS
 
@@ -217,7 +218,10 @@ def _minify(options: argparse.Namespace) -> int:
         return _refuse(f"it fails otherwise than it did: {wanted}; it was {noted[0]}: {noted[1]}")
     small, inputs = minify(module, given, lambda graph, values: failure_of(graph, values, backend) == wanted)
     target = Path(options.out or source.with_name(f"{source.stem}_small.py"))
-    facts = [Input.of(value, f"input {n}") if is_a(value, torch.Tensor) else value for n, value in enumerate(inputs)]
+    facts = [
+        Input(f"input {n}", tensor_facts(value)) if is_a(value, torch.Tensor) else value
+        for n, value in enumerate(inputs)
+    ]
     kept = _BACKEND.search(source.read_text("utf-8"))
     lines = kept[1] if kept is not None else f"BACKEND = {backend!r}\n"
     why = f"Made smaller from {source.name}, which fails in the same way: {wanted}."

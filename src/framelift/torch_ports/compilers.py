@@ -6,6 +6,11 @@ __getattr__ = area(
     globals(),
     "backends that are made of AOTAutograd",
     Port(
+        "clear_sharding_prop_cache",
+        "torch.distributed.tensor.debug:_clear_sharding_prop_cache",
+        "keep what compilers trace out of torch's records of distributed tensors",
+    ),
+    Port(
         "aot_module_simplified", "torch._functorch.aot_autograd:aot_module_simplified", "trace the backward of a graph"
     ),
     Port(

@@ -9,6 +9,13 @@ __getattr__ = area(
     globals(),
     "what programs and torch's tools read in TorchDynamo's and Inductor's records",
     Port("dynamo", "torch._dynamo", "run graphs that are loaded", loaded="disable"),
+    Port("distributed_tensors", "torch.distributed.tensor", "capture their methods", loaded="DTensor placement_types"),
+    Port(
+        "functional_collectives",
+        "torch.distributed._functional_collectives",
+        "capture what they ask",
+        loaded="_are_we_tracing _resolve_group_name",
+    ),
     Port("dynamo_callback", "torch._dynamo.callback", _SAY, loaded="CallbackArgs CallbackTrigger callback_handler"),
     Port("dynamo_compiled_autograd", "torch._dynamo.compiled_autograd", "reset it", loaded="reset"),
     Port("dynamo_config", "torch._dynamo.config", "run torch's minifier", loaded="repro_after"),

@@ -6,6 +6,7 @@ __getattr__ = area(
     globals(),
     "custom operators and higher-order operators inside graphs",
     Port("collectives", "torch.distributed._functional_collectives", "record collectives in graphs"),
+    Port("distributed_c10d", "torch.distributed.distributed_c10d", "record collectives in graphs"),
     Port("collective_operators", "torch:ops._c10d_functional", "record collectives in graphs"),
     Port(
         "HigherOrderOperator", "torch._ops:HigherOrderOperator", "know operators that take functions", instead=A_CLASS

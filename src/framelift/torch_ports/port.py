@@ -72,15 +72,17 @@ class ModuleVariable:
 class LoadedModule:
     """A module of torch as far as something has loaded it: asking for it imports nothing."""
 
-    __slots__ = ("_names", "_path")
+    __slots__ = ("_found", "_names", "_path")
 
     def __init__(self, path: str, names: str) -> None:
-        self._path, self._names = path, names.split()
+        self._path, self._names, self._found = path, names.split(), None
 
     def get(self) -> Any:
         """Return the module; None where it is not loaded, or lacks one of the names that framelift reads."""
-        module = sys.modules.get(self._path)
-        return module if module is not None and all(hasattr(module, name) for name in self._names) else None
+        module: Any = sys.modules.get(self._path)
+        if module is not self._found and all(hasattr(module, name) for name in self._names):
+            self._found = module
+        return module if module is self._found else None
 
 
 class MissingStub:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from .. import _core
 from .._core import id
 
+_K = TypeVar("_K")
 _T = TypeVar("_T")
 
 
@@ -57,18 +58,18 @@ def built_in_member(cls: type, name: str) -> Any:
     return _core.type_lookup(base, name, None)
 
 
-def for_life(of_class: Callable[[type], _T]) -> Callable[[type], _T]:
-    """Remember what a function says of a class, weakly: a cache of classes would keep all that their functions see."""
-    found: dict[int, tuple[weakref.ref[type], _T]] = {}  # by id: a WeakKeyDictionary takes four times as long
+def for_life(of_one: Callable[[_K], _T]) -> Callable[[_K], _T]:
+    """Remember what a function says of a class or of code, weakly: a cache would keep all that their functions see."""
+    found: dict[int, tuple[weakref.ref[_K], _T]] = {}  # by id: a WeakKeyDictionary takes four times as long
 
-    @functools.wraps(of_class)
-    def remembered(cls: type) -> _T:
-        known = found.get(id(cls))
-        if known is not None and known[0]() is cls:
+    @functools.wraps(of_one)
+    def remembered(one: _K) -> _T:
+        known = found.get(id(one))
+        if known is not None and known[0]() is one:
             return known[1]
-        answer = of_class(cls)
-        number = id(cls)
-        found[number] = weakref.ref(cls, lambda _gone: found.pop(number, None)), answer
+        answer = of_one(one)
+        number = id(one)
+        found[number] = weakref.ref(one, lambda _gone: found.pop(number, None)), answer
         return answer
 
     return remembered

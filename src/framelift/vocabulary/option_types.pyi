@@ -24,6 +24,7 @@ dynamo_profiler: bool | str
 error_on_recompile: bool
 large_container: int
 repeated_layers: Literal["auto", "always", "off"]
+second_tier: Literal["auto", "now", "off"]
 use_graph_deduplication: bool
 inline_invoke_subgraph: bool
 inline_single_use_invoke_subgraph: bool
@@ -104,6 +105,7 @@ class Options(TypedDict, total=False):
     error_on_recompile: bool
     large_container: int
     repeated_layers: Literal["auto", "always", "off"]
+    second_tier: Literal["auto", "now", "off"]
     use_graph_deduplication: bool
     inline_invoke_subgraph: bool
     inline_single_use_invoke_subgraph: bool

@@ -140,6 +140,14 @@ OPTIONS: dict[str, Option] = {
         'equal layers in a row are compiled once by Inductor: "auto" (three and more), "always" (two and more), "off"',
         choices=("auto", "always", "off"),
     ),
+    "second_tier": Option(
+        "auto",
+        (
+            "folded layers are compiled once more behind the program, unfolded, for later processes: "
+            '"auto" (where cores are free), "now" (always; calls without gradients use it in this process too), "off"'
+        ),
+        choices=("auto", "now", "off"),
+    ),
     "use_graph_deduplication": Option(
         False, "equal runs of operations in a row are subgraphs that are called several times, for all backends"
     ),

@@ -63,7 +63,9 @@ def step_text(step: str, base: str, key: Any) -> str:
     """One step as messages show it."""
     if type(key) is str or key is None:
         return STEPS[step].show(base, key)
-    return STEPS[step].show(base, _NamedKey(key) if _is_object(key) else key)
+    return STEPS[step].show(
+        base, _NamedKey(key) if module_of(type(key)) != "builtins" and type(type(key)) is not enum.EnumMeta else key
+    )
 
 
 class _NamedKey:
@@ -74,11 +76,6 @@ class _NamedKey:
 
     def __repr__(self) -> str:
         return f"<{qualname_of(type(self.obj))}>"
-
-
-def _is_object(key: Any) -> bool:
-    """Return whether its own text could be long, or run the program's code."""
-    return module_of(type(key)) != "builtins" and type(type(key)) is not enum.EnumMeta
 
 
 def _name(obj: Any) -> str:
@@ -224,9 +221,6 @@ STEPS: dict[str, OriginStep] = {
     "contents": OriginStep(_contents, lambda base, _key: f"{base}.cell_contents"),
     "self": _plain("__self__"),  # bound method
     "func": _plain("__func__"),
-    "partial_func": _plain("func"),  # functools.partial
-    "partial_args": _plain("args"),
-    "partial_keywords": _plain("keywords"),
     "target": OriginStep(_target, lambda base, _key: f"{base}()"),  # of a weak reference: None where it is dead
     # key is a function of the base: what no other step can reach
     "ask": OriginStep(_ask, lambda base, key: f"{key.__name__}({base})"),

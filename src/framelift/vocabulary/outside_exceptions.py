@@ -8,7 +8,6 @@ They leave a compiled call as themselves, so whoever catches all exceptions asks
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # private: typeshed does not know it
-import functools
 import signal
 import sys
 import threading
@@ -20,6 +19,7 @@ from typing import Any
 from .. import _core
 from .._core import id
 from .own_code import FRAMELIFT
+from .plain_types import AROUND
 from .torch_code import TORCH, is_class_of, is_python_file
 
 NOT_OUTSIDE, OUTSIDE, MAYBE_OUTSIDE = 0, 1, 2
@@ -45,10 +45,8 @@ _WITHOUT_WORDS = (StopIteration, StopAsyncIteration, GeneratorExit)
 def _function_of(handler: Any) -> Any:
     """The Python function that runs when a handler is called."""
     while True:
-        if type(handler) is functools.partial:
-            handler = handler.func
-        elif type(handler) is types.MethodType:
-            handler = handler.__func__
+        if type(handler) in AROUND:
+            handler = AROUND[type(handler)](handler)
         elif type(handler) is _core.Compiled:
             handler = handler.function
         elif type(handler) is types.FunctionType:

@@ -33,7 +33,7 @@ _RAISES = "kernels raise where a check fails, instead of ending the process"
 PATCHES = (
     Patch(
         "torch.fx.experimental.sym_node._optimized_add",
-        "graph/symbols/torch_sums.py",
+        "graph/symbols/symbol_sources.py",
         _IMPORT,
         _ALL,
         "torch takes an expression for a sum that is none any more: sizes came out wrong",

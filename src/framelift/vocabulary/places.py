@@ -177,10 +177,16 @@ def _on_one_line(place: Place) -> str:
     return ""
 
 
-@functools.lru_cache(maxsize=8)
-def _nodes(source: str) -> dict[tuple[int, int | None], list[ast.expr]]:
-    """The expressions of a file by where they end, the outermost first."""
-    found: dict[tuple[int, int | None], list[ast.expr]] = {}
+_Nodes = dict[tuple[int, int | None], list[ast.expr]]
+_last_nodes: dict[str, _Nodes] = {}
+
+
+def _nodes(source: str) -> _Nodes:
+    """The expressions of a file by where they end, the outermost first; those of the last file are remembered."""
+    if source in _last_nodes:
+        return _last_nodes[source]
+    _last_nodes.clear()
+    found = _last_nodes[source] = {}
     for node in ast.walk(ast.parse(source)) if is_python(source) else ():
         if isinstance(node, ast.expr) and node.end_lineno is not None:
             found.setdefault((node.end_lineno, node.end_col_offset), []).append(node)
@@ -252,6 +258,7 @@ def _row(code: types.CodeType, offset: int) -> str:
 
 def forget() -> None:
     """Let go of all code objects."""
+    _last_nodes.clear()
     _known.clear()
     _behind.clear()
     _texts.clear()

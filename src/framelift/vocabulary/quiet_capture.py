@@ -214,12 +214,6 @@ def _let_collect() -> None:
         gc.set_threshold(*_Held.before)
 
 
-def thresholds() -> tuple[int, ...]:
-    """The collector's thresholds outside of rehearsals."""
-    now = gc.get_threshold()
-    return _Held.before if _Held.blocks and now[0] == 0 else now
-
-
 def _after_fork() -> None:
     """In a forked child, what other threads held is let go."""
     own = threading.get_ident()

@@ -190,7 +190,7 @@ _declare(
 )
 _declare(
     "generator",
-    "a {detail} that has not ended was created inside, and its frame cannot be rebuilt outside",
+    "a {detail} was created inside, and its frame cannot be rebuilt outside",
     "Return a list of its values; or compile the function that loops over it, or the body of that loop.",
 )
 _declare(

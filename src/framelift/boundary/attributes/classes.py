@@ -15,6 +15,7 @@ from ..._core import id, is_a
 from ...guards.checks import check
 from ...vocabulary.class_reads import OF_CLASS_BODIES, flags_of, has_member, members_of, module_of, mro_of, qualname_of
 from ...vocabulary.origins import const
+from ...vocabulary.plain_types import FUNCTIONS
 from ...vocabulary.reasons import Interrupt
 from ..becomes.arrays import Array, numpy
 from ..becomes.leaves import LEAF_TYPES, is_constant, is_leaf
@@ -272,7 +273,7 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
         if instance is not None:
             return _core.captured(found.fget, (instance,), None) if found.fget is not None else found.__get__(instance)
         value = found
-    elif kind is functools._lru_cache_wrapper:
+    elif kind in FUNCTIONS:
         value = found if pending else let_in(world, found, const(place).to("lookup", name))
         value = value if instance is None else types.MethodType(value, instance)
     elif pending:

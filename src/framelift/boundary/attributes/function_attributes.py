@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import _core
 from ..._core import id, is_a
+from ...guards.kinds import full_name
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ..gateway import let_in
@@ -66,7 +67,7 @@ def read_function(world: World, function: Any, name: str) -> Any:
 
 
 def _no_attribute(function: Any, name: str) -> AttributeError:
-    kind = "function" if type(function) is types.FunctionType else "functools._lru_cache_wrapper"
+    kind = full_name(type(function)).removeprefix("builtins.")
     return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=function)
 
 

@@ -22,6 +22,7 @@ from ...guards.checks import check
 from ...torch_ports.autograd import FunctionBase
 from ...vocabulary.class_reads import has_member, members_of, module_of, mro_of, name_of, qualname_of
 from ...vocabulary.origins import Origin, const
+from ...vocabulary.plain_types import FUNCTIONS
 from ...vocabulary.reasons import Interrupt
 from ..becomes.leaves import is_leaf
 from ..gateway import let_in
@@ -43,8 +44,6 @@ VALUE, METHOD, NATIVE, INSTANCE, GETTER, ASK = range(6)  # rehearsal.h: enum cla
 #: what autograd keeps for the backward of a custom function, as its `ctx` shows it
 _CONTEXT = frozenset({"saved_tensors", "needs_input_grad"})
 _DESCRIPTORS = (staticmethod, classmethod, property)
-#: they bind to what they are looked up for
-_METHODS = (types.FunctionType, _core.Compiled, functools._lru_cache_wrapper)
 #: types of CPython's own, by their ids: they live as long as the process
 _C_KINDS = {
     id(kind): kind
@@ -132,7 +131,7 @@ def _bound_special(
     world: World, obj: Any, special: str, found: Any, args: tuple[Any, ...]
 ) -> tuple[Any, tuple[Any, ...]]:
     kind = type(found)
-    if kind in _METHODS or kind in _C_DESCRIPTORS:
+    if kind in FUNCTIONS or kind is _core.Compiled or kind in _C_DESCRIPTORS:
         return found, (obj, *args)
     inside, place = world.classes.place_of(type(obj), special)
     if kind is staticmethod:
@@ -263,7 +262,8 @@ def bound_to_class(world: World, method: Any, cls: type) -> tuple[Any, bool]:
     """
     inner = method.__func__
     kind = bound_as(world, type(inner))
-    if kind in _METHODS or sys.version_info >= (3, 13) or world.classes.lookup(kind, "__get__") is ABSENT:
+    plain = kind in FUNCTIONS or kind is _core.Compiled or sys.version_info >= (3, 13)
+    if plain or world.classes.lookup(kind, "__get__") is ABSENT:
         if not callable(inner):  # CPython's own method objects hold anything; those that Python code makes do not
             raise Interrupt("unsupported-code", "a classmethod of what cannot be called")
         return types.MethodType(inner, cls), True
@@ -344,7 +344,7 @@ def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
         if lasts:
             _know(world, obj, name, VALUE, value)
         return value
-    if cls is functools._lru_cache_wrapper:  # binds as a function does
+    if cls in FUNCTIONS:
         value = types.MethodType(let_in(world, found, const(_holder_or(type(obj), name)).to("lookup", name)), obj)
         _know(world, obj, name, VALUE, value)
         return value

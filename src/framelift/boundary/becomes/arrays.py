@@ -7,18 +7,14 @@ tensor does not have are opaque.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from ...guards.checks import check
 from ...torch_ports.tensors import numpy_functions
 from ...vocabulary.class_reads import members_of
-from ...vocabulary.origins import Origin
 from ...vocabulary.own_code import first_above
 from ...vocabulary.reasons import Interrupt
-from ..world import World
 
 try:
     import numpy
@@ -152,30 +148,3 @@ def tensor_of(array: Any) -> torch.Tensor:
 def owns_memory(array: Any) -> bool:
     """Return whether numpy's array would have memory of its own."""
     return _OWNS.__get__(array)
-
-
-def as_tensor(array: Any) -> torch.Tensor:
-    """The tensor over an array's memory."""
-    return torch.from_numpy(array)
-
-
-@check
-def _is_writeable_ndarray(array: Any) -> bool:
-    return type(array) is numpy.ndarray and array.flags.writeable and array.dtype.isnative
-
-
-def import_array(world: World, value: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> Any:
-    """An external array as captured code sees it; None where a tensor cannot stand for it."""
-    known = [record.original for record in world.memo.values() if type(record.original) is numpy.ndarray]
-    if not _is_writeable_ndarray(value) or any(numpy.may_share_memory(value, other) for other in known):
-        return None
-    try:
-        tensor = as_tensor(value)
-    except (TypeError, ValueError):  # a dtype or layout that tensors do not have
-        return None
-    world.keep.append(tensor)
-    world.guard(origin, "CHECK", (_is_writeable_ndarray, "is a plain array"), "plain")
-    place = origin.to("ask", as_tensor)
-    seen = let_in(world, tensor, place)
-    world.distinct.remove(place)  # made at each look, so that it has no identity; the arrays have
-    return world.register(value, array_over(seen), origin)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import gc
 import sys
 import types
 from collections.abc import Callable, Iterable
@@ -25,6 +26,7 @@ from ...guards.kinds import TensorKey
 from ...vocabulary.class_reads import members_of, module_of, mro_of, name_of, qualname_of
 from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import Origin, const
+from ...vocabulary.plain_types import AROUND, DICTIONARIES
 from ...vocabulary.reasons import Interrupt
 from ..dynamism import UNGUARDED_NUMBERS
 from ..lazy.lazy_dict import LargeDict
@@ -91,8 +93,8 @@ _FACTORIES: tuple[Any, ...] = (None, tuple, frozenset, int, float, bool, complex
 def is_watched_factory(factory: Any) -> bool:
     """Return whether what a call of it from C does is seen: Python code, or making something empty."""
     kind = type(factory)
-    if kind in (functools.partial, types.MethodType):
-        return type(factory.func if kind is functools.partial else factory.__func__) is types.FunctionType
+    if kind in AROUND:
+        return type(AROUND[kind](factory)) is types.FunctionType
     return (
         kind is types.FunctionType
         or any(factory is known for known in _FACTORIES)
@@ -282,12 +284,9 @@ def _has_unsafe_keys(builtin_type: type, value: Any) -> bool:
             _is_plain_key(key) or _is_object_key(key) or _has_key_rule(key) for key in builtin_type.__iter__(value)
         )
     return builtin_type in (set, frozenset) and not all(
-        _is_plain_element(key) or _is_handle_key(key) or _has_key_rule(key) for key in builtin_type.__iter__(value)
+        (is_leaf(key) and not holds_nan(key) or _is_plain_constant(key)) or _is_handle_key(key) or _has_key_rule(key)
+        for key in builtin_type.__iter__(value)
     )
-
-
-def _is_plain_element(key: Any) -> bool:
-    return is_leaf(key) and not holds_nan(key) or _is_plain_constant(key)
 
 
 def _is_plain_constant(key: Any) -> bool:
@@ -418,3 +417,33 @@ def note_attribute_changes(world: World) -> None:
         for name, value in now.items():
             if name not in staying or before[name] is not value:
                 world.write("setdict", shadow.copy, name, value)  # whatever a descriptor of the class would make of it
+
+
+# ---- External views of dictionaries and read-only proxies: the same view of what is seen of the dictionar ----
+
+
+_MAKERS: dict[type, Callable[[Any], Any]] = {
+    **{type(view(kind())): view for kind in reversed(DICTIONARIES) for view in (kind.keys, kind.values, kind.items)},
+    types.MappingProxyType: types.MappingProxyType,
+}
+MAPPING_VIEWS: tuple[type, ...] = tuple(_MAKERS)
+
+
+def behind(view: Any) -> Any:
+    """The dictionary that a view or proxy looks at."""
+    (table,) = gc.get_referents(view)
+    return table
+
+
+def import_view(world: World, value: Any, origin: Origin, let_in: Callable[[World, Any, Origin], Any]) -> Any:
+    """Import a view; None where captured code does not see the dictionary as itself."""
+    table = behind(value)
+    if type(table) not in DICTIONARIES or "__doc__" in table:  # a class's or module's own: read by attributes
+        return None
+    world.guard(origin, "TYPE", type(value))
+    inside = let_in(world, table, origin.to("ask", behind))
+    if type(inside) is LargeDict:  # opened, it reads and writes what the view looks at
+        inside = inside.plain()
+    if type(inside) is not type(table):
+        return None
+    return world.register(value, _MAKERS[type(value)](inside), origin, mutable=False)

@@ -10,14 +10,13 @@ import torch
 
 from ..._core import id, is_a
 from ...torch_ports.tensors import SDPBackend
-from ...vocabulary.plain_types import PYTHON_CONSTANTS, TORCH_CONSTANTS
+from ...vocabulary.plain_types import PYTHON_CONSTANTS, SINGLETONS, TORCH_CONSTANTS
 
 LEAF_TYPES = frozenset(
     {
         *PYTHON_CONSTANTS,
         *TORCH_CONSTANTS,
-        type(Ellipsis),
-        type(NotImplemented),
+        *SINGLETONS,
         range,
         torch.Size,
         torch.qscheme,

@@ -24,10 +24,10 @@ from ..becomes.opaque import Opaque
 from ..world import World
 
 #: types whose objects end unseen
-_UNSEEN = LEAF_TYPES | {
+UNSEEN_ENDS: set[type] = {
+    *LEAF_TYPES,
     torch.Tensor,
     torch.nn.Parameter,
-    torch.Generator,
     slice,
     bytearray,
     types.FunctionType,
@@ -37,8 +37,6 @@ _UNSEEN = LEAF_TYPES | {
     types.FrameType,
     types.CodeType,
 }
-#: those of them for which the native loop does not ask
-UNSEEN = tuple(cls for cls in _UNSEEN if _core.is_plain_class(cls))
 #: containers of more elements, and what is nested deeper, are taken to hold such an object
 _MOST, _DEEPEST = 64, 4
 
@@ -63,7 +61,7 @@ def end_is_seen(value: Any, depth: int = 0) -> bool:
     cls = type(value)
     if not _core.is_plain_class(cls):
         return True
-    if cls in _UNSEEN:
+    if cls in UNSEEN_ENDS:
         return False
     held = _held(cls, value)
     if held is not None:
@@ -80,7 +78,7 @@ def end_acts(value: Any, depth: int = 0) -> bool:
     generator's.
     """
     cls = type(value)
-    if depth == _DEEPEST or not _core.is_plain_class(cls) or cls in _UNSEEN:
+    if depth == _DEEPEST or not _core.is_plain_class(cls) or cls in UNSEEN_ENDS:
         return _core.type_lookup(cls, "__del__", None) is not None
     if cls in _GENERATORS:
         return _waits(value, end_acts, depth)
@@ -99,7 +97,7 @@ def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
     cls = type(value)
     if _core.is_internal(cls) or is_a(value, type) and _core.is_internal(value):
         return True  # while a class lives, its bases have it in their lists of subclasses
-    if cls in _UNSEEN or cls is Opaque or is_a(value, torch.Tensor):
+    if cls in UNSEEN_ENDS or cls is Opaque or is_a(value, torch.Tensor):
         return False
     if cls in _GENERATORS:
         return _waits(value, lambda part, depth: end_is_seen_inside(world, part, depth), depth)

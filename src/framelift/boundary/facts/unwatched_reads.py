@@ -28,9 +28,10 @@ from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import Missing, Origin, const, fetch
 from ...vocabulary.own_code import FRAMELIFT
 from ...vocabulary.reasons import Interrupt
-from ...vocabulary.torch_code import TORCH, is_python_file
+from ...vocabulary.torch_code import TORCH, is_python_file, is_torch_class
 from ..becomes.containers import KINDS
 from ..becomes.leaves import is_leaf
+from ..records import ABSENT
 from ..world import World
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ class UnwatchedReads:
         elif is_a(value, type):
             if _is_own(value.__module__):
                 self._add_owner(value)
-        elif _is_followed(kind):
+        elif kind is tuple or kind in KINDS and bool(KINDS[kind].refill):
             self._container(value, kind)
         elif (
             not is_a(value, torch.Tensor)
@@ -325,6 +326,23 @@ def _restore(owner: Any, held: Any) -> None:
         getattr(owner, KINDS[kind].refill)(held)
 
 
-def _is_followed(kind: type) -> bool:
-    """Return whether what a container of this type holds is followed."""
-    return kind is tuple or kind in KINDS and bool(KINDS[kind].refill)
+_OF_WRAPPERS = (
+    "__torch_dispatch__",
+    "__torch_function__",
+    "__tensor_flatten__",
+    "__tensor_unflatten__",
+    "__new__",
+    "__init__",
+)
+
+
+def note_wrapper_class(world: World, kind: type) -> None:
+    """Guard the methods of a wrapper class, and what they may read."""
+    functions = []
+    for name in _OF_WRAPPERS:
+        found = world.classes.lookup(kind, name)
+        function = getattr(found, "__func__", found) if found is not ABSENT else None
+        if type(function) is types.FunctionType and not is_torch_class(kind):
+            functions.append(function)
+    if functions:
+        UNWATCHED_READS.of(world, world).follow_class(kind, functions)

@@ -22,9 +22,6 @@ class View:
     def __class__(self) -> type:  # what it stands for
         return self.builtin_type
 
-    def __dir__(self) -> list[str]:
-        return dir(self.builtin_type)
-
     def plain(self) -> Any:
         """All of it, as C code may read it."""
         raise NotImplementedError

@@ -23,12 +23,8 @@ FUNCTIONS: tuple[Functions, ...] = (
             "max min next oct ord "
             "pow round sorted sum",
             "text": "ascii format repr",
-            "address": "hash id",
-            "attributes": "delattr dir getattr hasattr setattr vars",
-            "class": "__build_class__",
-            "code": "__import__ compile eval exec",
             "files": "open",
-            "frames": "breakpoint globals locals",
+            "frames": "breakpoint",
             "terminal": "input print",
         },
     ),
@@ -154,25 +150,6 @@ def _exceptions() -> tuple[Kind, ...]:
     return tuple(Kind(kind) for kind in dict.fromkeys(kinds))
 
 
-def _object_and_type() -> tuple[Kind, ...]:
-    return (
-        Kind(object, words={"attributes": "__getattribute__ __setattr__ __delattr__ __dir__"}),
-        Kind(
-            type,
-            make="class",
-            methods="attributes",
-            words={
-                "pure": "__init__ __instancecheck__ __subclasscheck__ __prepare__ __or__ __ror__",
-                "text": "__repr__",
-                "callback": "__call__",
-                "class": "mro __subclasses__",
-                "memory": "__sizeof__",
-            },
-        ),
-        Kind(super, make="frames", methods="attributes", words={"frames": "__init__ __get__"}),
-    )
-
-
 _CODE = _generator.__code__
 _COMPARISONS = "__eq__ __ne__ __lt__ __le__ __gt__ __ge__"
 
@@ -220,8 +197,6 @@ def _descriptors_and_code() -> tuple[Kind, ...]:
         Kind(types.TracebackType, make="frames", methods="frames"),
         Kind("types.FrameLocalsProxyType", make="frames", methods="frames"),
         Kind("_collections_abc.framelocalsproxy", make="frames", methods="frames"),
-        # A view of bytes made inside; external ones are not let in.
-        Kind(memoryview, make="judged", words={"pure": "__hash__", "judged": "__new__"}),
         Kind(types.GenericAlias, words={"internals": "__getitem__", "attributes": "__getattribute__"}),
         Kind(types.UnionType, words={"internals": "__getitem__", "attributes": "__getattribute__"}),
     )
@@ -232,6 +207,19 @@ KINDS: tuple[Kind, ...] = (
     *_containers(),
     *_iterators(),
     *_exceptions(),
-    *_object_and_type(),
+    Kind(object, words={"attributes": "__getattribute__ __setattr__ __delattr__ __dir__"}),
+    Kind(
+        type,
+        make="class",
+        methods="attributes",
+        words={
+            "pure": "__init__ __instancecheck__ __subclasscheck__ __prepare__ __or__ __ror__",
+            "text": "__repr__",
+            "callback": "__call__",
+            "class": "mro __subclasses__",
+            "memory": "__sizeof__",
+        },
+    ),
+    Kind(super, make="frames", methods="attributes", words={"frames": "__init__ __get__"}),
     *_descriptors_and_code(),
 )

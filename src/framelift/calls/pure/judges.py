@@ -6,17 +6,11 @@ Judges look at types and at immutable values only: they run on captured argument
 
 from __future__ import annotations
 
-import _random
 import _string
-import array
-import bisect
-import functools
 import json.encoder
 import json.scanner
 import operator
-import time
 import types
-import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +24,7 @@ Judge = Callable[[tuple[Any, ...], dict[str, Any]], str]
 JUDGES: dict[int, tuple[Any, Judge]] = {}
 
 
-def _judges(*callables: Any) -> Callable[[Judge], Judge]:
+def judges(*callables: Any) -> Callable[[Judge], Judge]:
     def register(judge: Judge) -> Judge:
         JUDGES.update((id(c), (c, judge)) for c in callables if c is not None)
         return judge
@@ -71,12 +65,12 @@ def _mapping_word(mapping: Any) -> str:
 _PLAIN_DICTIONARIES = tuple(kind for kind in DICTIONARIES if kind is not defaultdict)
 
 
-@_judges(*_PLAIN_DICTIONARIES, types.SimpleNamespace)
+@judges(*_PLAIN_DICTIONARIES, types.SimpleNamespace)
 def _made_of_first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _mapping_word(args[0]) if args else "pure"
 
 
-@_judges(
+@judges(
     *(getattr(kind, name) for kind in _PLAIN_DICTIONARIES for name in ("__init__", "update", "__ior__")),
     types.SimpleNamespace.__init__,
 )
@@ -84,20 +78,12 @@ def _made_of_second(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _mapping_word(args[1]) if len(args) > 1 else "pure"
 
 
-@_judges(operator.ior)
+@judges(operator.ior)
 def _ior(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _made_of_second(args, kwargs) if args and _is(args[0], dict) else "pure"
 
 
-@_judges(bisect.insort_left, bisect.insort_right)
-def _insort(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # A sequence that is no list is asked for its attribute `insert`.
-    if len(args) > 4 or not _is(kwargs.get("key"), (types.FunctionType, types.NoneType)):
-        return "callback"
-    return "pure" if type(args[0] if args else kwargs.get("a")) is list else "internals"
-
-
-@_judges(defaultdict)
+@judges(defaultdict)
 def _default(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     factory = args[0] if args else None
     if not callable(factory) and factory is not None:
@@ -107,12 +93,12 @@ def _default(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _mapping_word(args[1]) if len(args) > 1 else "pure"
 
 
-@_judges(defaultdict.__init__)
+@judges(defaultdict.__init__)
 def _default_init(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _default(args[1:], kwargs)
 
 
-@_judges(str.format, str.format_map)
+@judges(str.format, str.format_map)
 def _template(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return "text" if args and _is(args[0], str) and plain_template(args[0]) else "attributes"
 
@@ -134,64 +120,7 @@ def plain_template(template: str) -> bool:
     return True
 
 
-@_judges(functools.partial)
-def _partial(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # A partial of a partial takes the inner one's arguments over: they were imported with it, unless a subclass keeps
-    # more.
-    return (
-        "attributes" if args and _is(args[0], functools.partial) and type(args[0]) is not functools.partial else "pure"
-    )
-
-
-@_judges(functools.partial.__new__)
-def _partial_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    return _partial(args[1:], kwargs)
-
-
-#: built-in types that show no memory
-_WITHOUT_MEMORY = frozenset({str, int, float, complex, bool, type(None), list, tuple, dict, set, frozenset})
-
-
-@_judges(memoryview, memoryview.__new__)
-def _memory(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # Others may have memory to look at where their stand-ins have not.
-    owner = args[-1] if args else kwargs.get("object")
-    if type(owner) in _WITHOUT_MEMORY:
-        return "pure"  # raises
-    return "internals" if _is(owner, (bytes, bytearray, memoryview, array.array)) else "memory"
-
-
-@_judges(_random.Random)
-def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    return "pure" if args and type(args[0]) is int else "random"
-
-
-@_judges(_random.Random.__new__, _random.Random.__init__)
-def _generator_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # Python's own class takes any seed and turns it into a number by `seed`, a substitute; without one it asks the
-    # system.
-    seed = args[1] if len(args) > 1 else next(iter(kwargs.values()), None)
-    return "random" if seed is None else "pure"
-
-
-@_judges(weakref.ref)
-def _weakref(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # A callback runs when the object dies: the substitute sees to that, a subclass made from C does not ask it.
-    return "pure" if len(args) == 1 or (len(args) == 2 and args[1] is None) else "effect"
-
-
-@_judges(weakref.ref.__new__)
-def _weakref_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    return _weakref(args[1:], kwargs)
-
-
-@_judges(time.gmtime, time.asctime)
-def _given_time(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # Without a time they ask the clock; neither looks at the time zone.
-    return "pure" if args and type(args[0]) in (int, float, tuple, time.struct_time) else "clock"
-
-
-@_judges(_ENCODERS.c_make_encoder)
+@judges(_ENCODERS.c_make_encoder)
 def _json_encoder(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     # (markers, default, encoder, …): the first two callables are kept and called from C.
     if len(args) != 9:
@@ -201,7 +130,7 @@ def _json_encoder(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return "pure" if known and _is(default, types.FunctionType) else "callback"
 
 
-@_judges(vars(_SCANNERS.c_make_scanner)["__call__"])
+@judges(vars(_SCANNERS.c_make_scanner)["__call__"])
 def _json_scanner(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return "pure" if args and type(args[0]) is _SCANNERS.c_make_scanner and _has_plain_hooks(args[0]) else "callback"
 

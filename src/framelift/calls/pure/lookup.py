@@ -7,7 +7,7 @@ callables whose arguments decide.  Importing this module fills the registry; `ve
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..._core import id, is_a
@@ -23,7 +23,7 @@ WORDS: dict[int, tuple[Any, str]] = {}
 STATE_READERS: dict[int, tuple[Any, str]] = {}
 
 _FUNCTIONS = (*built_in_functions.FUNCTIONS, *stdlib_functions.FUNCTIONS, *torch_helpers.FUNCTIONS)
-_KINDS = (*built_in_functions.KINDS, *stdlib_types.KINDS, *torch_helpers.KINDS)
+_KINDS = [*built_in_functions.KINDS, *stdlib_types.KINDS, *torch_helpers.KINDS]
 _STATE = {**stdlib_functions.STATE, **torch_helpers.STATE}
 
 #: from the most to the least that a word allows; denials, and the empty word of the unknown, come after
@@ -41,13 +41,24 @@ def entries() -> Iterator[tuple[Any, str]]:
             yield function, "pure"
 
 
+def declare(kind: Kind) -> None:
+    """Add a type to the tables."""
+    _KINDS.append(kind)
+    _add(kind.entries())
+
+
+def _add(rows: Iterable[tuple[Any, str]]) -> None:
+    rows = list(rows)
+    WORDS.update((id(c), (c, word)) for c, word in rows)
+    pure(*(c for c, word in rows if word == "pure"))
+    pure_on_internals(*(c for c, word in rows if word in ("internals", "text")))
+
+
 def _declare() -> None:
-    WORDS.update((id(c), (c, word)) for c, word in entries())
+    _add(entries())
     STATE_READERS.update(
         (id(f), (f, setting)) for setting, paths in _STATE.items() for f in map(found, paths) if f is not None
     )
-    pure(*(c for c, word in WORDS.values() if word == "pure"))
-    pure_on_internals(*(c for c, word in WORDS.values() if word in ("internals", "text")))
     callers = map(found, (*built_in_functions.CALLERS, *stdlib_functions.CALLERS))
     HIGHER_ORDER.update((id(c), c) for c in callers if c is not None)
 

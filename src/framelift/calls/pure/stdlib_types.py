@@ -42,18 +42,6 @@ def _functional() -> tuple[Kind, ...]:
         Kind("_operator.itemgetter", words={"pure": "__call__"}),
         Kind("_operator.attrgetter"),
         Kind("_operator.methodcaller"),
-        # Calling a partial or an lru_cache wrapper is matter of the call rule, which unwraps them.
-        Kind(
-            functools.partial,
-            make="judged",
-            methods="callback",
-            words={"pure": "__setstate__", "internals": "__reduce__"},
-        ),
-        Kind(
-            "_functools._lru_cache_wrapper",
-            methods="state",
-            words={"pure": "__get__ __copy__ __deepcopy__", "callback": "__call__"},
-        ),
         Kind(type(functools.cmp_to_key(max)), words={"pure": "__call__"}),
     )
 
@@ -70,16 +58,10 @@ def _text_and_bytes() -> tuple[Kind, ...]:
         Kind(type(pattern.scanner(""))),
         Kind("_struct.Struct"),
         Kind(type(struct.iter_unpack("b", b""))),
-        Kind("unicodedata.UCD", make="unknown"),
         # The encoder keeps callables that were judged when it was made; the scanner reads its hooks off an object, and
         # they are judged when it is called.
         Kind("_json.make_encoder", make="judged", words={"pure": "__call__", "callback": "__new__"}),
         Kind("_json.make_scanner", make="internals", words={"judged": "__call__"}),
-        Kind("_hashlib.HASH"),
-        Kind("_hashlib.HASHXOF"),
-        Kind("_hashlib.HMAC"),
-        Kind("_blake2.blake2b"),
-        Kind("_blake2.blake2s"),
         # In memory, and nobody else's; external ones are not let in.
         Kind("_io.StringIO"),
         Kind("_io.BytesIO", words={"memory": "getbuffer"}),
@@ -92,7 +74,6 @@ def _text_and_bytes() -> tuple[Kind, ...]:
             Kind(f"_io.{name}", make="files", methods="internals", words={"files": _OF_THE_SYSTEM})
             for name in ("FileIO", "BufferedReader", "BufferedWriter", "BufferedRandom", "TextIOWrapper")
         ),
-        Kind("zlib._ZlibDecompressor", make="unknown", methods="unknown"),
     )
 
 
@@ -119,32 +100,9 @@ def _numbers_and_time() -> tuple[Kind, ...]:
     )
 
 
-def _hashes() -> tuple[Kind, ...]:
-    """The hash objects of CPython's own modules; those of OpenSSL are named above."""
-    names = (
-        "_md5.md5 _sha1.sha1 _sha256.sha224 _sha256.sha256 _sha512.sha384 _sha512.sha512 _sha2.sha224 "
-        "_sha2.sha256 _sha2.sha384 _sha2.sha512"
-    )
-    makers = [maker for maker in map(found, names.split()) if maker is not None]
-    return tuple(Kind(kind, make="unknown") for kind in dict.fromkeys(type(maker(b"")) for maker in makers))
-
-
-def _random_generators() -> tuple[Kind, ...]:
-    """Numbers are drawn by substitutes, which know where a generator's state came from."""
-    return (Kind("_random.Random", make="judged", methods="random"),)
-
-
-def _locks() -> tuple[Kind, ...]:
-    """A lock made inside is nobody else's; external ones are not let in."""
-    return Kind("_thread.LockType"), Kind("_thread.RLock")
-
-
 def _references_and_typing() -> tuple[Kind, ...]:
     makes_by_frame = ("TypeVar", "TypeVarTuple", "ParamSpec", "TypeAliasType")
     return (
-        Kind(
-            "_weakref.ReferenceType", make="judged", words={"state": "__call__", "pure": "__init__"}
-        ),  # calls have a substitute
         Kind("_weakref.ProxyType", make="attributes", methods="attributes"),
         Kind("_weakref.CallableProxyType", make="attributes", methods="attributes"),
         Kind("_typing.Generic", words={"class": "__init_subclass__"}),
@@ -159,8 +117,8 @@ KINDS: tuple[Kind, ...] = (
     *_functional(),
     *_text_and_bytes(),
     *_numbers_and_time(),
-    *_hashes(),
-    *_random_generators(),
-    *_locks(),
+    # A lock made inside is nobody else's; external ones are not let in.
+    Kind("_thread.LockType"),
+    Kind("_thread.RLock"),
     *_references_and_typing(),
 )

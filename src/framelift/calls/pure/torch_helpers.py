@@ -84,60 +84,13 @@ _CONSTANT = (
 )
 
 FUNCTIONS: tuple[Functions, ...] = (
-    Functions(
-        "torch._C",
-        {
-            # The two loggers count calls for torch's own statistics, once per place.
-            "pure": f"{_CONSTANT} _log_api_usage_once",
-            "internals": "_log_api_usage_metadata",
-            "mode": "_has_torch_function _has_torch_function_unary _has_torch_function_variadic "
-            "_len_torch_function_stack "
-            "_len_torch_dispatch_stack _get_function_stack_at _get_dispatch_stack_at _get_dispatch_mode "
-            "_is_torch_function_enabled _is_torch_function_all_disabled _is_torch_function_mode_enabled "
-            "_get_torch_function_state _push_on_torch_function_stack _pop_torch_function_stack",
-            "state": "_set_grad_enabled _set_fwd_grad_enabled _set_deterministic_algorithms "
-            "set_autocast_enabled set_autocast_dtype "
-            "set_autocast_cache_enabled set_autocast_cpu_enabled set_autocast_cpu_dtype set_autocast_gpu_dtype "
-            "autocast_increment_nesting autocast_decrement_nesting clear_autocast_cache "
-            "set_anomaly_enabled set_num_threads "
-            "_set_sdp_use_flash _set_sdp_use_math _set_sdp_use_mem_efficient _set_sdp_use_cudnn "
-            "_set_sdp_use_overrideable "
-            "_set_sdp_priority_order _set_default_dtype _set_cudnn_enabled _current_graph_task_id "
-            "_current_autograd_node",
-            "unknown": "_get_blas_preferred_backend _get_linalg_preferred_backend _get_rocm_fa_preferred_backend",
-            "threads": "_stash_obj_in_tls _remove_obj_from_tls _get_obj_in_tls _is_key_in_tls _get_thread_name",
-            "operation": "_group_tensors_by_device_and_dtype _get_tensor_metadata _is_alias_of _is_cow_tensor "
-            "_can_use_flash_attention _can_use_mem_efficient_attention _can_use_cudnn_attention",
-        },
-    ),
+    # The two loggers count calls for torch's own statistics, once per place.
+    Functions("torch._C", {"pure": f"{_CONSTANT} _log_api_usage_once", "internals": "_log_api_usage_metadata"}),
     # Overridable, so the recorder is asked first; they take dtypes only, and answer the same without it.
-    Functions("torch", {"pure": "promote_types can_cast is_vulkan_available", "operation": "result_type"}),
-    Functions(
-        "torch._C._autograd",
-        {
-            "pure": "kineto_available",
-            "unknown": "_supported_activities",
-            "operation": "_make_saved_tensor",
-            "state": "_push_saved_tensors_default_hooks _pop_saved_tensors_default_hooks "
-            "_top_saved_tensors_default_hooks "
-            "_saved_tensors_hooks_disable _saved_tensors_hooks_enable",
-        },
-    ),
-    Functions(
-        "torch._C._functorch",
-        {
-            "state": "_grad_increment_nesting _grad_decrement_nesting _vmap_increment_nesting _vmap_decrement_nesting "
-            "_jvp_increment_nesting _jvp_decrement_nesting _func_increment_nesting _func_decrement_nesting "
-            "set_inplace_requires_grad_allowed set_single_level_autograd_function_allowed push_dynamic_layer_stack "
-            "pop_dynamic_layer_stack current_level get_interpreter_stack",
-            "operation": "_add_batch_dim _remove_batch_dim _wrap_for_grad _unwrap_for_grad "
-            "_unwrap_batched get_unwrapped "
-            "is_batchedtensor is_gradtrackingtensor is_functionaltensor is_functorch_wrapped_tensor "
-            "is_dead_tensor_wrapper unwrap_if_dead maybe_get_bdim maybe_get_level",
-        },
-    ),
+    Functions("torch", {"pure": "promote_types can_cast is_vulkan_available"}),
+    Functions("torch._C._autograd", {"pure": "kineto_available"}),
     Functions("torch._C._cpu", {"pure": "_get_cpu_capability"}),
-    Functions("torch._C._itt", {"pure": "is_available", "effect": "mark rangePush rangePop"}),
+    Functions("torch._C._itt", {"pure": "is_available"}),
 )
 
 _VALUE = {"pure": "__hash__"}
@@ -152,7 +105,6 @@ KINDS: tuple[Kind, ...] = (
     Kind("torch.qscheme", make="unknown", words=_VALUE),
     Kind("torch.finfo"),
     Kind("torch.iinfo"),  # without an argument finfo reads the default dtype, which is guarded
-    Kind("torch.Generator", make="random", methods="random"),
     Kind("torch.Stream", make="unknown", methods="unknown"),
     Kind("torch.Event", make="unknown", methods="unknown"),
     *(Kind(kind) for kind in getattr(torch.return_types, "all_return_types", ())),  # tuples with names

@@ -24,7 +24,7 @@ from ..._core import insist, is_a
 from ...exc import InternalError
 from ...exits import Lines
 from ...graph.analysis.infallible import changes_history, fails_late, in_handler, writes_uncounted
-from ...graph.fx.assumption_checks import AssumptionFailed
+from ...graph.fx.node_functions import AssumptionFailed
 from ...graph.metadata.fakes import UNKNOWN
 from ...graph.metadata.wrappers import is_wrapper
 from ...graph.state.random_draws import put_back, states
@@ -212,7 +212,7 @@ def undo_of(
         and (
             acts
             or in_handler(step.places for step in late)
-            or sum(_memory(inputs[i]).nbytes() for i in places) <= SMALL
+            or sum(_core.of_tensor(inputs[i], "untyped_storage").nbytes() for i in places) <= SMALL
         )
     )
     if places and not in_order and not copies:
@@ -264,10 +264,6 @@ def _take_back(
         with torch.no_grad() if tensors else contextlib.nullcontext():  # histories are not taken back
             _blame_the_compiler(again)
         _taken_back(tensors, versions, kept, False)
-
-
-def _memory(tensor: torch.Tensor) -> torch.UntypedStorage:
-    return _core.of_tensor(tensor, "untyped_storage")
 
 
 def _taken_back(tensors: tuple[torch.Tensor, ...], versions: tuple[int, ...], kept: Any, counted: bool) -> bool:

@@ -22,6 +22,7 @@ from ...vocabulary.log import topic
 
 #: for how many layouts of overlapping inputs the graphs of one code are compiled
 MOST_LAYOUTS = 4
+_WRITES = "writes to inputs that overlap in memory,"
 _CompileGraph = Callable[..., Any]
 
 
@@ -34,13 +35,11 @@ def compiler_for(
     `is_torchs`: the backend is one that hands the graph to AOTAutograd.
     """
     if sharing.is_hidden:
-        _tell(name, "where compilers do not see it")
-        return _as_recorded
+        return as_recorded(name, f"{_WRITES} where compilers do not see it")
     if sharing.overlaps and code is not None:
         known, layout = knowledge_of(code).memory_layouts, sharing.pattern(exact=True)
         if layout not in known and len(known) >= MOST_LAYOUTS:
-            _tell(name, f"in more than {MOST_LAYOUTS} ways")
-            return _as_recorded
+            return as_recorded(name, f"{_WRITES} in more than {MOST_LAYOUTS} ways")
         known.add(layout)
     return _or_as_recorded(compiler(), name) if is_torchs else compiler()
 
@@ -57,14 +56,14 @@ def _or_as_recorded(compile_graph: _CompileGraph, name: str) -> _CompileGraph:
         try:
             compiled: Callable[..., Any] = compile_graph(graph_module, example_inputs, **options)
         except BackendCompilerFailed as error:
-            _tell(name, f"which the backend refuses ({error.inner_exception})")
-            return _as_recorded(graph_module, example_inputs)
+            how = f"{_WRITES} which the backend refuses ({error.inner_exception})"
+            return as_recorded(name, how)(graph_module, example_inputs)
         return compiled
 
     return backend
 
 
-def _tell(name: str, how: str) -> None:
-    topic("recompiles").warning(
-        "%s writes to inputs that overlap in memory, %s: its graph runs operation by operation, uncompiled", name, how
-    )
+def as_recorded(name: str, why: str) -> _CompileGraph:
+    """Return the function that runs a graph as it was recorded, and say so."""
+    topic("recompiles").warning("%s %s: its graph runs operation by operation, uncompiled", name, why)
+    return _as_recorded

@@ -38,7 +38,7 @@ def floats_shown() -> Iterator[None]:
     guard or by giving up.
 
     Its cache of graphs remembers neither, so it is off, but for compilers that see to that themselves
-    (backends/float_caches.py).  Of names that it gave up on before it gives up only once.
+    (backends/disk_caches.py).  Of names that it gave up on before it gives up only once.
     """
     module: Any = dynamo_symbolic_convert.get()
     given_up: set[str] = module.TensorifyState.force_specializations if module is not None else set()

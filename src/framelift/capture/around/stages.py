@@ -178,7 +178,7 @@ AROUND_GRAPH: tuple[Stage[Graph], ...] = (
     Stage(
         "results without history",
         lambda c: c.program.finished.without_history,
-        lambda graph, c: with_histories(graph, c.program.finished.without_history),
+        lambda graph, c: with_histories(graph, c.program.finished.without_history, c.is_compiled),
     ),
     Stage(
         "subclasses",
@@ -277,7 +277,9 @@ AROUND_ENTRY: tuple[Stage[Entry], ...] = (
     Stage("gradients without hooks", lambda c: c.program.reached, lines=lambda c: watching_hooks(c.reached, c.info)),
     Stage("unseen by modes", _meets_modes, lines=lambda c: _UNSEEN),
     Stage(
-        "until the backend is done", lambda c: c.info.interim is not None, lines=lambda c: until_ready(c.info.interim)
+        "until the backend is done",
+        lambda c: c.info.interim is not None and c.info.interim.swaps,
+        lines=lambda c: until_ready(c.info.interim),
     ),
 )
 

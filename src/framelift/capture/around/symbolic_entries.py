@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _random
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +15,13 @@ from ...exits import PLAIN, build_entry
 from ...graph.symbols.environment import Symbols
 from ...graph.symbols.meanings import FromSize
 from ...graph.symbols.relations import NAMESPACE, Preamble, broken_promises, preamble
+from ...guards.kinds import tensor_facts
 from ...guards.misses import Miss
 from ...guards.sentences import where
+from ...recording.drawn_numbers import put_state, state_of
 from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.places import place_of
+from ...vocabulary.plain_types import OBJECTS
 from ...vocabulary.reasons import Interrupt
 from ..records.captures import Input
 from ..records.user_names import names_in
@@ -148,23 +150,6 @@ def _undrawn(entry: Any, places: list[int]) -> Any:
     return run
 
 
-def state_of(generator: Any) -> Any:
-    """The state of one of Python's generators, or of numpy's."""
-    if is_a(generator, _random.Random):
-        return _random.Random.getstate(generator)
-    return generator.get_state(legacy=False) if hasattr(generator, "get_state") else generator.bit_generator.state
-
-
-def put_state(generator: Any, state: Any) -> None:
-    """Give a generator that state again."""
-    if is_a(generator, _random.Random):
-        _random.Random.setstate(generator, state)
-    elif hasattr(generator, "set_state"):
-        generator.set_state(state)
-    else:
-        generator.bit_generator.state = state
-
-
 def first_given(session: Rehearsal, finished: Finished) -> tuple[Any, ...]:
     """Return the graph's arguments in the call it is captured for: tensors as `Input`, symbols as their numbers."""
     symbols = session.with_symbols()
@@ -176,8 +161,8 @@ def first_given(session: Rehearsal, finished: Finished) -> tuple[Any, ...]:
     def concrete(argument: Any) -> Any:
         if is_a(argument, torch.Tensor):
             record = session.record_of_original(argument)
-            return Input.of(argument, str(record.origin) if record is not None else "drawn")
-        if is_a(argument, torch.ScriptObject):
+            return Input(str(record.origin) if record is not None else "drawn", tensor_facts(argument))
+        if is_a(argument, OBJECTS):
             return argument
         if is_a(argument, str):
             meaning = symbols.meanings[argument]

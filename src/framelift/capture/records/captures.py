@@ -9,17 +9,17 @@ from __future__ import annotations
 import collections
 import contextlib
 import itertools
+import operator
 import time
 import types
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from ... import _core
 from ...graph.analysis.provenance import ChainStep
+from ...guards.kinds import TensorFacts, tensor_facts
 from ...guards.misses import Miss
 from ...guards.sentences import described, path
 from ...vocabulary.places import Place, brief
@@ -76,47 +76,22 @@ class TimeSpan:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input of a graph: where it comes from, and enough to make a tensor like it."""
+    """One tensor among the inputs of a graph: where it comes from, and its facts; None: no guard has any."""
 
     origin: str
-    dtype: Any
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-    device: str
-    requires_grad: bool
+    facts: TensorFacts | None
 
     def __str__(self) -> str:
-        return f"{self.origin}: {str(self.dtype).removeprefix('torch.')} {tuple(self.size)}"
-
-    @classmethod
-    def of(cls, tensor: Any, origin: str) -> Input:
-        """The facts of a real tensor."""
-        read = _core.of_tensor
-        stride = tuple(read(tensor, "stride")) if read(tensor, "layout") is torch.strided else ()
-        return cls(
-            origin,
-            read(tensor, "dtype"),
-            tuple(read(tensor, "size")),
-            stride,
-            str(read(tensor, "device")),
-            read(tensor, "requires_grad"),
+        facts = self.facts
+        return (
+            self.origin if facts is None else f"{self.origin}: {str(facts.dtype).removeprefix('torch.')} {facts.size}"
         )
 
     @classmethod
     def guarded(cls, program: GuardProgram, node: int) -> Input:
         """The facts that a guard program knows of one of its inputs."""
-        facts = next(
-            (value for kind, value in program.describe(node)[3] if kind == "TENSOR" and value is not None), None
-        )
-        if facts is None:
-            return cls(path(program, node), torch.float32, (), (), "cpu", False)
         return cls(
-            path(program, node),
-            facts.dtype,
-            tuple(facts.size),
-            tuple(facts.stride or ()),
-            str(facts.device),
-            facts.requires_grad,
+            path(program, node), next((value for kind, value in program.describe(node)[3] if kind == "TENSOR"), None)
         )
 
 
@@ -172,6 +147,9 @@ class Refused:
     miss: Miss | None = None  # limit: the last one
 
 
+Owner = weakref.ref  # of the module whose method is called
+
+
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Capture:
     """One capture: what `entry.info` holds."""
@@ -180,9 +158,9 @@ class Capture:
     file: str
     line: int
     root: bool = True
-    owner: weakref.ref[Any] | None = None  # the module whose method was captured
+    owner: Owner[Any] | None = None  # the module whose method was captured
     compile_id: Any = None  # torch's CompileId, as its logs and traces show it
-    code_ref: weakref.ref[types.CodeType] | None = None
+    code_ref: Callable[[], Any] | None = None
     guard_count: int = 0
     graph_module: Any = None
     source: str = ""  # the entry, as Python source
@@ -259,7 +237,7 @@ class Capture:
         if self.given or self.graph_module is None:
             return self.given
         if self.explain is None:
-            return tuple(Input.of(tensor, f"input {number}") for number, tensor in enumerate(self.examples))
+            return tuple(Input(f"input {number}", tensor_facts(tensor)) for number, tensor in enumerate(self.examples))
         return tuple(Input.guarded(self.explain, node) for node in self.explain.inputs)
 
     @scope
@@ -290,6 +268,11 @@ class Capture:
         }
 
 
+#: the fields of a capture that stay in its note
+_KEPT = sorted({one.name for one in fields(Note)} & {one.name for one in fields(Capture)} - {"phases", "guards"})
+_kept_of = operator.attrgetter(*_KEPT)
+
+
 def is_torchs_own(root: bool, file: str) -> bool:
     """Return whether a captured function is torch's own, and not what was compiled."""
     return not root and brief(file).startswith("torch/")
@@ -311,28 +294,11 @@ class Record:
         """A capture is finished.  Gives what stays of it here, until the next `reset`."""
         note = Note(
             next(_numbers),
-            capture.name,
-            capture.file,
-            capture.line,
-            capture.root,
-            capture.guard_count,
-            capture.operations,
-            capture.graph_module is not None,
-            capture.stop,
-            capture.miss,
-            capture.cpu_seconds,
-            tuple(capture.phases),
-            capture.spent,
-            capture.resumed,
-            weakref.ref(capture),
-            capture.done,
-            shares_graph=capture.shares_graph,
-            from_cache=capture.from_cache,
-            loaded=capture.loaded,
-            not_kept=capture.not_kept,
-            fallbacks=capture.fallbacks,
-            rewrites=capture.rewrites,
-            generated=capture.generated,
+            guards=capture.guard_count,
+            has_graph=capture.graph_module is not None,
+            phases=tuple(capture.phases),
+            capture=weakref.ref(capture),
+            **dict(zip(_KEPT, _kept_of(capture))),
         )
         self.notes.append(note)
         notify("done", capture)
@@ -350,18 +316,8 @@ class Record:
 
     def share(self, note: Note, by: str) -> None:
         """A capture that another callable made is used here too: it cost nothing."""
-        self.notes.append(
-            replace(
-                note,
-                number=next(_numbers),
-                miss=None,
-                done="",
-                cpu_seconds=0.0,
-                phases=(),
-                spent=SpentTime(),
-                shared_with=by,
-            )
-        )
+        free: dict[str, Any] = {"miss": None, "done": "", "cpu_seconds": 0.0, "phases": (), "spent": SpentTime()}
+        self.notes.append(replace(note, number=next(_numbers), shared_with=by, **free))
         counts.shared += 1
 
     def refuse(self, why: str, code: types.CodeType, sentence: str = "", miss: Miss | None = None) -> None:
@@ -422,6 +378,7 @@ class Counts:
     shared: int = 0  # captures that one more callable uses
     shared_graphs: int = 0  # captures whose graph was compiled for an equal one
     fallbacks: collections.Counter[str] = field(default_factory=collections.Counter)  # compiled without rewrites
+    second_tier: list[Any] = field(default_factory=list)  # jobs, and what else became of flat graphs
     guards: int = 0
     breaks: collections.Counter[str] = field(default_factory=collections.Counter)
     frames: list[dict[str, Any]] = field(default_factory=list)

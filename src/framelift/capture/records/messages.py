@@ -6,17 +6,18 @@ import linecache
 from typing import TYPE_CHECKING, Any
 
 from ...exc import TorchRuntimeError, UncapturedHigherOrderOpError, Unsupported, UserError
-from ...graph.analysis.provenance import chain
+from ...graph.analysis.provenance import ChainStep, chain
 from ...torch_ports.loaded import dynamo_exc
 from ...vocabulary.break_fixes import break_fix
 from ...vocabulary.break_kinds import export_case, kind_of
 from ...vocabulary.places import brief, caret, expression, places_of, shown_stack, summary, users
-from ...vocabulary.reasons import Interrupt, explained_by
-from .captures import GraphBreak
+from ...vocabulary.reasons import REASONS, Interrupt, explained_by
+from .captures import Capture, GraphBreak
 from .user_names import Names
 
 if TYPE_CHECKING:
     from ...rehearsal.session import Rehearsal
+
 
 #: reasons whose error is a class of its own, as with torch.compile
 _CLASSES: dict[str, type[Unsupported]] = {
@@ -118,3 +119,25 @@ def provenance_rows(stop: GraphBreak, names: Names | None = None) -> list[str]:
         if link.place is not None:
             rows += [f"      {line}" for line in caret(link.place).splitlines()]
     return rows
+
+
+# ---- Graph breaks in parts, for captures that are kept on disk: why a capture ends where it does, and whe ----
+
+
+def break_data(info: Capture) -> list[Any]:
+    """Return [sentence, id of the reason, detail, places, provenance] of how a capture ended."""
+    stop = info.stop
+    if stop is None:
+        return [info.reason, info.reason_id, "", None, []]
+    links = [[link.text, link.place] for link in stop.provenance]
+    return [info.reason, info.reason_id, stop.detail, list(stop.places), links]
+
+
+def put_break(info: Capture, data: list[Any]) -> None:
+    """Note on a loaded capture how it ends."""
+    info.reason, info.reason_id, detail, places, links = data
+    if places is None:
+        return
+    chain = tuple([ChainStep(text, place) for text, place in links])
+    info.stop = GraphBreak(info.reason_id, info.reason, REASONS[info.reason_id].hint, tuple(places), chain, detail)
+    info.where = shown_stack(info.stop.places)

@@ -67,21 +67,29 @@ def cause(
     locals_: tuple[Any, ...],
     limit: int,
     taken: Container[Capture] = (),
+    known: dict[Any, Miss | None] | None = None,
 ) -> tuple[Miss | None, bool]:
     """Why a call is not served, by the entry that comes closest to serving it; and whether that cause has no room for
     one more.  `taken`: captures that were made for others, and serve here.
 
-    Of entries that are equally close the newest whose cause has room counts.
+    Of entries that are equally close the newest whose cause has room counts.  `known`: what was found where the same
+    guards failed and there was no room; it is added to, for words take longer than an eager call.
     """
     failures = [entry.program.failures(locals_) for entry in entries]
     fewest = min((max(len(found), 1) for found in failures), default=0)  # where all guards hold, a relation does not
-    first = None
-    for entry, found in zip(entries, failures):
-        if len(found) <= fewest:
-            miss = _why_not(entry, found, function, locals_)
-            first = first or miss
-            if not policy.is_full(entries, locals_, limit, miss, taken):
-                return miss, False
+    close = [(entry, found) for entry, found in zip(entries, failures) if len(found) <= fewest]
+    failing = policy.owner_of(locals_), limit, len(entries), *((id(entry), *found[:1]) for entry, found in close)
+    if known and failing in known and not policy.forbids_recompiles():
+        return known[failing], True
+    first, tells = None, all(failures)
+    for entry, found in close:
+        miss = _why_not(entry, found, function, locals_)
+        first = first or miss
+        tells = tells and miss is not None and miss.kind != "CALL"
+        if not policy.is_full(entries, locals_, limit, miss, taken):
+            return miss, False
+    if known is not None and entries and tells:
+        known.update({failing: first} if len(known) < 64 else {})
     return first, bool(entries)
 
 

@@ -14,7 +14,7 @@ from ... import _core
 from ..._core import is_a
 from ...vocabulary.reasons import Interrupt
 from ..fx.targets import Target, getter_target
-from ..fx.values import Step, Value
+from ..fx.values import EXCHANGED, Step, Value
 from ..metadata.cache import Outcome
 from ..metadata.facts import Facts, new_stand_in
 from ..state.torch_state import State
@@ -109,17 +109,32 @@ def _gain_history_outside(target: Target, value: Value, facts: Facts, written: b
 
 
 def _gain_history(target: Target, value: Value, written: bool) -> None:
-    """An in-place operation made a tensor require grad: so do its base and its ordinary views."""
-    storage = value.storage
-    if written and is_data(value) and all(is_data(other) or other.external is not None for other in storage.values):
-        return  # its own alone: what `Tensor.data` gives is another variable over the same memory
-    if storage.external or not written or any(other.view not in ("", "view") for other in storage.values):
+    """An in-place operation made a tensor require grad: so do its base and its ordinary views.  What `detach` and
+    `data` gave is another variable over the same memory.
+    """
+    first = first_of(value)
+    same = [] if first is None else [other for other in value.storage.values if first_of(other) in (first, None)]
+    if not written or not same or any(one.external is not None or one.view not in _PLAIN for one in same):
         raise Interrupt("torch-operation", f"{target.name}, which changes the autograd state of a tensor")
-    for other in storage.values:
+    for other in same:
         if not other.facts.requires_grad:
             other.facts = other.facts.but(requires_grad=True, is_leaf=False)
-            if other.view and other is not value:
+            if other is not first and other is not value:
                 other.view = "regained"  # autograd is fickle about writes to it from now on
+
+
+#: views whose history is known
+_PLAIN = ("", "view", "detached")
+
+
+def first_of(value: Value) -> Value | None:
+    """The tensor without a base in autograd that one is a view of, by any number of views; None: nobody knows."""
+    while value.external is None and value.view not in ("", "detached"):
+        above = [one for one in value.step.inputs if one.storage is value.storage] if value.step is not None else ()
+        if len(above) != 1 or value.view == EXCHANGED:
+            return None
+        value = above[0]
+    return value
 
 
 def is_data(value: Value) -> bool:
@@ -132,7 +147,8 @@ def _check_view_write(target: Target, value: Value) -> None:
     if value.external is not None:
         forbidden = _core.of_tensor(value.external, "_is_view")
     else:
-        leaf = any(other.facts.is_leaf and other.facts.requires_grad for other in value.storage.values)
+        first = first_of(value)
+        leaf = first is None or first.facts.is_leaf and first.facts.requires_grad
         forbidden = value.view not in ("view", "detached") or (value.view == "view" and leaf)
     if forbidden:
         raise Interrupt("torch-operation", f"{target.name}, which writes to a view that autograd protects")

@@ -114,7 +114,13 @@ def _attached(history: Any, result: torch.Tensor) -> torch.Tensor:
     return made
 
 
-#: what a result without a history is to become
+#: of memory that other tensors have, and with a history of its own: compilers mix these up
+OWN = "own"
+#: what a result is to become where a compiled graph does not give it as it is, or no graph does
+_COMPILED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "detached": torch.Tensor.detach,
+    "data": lambda result: result.data,
+}
 _BECOMES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "spent": lambda result: _attached(_Spent, result),
     "rootless": lambda result: _attached(_Rootless, result),
@@ -124,13 +130,17 @@ _BECOMES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-def with_histories(graph: Callable[..., Any], without_history: Sequence[tuple[int, str]]) -> Callable[..., Any]:
-    """`graph`, whose results at these places are leaves, or have a history that was gone through already."""
+def with_histories(
+    graph: Callable[..., Any], kinds: Sequence[tuple[int, str]], is_compiled: bool
+) -> Callable[..., Any]:
+    """`graph`, whose results at these places are other variables, leaves, or have a history that was gone through."""
+    table = _BECOMES | _COMPILED if is_compiled else _BECOMES
+    changes = [(place, table[kind]) for place, kind in kinds if kind in table]
 
     def run(*given: Any) -> Any:
         results = list(graph(*given))
-        for place, kind in without_history:
-            results[place] = _BECOMES[kind](results[place])
+        for place, become in changes:
+            results[place] = become(results[place])
         return results
 
-    return run
+    return run if changes else graph

@@ -17,6 +17,7 @@ from ... import _core
 from ..._core import is_a
 from ...torch_ports.fakes import FakeTensor, FakeTensorMode
 from ...torch_ports.modes import DisableTorchFunction
+from ...vocabulary.plain_types import GIVEN
 from ..metadata.device_guard import keep_device_guard
 from ..metadata.facts import SymbolicFacts, is_overriding
 from ..metadata.wrappers import WrapperFacts, assembled_like
@@ -40,7 +41,7 @@ def examples_for(
         if is_a(argument, torch.Tensor):
             example: Any = argument
             fake: Any = _fake(mode, argument, facts[id(argument)])
-        elif is_a(argument, torch.ScriptObject):  # compilers make fakes of their own
+        elif is_a(argument, GIVEN):  # compilers make fakes of their own
             example = fake = argument
         else:
             example, fake = number_example(symbols, mode, argument)

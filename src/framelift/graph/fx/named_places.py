@@ -5,17 +5,19 @@ from __future__ import annotations
 import functools
 import re
 import types
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..._core import is_a
 from ...bytecode.resume import parameter_count
 from ...vocabulary.origins import Origin, step_text
+from ..symbols.symbol_sources import SourceName
 
 _TABLES = ("_modules", "_parameters", "_buffers")
 _NO_LETTERS = re.compile("[^0-9A-Za-z]+")
 
 
-@functools.lru_cache(4096)
+@functools.cache
 def _letters(text: str) -> str:
     """Return the characters of a text that an identifier may have."""
     return _NO_LETTERS.sub("_", text).strip("_")
@@ -123,3 +125,39 @@ def _closed_over(origin: Origin, root: types.CodeType | None) -> str | None:
     if root is None or origin.base.step != "arg" or origin.base.key[0] < parameter_count(root):
         return None
     return root.co_freevars[origin.key]
+
+
+# ---- Where values come from, in the words that TorchDynamo's graphs have for it: `L['x']`, `G['scale']`, ----
+
+
+@dataclass(frozen=True, slots=True)
+class InputSource:
+    """Where an input of a graph comes from: `node._dynamo_source`."""
+
+    name: SourceName
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+
+def source_text(origin: Origin, places: NamedPlaces | None = None) -> SourceName:
+    """The place of a value.
+
+    >>> from framelift.vocabulary.origins import arg
+    >>> weight = arg(0, "self").to("dict").to("item", "_parameters").to("item", "weight")
+    >>> source_text(weight)
+    "L['self']._parameters['weight']"
+    """
+    return SourceName((places or NamedPlaces()).text(origin).text)
+
+
+def module_path(origin: Origin, places: NamedPlaces) -> str:
+    """The place of a module, as `nn_module_stack` shows it: `L['self'].lin`."""
+    parts = places.parts(origin)
+    return ".".join((parts.root.text, *parts.path))
+
+
+def state_name(origin: Origin, places: NamedPlaces) -> str:
+    """The name of a parameter or buffer in its root module's state; "" for what is none."""
+    parts = places.parts(origin)
+    return ".".join(parts.path) if parts.is_state else ""

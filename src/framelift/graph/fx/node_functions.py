@@ -13,6 +13,7 @@ import torch.utils.checkpoint
 from torch.autograd.function import once_differentiable
 from torch.fx.graph_module import GraphModule
 
+from ... import _core
 from ..._core import is_a
 from ...torch_ports.modes import FunctionalTensor, len_torch_dispatch_stack
 from ...torch_ports.operators import tag_activation_checkpoint
@@ -190,3 +191,17 @@ def trained_lstm(*args: Any) -> Any:
         return torch.lstm(*args)
     finally:
         set_mkldnn_enabled(before)
+
+
+# ---- Functions with which a graph checks its assumptions on the way, before something that cannot be undo ----
+
+
+class AssumptionFailed(Exception):
+    """The data is not what the rehearsal took it to be.  Never leaves framelift: the frame runs eagerly."""
+
+
+def check_assumptions(*wrong: torch.Tensor) -> None:
+    """Each is true where an assumption is wrong.  Nothing has happened yet, so plain Python may have the call."""
+    if any(map(bool, wrong)):
+        _core.undone()
+        raise AssumptionFailed

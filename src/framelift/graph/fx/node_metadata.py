@@ -18,8 +18,7 @@ from ..._core import id, is_a
 from ...torch_ports.fakes import FakeTensorMode
 from ...vocabulary.plain_types import GIVEN
 from ..metadata.facts import Facts
-from .named_places import NamedPlaces
-from .source_names import InputSource, source_text, state_name
+from .named_places import InputSource, NamedPlaces, source_text, state_name
 
 
 def describe(

@@ -55,9 +55,14 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return ", ".join(texts)
 
 
-@functools.lru_cache(1024)
 def _writer(function: Any) -> Callable[[Node], str] | None:
     """How a call of a function is written, with the assignment to the node's name; None: by torch's generator."""
+    is_operator = function is getattr or getattr(function, "__module__", None) == "_operator"
+    return _known_writer(function) if is_operator or fx._is_from_torch(function) else None
+
+
+@functools.cache
+def _known_writer(function: Any) -> Callable[[Node], str] | None:
     if function is getattr:
         return _attribute
     if getattr(function, "__module__", None) == "_operator":
@@ -71,7 +76,7 @@ def _writer(function: Any) -> Callable[[Node], str] | None:
                 f"{sign.format(*[_text(value) for value in node.args])};  {node.name} = {_text(node.args[0])}"
             )
         return None
-    if not fx._is_from_torch(function) or function is torch.device:
+    if function is torch.device:
         return None
     called = get_qualified_name(function)
     return lambda node: f"{node.name} = {called}({_arguments(node.args, node.kwargs)})"

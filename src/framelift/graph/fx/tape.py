@@ -24,14 +24,14 @@ from ...vocabulary.places import stack_text
 from ...vocabulary.reasons import Interrupt
 from ..metadata.arguments import rebuild
 from ..metadata.facts import Facts
-from ..metadata.script_objects import ScriptFacts
+from ..state.random_draws import Generators, is_generator
 from ..state.torch_state import State, StateNodes
 from ..symbols.environment import Symbols
 from ..symbols.number_nodes import BodyNumbers, NumberNodes, graph_values, numbers_in
 from ..symbols.numbers import NUMBERS
 from .plain_code import PlainCode
 from .targets import Getter, target_of
-from .values import Body, Step, Value
+from .values import Body, ObjectFacts, Step, Value
 
 #: steps that give an external symbolic number to a body: it is an argument there, and no operation of the graph
 HANDS_INT, HANDS_FLOAT = target_of(torch.sym_int), target_of(torch.sym_float)
@@ -138,19 +138,6 @@ def _is_one_number(step: Step) -> bool:
     return len(step.inputs) == 1 and type(step.inputs[0].facts) is Facts and step.inputs[0].facts.size.numel() == 1
 
 
-class Generators(torch.nn.Module):
-    """The generators that a graph draws from (random_draws.py).  A copy of the graph draws from the same ones."""
-
-    def __deepcopy__(self, memo: Any) -> Generators:
-        return self
-
-
-def draws_from_generators(module: GraphModule) -> bool:
-    """Return whether a graph holds generators that it draws from."""
-    held = [node.target for node in module.graph.find_nodes(op="get_attr")]
-    return any(type(operator.attrgetter(name)(module)) is torch.Generator for name in held)
-
-
 class _Builder:
     """Writes nodes; `lint` follows."""
 
@@ -233,7 +220,7 @@ class _Builder:
             node.meta["custom"] = {key: value for key, value in step.custom.items() if not is_a(value, torch.Tensor)}
 
     def _argument(self, kept: Any) -> Any:
-        if type(kept) is not torch.Generator:
+        if not is_generator(kept):
             return rebuild(kept, self.node_of)
         node = self._nodes.get(id(kept))
         if node is None:
@@ -263,9 +250,7 @@ class _Builder:
             return node
         if node is None:
             node = self._nodes[id(value)] = self._part(value.step, value.path)
-        if (
-            value.facts is not None and type(value.facts) is not ScriptFacts
-        ):  # for the compilers' own copy of the graph (backends/)
+        if value.facts is not None and not is_a(value.facts, ObjectFacts):  # for the compilers' own copy (backends/)
             node.meta["tensor_facts"] = (value.facts, id(value.storage))
         return node
 

@@ -22,9 +22,18 @@ EXCHANGED = "exchanged"
 AFTER_DATA = "use of a tensor after an assignment to its Tensor.data"
 
 
+class ObjectFacts:
+    """The metadata of an object that is no tensor, of which a graph is given the object itself."""
+
+    __slots__ = ()
+    dtype = None
+    requires_grad = False
+    is_leaf = True
+
+
 class Storage:
     """Memory that one or more values look at.  `wrapped`: a tensor of a wrapper subclass is made of it; `shared`: it
-    may be the memory of others too, since a script object knows it, or it was chosen among several.
+    may be the memory of others too, since an object knows it, or it was chosen among several.
     """
 
     __slots__ = ("external", "shared", "values", "wrapped", "written")

@@ -18,15 +18,10 @@ from ... import _core
 from ..._core import id, is_a
 from ...exc import InternalError
 from ...guards.equality import indistinguishable
-from ...vocabulary.class_reads import has_member, members_of, module_of, name_of, qualname_of
+from ...vocabulary.class_reads import has_member, members_of, module_of, mro_of, name_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from ..fx.values import Body, Value
 from ..symbols.numbers import NUMBERS
-
-try:
-    import numpy as _NUMPY
-except ImportError:
-    _NUMPY = None
 
 #: compared by equality in keys, and never equal to a value of another type
 _PLAIN = frozenset({int, str, type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout, torch.memory_format})
@@ -113,8 +108,8 @@ def _take_other(arg: Any, kind: type, values: dict[int, Value], key: list[Any], 
         kept = take(arg.values(), values, inner, found)
         key.append(tuple(inner))
         return dict(zip(names, kept))
-    if kind is torch.Generator:  # one of the rehearsal's own (graph/state/random_draws.py)
-        key.append((kind, arg.device))
+    if kind in AS_IT_IS:
+        key.append((kind, AS_IT_IS[kind](arg)))
         return arg
     if is_a(arg, torch.Tensor):
         raise _stray(arg)
@@ -130,12 +125,16 @@ def _is_record(kind: type) -> bool:
     return issubclass(kind, tuple) and (has_member(kind, "_fields") or module_of(kind) == "torch.return_types")
 
 
+#: types whose objects operations are given as they are, and what of one results depend on
+AS_IT_IS: dict[type, Callable[[Any], Any]] = {}
+#: scalars of libraries that torch takes for plain numbers: those numbers
+PLAIN: dict[type, Callable[[Any], Any]] = {}
 #: classes of objects that stand for external ones and refuse any use
 PLACEHOLDERS: set[type] = set()
 
 
 def _as_plain(arg: Any, kind: type) -> Any:
-    """Subclasses of numbers and text (enumerations, numpy.float64) as what torch takes them for."""
+    """Subclasses of numbers and text (enumerations, scalars of libraries) as what torch takes them for."""
     if kind is type and arg in _DTYPES:
         return _DTYPES[arg]
     if kind in PLACEHOLDERS:
@@ -153,9 +152,9 @@ def _as_plain(arg: Any, kind: type) -> Any:
         return int.__int__(arg)
     if is_a(arg, float):
         return float.__float__(arg)
-    # torch takes these for plain numbers
-    if _NUMPY is not None and issubclass(kind, (_NUMPY.integer, _NUMPY.floating)):
-        return arg.item()
+    for base in mro_of(kind):
+        if base in PLAIN:
+            return PLAIN[base](arg)
     # what stands for an array says that it is one
     shown = kind if is_a(members_of(kind).get("__module__"), str) else arg.__class__
     raise Interrupt("torch-operation", f"with an argument of type {module_of(shown)}.{qualname_of(shown)}")

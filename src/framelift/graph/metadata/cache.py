@@ -7,6 +7,7 @@ other arguments by type and value.  The cache is shared by the process and bound
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +20,6 @@ from ...vocabulary.class_reads import module_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from .facts import Facts, facts_of
 from .fakes import Observed
-from .trusted_strides import are_believed
 
 ALL = 1 << 30  # arguments, however many there are
 
@@ -244,3 +244,26 @@ _shared = MetadataCache()
 def shared_cache() -> MetadataCache:
     """The process's cache."""
     return _shared
+
+
+# ---- Operations whose strides by fake and meta kernels can be trusted: they are those that the real kerne ----
+
+
+def _has_size(sizes: Iterable[Any], which: int) -> bool:
+    return any(type(size) is int and size == which for size in sizes)
+
+
+def are_believed(results: Sequence[Facts], layouts: Sequence[Facts], regular: bool) -> bool:
+    """Return whether strides of new tensors with the facts `results` follow from those of `layouts`, the tensors whose
+    layout decides; of none, where the real kernels lay out their results in the order of the dimensions.
+
+    `regular`: the operation gives the same strides on every device (meta_kernels.py).
+    """
+    if not layouts:  # the real results lie in order
+        return all(one.is_contiguous() for one in results)
+    if any(_has_size(one.size, 0) for one in (*results, *layouts)):
+        return False
+    irregular = [one for one in layouts if not one.is_contiguous()]
+    if not irregular:
+        return True
+    return regular and not any(_has_size(one.size, 1) for one in (*results, *irregular))

@@ -169,11 +169,8 @@ class Live:
         for value in found:
             if storage_of(self.fake(value)) == key:
                 return value.storage, True
-        known = self._storages.get(key)
-        if known is None:
-            known = self._storages[key] = Storage(external=False)
-            return known, False
-        return known, True
+        is_known = key in self._storages
+        return self._storages.setdefault(key, Storage(external=False)), is_known
 
     def enter_dual(self, by: int) -> None:
         """A level of forward-mode differentiation was opened (1) or closed (-1)."""

@@ -161,3 +161,14 @@ def _kind(of: Any) -> int:
     if of is float or is_a(of, torch.dtype) and of.is_floating_point:
         return 2
     return int(of is not torch.bool)
+
+
+# ---- A fact of torch (seen in 2.11 to 2.13): what asks a tensor without data for its value gets a Runtime ----
+
+
+_NO_DATA = "meta tensor"  # "Tensor.item() cannot be called on meta tensors"
+
+
+def asks_for_value(error: RuntimeError) -> bool:
+    """Return whether torch raised this because a stand-in was asked for its value."""
+    return _NO_DATA in str(error)

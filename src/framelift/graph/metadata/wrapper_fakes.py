@@ -24,7 +24,7 @@ from ...vocabulary.scopes import scope
 from ...vocabulary.torch_code import is_torch_class
 from ..fx.values import Storage, Value
 from .facts import facts_of
-from .fakes import with_history
+from .fakes import Fakes, with_history
 from .live_fakes import Live, LiveOutcome
 from .wrappers import (
     WrapperFacts,
@@ -46,6 +46,10 @@ def holds_wrapper(value: Value) -> bool:
 
 class Wrapped(Live):
     """The wrapper subclasses of one rehearsal."""
+
+    def __init__(self, fakes: Fakes) -> None:
+        super().__init__(fakes)
+        self._made_masks: list[Any] = []
 
     def concerns(self, found: Sequence[Value]) -> bool:
         return any(type(value.facts) is WrapperFacts for value in found)
@@ -79,7 +83,7 @@ class Wrapped(Live):
         with _asking(found):
             result = self._fakes._run(name, mode, call, fakes)
         _check_conversion(name, found, result)
-        _check_state(name, result)
+        self._made_masks += _masks(result)
         written = tuple(i for i, value in enumerate(found) if self._memories(value) & mode.written)
         if [_described(fake) for fake in fakes] != before or any(not holds_wrapper(found[i]) for i in written):
             raise Interrupt("tensor-subclass", f"{_kinds(found)}, changed in place by {name},")
@@ -99,11 +103,8 @@ class Wrapped(Live):
         for value in with_parts(found):
             if not holds_wrapper(value) and _memory(self.fake(value)) == key:
                 return value.storage, True
-        known = self._storages.get(key)
-        if known is None:
-            known = self._storages[key] = Storage(external=False)
-            return known, False
-        return known, True
+        is_known = key in self._storages
+        return self._storages.setdefault(key, Storage(external=False)), is_known
 
     def _inside(self, fake: torch.Tensor) -> Iterator[torch.Tensor]:
         names, _ = context_of(fake)
@@ -154,8 +155,12 @@ class Wrapped(Live):
             raise KeyError(name)
         return slot.__get__(fake)
 
-    def close(self) -> None:
-        """Nothing of torch's was changed."""
+    def release_masks(self) -> bool:
+        """Release the masks of fakes that no reduction has used; return whether there were any."""
+        left = [mask for mask in self._made_masks if mask.data is not None]
+        for mask in left:
+            mask.data, mask.refcount = None, 0
+        return bool(left)
 
 
 @scope
@@ -182,20 +187,13 @@ def _check_conversion(name: str, found: Sequence[Value], result: Any) -> None:
         raise Interrupt("tensor-subclass", f"{kinds[0].__qualname__}, of which {name} gives a plain tensor,")
 
 
-def _check_state(name: str, result: Any) -> None:
-    """Masks of distributed embeddings are in placements that torch keeps for later calls: one that is of fakes is
-    released, and what holds it cannot be captured.
-    """
-    masks = []
+def _masks(result: Any) -> Iterator[Any]:
+    """The masks of distributed embeddings: they are in placements, which torch keeps for later calls."""
     for one in result if is_a(result, (tuple, list)) else (result,):
         for placement in getattr(one, "placements", ()) if is_a(one, torch.Tensor) and is_wrapper(type(one)) else ():
             mask = getattr(placement, "mask_buffer", None)
             if mask is not None and mask.data is not None:
-                masks.append(mask)
-    for mask in masks:
-        mask.release_mask()
-    if masks:
-        raise Interrupt("tensor-subclass", f"DTensor, which {name} gives with a mask,")
+                yield mask
 
 
 _disabled = disabled_torch_function_impl

@@ -10,6 +10,7 @@ which has the state of the real one while the graph runs: so any generator will 
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import threading
 import weakref
@@ -23,6 +24,7 @@ from ... import _core
 from ..._core import insist, note_place
 from ...torch_ports.operators import is_custom_class
 from ...vocabulary.reasons import Interrupt
+from ..metadata.arguments import AS_IT_IS
 from ..symbols.number_nodes import numbers_in
 
 #: the source that operations draw from where they are given none
@@ -88,8 +90,9 @@ class Drawing:
 
     # ---- while capturing ----
 
-    def add(self, own: torch.Generator, origin: Any = None) -> torch.Generator:
-        """Captured code met a generator, or made one."""
+    def add(self, own: torch.Generator | None, origin: Any = None) -> torch.Generator:
+        """Captured code met a generator, or made one; None: any new one."""
+        own = torch.Generator() if own is None else own
         self.own.append(own)
         self.origins.append(origin)
         return own
@@ -120,9 +123,9 @@ class Drawing:
         """Return whether an operation is given generators, to draw from.  The default one needs no mention."""
         if kept_named.get("generator") is torch.default_generator:
             kept_named["generator"] = None
-        given = [arg for arg in kept if type(arg) is torch.Generator]
+        given = list(filter(is_generator, kept))
         if kept_named:
-            given += [arg for arg in kept_named.values() if type(arg) is torch.Generator]
+            given += filter(is_generator, kept_named.values())
         self._at_hand = (DEFAULT,)
         if not given:
             return False
@@ -243,6 +246,27 @@ def put_back(cpu: Any, cuda: list[torch.Tensor] | None) -> None:
 
 
 # ---- what can be done to a source ------------------------------------------------------------------------------------
+
+
+def is_generator(obj: Any) -> bool:
+    """Return whether an object is a generator that graphs may draw from."""
+    return type(obj) is torch.Generator
+
+
+class Generators(torch.nn.Module):
+    """The generators that a graph draws from.  A copy of the graph draws from the same ones."""
+
+    def __deepcopy__(self, memo: Any) -> Generators:
+        return self
+
+
+def draws_from_generators(module: torch.fx.GraphModule) -> bool:
+    """Return whether a graph holds generators that it draws from."""
+    held = [node.target for node in module.graph.find_nodes(op="get_attr")]
+    return any(is_generator(operator.attrgetter(name)(module)) for name in held)
+
+
+AS_IT_IS[torch.Generator] = lambda generator: generator.device
 
 
 def _at(drawing: Drawing, source: int) -> torch.Generator:

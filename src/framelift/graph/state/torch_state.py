@@ -71,6 +71,7 @@ class State(NamedTuple):
 
     `kernels` is None unless the program chose others for attention: then which may be used, and in which order.
     `region` is there between an outermost `autocast` and its end, also where autocast is off inside of it.
+    `declared`, of exports only: what the `autocast`s that are open say, (device type, dtype or None) for each device.
     """
 
     grad: bool
@@ -80,6 +81,7 @@ class State(NamedTuple):
     deterministic: bool
     kernels: tuple[Any, ...] | None = None
     region: AutocastRegion | None = None
+    declared: tuple[tuple[str, torch.dtype | None], ...] = ()
 
 
 _state = functools.partial(tuple.__new__, State)  # of a tuple, without a call of Python code
@@ -96,6 +98,7 @@ def read_state() -> State:
             _deterministic(),
             _chosen() if _kernels is not None else None,
             _region if _nesting > 0 else None,
+            tuple(dict(_declared).items()) if _declared else (),
         )
     )
 
@@ -109,9 +112,28 @@ _region, _nesting = (
 _lowest: int | None = None  # and how many were, when they were fewest; None where the program opens and leaves none
 
 
-def nest_autocast(by: int) -> int:
-    """The program opens an `autocast`, or leaves one; torch's count of those that are open."""
+_declared: list[tuple[str, torch.dtype | None]] = []  # by each `autocast` that an exported program has opened
+_switched = "cuda"  # the device type whose autocast the program switched last
+
+
+def switch_autocast(*args: Any) -> None:
+    """The program switches autocast of a device type on or off: `torch.set_autocast_enabled`."""
+    global _switched
+    torch.set_autocast_enabled(*args)
+    _switched = args[0] if len(args) == 2 else "cuda"
+
+
+def nest_autocast(by: int, exporting: bool) -> int:
+    """The program opens an `autocast`, or leaves one; torch's count of those that are open.
+
+    An exported program is run in other states than it is exported in, so it keeps all that it declares.
+    """
     global _nesting, _lowest
+    if by < 0:
+        del _declared[-1:]
+    elif exporting:
+        enabled = torch.is_autocast_enabled(_switched)
+        _declared.append((_switched, torch.get_autocast_dtype(_switched) if enabled else None))
     _nesting = torch.autocast_increment_nesting() if by > 0 else torch.autocast_decrement_nesting()
     _lowest = _nesting if _lowest is None else min(_lowest, _nesting)
     return _nesting
@@ -279,6 +301,7 @@ class SavedState:
         self.cache = torch.is_autocast_cache_enabled()
         self.nesting = _nesting = autocast_nesting()
         self.region = _region
+        self.declared = list(_declared)
         self.deterministic = (_deterministic(), _deterministic_warn())
         self.cpu_rng = torch.get_rng_state() if generators else None
         self.cuda_rng = torch.cuda.get_rng_state_all() if generators and torch.cuda.is_initialized() else None
@@ -299,7 +322,7 @@ class SavedState:
         torch.set_autocast_cache_enabled(self.cache)
         while (nesting := autocast_nesting()) != self.nesting:
             torch.autocast_decrement_nesting() if nesting > self.nesting else torch.autocast_increment_nesting()
-        _nesting, _lowest = self.nesting, None
+        _nesting, _lowest, _declared[:] = self.nesting, None, self.declared
         if (_deterministic(), _deterministic_warn()) != self.deterministic:
             set_deterministic_algorithms(self.deterministic[0], warn_only=self.deterministic[1])
         if self.cpu_rng is not None:
@@ -322,7 +345,7 @@ class StateNodes:
 
     def expect(self, states: Iterable[State]) -> None:
         """These are the states that there will be: a region in which autocast is off throughout needs no nodes."""
-        self._casting = {id(state.region) for state in states if state.autocast is not None}
+        self._casting = {id(state.region) for state in states if state.autocast is not None or state.declared}
 
     def become(self, wanted: State) -> None:
         """Add the nodes after which the graph is in the state `wanted`."""
@@ -334,7 +357,8 @@ class StateNodes:
             self._become_inference(wanted.inference)
         if wanted.grad != self.now.grad:
             self._emit(set_grad_enabled, (wanted.grad,))
-        if wanted.autocast != self.now.autocast or wanted.region is not self.now.region:
+        now = self.now
+        if (wanted.autocast, wanted.declared) != (now.autocast, now.declared) or wanted.region is not now.region:
             self._become_autocast(wanted)
         if wanted.kernels != self.now.kernels:
             if self._kernels is not None:
@@ -366,18 +390,25 @@ class StateNodes:
                 self._emit(torch.clear_autocast_cache, ())
         levels = [self.base, *(inside for inside, _ in self._autocasts)]
         for level, state in enumerate(levels):
-            if state.autocast == wanted.autocast and state.region is wanted.region:
+            same = state.autocast == wanted.autocast and state.declared == wanted.declared
+            if same and state.region is wanted.region:
                 self._leave_autocasts(level)
                 return
+        while dict(levels[-1].declared).keys() - dict(wanted.declared).keys():
+            levels.pop()
+        self._leave_autocasts(len(levels) - 1)
         off: tuple[Any, ...] = (*((device, None) for device in AUTOCAST_DEVICES), True)
         parts, before = wanted.autocast or off, levels[-1].autocast or off
-        nodes = [
-            self._emit(enter_autocast, (device, dtype or old, dtype is not None, parts[-1]))
+        changed = {
+            device: (dtype or old, dtype is not None)
             for (device, dtype), (_, old) in zip(parts[:-1], before[:-1])
             if dtype != old or parts[-1] != before[-1]
-        ]
-        if not nodes and self.base.region is None:  # it is the outermost one, for which casts are kept
-            nodes = [self._emit(enter_autocast, (AUTOCAST_DEVICES[0], parts[0][1], parts[0][1] is not None, parts[-1]))]
+        }
+        for device, dtype in set(wanted.declared) - set(levels[-1].declared):
+            changed.setdefault(device, (dtype, dtype is not None))
+        if not changed and self.base.region is None:  # it is the outermost one, for which casts are kept
+            changed = {AUTOCAST_DEVICES[0]: (parts[0][1], parts[0][1] is not None)}
+        nodes = [self._emit(enter_autocast, (device, *choice, parts[-1])) for device, choice in changed.items()]
         self._autocasts.append((wanted, nodes))
 
     def _leave_autocasts(self, level: int) -> None:

@@ -34,10 +34,24 @@ from ...vocabulary.own_code import FRAMELIFT, first_above
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import TORCH
 from ..metadata.facts import Facts, symbolic_facts
-from . import torch_sums  # noqa: F401  (torch adds by what is a sum now)
 from .declared_sizes import Declarations, check_declared, constraint, relies_on_one, span
-from .meanings import Calculation, Created, Drawn, FromGraph, FromNumber, FromSize, Marks, Outside, Relation, itself
-from .noted_relations import is_ordinary, opposite, raising, same_float, same_text
+from .meanings import (
+    Calculation,
+    Created,
+    Drawn,
+    FromGraph,
+    FromNumber,
+    FromSize,
+    Marks,
+    Outside,
+    Relation,
+    is_ordinary,
+    itself,
+    opposite,
+    raising,
+    same_float,
+    same_text,
+)
 from .numbers import NUMBERS, Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber, quiet
 from .symbol_sources import source_called
@@ -89,7 +103,7 @@ class Symbols:
         self.scalars = False  # some of the numbers are numpy's
         self.answers = Answers()
         self.created: list[Created] = []  # symbols of the environment, in the order they were made
-        self.lazy = False  # comparisons are decided when their truth is asked for, not before
+        self.exporting = False  # comparisons are decided when their truth is asked for, calculations stay in the graph
         self._count = 0
 
     # ---- inputs ----
@@ -360,7 +374,7 @@ class Symbols:
     def _truth(self, answer: Any) -> Any:
         if type(answer) is not torch.SymBool:
             return bool(answer)
-        if (self.lazy or free_unbacked_symbols(answer.node.expr)) and self.env._maybe_evaluate_static(
+        if (self.exporting or free_unbacked_symbols(answer.node.expr)) and self.env._maybe_evaluate_static(
             answer.node.expr
         ) is None:
             return Bool(answer, self)
@@ -428,7 +442,7 @@ class Symbols:
             made = self._new_float(hint, Outside(func, args), None, ())
             self._drawn.add(made.name)
             return made
-        if _BEFORE_THE_GRAPH:
+        if _BEFORE_THE_GRAPH and not self.exporting:
             key = (func, *(arg.key if type(arg) in NUMBERS else (type(arg), repr(arg)) for arg in args))
             if key not in self._calculated:
                 self._calculated[key] = self._new_float(hint, Outside(func, args), None, ())

@@ -11,6 +11,7 @@ reorders floating point arithmetic; each is evaluated at every call just as the 
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import math
 import operator
@@ -290,37 +291,19 @@ def _decided(func: Callable[..., Any], reflected: bool = False) -> Callable[...,
     return call
 
 
-_func: Any
-for _func in (
-    operator.add,
-    operator.sub,
-    operator.mul,
-    operator.truediv,
-    operator.floordiv,
-    operator.mod,
-    divmod,
-    operator.pow,
-    operator.lshift,
-    operator.rshift,
-    operator.xor,
-):
-    setattr(Bool, f"__{_func.__name__}__", _decided(_func))
-    setattr(Bool, f"__r{_func.__name__}__", _decided(_func, reflected=True))
-for _func in (
-    operator.lt,
-    operator.le,
-    operator.gt,
-    operator.ge,
-    operator.ne,
-    operator.neg,
-    operator.pos,
-    operator.invert,
-    abs,
-    float,
-    format,
-    round,
-):
-    setattr(Bool, f"__{_func.__name__}__", _decided(_func))
+#: the names of binary operations that are methods with a reflected form
+ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift", "xor")
+
+
+def function_named(name: str) -> Any:
+    """The function that calls the method of this name: of `operator`, or a built-in."""
+    return abs if name == "abs" else vars(operator).get(f"__{name}__") or getattr(builtins, name)
+
+
+for _name in (*ARITHMETIC, "lt", "le", "gt", "ge", "ne", "neg", "pos", "invert", "abs", "float", "format", "round"):
+    setattr(Bool, f"__{_name}__", _decided(function_named(_name)))
+    if _name in ARITHMETIC:
+        setattr(Bool, f"__r{_name}__", _decided(function_named(_name), reflected=True))
 
 
 NUMBERS: tuple[type, ...] = (Int, Float, Bool)

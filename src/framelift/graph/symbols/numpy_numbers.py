@@ -8,7 +8,6 @@ then an input of the graph.
 
 from __future__ import annotations
 
-import operator
 import types
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +19,7 @@ from ..._core import is_a
 from ...vocabulary.class_reads import mro_of, name_of
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_class
-from .numbers import Float, Int
+from .numbers import ARITHMETIC, Float, Int, function_named
 
 try:
     import numpy
@@ -111,10 +110,6 @@ def _item(value: Any) -> Any:
     return value.item()
 
 
-def _is_operand(value: Any) -> bool:
-    return type(value) in (int, float, bool, Int, Float, NumpyNumber) or type(value) in SCALARS
-
-
 def _says_itself(kind: type, func: Callable[..., Any]) -> bool:
     """Return whether a class of the operand's says in Python what an operator does: numpy leaves that to it."""
     name = func.__name__.strip("_")
@@ -129,7 +124,7 @@ _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "
 
 def _binary(func: Callable[..., Any], swap: bool) -> Callable[..., Any]:
     def method(self: NumpyNumber, other: Any) -> Any:
-        if _is_operand(other):
+        if type(other) in (int, float, bool, Int, Float, NumpyNumber) or type(other) in SCALARS:
             return self.home.outside(func, (other, self) if swap else (self, other))
         kind = type(other)
         if issubclass(kind, torch.Tensor) or any(is_torch_class(base, "torch._numpy") for base in mro_of(kind)):
@@ -168,28 +163,13 @@ def _read_through(name: str) -> property:
     return property(lambda self: getattr(self.value(), name))
 
 
-_func: Any
-for _func in (
-    operator.add,
-    operator.sub,
-    operator.mul,
-    operator.truediv,
-    operator.floordiv,
-    operator.mod,
-    operator.pow,
-    operator.and_,
-    operator.or_,
-    operator.xor,
-    operator.lshift,
-    operator.rshift,
-    divmod,
-):
-    setattr(NumpyNumber, f"__{_func.__name__.strip('_')}__", _binary(_func, False))
-    setattr(NumpyNumber, f"__r{_func.__name__.strip('_')}__", _binary(_func, True))
+for _name in (*ARITHMETIC, "and", "or"):
+    setattr(NumpyNumber, f"__{_name}__", _binary(function_named(_name), False))
+    setattr(NumpyNumber, f"__r{_name}__", _binary(function_named(_name), True))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(NumpyNumber, f"__{_name}__", _binary(getattr(operator, _name), False))
-for _func in (operator.neg, operator.pos, abs):
-    setattr(NumpyNumber, f"__{_func.__name__}__", _unary(_func))
+    setattr(NumpyNumber, f"__{_name}__", _binary(function_named(_name), False))
+for _name in ("neg", "pos", "abs"):
+    setattr(NumpyNumber, f"__{_name}__", _unary(function_named(_name)))
 for _name in ("dtype", "ndim", "shape", "size", "itemsize", "nbytes"):
     setattr(NumpyNumber, _name, _fact(_name))
 _OWN = frozenset(vars(NumpyNumber)) | frozenset(vars(object)) - {

@@ -28,8 +28,7 @@ from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.plain_types import GIVEN
 from .declared_sizes import unsettled
 from .environment import Symbols
-from .meanings import Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside
-from .noted_relations import ORDINARY
+from .meanings import ORDINARY, Calculation, Drawn, FromGraph, FromNumber, FromSize, Outside
 from .numbers import Bool, Float, Int
 from .numpy_numbers import SCALARS, NumpyNumber
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from torch.fx.experimental import sym_node
+
 from ..._core import is_a
 from ...torch_ports.fakes import GuardSource, Source
 
@@ -46,3 +48,21 @@ class _Place(Source):
 def source_called(text: str) -> Source:
     """Make a source of an input or attribute for torch's compilers: nothing but its name."""
     return _Place(text)
+
+
+# ---- Sums of symbols: torch marks a node that is one when it is made, and adds to it by its terms alone ----
+
+
+def _is_sum(expr: Any) -> bool:
+    return bool(expr.is_Add) and all(term.is_symbol for term in expr._args)
+
+
+def _checked(add: Any) -> Any:
+    def optimized_add(lhs: Any, rhs: Any, lhs_is_sum: bool = False, rhs_is_sum: bool = False) -> Any:
+        return add(lhs, rhs, lhs_is_sum and _is_sum(lhs), rhs_is_sum and _is_sum(rhs))
+
+    return optimized_add
+
+
+if hasattr(sym_node, "_optimized_add"):
+    sym_node._optimized_add = _checked(sym_node._optimized_add)

@@ -108,7 +108,7 @@ def _grad_fn(recorder: Recorder, value: Value) -> Any:
 def _retains_grad(recorder: Recorder, value: Value) -> bool:
     if value.external is not None and not value.facts.is_leaf:
         raise Interrupt("tensor-data", "Tensor.retains_grad")
-    return value in recorder.gradients.retained
+    return False
 
 
 def assign(_recorder: Recorder, value: Value, name: str, new: Any) -> None:

@@ -21,7 +21,7 @@ from ...vocabulary.reasons import Interrupt
 from ..assumptions import assume, truth_that_continues
 from ..histories import may_make_leaf
 from ..known_calls import with_numbers
-from .plain_data import record_data
+from .conversions import record_data
 from .ranks import Handler, Rank, rule
 
 if TYPE_CHECKING:
@@ -475,6 +475,20 @@ def make_leaf(recorder: Recorder, tensor: Any, wanted: Any) -> None:
     recorder.append(target_of(torch.Tensor.requires_grad_), [value])
     value.facts = value.facts.but(requires_grad=True)
     value.rooted = "tensor"
+
+
+@rule(torch.Tensor.retain_grad)
+def _retain_grad(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Eager mode is to keep the gradient of a result.  In a compiler's graph no result has a history by way of another,
+    so the whole frame runs eagerly there.
+    """
+    value = recorder.value_of((*args, *kwargs.values())[0])
+    if not value.facts.requires_grad:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if not value.facts.is_leaf:
+        stop = Interrupt("torch-operation", "Tensor.retain_grad of a tensor that is a result")
+        stop.run_eagerly = not recorder.runs_as_is()
+        raise stop
 
 
 @rule(torch.nn.Parameter)

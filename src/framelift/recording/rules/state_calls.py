@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ... import _core
 from ...graph.state.settings import SETTERS, asks_default_dtype
-from ...graph.state.torch_state import choosing_kernels, nest_autocast, new_autocast_cache
+from ...graph.state.torch_state import choosing_kernels, nest_autocast, new_autocast_cache, switch_autocast
 from ...torch_ports.autograd import set_grad_enabled
 from ...torch_ports.state import KERNEL_SETTERS, set_deterministic_algorithms, set_sdp_priority_order
 from ...vocabulary.reasons import Interrupt
@@ -68,13 +67,7 @@ def _deterministic(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, 
     bound(*args, **kwargs)
 
 
-_NATIVE = [
-    torch.device,
-    set_grad_enabled,
-    torch.set_autocast_enabled,
-    torch.set_autocast_dtype,
-    torch.set_autocast_cache_enabled,
-]
+_NATIVE = [torch.device, set_grad_enabled, torch.set_autocast_dtype, torch.set_autocast_cache_enabled]
 
 
 def _native(func: Any) -> Handler:
@@ -86,8 +79,9 @@ def _native(func: Any) -> Handler:
 
 for _func in _NATIVE:
     rule(_func)(_native(_func))
-rule(torch.autocast_increment_nesting)(_native(functools.partial(nest_autocast, 1)))
-rule(torch.autocast_decrement_nesting)(_native(functools.partial(nest_autocast, -1)))
+rule(torch.set_autocast_enabled)(_native(switch_autocast))
+rule(torch.autocast_increment_nesting)(lambda recorder, _args, _kwargs: nest_autocast(1, recorder.policy.exporting))
+rule(torch.autocast_decrement_nesting)(lambda recorder, _args, _kwargs: nest_autocast(-1, recorder.policy.exporting))
 rule(torch.clear_autocast_cache)(_native(new_autocast_cache))
 
 

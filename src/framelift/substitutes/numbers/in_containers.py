@@ -60,7 +60,7 @@ def _of_subclass(value: Any, builtin_type: type[Any], name: str, above: tuple[in
 _encode = json.encoder.c_make_encoder.__call__  # type: ignore[attr-defined]  # private in typeshed
 
 
-@substitute(_encode, str.translate, str.maketrans, memoryview.cast)
+@substitute(_encode, str.translate, str.maketrans)
 def _call(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     name = "json.dumps" if "make_encoder" in str(callable_) else callable_.__name__
     return _core.natively(

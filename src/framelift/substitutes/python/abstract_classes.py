@@ -137,28 +137,6 @@ def _is_answered_by_cpython(asked: type) -> bool:
     )
 
 
-class NoNewChildren:
-    """An abstract class said no of a class with these bases outside, and had no other children than these: classes
-    registered with it, and its own subclasses.  A class made inside is gone when the question is asked again.
-    """
-
-    __slots__ = ("asked", "bases", "children")
-
-    def __init__(self, asked: type, bases: Iterable[type]) -> None:
-        self.asked = weakref.ref(asked)
-        self.bases = [weakref.ref(base) for base in bases]
-        self.children = [weakref.ref(child) for child in children_of(asked)]
-
-    def __call__(self) -> bool:
-        now = self.asked()
-        if now is None:
-            return True
-        bases = {id(base()) for base in self.bases}
-        known = {id(child()) for child in self.children}
-        new = [child for child in children_of(now) if id(child) not in known]
-        return not any(type(child) is not type or id(child) in bases for child in new)
-
-
 def children_of(asked: type) -> list[type]:
     """The classes that an abstract class asks in turn: those registered with it, and its own subclasses."""
     registered = [reference() for reference in _abc._get_dump(asked)[0]]
@@ -219,12 +197,10 @@ def _note(session: Session, owner: Any, classes: set[type], answer: bool | None)
     if _core.is_internal(owner) or (owner, *classes) in noted:
         return
     noted.add((owner, *classes))
-    made_inside = {cls for cls in classes if _core.is_internal(cls)}
-    if not made_inside:
+    if not any(map(_core.is_internal, classes)):
         registry_fact(session, SubclassFact(owner, classes, answer))
     elif answer is False:  # classes that are registered stay registered
-        bases = {base for cls in classes for base in mro_of(cls) if not _core.is_internal(base)}
-        registry_fact(session, NoNewChildren(owner, bases))
+        raise Interrupt("unsupported-code", f"a class made inside that is no {qualname_of(owner)}")
 
 
 @substitute(_abc._abc_instancecheck)

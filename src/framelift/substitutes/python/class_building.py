@@ -37,23 +37,12 @@ def _type_call(session: Session, callable_: Any, cls: Any, /, *args: Any, **kwar
     made = _core.captured(found.__func__ if type(found) is staticmethod else found, (cls, *args), kwargs)
     if is_a(made, cls):
         start = session.lookup(type(made), "__init__")
-        if type(start) is property and start.fget is not None:
-            result = _core.captured(_core.captured(start.fget, (made,), None), args, kwargs)
-        else:
-            result = _core.captured(start, (made, *args), kwargs)
+        if type(start) is property:  # what it gives would be called
+            raise Interrupt("unknown-callable", qualname_of(cls))
+        result = _core.captured(start, (made, *args), kwargs)
         if result is not None:
             raise TypeError(f"__init__() should return None, not {name_of(type(result))!r}")
     return made
-
-
-def begins_by_property(cls: Any) -> Any:
-    """A class whose `__init__` is a property: what that gives is called, whatever it is."""
-    if not _core.is_a(cls, type) or type(cls) is not type or not _core.is_python_class(cls):
-        return None
-    start = _core.type_lookup(cls, "__init__", None)
-    if type(start) is not property or _core.type_lookup(cls, "__del__", None) is not None:
-        return None
-    return lambda session, made, args, kwargs: _type_call(session, type.__call__, made, *args, **kwargs)
 
 
 @substitute(issubclass)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextvars
+import sys
 from typing import TYPE_CHECKING, Any
 
+from ... import _core
 from ...boundary.gateway import let_in
 from ...boundary.records import ABSENT
 from ...calls.call_tables import substitute
@@ -30,6 +32,14 @@ class Token:
     def __init__(self, var: Any, old_value: Any) -> None:
         self.var = var
         self.old_value = old_value
+
+    if sys.version_info >= (3, 14):
+
+        def __enter__(self) -> Token:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            _core.captured(contextvars.ContextVar.reset, (self.var, self), None)
 
 
 @substitute(contextvars.ContextVar.get)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _MAKERS: Any = copyreg  # its functions that make objects are private in typeshed
 
 
+#: types of which copies are refused, and why
+NOT_COPIED: dict[type, str] = {}
 _OVER_OTHERS = (enumerate, zip, map, filter)  # and those of itertools
 
 
@@ -100,8 +102,9 @@ def _reduce_ex(session: Session, obj: Any, protocol: Any, /) -> Any:
     if not _is_handle(obj):
         if _core.is_external(obj):
             raise Interrupt("callable-on-handle", "object.__reduce_ex__")
-        if is_a(obj, torch.Generator):
-            raise Interrupt("torch-operation", "that copies a torch.Generator")
+        for cls in mro_of(type(obj)):
+            if cls in NOT_COPIED:
+                raise Interrupt("torch-operation", NOT_COPIED[cls])
         if (type(obj) in _OVER_OTHERS or module_of(type(obj)) == "itertools") and session.shadow_of(obj) is not None:
             raise Interrupt(
                 "callable-on-handle", f"a copy of {name_of(type(obj))}, which continues with the same iterator"
@@ -118,13 +121,10 @@ def _reduce_ex(session: Session, obj: Any, protocol: Any, /) -> Any:
     if type(protocol) is not int or protocol < 2:
         raise Interrupt("callable-on-handle", "object.__reduce_ex__")
     _check_class(session, obj)
-    made: tuple[Any, ...] = ()
     if _overridden(session, obj, "__getnewargs_ex__"):
-        made, named = _special(session, obj, "__getnewargs_ex__")
-        if named:
-            return _MAKERS.__newobj_ex__, (type(obj), made, named), _state(session, obj), None, None
-    elif _overridden(session, obj, "__getnewargs__"):
-        made = _special(session, obj, "__getnewargs__")
+        raise Interrupt("callable-on-handle", "a copy of an object with a __getnewargs_ex__")
+    own = _overridden(session, obj, "__getnewargs__")
+    made: tuple[Any, ...] = _special(session, obj, "__getnewargs__") if own else ()
     return _MAKERS.__newobj__, (type(obj), *made), _state(session, obj), None, None
 
 

@@ -209,17 +209,7 @@ def _object_hash(session: Session, obj: Any, /) -> Any:
 
 
 #: types of values whose hashes each process makes with a seed or an address of its own
-_SEEDED = (
-    str,
-    bytes,
-    memoryview,
-    range,
-    types.CodeType,
-    datetime.date,
-    datetime.datetime,
-    datetime.time,
-    datetime.timedelta,
-)
+_SEEDED = (str, bytes, range, types.CodeType, datetime.date, datetime.datetime, datetime.time, datetime.timedelta)
 
 
 @substitute(*[vars(kind)["__hash__"] for kind in _SEEDED])

@@ -1,12 +1,16 @@
-"""Substitutes for the standard library: caches, settings of the process, questions about the interpreter."""
+"""Substitutes for the standard library: caches, settings of the process, questions about the interpreter, levels of
+loggers, single dispatch, callables of the operator module.
+"""
 
 from __future__ import annotations
 
 import _warnings
-import gc
+import functools
 import importlib
 import importlib.util
 import inspect
+import logging
+import operator
 import os
 import re
 import sys
@@ -14,20 +18,23 @@ import threading
 import types
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ..._core import is_a
 from ...boundary.facts.missing_modules import guard_not_found
-from ...calls.call_tables import substitute
+from ...boundary.gateway import let_in
+from ...calls.call_tables import CODE_HANDLERS, substitute
 from ...guards.checks import check
 from ...vocabulary.origins import const
 from ...vocabulary.own_code import is_beginning
-from ...vocabulary.quiet_capture import quietly, thresholds
+from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
     from ...recording.session import Session
+
 
 _RE: Any = re  # its cache is private in typeshed
 #: classes of its flags; CPython 3.13 has one for the 0 that nobody gave
@@ -45,31 +52,6 @@ def _re_compile(session: Session, pattern: Any, flags: Any) -> Any:
             return _RE._compile(pattern, flags)
         except Warning as warning:
             raise Interrupt("unknown-callable", f"a pattern that makes re warn: {warning}") from None
-
-
-@substitute(sys.gettrace, sys.getprofile)
-def _tools(session: Session, callable_: Any) -> Any:
-    """Tools are paused in a rehearsal; that none is at work outside is a guard."""
-    found = callable_()
-    session.guard_answer(callable_, None)
-    return found
-
-
-@substitute(sys.settrace, sys.setprofile)
-def _no_tool(session: Session, callable_: Any, tool: Any, /) -> None:
-    """To take away a tool where there is none changes nothing."""
-    ask = sys.gettrace if callable_ is sys.settrace else sys.getprofile
-    if tool is not None or ask() is not None:
-        raise Interrupt("unknown-callable", f"sys.{callable_.__name__} of a tool")
-    session.guard_answer(ask, None)
-
-
-@substitute(gc.get_threshold)
-def _thresholds(session: Session) -> Any:
-    """They are others in a rehearsal."""
-    value = thresholds()
-    session.guard_answer(thresholds, value)
-    return value
 
 
 @substitute(
@@ -195,3 +177,75 @@ def _no_lock(session: Session) -> None:
 
 for _lock in _LOCKS:
     substitute(_lock)(_no_lock)
+
+
+# ---- logging: whether a message would be logged is a fact about levels; asking changes only a cache ----
+
+
+@substitute(logging.Logger.isEnabledFor)
+def _is_enabled_for(session: Session, self: logging.Logger, level: int) -> bool:
+    if _core.read(self, "disabled"):
+        return False
+    below: bool = _core.read(_core.read(self, "manager"), "disable") >= level
+    answer = not below and level >= _core.captured(_core.read(self, "getEffectiveLevel"), (), None)
+    if self._cache.get(level, answer) is not answer:  # type: ignore[attr-defined]  # private in typeshed
+        raise Interrupt("unknown-callable", "Logger.isEnabledFor (a level was changed without clearing its cache)")
+    return answer
+
+
+# ---- functools.singledispatch: the choice of an implementation, without the cache of weak references that ----
+
+
+def _dispatch(session: Session, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`generic.dispatch(cls)`."""
+    index = function.__code__.co_freevars.index("registry")
+    registry = function.__closure__[index].cell_contents
+    if not _core.is_internal(function):
+        world = session.world
+        registry = let_in(
+            world,
+            registry,
+            (world.functions.origins.get(id(function)) or const(function)).to("cell", index).to("contents"),
+        )
+    cls = args[0] if args else kwargs["cls"]
+    if cls in registry:
+        return registry[cls]
+    find = functools._find_impl  # type: ignore[attr-defined]  # private in typeshed
+    return _core.captured(find, (cls, registry), None)
+
+
+for _part in functools.singledispatch.__code__.co_consts:
+    if is_a(_part, types.CodeType) and _part.co_name == "dispatch" and "registry" in _part.co_freevars:
+        CODE_HANDLERS[_part] = _dispatch
+
+
+# ---- operator.attrgetter, itemgetter and methodcaller: their reads and calls are done by captured code ----
+
+
+_CALL_ATTRGETTER = vars(operator.attrgetter)["__call__"]
+_CALL_METHODCALLER = vars(operator.methodcaller)["__call__"]
+
+
+@substitute(_CALL_ATTRGETTER)
+def _attrgetter(session: Session, getter: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if len(args) != 1 or kwargs:
+        return getter(*args, **kwargs)  # raises
+    found = []
+    for path in getter.__reduce__()[1]:
+        value = args[0]
+        for name in path.split("."):
+            value = _core.read(value, name)
+        found.append(value)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+@substitute(_CALL_METHODCALLER)
+def _methodcaller(session: Session, caller: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if len(args) != 1 or kwargs:
+        return caller(*args, **kwargs)  # raises
+    made, arguments = caller.__reduce__()
+    keywords = {}
+    if is_a(made, partial):  # made with keywords: partial(methodcaller, name, **keywords)
+        arguments, keywords = (*made.args, *arguments), made.keywords
+    name, *arguments = arguments
+    return _core.captured(_core.read(args[0], name), tuple(arguments), keywords)

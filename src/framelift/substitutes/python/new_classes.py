@@ -17,7 +17,7 @@ from ..._core import is_a
 from ...boundary.becomes.opaque import Opaque, refused
 from ...calls.call_tables import substitute
 from ...calls.frame_views import caller, module_globals
-from ...calls.pure.lookup import member
+from ...calls.pure.lookup import is_c_callable, member
 from ...graph.symbols.unread_text import UnreadText
 from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.reasons import Interrupt
@@ -62,9 +62,10 @@ def made_class(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -
     """`type(name, bases, namespace)`."""
     _check_texts(session, args)
     meta = _metaclass(args[1], {"metaclass": callable_}) if len(args) == 3 else None
-    if _makes_plainly(meta):
+    if meta is not None and all(member(meta, name) is member(type, name) for name in ("__new__", "__init__")):
         args = (*args[:2], marked(_with_module(session, args[2])))
-    elif meta is not None and _is_new_of_type(meta):  # only its `__init__` sees the namespace
+    elif meta is not None and _is_new_of_type(meta) and not is_c_callable(member(meta, "__init__")):
+        # only its `__init__` sees the namespace
         cls = _type_new(session, type.__new__, callable_, *args, **kwargs)
         return _started(session, cls, callable_, args, kwargs)
     cls = _core.natively(callable_, args, kwargs)
@@ -94,11 +95,6 @@ def _started(session: Session, cls: Any, meta: type, args: tuple[Any, ...], kwar
 
 def _is_new_of_type(meta: type) -> bool:
     return member(meta, "__new__") is member(type, "__new__")
-
-
-def _makes_plainly(meta: type | None) -> bool:
-    """Return whether no code of the metaclass sees the namespace it makes a class of."""
-    return meta is not None and all(member(meta, name) is member(type, name) for name in ("__new__", "__init__"))
 
 
 @substitute(type.__new__)

@@ -35,27 +35,24 @@ def _told_outside(why: str = "") -> Interrupt:
 
 
 @substitute(_warnings.warn)
-def _warn(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    def bound(message: Any, category: Any = None, stacklevel: Any = 1, source: Any = None) -> None:
-        text, kind = (
-            _text_of(message),
-            type(message) if issubclass(type(message), Warning) else UserWarning if category is None else category,
-        )
-        if text is None or not is_a(kind, type) or not issubclass(kind, Warning) or type(stacklevel) is not int:
-            raise _told_outside()
-        action = _decided(session, text, kind)
-        if action == "ignore":
-            return
-        made = message if type(message) is not str else _core.captured(kind, (message,), None)
-        if action == "error":
-            raise made
-        frame = caller(max(stacklevel, 1) - 1)
-        session.show_places()
-        heard(made, kind, frame.f_code.co_filename, frame.f_lineno, source)
-
-    if kwargs.keys() - {"message", "category", "stacklevel", "source"}:
+def _warn(
+    session: Session, callable_: Any, /, message: Any, category: Any = None, stacklevel: Any = 1, source: Any = None
+) -> None:
+    text, kind = (
+        _text_of(message),
+        type(message) if issubclass(type(message), Warning) else UserWarning if category is None else category,
+    )
+    if text is None or not is_a(kind, type) or not issubclass(kind, Warning) or type(stacklevel) is not int:
         raise _told_outside()
-    return bound(*args, **kwargs)
+    action = _decided(session, text, kind)
+    if action == "ignore":
+        return
+    made = message if type(message) is not str else _core.captured(kind, (message,), None)
+    if action == "error":
+        raise made
+    frame = caller(max(stacklevel, 1) - 1)
+    session.show_places()
+    heard(made, kind, frame.f_code.co_filename, frame.f_lineno, source)
 
 
 def heard(message: Any, kind: type, filename: str, line: int, source: Any = None) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NoReturn
+import string
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ... import _core
 from ..._core import id, is_a
@@ -13,10 +14,11 @@ from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-from ...vocabulary.shown_addresses import shown_addresses
+from ...vocabulary.shown_values import shown_addresses
 
 if TYPE_CHECKING:
     from ...recording.session import Session
+
 
 _CLASS = re.compile("<class '([^']*)'>")
 _METHOD = re.compile("<bound method (.*?) of <")
@@ -92,3 +94,26 @@ def _shown(cls: type) -> str:
 
 def shown_names(cls: type) -> tuple[str, str]:
     return str(module_of(cls)), qualname_of(cls)
+
+
+# ---- Templates that read attributes: str.format does so from C, the string module does the same in Python ----
+
+
+#: `%.3s` in a template, `{!r:.3}` in one of str.format, `.3` behind the colon of an f-string
+_CUTS = re.compile(r"%(\([^)]*\))?[^%a-zA-Z(]*\.[\d*]*[hlL]?[sra]|![rsa]:[^!]*\.|^[^%{}]*\.[\d]*s?$")
+
+
+def cuts_text(how: str | bytes) -> bool:
+    """Return whether a template cuts texts: an object shows then what nobody sees whole."""
+    return _CUTS.search(how if is_a(how, str) else how.decode("latin-1")) is not None
+
+
+def format_watched(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """`str.format(*args, **kwargs)`, read as captured code.  What fails is left to eager mode."""
+    template, *values = args
+    if type(template) is not str:
+        raise Interrupt("unknown-callable", "str.format of a class derived from str")
+    try:
+        return str(_core.captured(string.Formatter().vformat, (template, tuple(values), kwargs), None))
+    except Exception as error:
+        raise Interrupt("unknown-callable", "str.format that raises an exception") from error

@@ -10,6 +10,7 @@ import builtins
 import functools
 import itertools
 import types
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,43 +26,40 @@ if TYPE_CHECKING:
     from ...recording.session import Session
 
 #: do not look at the letters of their arguments
-_HAND_ON = frozenset(
-    {
-        callable,
-        functools.partial,
-        list,
-        tuple,
-        list.append,
-        list.insert,
-        list.extend,
-        dict.get,
-        dict.setdefault,
-        dict.pop,
-        dict.update,
-        dict.items,
-        dict.keys,
-        dict.values,
-        dict.copy,
-        dict.popitem,
-        *DICTIONARIES,
-        types.MappingProxyType,
-        *(vars(types.MappingProxyType)[name] for name in ("get", "items", "keys", "values", "copy")),
-        list.copy,
-        list.pop,
-        iter,
-        next,
-        enumerate,
-        zip,
-        reversed,
-        map,
-        filter,
-        *(kind for kind in vars(itertools).values() if is_a(kind, type)),
-        len,
-        tuple.__new__,
-        types.FrameType.clear,
-        BaseException.with_traceback,
-    }
-)
+HAND_ON = [
+    callable,
+    list,
+    tuple,
+    list.append,
+    list.insert,
+    list.extend,
+    dict.get,
+    dict.setdefault,
+    dict.pop,
+    dict.update,
+    dict.items,
+    dict.keys,
+    dict.values,
+    dict.copy,
+    dict.popitem,
+    *DICTIONARIES,
+    types.MappingProxyType,
+    *(vars(types.MappingProxyType)[name] for name in ("get", "items", "keys", "values", "copy")),
+    list.copy,
+    list.pop,
+    iter,
+    next,
+    enumerate,
+    zip,
+    reversed,
+    map,
+    filter,
+    *(kind for kind in vars(itertools).values() if is_a(kind, type)),
+    len,
+    tuple.__new__,
+    types.FrameType.clear,
+    BaseException.with_traceback,
+]
 #: run Python code, whose names and texts they are given themselves
 _RUN = frozenset({builtins.__build_class__, exec, eval})
 #: give a text with those of their arguments in it
@@ -92,7 +90,7 @@ def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     if _is_in(known, _ASK_BY_NAME):
         asked = (*held, *args)[:2]
         return NotImplemented if not any(type(one) is UnreadText for one in asked) else session.text_is_read()
-    if _is_in(known, _HAND_ON) and not (known is len and directly):
+    if _is_in(known, HAND_ON) and not (known is len and directly):
         return NotImplemented
     if _is_in(known, _RUN):
         return NotImplemented if not directly else session.text_is_read()
@@ -101,7 +99,7 @@ def handle(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict
     return session.text_is_read()
 
 
-def _is_in(callable_: Any, table: frozenset[Any]) -> bool:
+def _is_in(callable_: Any, table: Iterable[Any]) -> bool:
     return any(callable_ is one for one in table)
 
 

@@ -13,7 +13,7 @@ import torch
 
 from ... import _core
 from ..._core import is_a
-from ...calls.call_tables import substitute
+from ...calls.call_tables import handler_form, substitute
 from ...graph.symbols.numbers import NUMBERS
 from ...torch_ports.graphs import try_get_jit_cached_function
 from ...vocabulary.feature_state import FeatureState
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _RUNNING: FeatureState[list[types.FunctionType]] = FeatureState(list)
 
 
-def call_scripted(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@handler_form
+def call_scripted(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Its Python code, where it is known and the arguments fit; otherwise one node of the graph."""
     source, declared = _source_of(callable_), callable_.schema.arguments
     if source is None or len(args) > len(declared):

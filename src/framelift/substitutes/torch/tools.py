@@ -11,12 +11,20 @@ import torch
 import torch.fx.traceback
 
 from ... import _core
+from ..._core import is_a
 from ...boundary.gateway import let_in
 from ...calls.call_tables import substitute
+from ...overriding.opened_functions import with_own_code
 from ...torch_ports.modes import DisableTorchFunction
 from ...torch_ports.operators import OpOverloadPacket
 from ...torch_ports.state import profiler_enabled
-from ...torch_ports.tensors import detect_is_causal_mask, group_tensors_by_device_and_dtype, infer_parameters
+from ...torch_ports.tensors import (
+    detect_is_causal_mask,
+    group_tensors_by_device_and_dtype,
+    infer_parameters,
+    multi_tensor_asgd,
+    single_tensor_asgd,
+)
 from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import const
@@ -217,3 +225,21 @@ if hasattr(torch.fx.traceback, "annotate"):
         made = contextlib.nullcontext()
         _ANNOTATIONS.of(session)[id(made)] = made, annotation_dict
         return made
+
+
+# ---- Steps of torch's optimizers that look at how many steps there were: while compiling, torch leaves th ----
+
+
+_STEPS: tuple[Any, ...] = (single_tensor_asgd, multi_tensor_asgd)
+
+
+_OWN = {step: with_own_code(step) for step in _STEPS}
+
+
+@substitute(*_STEPS)
+def _step(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
+    devices = {session.value_of(tensor).facts.device for row in args for tensor in row if is_a(tensor, torch.Tensor)}
+    # with steps elsewhere than the parameters it is not meant for this
+    if kwargs.get("capturable") is False and len(devices) == 1:
+        kwargs = {**kwargs, "capturable": True}
+    return _core.captured(_OWN[callable_], args, kwargs)

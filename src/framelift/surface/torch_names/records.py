@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _core
 from ...capture.records import counters, events
-from ...capture.records.side_effects import CODE_HOOKS, side_effects_of
+from ...capture.records.callbacks import CODE_HOOKS, side_effects_of
 from ...torch_ports.loaded import (
     dynamo_callback,
     dynamo_compiled_autograd,

@@ -33,8 +33,7 @@ from ...vocabulary.outside_exceptions import raise_outside
 from ...vocabulary.own_code import captured_functions
 from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
-from .answers import Differs, ask, shown
-from .floating_errors import note_errors, without_errors
+from .answers import Differs, ask, note_errors, shown, without_errors
 
 if TYPE_CHECKING:
     from ...recording.session import Recorder, Session
@@ -416,13 +415,6 @@ def _plain_number(session: Session, callable_: Any, /, *args: Any, **kwargs: Any
     return callable_(*args)
 
 
-def _scalar_types() -> Any:
-    return {kind for kind in (*numpy.ScalarType, numpy.dtype) if is_a(kind, type) and module_of(kind) == "numpy"} - {
-        numpy.object_,
-        numpy.void,
-    }
-
-
 def _limits(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Return numpy's limits of a dtype. For floating-point dtypes it is one object for all calls, which numpy keeps."""
     made = _value(session, callable_, *args, **kwargs)
@@ -430,7 +422,10 @@ def _limits(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> A
 
 
 if tnp is not None:
-    substitute(*_scalar_types())(_value)
+    substitute(
+        *{kind for kind in (*numpy.ScalarType, numpy.dtype) if is_a(kind, type) and module_of(kind) == "numpy"}
+        - {numpy.object_, numpy.void}
+    )(_value)
     substitute(numpy.iinfo, numpy.finfo)(_limits)
     substitute(numpy.generic.item, numpy.generic.tolist)(_plain_number)
     _BASE = tnp.ndarray

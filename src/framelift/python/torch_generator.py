@@ -1,7 +1,8 @@
-"""Torch's generators of random numbers in captured code: seeds and states.  What draws is an operation like any other
-(recorder.py).
+"""Torch's generators of random numbers: what an external one becomes, seeds and states.
 
-A state is never looked at: captured code gets a token for it that can be set again and handed on.
+What draws is an operation like any other; what a call does to generators around its graph is in
+`graph/state/random_draws.py`.  A state is never looked at: captured code gets a token for it that can be set again and
+handed on.
 """
 
 from __future__ import annotations
@@ -10,16 +11,61 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...boundary.becomes.opaque import opaque_for
-from ...calls.call_tables import substitute
-from ...graph.state import random_draws
-from ...graph.state.random_draws import DEFAULT, Drawing
-from ...torch_ports.modes import DisableTorchFunction
-from ...vocabulary.class_reads import name_of
-from ...vocabulary.reasons import Interrupt
+from ..boundary.becomes.opaque import Opaque, opaque_for
+from ..boundary.facts.finalisers import UNSEEN_ENDS
+from ..boundary.import_rules import let_in_opaque, rule
+from ..boundary.world import World
+from ..calls.call_tables import substitute
+from ..calls.pure.lookup import declare
+from ..calls.pure.words import Kind
+from ..exits.recipe import Node, Recipe, Walk, exact, type_name
+from ..graph.state import random_draws
+from ..graph.state.random_draws import DEFAULT, Drawing
+from ..guards.checks import check
+from ..substitutes.python.copying import NOT_COPIED
+from ..torch_ports.modes import DisableTorchFunction
+from ..vocabulary.class_reads import name_of
+from ..vocabulary.origins import Origin, const
+from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
-    from ...recording.session import Session
+    from ..recording.session import Session
+
+# ---- external ones, and those made inside at an exit -----------------------------------------------------------------
+
+
+@check
+def _is_no_default(value: Any) -> bool:
+    return value is not torch.default_generator
+
+
+@rule(torch.Generator)
+def _generator(world: World, value: torch.Generator, origin: Origin) -> Any:
+    """A private generator of the same device, whose state the real one has while a graph runs: no guard on states."""
+    if value is torch.default_generator:
+        world.guard(origin, "IS", value)
+        return world.register(value, value, const(value), mutable=False)
+    if value.device.type != "cpu":
+        return let_in_opaque(world, value, origin, "torch-operation", f"with a torch.Generator of {value.device}")
+    world.guard(origin, "TYPE", torch.Generator)
+    world.guard(origin.to("attr", "device"), "EQ", value.device)
+    world.guard(origin, "CHECK", (_is_no_default, "is a generator of the program's own"), "generator")
+    return world.register(value, world.tensors.drawing.meet(value, origin), origin)
+
+
+UNSEEN_ENDS.add(torch.Generator)
+NOT_COPIED[torch.Generator] = "that copies a torch.Generator"
+declare(Kind(torch.Generator, make="random", methods="random"))
+
+
+@exact(torch.Generator, Opaque)
+def _random(walk: Walk, node: Node) -> Recipe:
+    """A generator of random numbers that captured code made, or a state that it took from one."""
+    found = walk.scene.drawing_of(node.obj)
+    if found is None:
+        raise Interrupt("result-object", type_name(type(node.obj)))
+    return Recipe((walk.constant(found[0], "drawing"), found[1]))
+
 
 _SEEDS = range(-1 << 63, 1 << 64)
 
@@ -68,7 +114,7 @@ def _make(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any
 
 
 @substitute(torch.Generator.manual_seed)
-def _manual_seed(session: Session, callable_: Any, generator: Any, /, seed: Any) -> Any:
+def _manual_seed(session: Session, callable_: Any, generator: Any, seed: Any, /) -> Any:
     held = _drawing(session, callable_)
     held.act(random_draws.seed, held.source_of(generator), _seed_of(callable_, seed))
     return generator
@@ -80,7 +126,7 @@ def _get_state(session: Session, callable_: Any, generator: Any, /) -> Any:
 
 
 @substitute(torch.Generator.set_state)
-def _set_state(session: Session, callable_: Any, generator: Any, /, new_state: Any) -> Any:
+def _set_state(session: Session, callable_: Any, generator: Any, new_state: Any, /) -> Any:
     _set(session, callable_, random_draws.set_state, _drawing(session, callable_).source_of(generator), new_state)
     return generator
 

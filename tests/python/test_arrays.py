@@ -422,7 +422,6 @@ FACTS = (
     "hash(a)",
     "dir(a) == dir(np.ndarray)",
     "type(a.sum)",
-    "bytes(memoryview(a))",
     "np.isscalar(np.array(1))",
     "np.isscalar(a[0])",
     "a.nothing",

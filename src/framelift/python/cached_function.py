@@ -1,10 +1,11 @@
-"""functools.lru_cache: one made inside works by itself; of an external one, captured code sees what it holds.
+"""Cached functions (functools.lru_cache): one made inside works by itself; of an external one, captured code sees what
+it holds.
 
 What a call gives follows from what the cache holds for the arguments, and where it holds nothing, from its function:
 
 * an answer is held: it is let in like any external object, and guarded to be the one that is held;
 * none is held: the function is captured like any other, whatever it reads, changes or records, and the entry puts its
-  answer into the cache (exits/caches.py).  The guard says that none is held.  Where calling the function does nothing
+  answer into the cache.  The guard says that none is held.  Where calling the function does nothing
   but make the answer, and nobody else holds or changes that, the guard also allows an answer that looks the same.  So
   the second call needs no other capture.
 
@@ -20,32 +21,44 @@ from __future__ import annotations
 import functools
 import re
 import types
-import weakref
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ... import _core
-from ..._core import id, is_a
-from ...boundary.attributes.known_classes import type_lookup
-from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
-from ...boundary.gateway import let_in
-from ...boundary.records import CACHE_CALL, CacheCall, External
-from ...calls.call_tables import substitute
-from ...graph.symbols.meanings import FromNumber, FromSize
-from ...graph.symbols.number_nodes import numbers_in
-from ...graph.symbols.numbers import NUMBERS, Int
-from ...guards.checks import as_check, check
-from ...guards.equality import indistinguishable
-from ...higher_order.bodies import Surroundings, contents_of, portrait_of
-from ...recording.known_values import guard_together
-from ...recording.relations_of_values import as_function, sources_of, taken
-from ...vocabulary.origins import const
-from ...vocabulary.reasons import Interrupt
+from .. import _core
+from .._core import id, is_a
+from ..boundary.attributes.function_attributes import read_function
+from ..boundary.attributes.known_classes import type_lookup
+from ..boundary.becomes.leaves import holds_nan, is_constant, is_leaf
+from ..boundary.gateway import let_in
+from ..boundary.import_rules import RULES, with_attributes
+from ..boundary.records import HARMLESS, Effect, External
+from ..calls.call_tables import substitute
+from ..calls.pure.lookup import declare
+from ..calls.pure.words import Kind
+from ..exits.effects import TOGETHER
+from ..exits.recipe import Node, Text, Walk, joined
+from ..graph.symbols.meanings import FromNumber, FromSize
+from ..graph.symbols.number_nodes import numbers_in
+from ..graph.symbols.numbers import NUMBERS, Int
+from ..guards.checks import as_check, check
+from ..guards.equality import indistinguishable
+from ..higher_order.bodies import Surroundings, contents_of, portrait_of
+from ..recording.known_values import guard_together
+from ..recording.relations_of_values import as_function, sources_of, taken
+from ..rehearsal.call_rule import CALLED, HANDLER, NATIVE
+from ..rehearsal.readers import READERS
+from ..substitutes.python.identity import HASHED_PARTS
+from ..vocabulary.origins import const
+from ..vocabulary.plain_types import FUNCTIONS
+from ..vocabulary.reasons import Interrupt
+from ..vocabulary.written_forms import FORMS, WrittenForm
 
 if TYPE_CHECKING:
-    from ...recording.session import Session
+    from ..recording.session import Session
 
 _WRAPPER = functools._lru_cache_wrapper
 _NOTHING: Any = ("nothing",)  # expected: no answer is held
@@ -57,11 +70,48 @@ class _CannotSee(Exception):
     """An object that cannot be compared with another one without running code of the program."""
 
 
-def is_own_cache(wrapper: Any) -> bool:
-    """Return whether a cache was made inside, around a Python function: what it calls is watched, what it keeps is
-    private.
+CACHE_CALL = "cache call"  # the kind of an effect: the entry calls an external cache
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CacheCall:
+    """A call of an external cache, whose function gives `answer` where none is held.
+
+    `inner`: the effects that are such calls too, made by its function.  `is_plain`: one that is held may do as well.
+    `settle` is called with True if not, for the answer, or a part of it, is held by others once the entry ran.
     """
-    return _core.is_internal(wrapper) and is_a(wrapper.__wrapped__, (types.FunctionType, types.MethodType))
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    answer: Any
+    inner: tuple[Effect, ...]
+    is_plain: bool
+    settle: Callable[[bool], None]
+
+
+def _called(wrapper: Any) -> tuple[int, Any]:
+    """One made inside around a Python function is called natively: that is watched, and what it keeps is private."""
+    function = wrapper.__wrapped__ if _core.is_internal(wrapper) else None
+    is_own = type(wrapper) is _WRAPPER and is_a(function, (types.FunctionType, types.MethodType))
+    return (NATIVE, True) if is_own else (HANDLER, call_through)
+
+
+RULES[_WRAPPER] = with_attributes
+READERS[_WRAPPER] = read_function
+CALLED[_WRAPPER] = _called
+FUNCTIONS.add(_WRAPPER)
+HARMLESS[CACHE_CALL] = lambda call: call.is_plain or call.answer is None  # it gives what is held, or makes it
+declare(Kind(_WRAPPER, methods="state", words={"pure": "__get__ __copy__ __deepcopy__", "callback": "__call__"}))
+
+
+def _written(wrapper: Any) -> WrittenForm:
+    """The function of a cache, how many results it keeps, and whether its keys have the types of arguments."""
+    parameters = _core.own_dict(wrapper).get("cache_parameters")
+    typed = None if parameters is None else parameters()["typed"]
+    return WrittenForm("cache", [], (wrapper.__wrapped__, _WRAPPER.cache_info(wrapper).maxsize, typed))
+
+
+FORMS[_WRAPPER] = _written
 
 
 def call_through(session: Session, wrapper: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -220,8 +270,9 @@ class _Question:
         if is_a(value, tuple) and _runs_no_code(type(value)):
             return "made", type(value), (), tuple([self._part(one, False) for one in value])
         record = self.session.record_of(value)
-        if type(value) is weakref.ref and type(value()) is type:  # equal where the classes are, which is by identity
-            self.is_new |= _core.is_internal(value())
+        inner = HASHED_PARTS.get(type(value))
+        if inner is not None and all(type(one) is type for one in inner(value)):  # equal where the classes are
+            self.is_new |= any(map(_core.is_internal, inner(value)))
             return "=", value
         if record is None and type(value) is re.Pattern:
             return "=", value
@@ -398,9 +449,6 @@ def _contents(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     return (tuple(value), tuple(value.values())) if type(value) is dict else None
 
 
-# ---- arguments ------------------------------------------------------------------------------------------------------
-
-
 def _check_hashable(values: tuple[Any, ...]) -> None:
     """A cache asks for the hash of its arguments before it calls anything."""
     for value in values:
@@ -451,3 +499,88 @@ def _look(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     if not args or not _core.is_internal(args[0]):
         raise Interrupt("unknown-callable", f"lru_cache.{callable_.__name__} of an external cache")
     return _core.natively(callable_, args, kwargs)
+
+
+# ---- at an exit: one statement calls the caches, in the order of the program -----------------------------------------
+
+
+def _calls(walk: Walk, calls: list[Effect]) -> Text:
+    """ask_caches(((cache, args, kwargs, answer, inner), ...))"""
+    answers: dict[CacheCall, str | Node] = {}
+    mentions: Counter[Node] = Counter()
+    walk.when_known.append(lambda: _settle(answers, mentions))
+    return (walk.constant(ask_caches, "ask_caches"), "(", *_rows(walk, calls, answers, mentions), ")")
+
+
+TOGETHER[CACHE_CALL] = _calls
+
+
+def _rows(
+    walk: Walk, calls: Iterable[Effect], answers: dict[CacheCall, str | Node], mentions: Counter[Node]
+) -> list[str | Node]:
+    rows: list[str | Node] = ["("]
+    for change in calls:
+        call: CacheCall = change.value
+        answer = walk.part(call.answer)
+        args = [walk.part(value) for value in call.args]
+        named = [part for name, value in call.kwargs.items() for part in (f", {name!r}: ", walk.part(value))][1:]
+        if call.kwargs:
+            named.insert(0, f"{next(iter(call.kwargs))!r}: ")
+        answers[call] = answer
+        mentions.update(part for part in (answer, *args, *named) if type(part) is Node)
+        head = ["(", walk.part(change.owner), ", (", *joined(args), ",), {" if args else "), {", *named, "}, ", answer]
+        rows += [*head, ", ", *_rows(walk, call.inner, answers, mentions), "), "]
+    return [*rows, ")"]
+
+
+def ask_caches(rows: Iterable[Any], real: dict[int, Any] | None = None) -> None:
+    """Call caches, whose functions give answers that are made already.
+
+    `real`: what they gave instead, since they held it, by the id of what was made.
+    """
+    real = {} if real is None else real
+    for cache, args, kwargs, answer, inner in rows:
+        if inner and _core.cached_answer(cache, args, kwargs) is None:
+            ask_caches(inner, real)
+        if real:
+            args = tuple([real.get(id(value), value) for value in args])
+            kwargs = {name: real.get(id(value), value) for name, value in kwargs.items()}
+        given = _core.cache_answer(cache, args, kwargs, answer)
+        if given is not answer:
+            real[id(answer)] = given
+
+
+def _settle(answers: dict[CacheCall, str | Node], mentioned: Counter[Node]) -> None:
+    """Tell each call of a cache whether its answer is held by others, when all recipes are known.
+
+    Those to which other answers lead alone are not: these are held by caches, too.
+    """
+    plain = {call: answer for call, answer in answers.items() if call.is_plain}
+    while True:
+        inside = {call: _inside(answer) for call, answer in plain.items() if type(answer) is Node}
+        mentions = Counter({answer: mentioned[answer] for answer in plain.values() if type(answer) is Node})
+        for node in set().union(*inside.values()):
+            mentions.update(_parts(node))
+        shown = [call for call, nodes in inside.items() if any(node.uses > mentions[node] for node in nodes)]
+        if not shown:
+            break
+        for call in shown:
+            del plain[call]
+    for call in answers:
+        call.settle(call not in plain)
+
+
+def _parts(node: Node) -> list[Node]:
+    recipe = node.recipe
+    texts = (recipe.make,) if recipe.make is not None else (recipe.shell, *recipe.fills, recipe.parts)
+    return [part for text in texts for part in text or () if type(part) is Node]
+
+
+def _inside(answer: Node) -> set[Node]:
+    """The objects that an answer is made of, itself among them."""
+    found, open_ = {answer}, [answer]
+    while open_:
+        new = {*_parts(open_.pop())} - found
+        found |= new
+        open_ += new
+    return found

@@ -8,8 +8,9 @@ not captured.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
@@ -18,9 +19,16 @@ from ..._core import is_a
 from ...boundary.becomes.arrays import Array, Scalar, array_over, numpy, tensor_of, tnp
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...guards.checks import check
 from ...torch_ports.modes import DisableTorchFunction
 from ...vocabulary.class_reads import name_of
+from ...vocabulary.origins import const
 from ...vocabulary.quiet_capture import quietly
+from ...vocabulary.reasons import Interrupt
+
+if TYPE_CHECKING:
+    from ...boundary.world import World
+
 
 _MOST = 1 << 22  # elements of an array that is worth making
 
@@ -88,3 +96,38 @@ def shown(value: Any, expected: Any, sizes: Callable[[Any], Any], given: Collect
     if kind in NUMBERS or type(expected) is kind:
         return value
     raise Differs(f"numpy gives {name_of(type(expected))}")
+
+
+# ---- Floating-point errors of numpy: a graph knows nothing of them, so none may raise or call the program ----
+
+
+_geterr: Callable[[], dict[str, str]] | None = getattr(numpy, "geterr", None)
+_MILD = frozenset(("ignore", "warn"))
+
+
+@check
+def _warns_at_most(_numpy: Any) -> bool:
+    assert _geterr is not None
+    kinds = set(_geterr().values())
+    if not kinds <= _MILD:
+        return False
+    return "warn" not in kinds or not any(
+        action == "error" and issubclass(RuntimeWarning, category) for action, _, category, *_ in warnings.filters
+    )
+
+
+def note_errors(world: World, name: str) -> None:
+    """One of numpy's functions is captured: a floating-point error in it is at most a warning."""
+    if not _warns_at_most(numpy):
+        raise Interrupt("unknown-callable", f"numpy.{name} (a floating-point error in it may raise or call something)")
+    world.guard(const(numpy), "CHECK", (_warns_at_most, "warns of floating-point errors at most"), "errors")
+
+
+def without_errors(world: World, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call one of numpy's functions on plain values; where it would warn, it does so at each call."""
+    note_errors(world, name)
+    try:
+        with numpy.errstate(divide="raise", over="raise", invalid="raise"):
+            return function(*args, **kwargs)
+    except FloatingPointError as error:
+        raise Interrupt("unknown-callable", f"numpy.{name} ({error})") from None

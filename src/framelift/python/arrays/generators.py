@@ -17,9 +17,9 @@ from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import substitute
 from ...graph.symbols.meanings import Drawn
 from ...graph.symbols.numpy_numbers import SCALARS
+from ...recording.drawn_numbers import STATES, may_follow
 from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.reasons import Interrupt
-from ..python.python_random import may_follow
 from .functions import constant_array
 
 if TYPE_CHECKING:
@@ -119,6 +119,10 @@ def _draw(session: Session, callable_: Any, generator: Any, /, *args: Any, **kwa
     return array_over(recorder.call(torch.clone, (recorder.stand_in(tensor, "drawn"),), {}), owns=True)
 
 
+def _set_source(generator: Any, state: Any) -> None:
+    generator.bit_generator.state = state
+
+
 _SOURCES: tuple[type, ...] = ()
 if numpy is not None:
     _SOURCES = tuple(
@@ -126,6 +130,8 @@ if numpy is not None:
         for _name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
         if hasattr(numpy.random, _name)
     )
+    STATES[numpy.random.RandomState] = lambda one: one.get_state(legacy=False), lambda one, state: one.set_state(state)
+    STATES[numpy.random.Generator] = lambda one: one.bit_generator.state, _set_source
     substitute(numpy.random.RandomState, numpy.random.default_rng)(_make)
     for _kind in (numpy.random.RandomState, numpy.random.Generator):
         substitute(*(getattr(_kind, _name) for _name in _DRAWS.split() if hasattr(_kind, _name)))(_draw)

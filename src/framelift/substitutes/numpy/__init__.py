@@ -1,1 +1,0 @@
-"""Substitutes for numpy: functions on arrays, random generators, and answers that need no array."""
