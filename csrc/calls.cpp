@@ -273,7 +273,6 @@ PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_s
 }
 
 static PyObject* call_c_code(PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  ReadingCode code;
   return PyObject_Vectorcall(callable, args, nargs, kwnames);
 }
 
@@ -299,14 +298,6 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
     if (PyFunction_Check(PyMethod_GET_FUNCTION(callable))) return PyObject_Vectorcall(callable, args, nargs, kwnames);
     return prepend(r, PyMethod_GET_FUNCTION(callable), PyMethod_GET_SELF(callable), args, nargs, kwnames);
   }
-  if (r->texts) {  // with what the callable holds itself: the receiver of a method, what an object that is called keeps
-    PyObject* held_by_it = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : callable;
-    if (held_by_it && identity(held_by_it)) held_by_it = nullptr;
-    if (reaches_unread_text(held_by_it, args, total(nargs, kwnames))) {
-      Ref result = Ref::steal(call_handler(r, unread_text_handler(), callable, nullptr, args, nargs, kwnames));
-      if (result.get() != Py_NotImplemented) return result.release();
-    }
-  }
   if (nargs == 1 && !kwnames && sorting.count(callable)) {
     if (Ref texts = texts_of_set(args[0])) {
       PyObject* listed = texts.get();
@@ -320,7 +311,6 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
     PyObject* receiver = PyCFunction_GET_SELF(callable);
     if (receiver && safe_receivers.count(Py_TYPE(receiver)) &&
         !special_methods.count(((PyCFunctionObject*)callable)->m_ml)) {
-      ReadingCode code;
       return PyObject_Vectorcall(callable, args, nargs, kwnames);
     }
   }

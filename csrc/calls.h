@@ -6,21 +6,6 @@ namespace framelift {
 
 bool is_symbolic_number(PyObject* value);
 bool is_view(PyObject* value);
-// texts.cpp: of texts nobody has read, in rehearsals that have some.
-// Whether such a text is alive and C code might find it by what it is given.
-bool reaches_unread_text(PyObject* receiver, PyObject* const* args, Py_ssize_t n);
-bool is_unread_text(PyObject* value);
-// C code runs that may read what the frames it starts give it: no such texts are made meanwhile.
-struct ReadingCode {
-  ReadingCode();
-  ~ReadingCode();
-};
-bool contains_unread_text(PyObject* text);
-// Whether the text of a value, or of those in a tuple, names no class and no address.
-bool has_text_of_its_own(PyObject* value);
-PyObject* new_unread_text(Rehearsal* r, PyObject* made_of);
-PyObject* unread_text_handler();
-bool init_texts(PyObject* module);
 // New reference or NULL.  `args` are positional then keyword values, as in the vectorcall protocol (no offset flag).
 PyObject* dispatch(Rehearsal* r, PyObject* callable, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 // The same with a tuple and a dict (or NULL).

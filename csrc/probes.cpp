@@ -15,12 +15,14 @@ namespace framelift {
 
 static PyObject *mark_address, *mark_class, *mark_star, *name_check_with, *name_contains, *name_contains_tensor,
     *name_cut, *name_dunder_contains, *name_formatted, *name_import_from, *name_import_name, *name_is_new,
-    *name_match_class, *name_match_kind, *name_same_object, *name_shows_address, *name_spread, *name_text_is_read;
+    *name_match_class, *name_match_kind, *name_same_object, *name_shows_address, *name_spread;
+static std::unordered_set<PyTypeObject*> leaf_types;               // whose instances hold nothing
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
 
 static Connections connections({{"symbolic_int", &number_types[0]},
                                 {"symbolic_float", &number_types[1]},
-                                {"symbolic_bool", &number_types[2]}});
+                                {"symbolic_bool", &number_types[2]},
+                                {"leaf_types", nullptr, take_classes<leaf_types>}});
 
 void count_probe(Rehearsal* r) {
   if (current_frame(PyThreadState_Get()) == r->root_frame) r->root_probes++;
@@ -113,7 +115,6 @@ static bool shows_class(PyObject* text) {
 // names of classes that it shows are guarded.
 static PyObject* check_text(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
-  if (r && r->texts && contains_unread_text(a[0])) return new_unread_text(r, a[0]);
   if (!r || !(shows_address(a[0]) || shows_class(a[0]))) return Py_NewRef(a[0]);
   return ask_session(r, name_shows_address, a, 1);
 }
@@ -183,10 +184,19 @@ static PyObject* contains(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
   if (r && is_number_type(Py_TYPE(a[0])) && is_table(a[1]) && !is_new_number(a[0]))
     return ask_session(r, name_contains, a, 2);
-  if (r && r->texts && is_unread_text(a[0])) return ask_session(r, name_text_is_read, nullptr, 0);
   if (r && compares_tensors(a[0], a[1])) return ask_session(r, name_contains_tensor, a, 2);
   int found = PySequence_Contains(a[1], a[0]);
   return found < 0 ? nullptr : PyBool_FromLong(found);
+}
+
+// Whether the text of a value, or of those in a tuple, names no class and no address.
+static bool has_text_of_its_own(PyObject* value) {
+  if (PyTuple_CheckExact(value)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++)
+      if (!has_text_of_its_own(PyTuple_GET_ITEM(value, i))) return false;
+    return true;
+  }
+  return leaf_types.count(Py_TYPE(value)) || is_symbolic_number(value) || is_tensor(value);
 }
 
 // Whether C code would cut the text that it makes of a value (`%.3s`), so that nobody sees all that it shows.
@@ -326,8 +336,7 @@ static MethodTable probes({
 });
 
 bool init_probes(PyObject* module) {
-  if (!init_calls(module) || !init_set_order() || !init_class_facts(module) || !init_session_calls(module) ||
-      !init_texts(module))
+  if (!init_calls(module) || !init_set_order() || !init_class_facts(module) || !init_session_calls(module))
     return false;
   Ref table = Ref::steal(PyDict_New());
   if (!table) return false;
@@ -352,8 +361,7 @@ bool init_probes(PyObject* module) {
                                    {&name_match_kind, "match_kind"},
                                    {&name_same_object, "same_object"},
                                    {&name_shows_address, "shows_address"},
-                                   {&name_spread, "spread"},
-                                   {&name_text_is_read, "text_is_read"}};
+                                   {&name_spread, "spread"}};
   return init_variable_probes() && init_attribute_probes() && intern(names);
 }
 

@@ -93,7 +93,6 @@ struct Rehearsal {
   std::unordered_map<PyObject*, Ref> marked;                      // noted functions that bear a mark -> handler
   std::unordered_set<Pair, PairHash> receivers;  // (class of the first argument, function) already noted
   bool tensors_meet = false;  // what stands for two tensors may stand for one (`Storage.shared`)
-  bool texts = false;  // there are texts that stand for what only a run of the graph knows (texts.cpp)
   // Where the root stands: what a break needs to stop a second rehearsal at the same place.
   struct _PyInterpreterFrame* root_frame = nullptr;
   PyObject* root_code = nullptr;                 // borrowed: the twin the root runs

@@ -130,14 +130,6 @@ static PyObject* natively(PyObject*, PyObject* const* a, Py_ssize_t n) {
   NEED_REHEARSAL
   if (n != 3 || !PyTuple_Check(a[1])) return PyErr_Format(PyExc_TypeError, "natively(callable, args, kwargs)");
   RehearseScope live;
-  ReadingCode code;
-  return PyObject_Call(a[0], a[1], a[2] == Py_None ? nullptr : a[2]);
-}
-// making_text(callable, args, kwargs): the same for C code that gives a text, in which texts that nobody has read show.
-static PyObject* making_text(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  NEED_REHEARSAL
-  if (n != 3 || !PyTuple_Check(a[1])) return PyErr_Format(PyExc_TypeError, "making_text(callable, args, kwargs)");
-  RehearseScope live;
   return PyObject_Call(a[0], a[1], a[2] == Py_None ? nullptr : a[2]);
 }
 // unwatched(callable, args, kwargs): Python code of torch that knows nothing of the program runs plainly; its torch
@@ -229,7 +221,6 @@ static MethodTable methods({
     method<captured>("captured", "captured(callable, args, kwargs)"),
     method<read>("read", "read(object, name): an attribute read of captured code"),
     method<natively>("natively", "natively(callable, args, kwargs)"),
-    method<making_text>("making_text", "making_text(callable, args, kwargs)"),
     method<unwatched>("unwatched", "unwatched(callable, args, kwargs): plain frames, recorded torch calls"),
     method<forget_name, METH_O>("forget_name"),
     method<timed_apart, METH_O>("timed_apart", "call a function whose time is not that of the frame it is called for"),

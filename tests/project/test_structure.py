@@ -52,31 +52,31 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
     "autograd": 1450,
-    "backends": 4681,
+    "backends": 4679,
     "boundary": 5560,
     "bytecode": 2665,
     "cache": 3354,
     "calls": 1303,
-    "capture": 7605,
-    "exits": 2558,
+    "capture": 7592,
+    "exits": 2550,
     "export": 2026,
-    "graph": 8698,
+    "graph": 8614,
     "guards": 971,
     "higher_order": 1506,
     "overriding": 1326,
     "packages": 1754,
-    "python": 3220,
-    "recording": 5866,
-    "rehearsal": 1765,
+    "python": 3218,
+    "recording": 5856,
+    "rehearsal": 1732,
     "report": 2717,
-    "substitutes": 4957,
+    "substitutes": 4791,
     "surface": 5040,
     "torch_ports": 1108,
-    "vocabulary": 2592,
+    "vocabulary": 2590,
     "modules beside them": 836,
-    "csrc": 14353,
+    "csrc": 14183,
 }
-ALL = 87911  # 8 more than before: groups and meshes guarded by themselves
+ALL = 87421
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -167,18 +167,6 @@ def _with_written(attempts: Attempts, found: Outcome) -> Outcome:
     return found
 
 
-def _breaks_with_texts(attempts: Attempts, found: Outcome) -> bool:
-    stop = found.stop
-    return (
-        found.session.has_texts and is_a(stop, Interrupt) and stop.first is None and not found.session.policy.fullgraph
-    )
-
-
-def _with_read_texts(attempts: Attempts, found: Outcome) -> Outcome:
-    found.session.read_texts()
-    return attempts.rehearse(found.session.dynamism)
-
-
 def _has_lone_sizes(attempts: Attempts, found: Outcome) -> bool:
     return found.stop is None and bool(found.session.dynamism.lone)
 
@@ -207,7 +195,6 @@ REHEARSED: tuple[Row, ...] = (
         lambda attempts, found: attempts.rehearse(NOTHING),
     ),
     Row("captured code writes a number that it read as a constant", _written, _with_written),
-    Row("a frame that is resumed needs the texts it holds", _breaks_with_texts, _with_read_texts),
     Row("the graph may be the same for sizes 0 and 1", _has_lone_sizes, _with_zero_and_one),
 )
 

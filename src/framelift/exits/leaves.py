@@ -7,7 +7,7 @@ import math
 import re
 import sys
 import types
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
@@ -15,7 +15,6 @@ from .. import _core
 from ..graph.symbols.numbers import Bool, Float, Int
 from ..graph.symbols.numpy_numbers import NumpyNumber
 from ..graph.symbols.relations import text_of
-from ..graph.symbols.unread_text import MARK, UnreadText
 from ..torch_ports.tensors import SDPBackend
 from ..vocabulary.class_reads import name_of
 from ..vocabulary.plain_types import SINGLETONS
@@ -98,14 +97,7 @@ def _nan(walk: Walk, node: Node) -> Recipe:
 def _str(walk: Walk, obj: str) -> str:
     if not _is_known_text(walk, obj):  # the default text of an object: another one at the next call
         raise Interrupt("result-object", "str that shows an address")
-    if any(letter in obj for letter in MARK):
-        _core.text_is_read()
     return repr(obj) if len(obj) <= _LONG else walk.value(obj, "text")
-
-
-@leaf(UnreadText)
-def _unread_text(walk: Walk, obj: UnreadText) -> NoReturn:
-    _core.text_is_read()
 
 
 @leaf(bytes)

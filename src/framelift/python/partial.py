@@ -24,7 +24,6 @@ from ..exits.recipe import Node, Recipe, Text, Walk, exact
 from ..exits.typefacts import is_shared
 from ..exits.write_back import WRITERS
 from ..rehearsal.call_rule import CALLED, UNWRAP, UNWRAPPED
-from ..substitutes.texts.unread_texts import HAND_ON
 from ..vocabulary.origins import Origin
 from ..vocabulary.plain_types import AROUND
 
@@ -73,7 +72,6 @@ def _changes(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:
 
 
 AROUND[functools.partial] = operator.attrgetter("func")
-HAND_ON.append(functools.partial)
 WRITERS[functools.partial] = _changes
 CALLED[functools.partial] = lambda _: (UNWRAP, True)
 UNWRAPPED[functools.partial] = _unwrapped

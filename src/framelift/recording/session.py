@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -125,7 +125,6 @@ class Session(Protocol):
     end: Any  # how the program ended
     policy: Policy
     may_break: bool
-    has_texts: bool
     example: Callable[[Any], Any] | None
     addresses: set[int]
 
@@ -191,5 +190,3 @@ class Session(Protocol):
     def import_name(self, globals_: dict[str, Any], level: int, fromlist: Any, name: str) -> Any: ...
     def classify(self, callable_: Any) -> tuple[int, Any]: ...
     def note_class(self, cls: type) -> None: ...
-    def read_texts(self) -> None: ...
-    def text_is_read(self) -> NoReturn: ...

@@ -13,7 +13,6 @@ import struct
 import threading
 import types
 from collections.abc import Callable
-from opcode import opmap
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,7 +24,6 @@ from ..boundary.attributes.owners import own_dict
 from ..boundary.becomes.opaque import handler_of
 from ..boundary.gateway import is_handle_class, let_in
 from ..boundary.lazy.view import View
-from ..bytecode import original_of
 from ..calls.call_tables import HIGHER_ORDER, PURE, SUBSTITUTES
 from ..calls.pure import lookup
 from ..graph.symbols.numbers import NUMBERS
@@ -38,14 +36,12 @@ from ..recording.rules.operations import is_torch_operation
 from ..substitutes import marks
 from ..substitutes.python.lazy_containers import natively
 from ..substitutes.python.new_classes import made_class
-from ..substitutes.texts.shown_addresses import cuts_text, format_watched, known_text
-from ..substitutes.texts.unread_texts import as_unread
+from ..substitutes.python.shown_addresses import cuts_text, format_watched, known_text
 from ..substitutes.torch.scripted import call_scripted
 from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ..torch_ports.tensors import VariableFunctions
 from ..vocabulary.class_reads import for_life, mro_of, qualname_of
 from ..vocabulary.origins import const
-from ..vocabulary.own_code import first_above
 from ..vocabulary.reasons import Interrupt
 from . import registered  # noqa: F401  (fills these tables)
 
@@ -252,7 +248,7 @@ def _judged(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dic
     if word == "text":
         return _text(session, callable_, args, kwargs)
     if word == "attributes" and known is str.format:
-        return as_unread(session, format_watched((*held, *args), kwargs))
+        return format_watched((*held, *args), kwargs)
     if word not in _BY_WORD or word == "judged":
         raise Interrupt("unknown-callable", f"{describe(callable_)} ({lookup.reason(word)})")
     if word != "pure" and any(_core.is_external(x) for x in (*held, *args, *kwargs.values())):
@@ -274,22 +270,10 @@ def _text(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[
     template = (*held, *args)[:1]
     if function in (str.format, str.format_map) and any(is_a(one, str) and cuts_text(one) for one in template):
         raise Interrupt("unknown-callable", "the text of an object that is cut")
-    result = _core.making_text(callable_, args, kwargs)
-    if _core.shows_address(result) and _is_thrown_away(first_above()):
-        return result
+    result = _core.natively(callable_, args, kwargs)
     if is_a(result, str) or _core.shows_address(result):
-        result = known_text(session, result, f"{describe(callable_)} (the text")
-    return as_unread(session, result)
-
-
-def _is_thrown_away(frame: types.FrameType | None) -> bool:
-    """Return whether the frame that asked for a value, by a call of its own, is captured code that takes it off the
-    stack.
-    """
-    if frame is None or original_of(frame.f_code) is frame.f_code:
-        return False
-    following = frame.f_code.co_code[frame.f_lasti + 2 :: 2].lstrip(bytes((opmap["CACHE"],)))
-    return following.startswith(bytes((opmap["POP_TOP"],)))
+        return known_text(session, result, f"{describe(callable_)} (the text")
+    return result
 
 
 def _has_python_text(value: Any) -> bool:

@@ -32,7 +32,6 @@ from ..bytecode.resume import Point, point_of, read_by_index, rebound
 from ..graph.metadata.facts import forget_facts
 from ..graph.state.random_draws import graphs_may_hold
 from ..graph.symbols.numbers import NUMBERS
-from ..graph.symbols.unread_text import UnreadText
 from ..guards.kinds import forget_facts as forget_guarded_facts
 from ..higher_order.triton_kernels import meet_triton
 from ..overriding import modes, tensor_attributes
@@ -46,7 +45,7 @@ from ..substitutes.numbers.tensor_truths import contains_tensor
 from ..substitutes.python import abstract_classes, frame_access, python_warnings
 from ..substitutes.python.identity import hashed_parts, same_object
 from ..substitutes.python.mappings import as_dict
-from ..substitutes.texts.shown_addresses import cuts_text, known_text
+from ..substitutes.python.shown_addresses import cuts_text, known_text
 from ..substitutes.torch.collectives import meet_functional_collectives
 from ..substitutes.torch.distributed_tensors import meet_distributed_tensors
 from ..torch_ports.operators import OpNamespace, Ops
@@ -109,7 +108,6 @@ class Rehearsal(RehearsedScene):
         self.end = End()
         # the value of a stand-in in this call, where that may be a constant of the capture
         self.example: Callable[[Any], Any] | None = None
-        self.has_texts = False  # there are texts that nobody has read
         self.addresses: set[int] = set()  # numbers that came from where objects made inside lie in memory
         self.may_break = True  # what comes behind a break can be what it is in plain Python
         self.outside: BaseException | None = None  # an external exception that ended the rehearsal
@@ -447,21 +445,6 @@ class Rehearsal(RehearsedScene):
 
     def caught(self, error: BaseException) -> None:
         self.names.caught(error)
-
-    def unread_text(self, _made_of: Any = None) -> UnreadText | None:
-        """The text of a value that only a run of the graph knows; None: its text is wanted where it is made."""
-        if self.policy.exporting or knowledge_of(self.function.__code__).reads_texts:
-            return None
-        self.has_texts = True
-        return UnreadText()
-
-    def text_is_read(self) -> NoReturn:
-        stop = Interrupt("tensor-repr")
-        stop.first = self.read_texts
-        raise stop
-
-    def read_texts(self) -> None:
-        knowledge_of(self.function.__code__).reads_texts = True
 
     shows_address = known_text
 

@@ -25,8 +25,6 @@ class CodeKnowledge:
     switches_eagerly: bool = False
     #: regions of hooks on saved tensors are entered and left in eager mode
     saves_eagerly: bool = False
-    #: texts of tensors are read, or alive at a graph break: they are made in eager mode
-    reads_texts: bool = False
     #: a tensor that `max` or `min` chose leaves the frame beside one of those it was chosen from
     chooses_eagerly: bool = False
     #: what `max` or `min` walks over compares itself by code of the program

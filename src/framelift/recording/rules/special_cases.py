@@ -7,14 +7,13 @@ attribute of a tensor is in attributes.py.  Handlers run with torch function off
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ...graph.fx.targets import target_of
 from ...graph.metadata.facts import SymbolicFacts
 from ...graph.symbols.number_nodes import numbers_in
-from ...graph.symbols.unread_text import text_or
 from ...torch_ports.tensors import TensorBase, VariableFunctions, references, tensor_classes
 from ...vocabulary.class_reads import name_of
 from ...vocabulary.reasons import Interrupt
@@ -100,12 +99,6 @@ for _reason, _funcs in _INTERRUPTS.items():
 
 @rule(*_named("__repr__ __str__ __format__", torch.Tensor))
 def _text(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # With a format, or with other contents, it may be an error.
-    plain = all(arg == "" for arg in args[1:]) and all(arg is None for arg in kwargs.values())
-    return text_or(_text_is_needed) if plain else _text_is_needed()
-
-
-def _text_is_needed() -> NoReturn:
     raise Interrupt("tensor-repr")
 
 

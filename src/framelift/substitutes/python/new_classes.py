@@ -18,7 +18,6 @@ from ...boundary.becomes.opaque import Opaque, refused
 from ...calls.call_tables import substitute
 from ...calls.frame_views import caller, module_globals
 from ...calls.pure.lookup import is_c_callable, member
-from ...graph.symbols.unread_text import UnreadText
 from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 
@@ -60,7 +59,6 @@ def _with_module(session: Session, namespace: Any) -> Any:
 
 def made_class(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`type(name, bases, namespace)`."""
-    _check_texts(session, args)
     meta = _metaclass(args[1], {"metaclass": callable_}) if len(args) == 3 else None
     if meta is not None and all(member(meta, name) is member(type, name) for name in ("__new__", "__init__")):
         args = (*args[:2], marked(_with_module(session, args[2])))
@@ -72,17 +70,6 @@ def made_class(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -
     if is_a(cls, type):
         _core.mark_internal(cls)
     return cls
-
-
-def _check_texts(session: Session, args: tuple[Any, ...]) -> None:
-    """A class keeps a copy of the letters of its documentation, and reads those of its names."""
-    space = args[2] if len(args) == 3 and is_a(args[2], dict) else {}
-    if any(type(dict.get(space, name)) is UnreadText for name in _READ):
-        session.text_is_read()
-
-
-#: whose texts `type` reads when it makes a class
-_READ = ("__doc__", "__qualname__", "__slots__")
 
 
 def _started(session: Session, cls: Any, meta: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -100,7 +87,6 @@ def _is_new_of_type(meta: type) -> bool:
 @substitute(type.__new__)
 def _type_new(session: Session, callable_: Any, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A metaclass makes its class."""
-    _check_texts(session, args)
     meta = _metaclass(args[1], {"metaclass": cls}) if len(args) == 3 else None
     if meta is not None and (meta is cls or _is_new_of_type(meta)):
         args = (*args[:2], marked(_with_module(session, args[2])))
@@ -130,8 +116,6 @@ def _build_class(session: Session, callable_: Any, body: Any, name: Any, /, *sta
     if meta is None and bases is not stated:
         raise Interrupt("unsupported-code", f"the class statement of {name}")
     if meta is None:
-        if session.has_texts:
-            session.text_is_read()
         cls = _core.natively(callable_, (body, name, *stated), kwargs)
         if is_a(cls, type):
             _core.mark_internal(cls)

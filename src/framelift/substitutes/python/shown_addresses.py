@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import string
-from typing import TYPE_CHECKING, Any, NoReturn
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from ... import _core
 from ..._core import id, is_a
-from ...graph.symbols.unread_text import text_or
+from ...boundary.becomes.leaves import LEAF_TYPES
 from ...guards.kinds import Guard
 from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ...vocabulary.feature_state import FeatureState
@@ -25,14 +28,10 @@ _METHOD = re.compile("<bound method (.*?) of <")
 
 
 def known_text(session: Session, text: str | bytes, maker: str = "a text (it") -> str:
-    """The text that an f-string, `%` or a call made; where it shows an address, one that nobody may read."""
+    """Return the text that an f-string, `%` or a call made, which must not show an address."""
     if is_a(text, str) and is_known_text(session, text):
         return text
-
-    def is_needed() -> NoReturn:
-        raise Interrupt("unknown-callable", f"{maker} shows an address)")
-
-    return text_or(is_needed) if type(text) is str else is_needed()
+    raise Interrupt("unknown-callable", f"{maker} shows an address)")
 
 
 def is_known_text(session: Session, text: str) -> bool:
@@ -117,3 +116,6 @@ def format_watched(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         return str(_core.captured(string.Formatter().vformat, (template, tuple(values), kwargs), None))
     except Exception as error:
         raise Interrupt("unknown-callable", "str.format that raises an exception") from error
+
+
+_core.connect(leaf_types=(*LEAF_TYPES, types.ModuleType, type(torch.default_generator)))
