@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 import zlib
@@ -55,6 +56,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(autouse=True)
 def fresh() -> object:
     """Each test starts with empty caches and torch's default state; rehearsals that it repeats are compared."""
+    if len(sys.modules) > _modules + 100:
+        _look_at_no_more_than_is_made_from_here_on()
     framelift, torch = sys.modules.get("framelift"), sys.modules.get("torch")
     if framelift is not None:
         framelift.reset()
@@ -62,6 +65,9 @@ def fresh() -> object:
         torch.manual_seed(0)
         torch.set_num_threads(1)
         torch.set_grad_enabled(True)
+        # pytest listens to loggers that do not propagate; to this one each capture writes all that TORCH_TRACE shows
+        trace = logging.getLogger("torch.__trace")
+        trace.propagate, trace.handlers = True, []
     if framelift is not None and torch is not None:
         repeated_tapes.watch()
     yield
@@ -78,10 +84,17 @@ def plain_guards() -> object:
 
 
 @pytest.fixture
-def small_heap() -> object:
-    """For tests that collect garbage again and again: collections look at what is made from here on, not at all of
-    torch.
-    """
+def small_heap() -> None:
+    """For tests that collect garbage again and again: collections look at what is made from here on."""
+    _look_at_no_more_than_is_made_from_here_on()
+
+
+_modules = 0  # as many as there were when the collector was last told to leave out what there is
+
+
+def _look_at_no_more_than_is_made_from_here_on() -> None:
+    """Collections leave out what there is now: torch alone holds half a million objects."""
+    global _modules
+    _modules = len(sys.modules)
+    gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()

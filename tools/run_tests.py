@@ -4,8 +4,8 @@ Of a product of parameters it runs so many combinations that each pair of values
 `--whole` (`make nightly`) runs all.  `--part 1/10` runs a tenth of the tests, spread over all files by a hash of each
 test's id (tests/conftest.py has both).  Further arguments go to pytest.
 
-A pytest runs a batch of files; there are some batches for each process, so that none waits long for another.  What
-failed is printed at the end.  Only the standard library is used here.
+A pytest runs a batch of files.  Batches become smaller towards the end, so that all processes end together and few of
+them load torch.  What failed is printed at the end.  Only the standard library is used here.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 NO_TESTS = 5  # pytest's exit status
-BATCHES = 4  # for each process
+LARGEST, SMALLEST = 48, 6  # files of a batch
 
 
 def batches(jobs: int) -> list[list[Path]]:
-    """The test files in batches of about the same size; the largest files come first in theirs."""
+    """The test files in batches: each takes a part of what is left, and files of all sizes, the largest first."""
     files = sorted(TESTS.rglob("test_*.py"), key=lambda file: -file.stat().st_size)
-    count = min(BATCHES * jobs, len(files))
-    return [files[start::count] for start in range(count)]
+    found = []
+    while files:
+        count = min(max(len(files) // (2 * jobs), SMALLEST), LARGEST, len(files))
+        found.append(files[:: len(files) // count][:count])
+        files = [file for file in files if file not in found[-1]]
+    return found
 
 
 def run(files: list[Path], arguments: list[str]) -> tuple[list[Path], int, str, float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import ctypes
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -161,6 +162,7 @@ def main() -> None:
     fail = FailNew()
     function, call = PROGRAMS[program]()
     call(framelift.compile(function, backend="eager"))  # tables that are filled once
+    gc.freeze()  # collections leave out torch
     outcomes: collections.Counter[str] = collections.Counter()
     for n in range(first, first + 20000 * step, step):
         print(n, file=sys.stderr, flush=True)

@@ -44,6 +44,7 @@ def _pyright(path: Path, folder: Path) -> set[int]:
     return {one["range"]["start"]["line"] + 1 for one in found if one["severity"] == "error"}
 
 
+@pytest.mark.slow  # mypy reads torch's own types; test_types.py checks the stubs, and the tests below what they declare
 @pytest.mark.parametrize("check", [_mypy, _pyright], ids=["mypy", "pyright"])
 def test_programs_of_users(check: Callable[[Path, Path], set[int]], tmp_path: Path) -> None:
     name = check.__name__.strip("_")
