@@ -66,17 +66,17 @@ BUDGETS = {
     "overriding": 1326,
     "packages": 1754,
     "python": 3218,
-    "recording": 5856,
+    "recording": 5105,
     "rehearsal": 1732,
     "report": 2717,
     "substitutes": 4791,
     "surface": 5040,
-    "torch_ports": 1108,
+    "torch_ports": 1104,
     "vocabulary": 2590,
     "modules beside them": 836,
     "csrc": 14183,
 }
-ALL = 87421
+ALL = 86666
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -236,42 +236,6 @@ def test_text_of_known_values_follows_the_print_options() -> None:
         torch.set_printoptions(profile="default")
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize(
-    "fn",
-    [
-        torch.cov,
-        lambda x: x.cov(correction=0),
-        torch.corrcoef,
-        lambda x: torch.cov(x[0]),
-        lambda x: torch.corrcoef(x[0]),
-        lambda x: torch.cov(x.to(torch.complex64)),
-        lambda x: torch.combinations(x[0]),
-        lambda x: torch.combinations(x[0], 3, True),
-        lambda x: torch.combinations(x[0], 1),
-        lambda x: x[:, :0].cov(correction=-1),
-    ],
-)
-def test_operations_in_which_torch_looks_at_what_sizes_decide(fn, backend: str) -> None:
-    x = torch.rand(3, 5, requires_grad=True)
-    fast = framelift.compile(fn, backend=backend, fullgraph=True)
-    got, want = fast(x), fn(x)
-    assert got.shape == want.shape and got.stride() == want.stride()
-    torch.testing.assert_close(got, want, equal_nan=True)
-    torch.testing.assert_close(
-        torch.autograd.grad(got.abs().sum(), x), torch.autograd.grad(want.abs().sum(), x), equal_nan=True
-    )
-
-
-def test_covariances_that_torch_warns_of_are_its_own() -> None:
-    x = torch.rand(3, 1)
-    fast = framelift.compile(torch.cov, backend="eager")
-    with pytest.warns(UserWarning, match="degrees of freedom"):
-        want = torch.cov(x)
-    with pytest.warns(UserWarning, match="degrees of freedom"):
-        torch.testing.assert_close(fast(x), want, equal_nan=True)
-
-
 def test_an_index_of_one_number_is_the_number_where_it_is_known() -> None:
     def known(d):
         n, mask = torch.tensor(2), torch.arange(4) > 1

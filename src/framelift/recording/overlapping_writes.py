@@ -32,7 +32,7 @@ _SELECTS = tuple(map(target_of, (torch.select, torch.Tensor.select, TensorBase.s
 #: what gives a tensor another place in its memory
 _MOVES = tuple(
     target_of(getattr(owner, name))
-    for name in (*sorted(RESHAPES_IN_PLACE), "as_strided_", "set_")
+    for name in sorted(RESHAPES_IN_PLACE)
     for owner in (torch, torch.Tensor, TensorBase)
     if hasattr(owner, name)
 )

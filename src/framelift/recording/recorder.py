@@ -22,7 +22,7 @@ from ..graph.fx.targets import OneNode, Target, getter_target, target_of
 from ..graph.fx.values import AFTER_DATA, EXCHANGED, ObjectFacts, Step, Storage, Value
 from ..graph.metadata.arguments import distinct, take
 from ..graph.metadata.cache import Const, New, Number, Outcome, Same, shared_cache
-from ..graph.metadata.facts import Facts, SymbolicFacts, new_stand_in
+from ..graph.metadata.facts import SymbolicFacts, new_stand_in
 from ..graph.metadata.fakes import UNKNOWN
 from ..graph.metadata.live_fakes import LiveOutcome
 from ..graph.metadata.refusals import asks_for_value
@@ -55,18 +55,7 @@ from .live_recording import record_live
 from .overlapping_writes import check_overlaps
 from .recorder_parts import Assumptions, Policy
 from .recording_mode import RecordingMode
-from .rules import (  # noqa: F401  (they register rules; ranks decide which one answers: rules/ranks.py)
-    composed,
-    indexing,
-    known,
-    moved_tensors,
-    number_arguments,
-    sequences,
-    state_calls,
-    storages,
-    taken_values,
-    versions,
-)
+from .rules import composed, indexing, known, number_arguments, sequences, state_calls, taken_values  # noqa: F401  (they register rules; ranks decide which one answers: rules/ranks.py)
 from .rules.attributes import ATTRIBUTES, OF_MEMORY, assign
 from .rules.ranks import RULES
 from .rules.special_cases import GIVES_VALUES, make_leaf
@@ -325,19 +314,6 @@ class TapeRecorder(StandIns):
         if self.settings.touched:
             self.settings.meet(asks_dtype=False, may_mix=self._may_mix)
         self.tape.append(Step(target, list(values), {}, values, read_state(), True, 0))
-
-    def move(self, target: Target, args: Sequence[Any], source: Value, facts: Facts) -> torch.Tensor:
-        """A step that gives its first argument, made inside, the memory of `source`: the argument is its result from
-        now on.
-        """
-        tensor: torch.Tensor = args[0]
-        kept = [self.value_of(arg) if self.is_stand_in(arg) else arg for arg in args]
-        found = [arg for arg in kept if type(arg) is Value]
-        step = Step(target, kept, {}, found, read_state(), True, 0)
-        self.tape.append(step)
-        made = self._results(New(facts, found.index(source), "detached"), step, (), found, source.exact)
-        self.known_from_now_as(tensor, self.value_of(made))
-        return tensor
 
     def note_effect(self, target: Target, outcome: Outcome | LiveOutcome, found: list[Value]) -> None:
         if self.assumptions.violated or self.assumptions.assumed:

@@ -123,14 +123,6 @@ class StandIns:
         self._inputs[id(tensor)] = self.by_stand_in[id(value.stand_in)] = value
         return value
 
-    def known_from_now_as(self, stand_in: torch.Tensor, value: Value) -> None:
-        """A tensor is another value from now on: a step gave it other memory, or another place in its own."""
-        del self.by_stand_in[id(value.stand_in)]
-        with torch.no_grad():
-            stand_in.set_(value.stand_in)
-        value.stand_in = stand_in
-        self.by_stand_in[id(stand_in)] = value
-
     def adopt_input(self, value: Value, external: Any, name: str) -> None:
         """Know an external object that is an input of the graph, and no tensor."""
         value.external, value.name = external, identifier(name)

@@ -85,12 +85,6 @@ __getattr__ = area(
     ),
     Port("DispatchKey", "torch._C:DispatchKey", "read which kernels a tensor goes to", instead=A_CLASS),
     Port("dispatch_keys", "torch._C:_dispatch_keys", "read which kernels a tensor goes to"),
-    Port("dispatch_has_kernel", "torch._C:_dispatch_has_kernel", "tell which operations count writes"),
-    Port(
-        "dispatch_has_kernel_for_dispatch_key",
-        "torch._C:_dispatch_has_kernel_for_dispatch_key",
-        "tell which operations count writes",
-    ),
     Port(
         "dispatch_tls_is_dispatch_key_excluded",
         "torch._C:_dispatch_tls_is_dispatch_key_excluded",

@@ -26,7 +26,6 @@ __getattr__ = area(
     Port("tensor_module", "torch._tensor", "notice functions of torch that a program replaced"),
     Port("tensor_classes", "torch:_tensor_classes", "capture the older constructors, as torch.FloatTensor(2, 3)"),
     Port("make_subclass", "torch:Tensor._make_subclass", "make stand-ins of a class of tensors"),
-    Port("typed_storage", "torch:Tensor._typed_storage", "capture Tensor.storage()"),
     Port("set_conj", "torch._C:_set_conj", "describe tensors that are conjugated lazily"),
     Port("set_neg", "torch._C:_set_neg", "describe tensors that are negated lazily"),
     Port("is_alias_of", "torch._C:_is_alias_of", "tell whether the results of script objects share memory"),

@@ -48,7 +48,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
         *_named(
             "numpy __array__ __array_wrap__ data_ptr storage untyped_storage _typed_storage storage_type "
             "is_set_to is_shared share_memory_ is_pinned pin_memory __dlpack__ __dlpack_device__ "
-            "_is_view _use_count _view_func _view_func_unsafe _rev_view_func_unsafe",
+            "storage_offset _is_view _use_count _view_func _view_func_unsafe _rev_view_func_unsafe",
             *_TENSOR,
         ),
         *_named("from_numpy frombuffer from_file _debug_has_internal_overlap", *_ANYWHERE),
@@ -56,7 +56,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
     "torch-operation": [
         *_named(
             "backward register_post_accumulate_grad_hook apply_ map_ map2_ resize_ "
-            "resize_as_ resize resize_as _make_wrapper_subclass __deepcopy__ "
+            "resize_as_ resize resize_as set_ as_strided_ _make_wrapper_subclass __deepcopy__ "
             "__reduce_ex__ __setstate__ _reduce_ex_internal module_load __delitem__ __dir__ reinforce "
             "_clear_non_serializable_cached_data _fix_weakref",
             *_TENSOR,
@@ -64,7 +64,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
         *_named(
             "save load sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
             "sparse_compressed_tensor empty_quantized _make_dual _unpack_dual resize_as_ resize_as_sparse_ "
-            "_from_blob _print",
+            "_from_blob _print as_strided_",
             *_ANYWHERE,
         ),
         torch.autograd.backward,
@@ -398,38 +398,15 @@ for _func, _position in ((torch.tensor, 0), (torch.as_tensor, 0), (torch.asarray
 
 @rule(*_named("as_strided", *_ANYWHERE))
 def _as_strided(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return recorder.record(target_of(torch.Tensor.as_strided), strided_arguments(recorder, args, kwargs), {})
-
-
-def strided_arguments(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the arguments of `as_strided`: tensor, size, stride, and an offset if there is one.
-
-    Within the memory the tensor itself covers; a graph that is run as it is may go as far as its storage does.  An
-    offset counts from the beginning of the storage: otherwise it is captured where the tensor begins there.
-    """
-    names = ("size", "stride", "storage_offset")
-    args = (*args, *(kwargs[name] for name in names[len(args) - 1 :] if name in kwargs))
-    tensor, *parts, offset = (*args, None) if len(args) == 3 else args
-    if (
-        kwargs.keys() - set(names)
-        or len(parts) != 2
-        or not all(type(part) in (tuple, list, torch.Size) for part in parts)
-        or offset is not None
-        and (type(offset) is not int or offset < 0)
-    ):
+    """Within the memory the tensor itself covers, from where it begins."""
+    args = (*args, *(kwargs[name] for name in ("size", "stride")[len(args) - 1 :] if name in kwargs))
+    if kwargs.keys() - {"size", "stride"} or [type(one) in (tuple, list, torch.Size) for one in args[1:]] != [True] * 2:
         raise Interrupt("torch-operation", "as_strided with these arguments")
-    facts = _exact(recorder, tensor, "as_strided")
-    size, stride = with_numbers(recorder, tuple(parts), [])
-    if offset is None or not recorder.runs_as_is():
-        if offset is not None and recorder.call(TensorBase.storage_offset, (tensor,), {}) != 0:
-            raise Interrupt("torch-operation", "as_strided with a storage offset, of a tensor with one,")
-        length = _extent(facts.size, facts.stride)
-    else:
-        storage = recorder.call(TensorBase.untyped_storage, (tensor,), {})
-        length = storage.nbytes() // facts.dtype.itemsize
-    if (offset or 0) + _extent(size, stride) > length:
+    facts = _exact(recorder, args[0], "as_strided")
+    size, stride = with_numbers(recorder, args[1:], [])
+    if _extent(size, stride) > _extent(facts.size, facts.stride):
         raise Interrupt("torch-operation", "as_strided beyond the tensor's own memory")
-    return (tensor, size, stride) if offset is None else (tensor, size, stride, offset)
+    return recorder.record(target_of(torch.Tensor.as_strided), (args[0], size, stride), {})
 
 
 def _extent(size: Any, stride: Any) -> int:
