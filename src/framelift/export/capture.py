@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,13 @@ def capture(call: Call, dynamism: ExportDynamism, keep_functions: bool = False) 
 _ROOT = re.compile(r'^\s*File "<export>".*\n(?!\s*File).*\n')
 
 
+def _layer(meta: dict[str, Any]) -> type | None:
+    """Return the class of torch's own innermost module that a node belongs to: tools find layers by it."""
+    _, name = next(reversed((meta.get("nn_module_stack") or {"": ("", "")}).values()))
+    module, _, cls = name.rpartition(".")
+    return getattr(sys.modules.get(module), cls, None) if module.startswith("torch.nn.") else None
+
+
 def _strip(node: torch.fx.Node) -> None:
     if "stack_trace" in node.meta:
         node.meta["stack_trace"] = _ROOT.sub("", node.meta["stack_trace"])
@@ -103,7 +111,7 @@ class _ExportBuilder:
                 results = tuple(env[a] if isinstance(a, torch.fx.Node) else a for a in node.args[0])
             elif node.op != "placeholder":
                 env[node] = self.graph.node_copy(node, lambda n: env[n])
-                env[node].meta["source_fn_stack"] = [(node.name, node.target)]
+                env[node].meta["source_fn_stack"] = [(node.name, _layer(node.meta) or node.target)]
                 _strip(env[node])
         for (real, _), new in zip(exit_.assigned, results[count:]):
             self.graph.call_method("copy_", (self._object(real), new))

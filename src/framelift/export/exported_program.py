@@ -18,6 +18,7 @@ from ..torch_ports.autograd import is_functorch_wrapped_tensor
 from ..torch_ports.graphs import pytree
 from ..torch_ports.modes import is_functional_tensor
 from .capture import ExportedCall, capture
+from .events import leaks_warned, noted
 from .inputs import Call, call_of, called, dynamism_of, fakes_of, is_fake, marks_kept, separated
 from .lowering import FunctionMet, Lowered, lower_captured, lower_program
 from .strict_session import check_inputs
@@ -77,11 +78,15 @@ def export(
         if isinstance(
             error, (ConstraintViolationError, GuardOnDataDependentSymNode, UnsupportedOperatorException, UserError)
         ):
-            error.add_note("framelift.export.draft_export takes the same arguments and reports all such places at once")
+            text, fixes, rest = str(error).partition("\nSuggested fixes:")  # torch.export's tools read them at the end
+            error.args = (f"{text}\n\n{_DRAFT}{fixes}{rest}",)
         _keep(Exported(mod, args, kwargs, options, error=error))
         raise
     _keep(Exported(mod, args, kwargs, options, program))
     return program
+
+
+_DRAFT = "framelift.export.draft_export() takes the same arguments and reports all such places at once."
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +145,15 @@ def _export(
     prefer_deferred_runtime_asserts_over_guards: bool = False,
 ) -> Any:
     """As `export`; without `pre_dispatch` the graph is functional, as AOTAutograd makes it."""
+    preserved, deferred = tuple(preserve_module_call_signature), prefer_deferred_runtime_asserts_over_guards
+    wanted = _Wanted(dynamic_shapes, strict, preserved, pre_dispatch, deferred)
+    with noted(strict, pre_dispatch) as done, leaks_warned(strict):
+        program = _exported(mod, args, kwargs, wanted)
+        done(program)
+    return program
+
+
+def _exported(mod: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None, wanted: _Wanted) -> Any:
     from torch.export import ExportedProgram
 
     from ..torch_ports.exports import export_utils as utils
@@ -147,12 +161,11 @@ def _export(
     from ..torch_ports.exports import verifier
     from ..torch_ports.fakes import unset_fake_temporarily
 
-    args, kwargs, in_spec, dynamic_shapes, verify = _trace._process_export_inputs(mod, args, kwargs, dynamic_shapes)
-    preserved, deferred = tuple(preserve_module_call_signature), prefer_deferred_runtime_asserts_over_guards
-    wanted = _Wanted(dynamic_shapes, strict, preserved, pre_dispatch, deferred)
+    args, kwargs, _, dynamic_shapes, verify = _trace._process_export_inputs(mod, args, kwargs, wanted.dynamic_shapes)
+    wanted = replace(wanted, dynamic_shapes=dynamic_shapes)
     state = _trace._get_original_state_dict(mod)
     call = call_of(mod, *separated(mod, args, kwargs))
-    if strict:
+    if wanted.strict:
         check_inputs(call.leaves)
     lazy = [one for one in mod.modules() if isinstance(one, LazyModuleMixin) and one.has_uninitialized_params()]
     with unset_fake_temporarily():  # a mode around the call is no part of the program
@@ -161,7 +174,7 @@ def _export(
             graph_module, ranges, entries = _finished(call, lowered, mode, wanted)
         if lazy:  # its parameters are there by now
             state = _trace._get_original_state_dict(mod)
-        if not pre_dispatch:
+        if not wanted.pre_dispatch:
             utils.remove_proxy_from_state_dict(state, in_place=True)
         utils._update_gm_meta_if_possible(graph_module, mod)
         program = ExportedProgram(
@@ -173,7 +186,7 @@ def _export(
             module_call_graph=entries,
             example_inputs=(args, kwargs),
             constants=lowered.artifact.constants,
-            verifiers=[verifier.TrainingIRVerifier if pre_dispatch else verifier.Verifier],
+            verifiers=[verifier.TrainingIRVerifier if wanted.pre_dispatch else verifier.Verifier],
         )
         verify(program)
     return program
@@ -222,7 +235,7 @@ def _lowered(call: Call, wanted: _Wanted) -> tuple[Lowered, Any]:
     from ..torch_ports.exports import UserError, UserErrorType, trace_module
     from ..torch_ports.symbols import ValueRangeError
 
-    rehearsed = wanted.strict and not wanted.preserved and not is_fake(call)
+    rehearsed = wanted.strict and not wanted.preserved and not is_fake(call) and not _is_exported(call.root)
     captured = _captured(call, wanted) if rehearsed else None
     try:
         lowered, mode = _lower(call, captured, wanted)
@@ -254,7 +267,31 @@ def _lowered(call: Call, wanted: _Wanted) -> tuple[Lowered, Any]:
         )
     artifact = lowered.artifact
     trace_module._move_non_persistent_buffers_to_tensor_constants(call.root, artifact.sig, artifact.constants)
+    if captured is not None:
+        artifact.constants.update(_other_names(call.root, artifact.constants))
     return lowered, mode
+
+
+def _is_exported(module: Any) -> bool:
+    """Return whether a module is a graph without Python of the program's: run over fakes, its nodes keep their data."""
+    modules = list(module.modules()) if isinstance(module, torch.fx.GraphModule) else [None]
+    return all(
+        type(one) is torch.nn.Module
+        or isinstance(one, torch.fx.GraphModule)
+        or type(one).__module__.startswith("torch.export.")
+        for one in modules
+    )
+
+
+def _other_names(root: Any, constants: dict[str, Any]) -> dict[str, Any]:
+    """Return the further attributes of a program's modules that hold its constants, by their paths."""
+    held = {id(tensor) for tensor in constants.values() if isinstance(tensor, torch.Tensor)}
+    return {
+        f"{path}.{name}" if path else name: value
+        for path, module in root.named_modules(remove_duplicate=False)
+        for name, value in vars(module).items()
+        if isinstance(value, torch.Tensor) and id(value) in held
+    }
 
 
 def _lower(call: Call, captured: ExportedCall | None, wanted: _Wanted) -> tuple[Lowered, Any]:

@@ -12,6 +12,12 @@ __getattr__ = area(
         "describe tensors without data",
         instead=A_CLASS,
     ),
+    Port("fake_tensor_tls", "torch._subclasses.fake_tensor:fake_tensor_tls", "warn of fakes that outlive an export"),
+    Port(
+        "nodes_of_fakes",
+        "torch.fx.experimental.proxy_tensor:_FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT",
+        "name the node of a fake that outlives an export",
+    ),
     Port(
         "DataDependentOutputException",
         "torch._subclasses.fake_tensor:DataDependentOutputException",
