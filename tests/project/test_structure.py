@@ -59,24 +59,24 @@ BUDGETS = {
     "calls": 1303,
     "capture": 7592,
     "exits": 2550,
-    "export": 2026,
+    "export": 2147,
     "graph": 8614,
     "guards": 971,
     "higher_order": 1506,
     "overriding": 1326,
     "packages": 1754,
     "python": 3218,
-    "recording": 5105,
+    "recording": 5102,
     "rehearsal": 1732,
     "report": 2717,
     "substitutes": 4791,
     "surface": 5040,
-    "torch_ports": 1104,
+    "torch_ports": 1107,
     "vocabulary": 2590,
     "modules beside them": 836,
     "csrc": 14183,
 }
-ALL = 86666
+ALL = 86787  # 121 more than before: what torch.export tells others of an export
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
