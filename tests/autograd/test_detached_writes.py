@@ -157,3 +157,90 @@ def test_other_names_behind_a_break(name: str, write: str, backend: str) -> None
     plain = made_function(*parts)
     broken = made_function(*parts, broken="framelift.graph_break()")
     assert outcomes(framelift.compile(broken, backend=backend)) == outcomes(plain)
+
+
+#: what a function gets, made of a leaf of four rows
+GIVEN: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "leaf": lambda leaf: leaf,
+    "result": lambda leaf: leaf * 1,
+    "view of a leaf": lambda leaf: leaf[1:],
+    "view of a result": lambda leaf: (leaf * 1)[1:],
+    "chunk": lambda leaf: (leaf * 1).chunk(2)[1],
+    "row": lambda leaf: (leaf * 1).unbind(0)[1],
+    "view without grad": lambda leaf: without_grad_mode(lambda: leaf[1:]),
+}
+HIDDEN = {
+    "detach": "g.detach().mul_(2)",
+    "data": "g.data.mul_(2)",
+    "chunk of detach": "g.detach().chunk(2)[0].mul_(2)",
+    "with a history": "g.detach().add_(g)",
+    "and seen": "g.detach().mul_(2); g = g.sin()",
+    "behind a break": "d = g.detach(); d.mul_(2); framelift.graph_break(); d.mul_(3)",
+    "data behind a break": "d = g.data; framelift.graph_break(); d.mul_(3)",
+}
+AFTERWARDS = {"used": "return (g * 3,)", "returned": "return g, g.detach()", "a part": "return (g.chunk(2)[0],)"}
+
+
+def without_grad_mode(function: Callable[[], torch.Tensor]) -> torch.Tensor:
+    with torch.no_grad():
+        return function()
+
+
+def seen(function: Any, give: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
+    """What a call gives, what its input and the leaf are then, and all gradients."""
+    leaf = (torch.arange(16.0).view(4, 4) / 10 + 1).requires_grad_()
+    given, found = give(leaf), []
+    try:
+        results = function(given)
+        for one in (*results, given, leaf):
+            found.append((one.tolist(), one.requires_grad, one.is_leaf))
+            found.append(one.untyped_storage()._cdata == given.untyped_storage()._cdata)
+        for one in (*results, given):
+            leaf.grad = None
+            if one.requires_grad:
+                (one * one).sum().backward(retain_graph=True)
+            found.append(None if leaf.grad is None else [round(n, 3) for n in leaf.grad.flatten().tolist()])
+    except RuntimeError:
+        found.append("raises")
+    return found
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("afterwards", AFTERWARDS)
+@pytest.mark.parametrize("write", HIDDEN)
+@pytest.mark.parametrize("given", GIVEN)
+def test_writes_that_autograd_does_not_see(given: str, write: str, afterwards: str, backend: str) -> None:
+    statements = [line.strip() for part in (HIDDEN[write], AFTERWARDS[afterwards]) for line in part.split(";")]
+    scope: dict[str, Any] = {"framelift": framelift}
+    exec("def function(g):\n " + "\n ".join(statements), scope)
+    plain = scope["function"]
+    compiled = framelift.compile(plain, backend=backend)
+    expected = seen(plain, GIVEN[given])
+    assert [seen(compiled, GIVEN[given]) for _ in range(2)] == [expected] * 2
+
+
+#: a tensor, and what is returned of it: results over one memory
+RESULTS_OF = {
+    "slice of a result": "b = (x * 2)[1:]",
+    "transposed result": "b = (x * 2).t()",
+    "chunk of a view of a result": "b = (x * 2).view(16).chunk(2)[1].view(2, 4)",
+    "chunk of an input": "b = x.chunk(2)[1]",
+    "part of a row of an input": "b = x.unbind(0)[1][1:]",
+    "input": "b = x",
+}
+WRITTEN = ["pass", "b.data.add_(1)", "x.data.add_(1)", "x.detach().mul_(2)"]
+RETURNED = ["b, b.detach()", "b.data, b", "b, b[:1].detach(), b[:1]", "b[:1], x"]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("returned", RETURNED)
+@pytest.mark.parametrize("write", WRITTEN)
+@pytest.mark.parametrize("base", RESULTS_OF)
+def test_results_over_one_memory(base: str, write: str, returned: str, backend: str) -> None:
+    """AOTAutograd gives some of these with other elements, or of other memory, or raises."""
+    scope: dict[str, Any] = {}
+    exec(f"def function(x):\n {RESULTS_OF[base]}\n {write}\n return {returned}", scope)
+    plain = scope["function"]
+    compiled = framelift.compile(plain, backend=backend)
+    expected = seen(plain, lambda leaf: leaf)
+    assert [seen(compiled, lambda leaf: leaf) for _ in range(2)] == [expected] * 2

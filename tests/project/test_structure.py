@@ -60,13 +60,13 @@ BUDGETS = {
     "capture": 7592,
     "exits": 2550,
     "export": 2147,
-    "graph": 8614,
+    "graph": 8644,
     "guards": 971,
     "higher_order": 1506,
     "overriding": 1326,
     "packages": 1754,
     "python": 3218,
-    "recording": 5102,
+    "recording": 5161,
     "rehearsal": 1732,
     "report": 2717,
     "substitutes": 4791,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 836,
     "csrc": 14183,
 }
-ALL = 86787  # 121 more than before: what torch.export tells others of an export
+ALL = 86876  # 89 more: fakes of inputs unlike their bases, results and writes that AOTAutograd mixes up
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

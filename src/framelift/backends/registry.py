@@ -27,7 +27,7 @@ from ..capture.compile_entry import Backend as UsedBackend
 from ..capture.compile_entry import code_now, guards_now
 from ..capture.records.guard_hooks import GUARD_TYPES
 from ..exc import BackendCompilerFailed, IncorrectUsage, InternalError, InvalidBackend, SkipFrame
-from ..graph.fx.examples import forget_tensors
+from ..graph.fx.examples import fake_of, forget_tensors
 from ..graph.fx.gradient_buckets import compile_in_parts
 from ..graph.fx.node_metadata import fill_examples
 from ..graph.metadata.device_guard import keep_device_guard
@@ -239,11 +239,6 @@ def reset_backends() -> None:
     _used.clear()
 
 
-def _has_a_fake(tensor: torch.Tensor) -> bool:
-    """A fake has a fake gradient, and none of other sizes than its own."""
-    return not tensor.is_leaf or tensor.grad is None or tensor.grad.shape == tensor.shape
-
-
 @functools.cache
 def _creating(kind: str) -> Callable[..., Any]:
     """Return a function with the name of a kind of guards, as torch's guards have it."""
@@ -298,9 +293,9 @@ class _Context(TracingContext):
             # The mode knows these while they live: compilers that ask it for a fake of an example get one of fixed
             # sizes.
             self._fakes = [
-                mode.from_tensor(example, static_shapes=True)
+                fake_of(mode, example)
                 for example in self._examples
-                if isinstance(example, torch.Tensor) and type(example) is not FakeTensor and _has_a_fake(example)
+                if isinstance(example, torch.Tensor) and type(example) is not FakeTensor
             ]
         return self._fake_mode
 

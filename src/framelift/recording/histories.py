@@ -18,6 +18,8 @@ from ..graph.analysis.replay import OWN
 from ..graph.fx.targets import Target, target_of
 from ..graph.fx.values import Value
 from ..graph.metadata.cache import Many, New, Outcome
+from ..graph.state.torch_state import State
+from ..torch_ports.autograd import get_creation_meta
 from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
 
@@ -72,6 +74,35 @@ def is_captured(recorder: Recorder, value: Value) -> bool:
 def is_view(tensor: torch.Tensor) -> bool:
     """Return whether autograd knows a tensor as a view."""
     return bool(_core.of_tensor(tensor, "_is_view"))
+
+
+def state_of_write(recorder: Recorder, target: Target, outcome: Outcome, found: list[Value], state: State) -> State:
+    """The state in which a graph does an operation that writes.
+
+    What writes to an input that requires grad by way of `detach` or `data` is done without grad mode: compilers would
+    else write it back to the input itself, which autograd refuses where that is a view.  Interrupt where autograd
+    would not know such an input's history any more.
+    """
+    if not state.grad or recorder.callbacks.ask is None or recorder.policy.keeps_all or recorder.tape_is_a_body():
+        return state
+    inputs = {
+        id(one): one
+        for value in (found[i] for i in outcome.written)
+        if (first := first_of(value)) is not None and first.view == "detached"
+        for one in value.storage.values
+        if one.external is not None and one.facts.requires_grad
+    }
+    if not inputs or recorder.in_transform() or recorder.runs_as_is():
+        return state
+    gains = any(value.facts.requires_grad for value in found)
+    if any(recorder.callbacks.ask(one.stand_in, is_view if gains else is_fickle) for one in inputs.values()):
+        raise Interrupt("torch-operation", f"{target.name}, which writes to memory of a view that autograd protects")
+    return state if gains else state._replace(grad=False)
+
+
+def is_fickle(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is a view which autograd refuses to go on with once its memory is written to."""
+    return is_view(tensor) and get_creation_meta(tensor).name != "DEFAULT"
 
 
 def check_leaf_views(recorder: Recorder, target: Target, outcome: Outcome, found: list[Value]) -> None:
@@ -142,15 +173,42 @@ def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any]
 
 def _other_variables(outputs: Sequence[Any]) -> list[tuple[int, str]]:
     """Which results are what `detach` and `data` gave of memory made inside, or views of it, which compilers give as
-    views made without grad mode, that refuse writes; and which of them the program gave a history.
+    views made without grad mode, that refuse writes; those of an input's `data`, which compilers give with the input's
+    counter of writes; and which of them the program gave a history.
     """
-    firsts = [first_of(out) if type(out) is Value and out.external is None else None for out in outputs]
-    return [
-        (i, OWN if out.facts.requires_grad else "data" if is_data(first) else "detached")
-        for i, (first, out) in enumerate(zip(firsts, outputs))
-        if first is not None and first.view == "detached" and not (first.rooted or out.rooted)
-        if out.facts.requires_grad or not out.storage.external
-    ]
+    made = [(i, out) for i, out in enumerate(outputs) if type(out) is Value and out.external is None]
+    rows = []
+    for i, out in made:
+        first = first_of(out)
+        if _is_mixed_up(out, [other for _, other in made]):
+            rows.append((i, OWN))
+        elif first is not None and first.view == "detached" and not (first.rooted or out.rooted):
+            if out.facts.requires_grad or not out.storage.external or is_data(first):
+                rows.append((i, OWN if out.facts.requires_grad else "data" if is_data(first) else "detached"))
+    return rows
+
+
+def _is_mixed_up(out: Value, results: list[Value]) -> bool:
+    """Return whether AOTAutograd (seen in torch 2.13) would give a result of other elements, or of other memory.
+
+    One without a history it makes of a result that has one and lies in memory like it, by all the views of either: such
+    a result must be no view.  One of several views that an operation made of an input does not follow the input's
+    writes.
+    """
+    if not out.facts.requires_grad:
+        return not out.storage.external and any(
+            other.storage is out.storage
+            and other.view
+            and other.facts.requires_grad
+            and (other.facts.size, other.facts.stride) == (out.facts.size, out.facts.stride)
+            for other in results
+        )
+    if not (out.storage.external and out.storage.written):
+        return False
+    value: Value | None = out
+    while value is not None and value.view != "multiple":
+        value = next((one for one in value.step.inputs if one.storage is value.storage), None) if value.step else None
+    return value is not None
 
 
 def _fates(recorder: Recorder, outputs: Sequence[Any], roots: list[Value]) -> dict[int, str]:

@@ -48,7 +48,7 @@ from .asking import Operation, ask, ask_symbolic, gives_a_size
 from .assumptions import assume_of_numbers, before_effect
 from .chosen import Chosen
 from .finished import Finished, counted_writes
-from .histories import check_leaf_views, is_captured, is_leaf_view, without_histories
+from .histories import check_leaf_views, is_captured, is_leaf_view, state_of_write, without_histories
 from .known_calls import UNDECIDED, call_known
 from .known_values import KnownValues
 from .live_recording import record_live
@@ -258,6 +258,7 @@ class TapeRecorder(StandIns):
             if len(found) > 1:
                 check_overlaps(self, target, kept, outcome, found)
             apply_writes(target, outcome, found, state, kept_named.get("out"))
+            state = state_of_write(self, target, outcome, found, state)
             self.written.extend(found[i] for i in outcome.written)
         if outcome.effect:
             self.note_effect(target, outcome, found)

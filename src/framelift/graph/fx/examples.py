@@ -20,6 +20,7 @@ from ...torch_ports.modes import DisableTorchFunction
 from ...vocabulary.plain_types import GIVEN
 from ..metadata.device_guard import keep_device_guard
 from ..metadata.facts import SymbolicFacts, is_overriding
+from ..metadata.fakes import with_history
 from ..metadata.wrappers import WrapperFacts, assembled_like
 from ..symbols.environment import Symbols
 from ..symbols.meanings import Calculation
@@ -48,6 +49,43 @@ def examples_for(
         node.meta["example_value"] = fake
         examples.append(example)
     return examples, mode
+
+
+def fake_of(mode: FakeTensorMode, tensor: torch.Tensor, bare: bool = False) -> torch.Tensor:
+    """The fake of a tensor in a mode, of constant sizes, and from now on the one that the mode knows.
+
+    Torch makes it from the tensor's base and gives it a gradient.  Where these do not fit (the memory of one of them
+    was exchanged, or the base has another dtype), and where `bare` says so, it is made without them.
+    """
+    if not bare and _fits(tensor):
+        return mode.from_tensor(tensor, static_shapes=True)
+    read = _core.of_tensor
+    alone = with_history(
+        lambda: read(read(tensor, "detach"), "as_subclass", torch.Tensor),
+        read(tensor, "requires_grad"),
+        read(tensor, "is_leaf"),
+    )
+    made = mode.from_tensor(alone, static_shapes=True)
+    mode.fake_tensor_converter.set_tensor_memo(tensor, made)
+    return made
+
+
+def _fits(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is a view of its base as it is now, and its gradient is like it."""
+    read = _core.of_tensor
+    base = read(tensor, "_base")
+    grad = read(tensor, "grad") if read(tensor, "is_leaf") or read(tensor, "retains_grad") else None
+    if base is not None and not (
+        read(base, "dtype") == read(tensor, "dtype")
+        and read(base, "untyped_storage")._cdata == read(tensor, "untyped_storage")._cdata
+        and _fits(base)
+    ):
+        return False
+    return grad is None or all(read(grad, name) == read(tensor, name) for name in _OF_GRADIENTS) and _fits(grad)
+
+
+#: what the gradient of a tensor has like the tensor
+_OF_GRADIENTS = ("shape", "dtype", "device", "layout")
 
 
 def forget_tensors(mode: FakeTensorMode | None) -> None:
@@ -141,16 +179,7 @@ def _fake(mode: FakeTensorMode, tensor: torch.Tensor, facts: Any) -> torch.Tenso
     if type(facts) is WrapperFacts:
         return _wrapper(mode, tensor, facts)
     if type(facts) is not SymbolicFacts:
-        read = _core.of_tensor
-        grad = read(tensor, "grad") if read(tensor, "is_leaf") else None
-        # its memory was exchanged since
-        if is_overriding(type(tensor)) or grad is not None and read(grad, "size") != read(tensor, "size"):
-            with torch.no_grad():
-                bare = read(read(tensor, "detach"), "as_subclass", torch.Tensor).requires_grad_(
-                    read(tensor, "requires_grad")
-                )
-            return mode.from_tensor(bare, static_shapes=True)
-        return mode.from_tensor(tensor, static_shapes=True)
+        return fake_of(mode, tensor, bare=is_overriding(type(tensor)))
     with torch.no_grad():
         made: torch.Tensor = FakeTensor(
             mode, torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device="meta"), facts.device

@@ -20,6 +20,7 @@ from ...torch_ports.fakes import FakeTensorMode
 from ...torch_ports.graphs import first_bucket_bytes, tree_leaves
 from ...vocabulary.log import topic, warn
 from ...vocabulary.outside_exceptions import raise_outside
+from .examples import fake_of
 
 Compile = Callable[[GraphModule, list[Any], FakeTensorMode], Callable[..., Any]]
 
@@ -76,7 +77,7 @@ def _active_module() -> Any:
 
 
 def _fake(mode: FakeTensorMode, example: Any) -> Any:
-    return mode.from_tensor(example, static_shapes=True) if is_a(example, torch.Tensor) else example
+    return fake_of(mode, example) if is_a(example, torch.Tensor) else example
 
 
 def _inputs(graph_module: GraphModule) -> list[str]:

@@ -145,12 +145,12 @@ class _NonLeaf(torch.autograd.Function):
         raise AssertionError("fakes are never differentiated")
 
 
-def with_history(bare: torch.Tensor, fakes: Fakes, requires_grad: bool, is_leaf: bool) -> torch.Tensor:
-    """A fresh tensor with this autograd state."""
-    with torch.set_grad_enabled(True):
+def with_history(fresh: Callable[[], torch.Tensor], requires_grad: bool, is_leaf: bool) -> torch.Tensor:
+    """The tensor that `fresh` gives, no view of any other, with this autograd state."""
+    with torch.set_grad_enabled(requires_grad and not is_leaf):
         if requires_grad and not is_leaf:
-            return _NonLeaf.apply(fakes.make(_SEED).requires_grad_(), lambda: bare)
-        return bare.requires_grad_(requires_grad)
+            return _NonLeaf.apply(torch.empty(0, requires_grad=True), fresh)
+        return fresh().requires_grad_(requires_grad)
 
 
 class Observed:

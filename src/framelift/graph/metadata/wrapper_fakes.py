@@ -69,7 +69,7 @@ class Wrapped(Live):
             raise Interrupt("tensor-subclass", f"{qualname_of(type(tensor))}, which is put together as another,")
         fake = bare
         if bare.requires_grad != tensor.requires_grad or bare.is_leaf != tensor.is_leaf:
-            fake = with_history(bare, self._fakes, tensor.requires_grad, tensor.is_leaf)
+            fake = with_history(lambda: bare, tensor.requires_grad, tensor.is_leaf)
         for value in parts.values():
             value.storage.wrapped = True
         return wrapper_facts(fake, context, parts), fake
@@ -125,7 +125,7 @@ class Wrapped(Live):
             facts.size,
             facts.stride,
         )
-        return with_history(made, self._fakes, facts.requires_grad, facts.is_leaf)
+        return with_history(lambda: made, facts.requires_grad, facts.is_leaf)
 
     def memory(self, value: Value) -> int:
         """Return which memory a wrapper says that it has: views of it say the same, if its class sees to that."""
