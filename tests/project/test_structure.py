@@ -52,12 +52,12 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
     "autograd": 1450,
-    "backends": 4679,
+    "backends": 4641,
     "boundary": 5560,
     "bytecode": 2665,
     "cache": 3354,
     "calls": 1303,
-    "capture": 7592,
+    "capture": 7397,
     "exits": 2550,
     "export": 2147,
     "graph": 8644,
@@ -70,13 +70,13 @@ BUDGETS = {
     "rehearsal": 1732,
     "report": 2717,
     "substitutes": 4791,
-    "surface": 5040,
+    "surface": 5045,
     "torch_ports": 1107,
-    "vocabulary": 2590,
+    "vocabulary": 2578,
     "modules beside them": 836,
     "csrc": 14183,
 }
-ALL = 86876  # 89 more: fakes of inputs unlike their bases, results and writes that AOTAutograd mixes up
+ALL = 86636
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
