@@ -48,9 +48,6 @@ class Stage:
     def kept_place(self, obj):
         return None
 
-    def drawing_of(self, obj):
-        return None
-
     def is_internal_class(self, cls):
         return any(cls is known for known in self.internal_classes)
 

@@ -178,20 +178,6 @@ def test_quantized_tensors_are_plain_pythons() -> None:
         framelift.compile(f, backend="eager", fullgraph=True)(x)
 
 
-def test_generators_of_the_program_beside_torchs_own() -> None:
-    def f(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        return (x * 2).bernoulli_(0.5, generator=generator) + torch.rand(3, generator=generator) + torch.rand(3)
-
-    found = []
-    for run in (f, framelift.compile(f, backend="eager", fullgraph=True)):
-        torch.manual_seed(2)
-        generator = torch.Generator().manual_seed(1)
-        found.append(
-            (run(torch.ones(3), generator), run(torch.ones(3), generator), generator.get_state(), torch.get_rng_state())
-        )
-    torch.testing.assert_close(found[1], found[0])
-
-
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_hooks_on_saved_tensors_around_a_call(backend: str) -> None:
     calls: list[str] = []

@@ -52,22 +52,22 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
     "autograd": 1450,
-    "backends": 4641,
-    "boundary": 5560,
+    "backends": 4634,
+    "boundary": 5558,
     "bytecode": 2665,
-    "cache": 3354,
+    "cache": 3271,
     "calls": 1303,
-    "capture": 7397,
-    "exits": 2550,
+    "capture": 7393,
+    "exits": 2548,
     "export": 2147,
-    "graph": 8644,
+    "graph": 8326,
     "guards": 971,
     "higher_order": 1506,
     "overriding": 1326,
     "packages": 1754,
-    "python": 3218,
-    "recording": 5161,
-    "rehearsal": 1732,
+    "python": 3103,
+    "recording": 5153,
+    "rehearsal": 1729,
     "report": 2717,
     "substitutes": 4791,
     "surface": 5045,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 836,
     "csrc": 14183,
 }
-ALL = 86636
+ALL = 86094
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

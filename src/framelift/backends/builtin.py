@@ -16,7 +16,6 @@ from torch.fx.graph_module import GraphModule
 from .. import _core, config
 from ..autograd.whole_gradients import whole_gradients
 from ..exc import IncorrectUsage
-from ..graph.state.random_draws import draws_from_generators
 from ..graph.symbols.symbol_sources import source_called
 from ..torch_ports.autograd import is_grad_enabled
 from ..torch_ports.graphs import LazyGraphModule
@@ -263,8 +262,7 @@ def lower(
     floats = caching_floats() if has_floats else contextlib.nullcontext()
     layers = contextlib.ExitStack()
     caches: Any = contextlib.nullcontext()
-    # what comes from a cache would draw from a generator of its own, or is what has failed
-    if draws_from_generators(graph_module) or LOADED in rewritten.made:
+    if LOADED in rewritten.made:  # what comes from a cache is what has failed
         patches["fx_graph_cache"] = False
         caches = functorch_config.patch(enable_autograd_cache=False)
     if _calls_layers(graph_module):
@@ -316,8 +314,6 @@ def _packed(
     """Pack what another process needs to compile the graph with Inductor; `flat`: without folding its layers."""
     if takes_floats(graph_module):
         raise NotPacked("a float among the inputs, about which the compiler may assume something")
-    if draws_from_generators(graph_module):
-        raise NotPacked("a generator of random numbers in the graph")
     key = warm_start.where(graph_module, example_inputs, _inductor_config(mode, options))
     own, note = _own_with_note(graph_module, example_inputs, mode, options, key, flat)
     return pack(own, example_inputs, mode, options, note)

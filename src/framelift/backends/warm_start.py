@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 from torch.fx.graph_module import GraphModule
 
 from ..cache.compiled_note import CompiledNote, read_compiled_note, write_compiled_note
-from ..graph.state.random_draws import draws_from_generators
 from ..torch_ports.autograd import top_saved_hooks
 from ..torch_ports.loaded import dynamo, dynamo_counters, inductor_codecache
 from ..vocabulary.log import topic
@@ -87,8 +86,6 @@ def where(graph_module: GraphModule, example_inputs: Sequence[Any], options: dic
     from ..torch_ports.compilers import aot_config as functorch_config
     from ..torch_ports.inductor import inductor_config
 
-    if draws_from_generators(graph_module):
-        return None
     with inductor_config.patch(options):
         if not functorch_config.enable_autograd_cache or not inductor_config.fx_graph_cache:
             return None

@@ -6,7 +6,7 @@ Nothing external reaches captured code but through `World.let_in` (the import ga
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -22,14 +22,9 @@ from .dynamism import Dynamism
 from .facts.known_functions import KnownFunctions
 from .records import ABSENT, DELETED, External, Journal, Overlay, Shadow
 
-if TYPE_CHECKING:
-    from ..graph.state.random_draws import Drawing
-
 
 class Tensors(Protocol):
     """What the recorder makes of external objects that are part of graphs."""
-
-    drawing: Drawing  # of random numbers: `meet` makes the private one of a generator
 
     def stand_in(
         self, tensor: torch.Tensor, name: str = "", dims: frozenset[int] = frozenset(), marks: Marks = NO_MARKS

@@ -26,7 +26,6 @@ from ..substitutes.python.identity import OWN_ANSWERS
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import is_captured_function, is_own_code
 from ..vocabulary.written_forms import NotKept
-from .drawing_data import drawing_data, drawing_of
 from .graph_data import Metadata, graph_data, graph_of
 from .plain_values import leaf_data, leaf_of
 from .record_reader import Reader
@@ -88,7 +87,7 @@ def record_of(
     identities = IDENTITIES.found(session)
     writer = RecordWriter(session.function, () if identities is None else identities.pinned)
     rows = [writer.guard(guard) for guard in session.guards]
-    distinct, drawing = world.all_distinct(), recorder.drawing
+    distinct = world.all_distinct()
     data = {
         "state": _state(session.moment.state),
         "guards": rows,
@@ -96,8 +95,7 @@ def record_of(
         "externals": [writer.origin(origin) for origin in externals],
         "distinct": [writer.origin(origin) for origin in distinct],
         "plan": None if plan is None else _plan(writer, plan),
-        "drawing": drawing_data(writer, drawing),
-        "graph": None if finished is None else graph_data(writer, finished.graph_module, metadata, drawing.own),
+        "graph": None if finished is None else graph_data(writer, finished.graph_module, metadata),
         "finished": None if finished is None else {name: leaf_data(getattr(finished, name)) for name in _FINISHED},
         "lines": None if lines is None else preamble_data(writer, lines),
         "symbols": None if finished is None or lines is None else _symbols(writer, session, lines, finished),
@@ -266,7 +264,6 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
     rest = {**record["rest"], "stop": _stop(record["rest"]["stop"], reader.shown)}
     values = tuple([reader.fetch(one) for one in record["inputs"]])
     lines = None if record["lines"] is None else preamble_from(reader, record["lines"], record["inputs"])
-    drawing = drawing_of(reader, record["drawing"])
     if record["plan"] is None:
         return Kept(None, rest, values, lines, None)
     numbers = None if record["symbols"] is None or lines is None else Numbers(reader, record["symbols"], lines.tensors)
@@ -276,12 +273,12 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
         source,
         {name: reader.value(data) for name, data in constants.items()},
         (None,) * outputs,
-        tuple(externals[: len(externals) - len(drawing.outside)]),
+        tuple(externals),
         acts,
         classes=tuple([(i, reader.object(number)) for i, number in classes]),
     )
     finished = Finished(
-        graph_module=graph_of(reader, record["graph"], numbers, drawing.own),
+        graph_module=graph_of(reader, record["graph"], numbers),
         inputs=list(values) if numbers is None else numbers.inputs,
         arguments=None if numbers is None else numbers.arguments,
         left_state=tuple([(reader.object(n), tuple(map(leaf_of, args))) for n, args in record["left_state"]]),
@@ -296,7 +293,6 @@ def rest_of(record: dict[str, Any], reader: Reader) -> Kept:
         overrides=record["overrides"],
         leaves_modes=False,
         reached=tuple([values[one] for one in record["reached"]]),
-        drawing=drawing,
         symbols=None if numbers is None else numbers.symbols,
         input_facts=dict if numbers is None else numbers.input_facts,
         seen=None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import types
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,7 +13,6 @@ from .._core import is_a
 from ..graph.fx.tape import add_node, made_module
 from ..graph.metadata.facts import Facts
 from ..graph.metadata.fakes import Fakes
-from ..graph.state.random_draws import Generators, is_generator
 from ..torch_ports.modes import DisableTorchFunction
 from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ..vocabulary.own_code import FRAMELIFT
@@ -43,15 +41,9 @@ class _GraphSaving:
     """One graph, or a body in it: these have facts and storages in common with the graph around them."""
 
     def __init__(
-        self,
-        writer: RecordWriter,
-        module: GraphModule,
-        metadata: Metadata,
-        sources: Sequence[Any] = (),
-        around: _GraphSaving | None = None,
+        self, writer: RecordWriter, module: GraphModule, metadata: Metadata, around: _GraphSaving | None = None
     ) -> None:
         self.writer, self.module, self.metadata, self.is_body = writer, module, metadata, around is not None
-        self.sources = sources
         self.numbers: dict[Node, int] = {}
         self.texts: dict[str, int] = {} if around is None else around.texts
         self.facts: dict[Facts, int] = {} if around is None else around.facts
@@ -59,24 +51,17 @@ class _GraphSaving:
 
     def graph(self) -> dict[str, Any]:
         """The nodes, and those of the bodies of higher-order operators."""
-        bodies, generators = {}, {}
+        bodies = {}
         for name, child in self.module.named_children():
-            if type(child) is Generators:
-                generators.update(self.generators(name, child))
-            elif is_a(child, GraphModule):
+            if is_a(child, GraphModule):
                 bodies[name] = _GraphSaving(self.writer, child, self.metadata, around=self).graph()
             else:
                 raise NotKept("the graph holds a module or a tensor", type(child).__qualname__)
         for node in self.module.graph.find_nodes(op="get_attr"):
-            if node.target not in bodies and node.target not in generators:
+            if node.target not in bodies:
                 raise NotKept("the graph holds a module or a tensor", str(node.target))
         nodes = [self.node(node) for node in self.module.graph.nodes]
-        return {"nodes": nodes, "bodies": bodies, "generators": generators}
-
-    def generators(self, module: str, child: Generators) -> dict[str, int]:
-        """The names of generators that the graph draws from -> their number among the capture's."""
-        known = {id(one): i for i, one in enumerate(self.sources)}
-        return {f"{module}.{name}": known[id(one)] for name, one in vars(child).items() if is_generator(one)}
+        return {"nodes": nodes, "bodies": bodies}
 
     def node(self, node: Node) -> list[Any]:
         if node.op not in _OPS:
@@ -147,21 +132,19 @@ def body_metadata(module: GraphModule) -> Metadata:
     return {node: dict(node.meta) for body in bodies for node in body.graph.nodes}
 
 
-def graph_data(writer: RecordWriter, module: GraphModule, metadata: Metadata, sources: Sequence[Any]) -> dict[str, Any]:
-    """A graph as data; raises `NotKept`.  `metadata` is that of the nodes of bodies, before the graph was compiled,
-    `sources` the generators that it may draw from.
-    """
+def graph_data(writer: RecordWriter, module: GraphModule, metadata: Metadata) -> dict[str, Any]:
+    """A graph as data; raises `NotKept`.  `metadata` is that of the nodes of bodies, before the graph was compiled."""
     if "cudagraph_annotation" in module.meta:
         raise NotKept("the graph carries a setting for the backend", "cudagraph_annotation")
-    saving = _GraphSaving(writer, module, metadata, sources)
+    saving = _GraphSaving(writer, module, metadata)
     data = saving.graph()
     texts = [writer.shown(text) or text for text in saving.texts]
     return {**data, "texts": texts, "facts": [facts_data(facts) for facts in saving.facts]}
 
 
 class _GraphLoading:
-    def __init__(self, reader: Reader, data: dict[str, Any], numbers: Numbers | None, sources: Sequence[Any]) -> None:
-        self.reader, self.data, self.sources = reader, data, sources
+    def __init__(self, reader: Reader, data: dict[str, Any], numbers: Numbers | None) -> None:
+        self.reader, self.data = reader, data
         self.facts = [facts_from(row, numbers) for row in data["facts"]]
         self.texts = [reader.stack(text) for text in data["texts"]]
         self.fakes = Fakes()
@@ -175,11 +158,6 @@ class _GraphLoading:
         graph, root = torch.fx.Graph(), torch.nn.Module()
         for name, body in data["bodies"].items():
             root.add_module(name, self.graph(body))
-        for path, number in data["generators"].items():
-            module, name = path.split(".")
-            if module not in root._modules:
-                root.add_module(module, Generators())
-            setattr(getattr(root, module), name, self.sources[number])
         for row in data["nodes"]:
             self.node(graph, row)
         self.nodes = around
@@ -221,6 +199,6 @@ class _GraphLoading:
         self.nodes.append(node)
 
 
-def graph_of(reader: Reader, data: dict[str, Any], numbers: Numbers | None, sources: Sequence[Any]) -> GraphModule:
-    """The graph of such data; `numbers` are the symbolic ones in it, `sources` the generators that it draws from."""
-    return _GraphLoading(reader, data, numbers, sources).graph(data)
+def graph_of(reader: Reader, data: dict[str, Any], numbers: Numbers | None) -> GraphModule:
+    """The graph of such data; `numbers` are the symbolic ones in it."""
+    return _GraphLoading(reader, data, numbers).graph(data)

@@ -45,7 +45,6 @@ from .around.overlapping_inputs import as_recorded, compiler_for
 from .around.ranges import EntryRanges as Ranges
 from .around.specialized_floats import floats_shown
 from .around.stages import (
-    AROUND_CALL,
     AROUND_ENTRY,
     AROUND_GRAPH,
     AROUND_PLAIN_ENTRY,
@@ -180,7 +179,6 @@ def _program_of(session: Rehearsal, plan: EntryPlan, finished: Finished, stop: B
         overrides=bool(session.moment.modes or recorder.overrides),
         leaves_modes=bool(MODES_AROUND.of(session).leaves),
         reached=tuple(recorder.gradients.reached),
-        drawing=recorder.drawing,
         symbols=recorder.symbols,
         input_facts=recorder.input_facts,
         seen=SeenInRehearsal(
@@ -220,7 +218,6 @@ def _entry(
     if lines is not None:
         info.relations = Relations(lines)
         before, names = lines.lines, names_for(lines, info.relations)
-    graph = wrapped(AROUND_CALL, graph, program.drawing)
     info.replayable = Run(program.finished).is_repeatable
     build = functools.partial(build_entry, program.plan, graph, info.name, before, names)
     with info.phase("entry"):

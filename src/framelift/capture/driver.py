@@ -378,7 +378,7 @@ class Driver:
             info.replayable = info.replayable or raises is not None
         else:
             run, inputs, captured, lines, *_ = compiled
-            externals = [*captured.plan.externals, *captured.drawing.outside]
+            externals = [*captured.plan.externals]
         origins = [world.memo[id(t)].origin if is_a(t, GIVEN) else t for t in inputs]
         with info.phase("guards"):
             kept, state = self.hooks.guards(world.guards, world.memo), None if moment.traced else session.moment.state

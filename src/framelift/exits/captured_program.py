@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..bytecode.resume import Point
 from ..graph.fx.named_places import NamedPlaces
-from ..graph.state.random_draws import Drawing
 from ..recording.finished import Finished
 from ..vocabulary.places import Place, summary
 from .entry import EntryPlan
@@ -63,7 +62,6 @@ class CapturedProgram:
     overrides: bool  # the graph has taken over what modes and tensor subclasses do
     leaves_modes: bool  # the entry puts modes on torch's stack
     reached: tuple[Any, ...]  # tensors to whose gradients the graph adds
-    drawing: Drawing  # generators of random numbers around the graph
     symbols: Symbols | None  # that stand for numbers in the graph
     input_facts: Callable[[], dict[int, Any]]  # of tensors, by their id
     seen: SeenInRehearsal | None  # None: the capture was loaded

@@ -37,9 +37,6 @@ class Scene(Protocol):
     def is_alone(self, stand_in: Any) -> bool:
         """Return whether no other stand-in ever looked at the memory of this one."""
 
-    def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
-        """Of a generator made inside, or a state taken: what knows it when the entry runs, and how to ask."""
-
     def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
         """Return whether the class, or the table of globals, was created inside the rehearsal."""
 

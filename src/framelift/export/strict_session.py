@@ -136,7 +136,6 @@ class _ExportSession(Rehearsal):
         )
         super().__init__(function, _exit, policy, moment, ModuleTape(root))
         self.recorder.settings.refused = "a setting that an exported graph would not have"
-        self.recorder.drawing.refused = "with a generator of random numbers or its state, which no exported graph has,"
         self.recorder.callbacks.guard_text, self.recorder.callbacks.switch = None, None
         self.recorder.known_values.guard_values = self._is_declared
         self.recorder.known_values.guard_result = lambda tensors, check: self._is_declared(tensors)

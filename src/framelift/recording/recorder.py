@@ -27,7 +27,6 @@ from ..graph.metadata.fakes import UNKNOWN
 from ..graph.metadata.live_fakes import LiveOutcome
 from ..graph.metadata.refusals import asks_for_value
 from ..graph.metadata.wrappers import WrapperFacts
-from ..graph.state.random_draws import Drawing
 from ..graph.state.settings import SettingChanges, asks_default_dtype
 from ..graph.state.torch_state import LeftState, SavedState, State, check_state, kernel_choice, read_state
 from ..graph.symbols.environment import Symbols
@@ -94,7 +93,6 @@ class TapeRecorder(StandIns):
         self.subclasses_off = False  # the program switched overriding by subclasses off
         self.modes: list[Any] = []  # the program's own torch-function modes, outermost first
         self.known_values = KnownValues(self.tape)
-        self.drawing = Drawing()  # generators of random numbers
         self.settings = SettingChanges()  # those that one graph has one choice of
         self.bodies: list[list[Step]] = []  # tapes of the bodies rehearsed so far, inner ones first
         self.written: list[Value] = []  # whose memory was written, in order
@@ -219,10 +217,6 @@ class TapeRecorder(StandIns):
             self.settings.meet(asks_default_dtype(dtypes, kept_named), self._may_mix)
         elif self._around.base is not None and state != self._around.base:
             check_state(self._around.base, state)
-        if self.drawing.meets(kept, kept_named) and (
-            self.tape_is_a_body() or self.in_transform() or self.wrapped is not None
-        ):
-            raise Interrupt("torch-operation", f"{target.name} with a generator of random numbers here")
         if self.objects is not None and any(is_a(value.facts, ObjectFacts) for value in found):
             return self.objects.record(target, kept, kept_named, found, state)
         if self.wrapped is not None and self.wrapped.concerns(found):
@@ -292,7 +286,6 @@ class TapeRecorder(StandIns):
         own = type(target) is OneNode  # the program's function, whose effects nobody knows
         if own:
             self.effect_level = UNKNOWN
-            self.drawing.draw()  # for all that is known
         step = Step(
             target,
             kept,
@@ -320,8 +313,6 @@ class TapeRecorder(StandIns):
         if self.assumptions.violated or self.assumptions.assumed:
             before_effect(self, target, outcome, found)
         self.effect_level = max(self.effect_level, outcome.effect_level)
-        if outcome.effect_level:
-            self.drawing.draw()
 
     @property
     def saved(self) -> SavedState | None:

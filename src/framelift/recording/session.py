@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..graph.metadata.fakes import Fakes
     from ..graph.metadata.live_fakes import Live, LiveOutcome
     from ..graph.metadata.wrapper_fakes import Wrapped
-    from ..graph.state.random_draws import Drawing
     from ..graph.state.settings import SettingChanges
     from ..graph.state.torch_state import SavedState
     from ..graph.symbols.environment import Symbols
@@ -47,7 +46,6 @@ class Recorder(Protocol):
     symbols: Symbols | None
     assumptions: Assumptions
     written: list[Value]
-    drawing: Drawing
     settings: SettingChanges
     fakes: Fakes
     wrapped: Wrapped | None

@@ -64,9 +64,6 @@ class RehearsedScene:
         storage = self.recorder.value_of(stand_in).storage
         return len(storage.values) == 1 and not storage.external
 
-    def drawing_of(self, obj: Any) -> tuple[Any, str] | None:
-        return self.recorder.drawing.at_exit(obj)
-
     def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
         return _core.is_internal(cls)
 

@@ -30,7 +30,6 @@ from ..boundary.records import ABSENT, DELETED
 from ..boundary.world import World
 from ..bytecode.resume import Point, point_of, read_by_index, rebound
 from ..graph.metadata.facts import forget_facts
-from ..graph.state.random_draws import graphs_may_hold
 from ..graph.symbols.numbers import NUMBERS
 from ..guards.kinds import forget_facts as forget_guarded_facts
 from ..higher_order.triton_kernels import meet_triton
@@ -135,8 +134,6 @@ class Rehearsal(RehearsedScene):
         self.recorder.callbacks.answer = functools.partial(relations_of_values.answer, self)
         self.recorder.callbacks.guard_text = functools.partial(guard_text, self.world)
         known = knowledge_of(function.__code__)
-        habits = policy.habits
-        self.recorder.drawing.attributes = graphs_may_hold() or habits.runs_as_is and not habits.is_supposed
         self.world.functions.read_receivers = None if known.reads_receivers else known.lesson("reads_receivers")
         follow_options()
         meet_triton()

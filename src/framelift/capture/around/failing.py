@@ -27,7 +27,6 @@ from ...graph.analysis.infallible import changes_history, fails_late, in_handler
 from ...graph.fx.node_functions import AssumptionFailed
 from ...graph.metadata.fakes import UNKNOWN
 from ...graph.metadata.wrappers import is_wrapper
-from ...graph.state.random_draws import put_back, states
 from ...graph.state.torch_state import SavedState, autocast_nesting
 from ...recording.assumptions import SMALL
 from ...recording.recorder import Finished
@@ -44,6 +43,18 @@ class Left(Exception):
     """The exception that left the frame in the rehearsal, in words. It stays in framelift: the eager frame raises
     it.
     """
+
+
+def states() -> tuple[Any, list[torch.Tensor] | None]:
+    """The states of torch's own generators of random numbers."""
+    return _core.generator_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+
+
+def put_back(cpu: Any, cuda: list[torch.Tensor] | None) -> None:
+    """Give torch's own generators these states."""
+    _core.restore_generator(cpu)
+    if cuda is not None:
+        torch.cuda.set_rng_state_all(cuda)
 
 
 def place_of(error: BaseException) -> str:

@@ -38,7 +38,6 @@ from .versions import counting_writes, counts_writes
 
 if TYPE_CHECKING:
     from ...exits.captured_program import CapturedProgram
-    from ...graph.state.random_draws import Drawing
     from ...graph.symbols.relations import Preamble
     from ...recording.finished import Finished
     from ..records.captures import Capture
@@ -194,12 +193,6 @@ AROUND_GRAPH: tuple[Stage[Graph], ...] = (
 )
 
 
-#: what the entry's source calls; there may be nothing to compute, and generators to be set all the same
-AROUND_CALL: tuple[Stage[Drawing], ...] = (
-    Stage("generators around the graph", lambda drawing: drawing.used, lambda graph, drawing: drawing.around(graph)),
-)
-
-
 # ---- the entry's function, made from its source ----
 
 
@@ -231,10 +224,6 @@ def _put_back(entry: Any, c: Entry | Plain) -> Any:
     return putting_back(entry, generators_in(c.lines))
 
 
-def _given_generators(entry: Any, c: Entry) -> Any:
-    return c.program.drawing.entry(entry)
-
-
 def _handed_over(c: Entry) -> Lines:
     assert c.program.point is not None
     return handing_over(c.program.point)
@@ -261,7 +250,6 @@ def _meets_modes(c: Entry) -> bool:
 AROUND_ENTRY: tuple[Stage[Entry], ...] = (
     Stage("handed over at a break", lambda c: c.program.point is not None, lines=_handed_over),
     Stage("drawn numbers put back", lambda c: c.lines is not None and c.lines.drawn.generators, _put_back),
-    Stage("generators given", lambda c: c.program.drawing.used, _given_generators),
     Stage("undone when it fails", lambda c: c.undo is not None, lines=_undone),
     Stage("unseen by saved-tensor hooks", _may_save, lines=lambda c: unseen_by_hooks()),
     Stage(

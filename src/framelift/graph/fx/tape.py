@@ -24,7 +24,6 @@ from ...vocabulary.places import stack_text
 from ...vocabulary.reasons import Interrupt
 from ..metadata.arguments import rebuild
 from ..metadata.facts import Facts
-from ..state.random_draws import Generators, is_generator
 from ..state.torch_state import State, StateNodes
 from ..symbols.environment import Symbols
 from ..symbols.number_nodes import BodyNumbers, NumberNodes, graph_values, numbers_in
@@ -148,7 +147,6 @@ class _Builder:
         self._parts: dict[tuple[int, tuple[int | str, ...]], Node] = {}
         self._counts: dict[str, int] = {}
         self._root = torch.nn.Module()
-        self._generators: Generators | None = None
         self.numbers: NumberNodes | None = None
 
     def values(self, live: Sequence[Step], outputs: Sequence[Value]) -> list[Value]:
@@ -187,19 +185,16 @@ class _Builder:
         for step in live:
             if step.target.name == "item" and not self._nodes[id(step)].users and _is_one_number(step):
                 self.graph.erase_node(self._nodes[id(step)])  # it would wait for the device, and cannot fail
-        made = made_module(self._root, self.graph)
-        if self._generators is not None:
-            made.add_module("generators", self._generators)  # itself: FX makes another module for what it copies
-        return made
+        return made_module(self._root, self.graph)
 
     def operation(self, step: Step) -> None:
         if step.target is HANDS_INT or step.target is HANDS_FLOAT:
-            self._nodes[id(step)] = self._argument(step.args[0])
+            self._nodes[id(step)] = rebuild(step.args[0], self.node_of)
             return
         self.state.become(step.state)
         target = step.target
         op, fx_target = target.op, target.fx_target
-        args = [self._argument(arg) for arg in step.args]
+        args = [rebuild(arg, self.node_of) for arg in step.args]
         if target.reflected:
             if type(args[1]) is Node:  # called by name: the operator would take the other tensor's method
                 op, fx_target = "call_method", target.reflected
@@ -207,7 +202,7 @@ class _Builder:
                 args[0], args[1] = args[1], args[0]
         elif type(target) is Getter:
             args.append(target.name)
-        kwargs = {name: self._argument(arg) for name, arg in step.kwargs.items()}
+        kwargs = {name: rebuild(arg, self.node_of) for name, arg in step.kwargs.items()}
         node = self._nodes[id(step)] = self._add(self._unused(target.name), op, fx_target, tuple(args), kwargs)
         if step.places:
             node.meta["stack_trace"] = stack_text(step.places)
@@ -218,19 +213,6 @@ class _Builder:
         if step.custom:
             # a stand-in belongs to its rehearsal
             node.meta["custom"] = {key: value for key, value in step.custom.items() if not is_a(value, torch.Tensor)}
-
-    def _argument(self, kept: Any) -> Any:
-        if not is_generator(kept):
-            return rebuild(kept, self.node_of)
-        node = self._nodes.get(id(kept))
-        if node is None:
-            if self._generators is None:
-                self._generators = Generators()
-                self._root.add_module("generators", self._generators)
-            name = self._unused("generator")
-            setattr(self._generators, name, kept)
-            node = self._nodes[id(kept)] = self._add(name, "get_attr", f"generators.{name}", (), {})
-        return node
 
     def output(self, outputs: Any) -> None:
         self._add(self._unused("output"), "output", "output", (rebuild(outputs, self.node_of),), {})

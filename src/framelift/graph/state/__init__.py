@@ -1,1 +1,1 @@
-"""Torch's own state that a graph depends on: modes, settings, precision, random generators."""
+"""Torch's own state that a graph depends on: modes, settings, precision."""
