@@ -185,7 +185,9 @@ def _new(session: Session, cls: Any, *args: Any, **kwargs: Any) -> Any:
     """A tensor of another class, made of a tensor: an alias of it."""
     data = args[0] if len(args) == 1 and not kwargs else None
     if not session.is_stand_in(data):
-        raise Interrupt("unknown-callable", f"{module_of(cls)}.{qualname_of(cls)} (made of something else than a tensor)")
+        raise Interrupt(
+            "unknown-callable", f"{module_of(cls)}.{qualname_of(cls)} (made of something else than a tensor)"
+        )
     _check_class(cls)
     return _retyped(session.recorder, data, cls)
 

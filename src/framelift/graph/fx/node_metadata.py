@@ -72,7 +72,11 @@ def _example(facts: Facts, mode: Callable[[], FakeTensorMode]) -> torch.Tensor |
     try:
         if type(facts) is WrapperFacts:
             parts = {name: _example(part.facts, mode) for name, part in facts.parts.items()}
-            return None if None in parts.values() else assembled(facts.kind, parts, facts.context, facts.size, facts.stride)
+            return (
+                None
+                if None in parts.values()
+                else assembled(facts.kind, parts, facts.context, facts.size, facts.stride)
+            )
         with mode(), torch.no_grad():
             made = torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device=facts.device)
             return made.requires_grad_() if facts.requires_grad and _has_gradients(facts.dtype) else made
