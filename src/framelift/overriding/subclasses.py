@@ -181,7 +181,7 @@ def _make_subclass(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 @substitute(TensorBase.__new__)
-def _new(session: Session, cls: Any, *args: Any, **kwargs: Any) -> Any:
+def _new(session: Session, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A tensor of another class, made of a tensor: an alias of it."""
     data = args[0] if len(args) == 1 and not kwargs else None
     if not session.is_stand_in(data):
