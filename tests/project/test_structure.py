@@ -57,17 +57,17 @@ BUDGETS = {
     "bytecode": 2665,
     "cache": 3271,
     "calls": 1303,
-    "capture": 7393,
+    "capture": 7398,
     "exits": 2548,
     "export": 2147,
-    "graph": 8326,
+    "graph": 8335,
     "guards": 971,
     "higher_order": 1506,
-    "overriding": 1326,
+    "overriding": 1352,
     "packages": 1754,
-    "python": 3103,
+    "python": 3105,
     "recording": 5153,
-    "rehearsal": 1729,
+    "rehearsal": 1730,
     "report": 2717,
     "substitutes": 4791,
     "surface": 5045,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 836,
     "csrc": 14183,
 }
-ALL = 86094
+ALL = 86137
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
