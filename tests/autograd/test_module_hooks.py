@@ -1,6 +1,6 @@
 """Full backward hooks of modules that captured code calls.
 
-Each is a graph of its own, or a break that leaves them to plain Python.
+Each is a break that leaves them to plain Python.
 """
 
 from __future__ import annotations
@@ -72,15 +72,6 @@ PURE: dict[str, list[tuple[int, str, Callable[..., Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("kind", PURE)
-def test_captured_whole(kind: str, backend: str) -> None:
-    wanted = steps(lambda: Net(*PURE[kind]), None)
-    framelift.reset()
-    assert same(steps(lambda: Net(*PURE[kind]), backend, fullgraph=True), wanted)
-    assert framelift.stats()["captures"] == 1
-
-
 def note(module: Any, given: Any, above: Any) -> None:
     SEEN.append(above[0].clone())
 
@@ -95,6 +86,7 @@ LEFT: dict[str, tuple[list[tuple[int, str, Callable[..., Any]]], bool]] = {
     "a tensor from around, before": ([(0, PRE, lambda module, above: (above[0] * FACTOR,))], True),
     "a value taken": ([(1, FULL, lambda module, given, above: (given[0] * above[0].sum().item(),))], True),
     "an argument without a gradient": ([(0, FULL, note)], False),
+    **{kind: (hooks, True) for kind, hooks in PURE.items()},
 }
 
 

@@ -51,32 +51,32 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 #: The most lines of each package, of the modules beside them, and of the native core.  Their sum only falls: a change
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
-    "autograd": 1450,
+    "autograd": 1121,
     "backends": 4634,
     "boundary": 5558,
     "bytecode": 2665,
     "cache": 3271,
     "calls": 1303,
-    "capture": 7398,
+    "capture": 7388,
     "exits": 2548,
-    "export": 2147,
-    "graph": 8335,
+    "export": 2141,
+    "graph": 8138,
     "guards": 971,
     "higher_order": 1506,
     "overriding": 1352,
     "packages": 1754,
     "python": 3105,
-    "recording": 5153,
+    "recording": 5144,
     "rehearsal": 1730,
     "report": 2717,
     "substitutes": 4791,
     "surface": 5045,
-    "torch_ports": 1107,
+    "torch_ports": 1104,
     "vocabulary": 2578,
     "modules beside them": 836,
     "csrc": 14183,
 }
-ALL = 86137
+ALL = 85583
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

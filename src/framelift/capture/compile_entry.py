@@ -23,7 +23,6 @@ from ..graph.fx.examples import examples_for, forget_tensors, without_alpha
 from ..graph.fx.named_places import NamedPlaces, source_text
 from ..graph.fx.node_metadata import carry_over, describe, fill_examples
 from ..graph.fx.placeholder_names import name_placeholders
-from ..graph.fx.saved_tensor_nodes import compiling_hooks
 from ..graph.fx.shared_memory import groups_as_recorded, sharing_of
 from ..graph.metadata.facts import SymbolicFacts
 from ..graph.symbols.numbers import Float
@@ -253,7 +252,6 @@ def _compiled_graph(program: CapturedProgram, info: Capture, backend: Backend) -
         with (
             run.around(),
             torch.set_grad_enabled(is_grad_enabled() and not finished.without_grad),
-            compiling_hooks(run.hooks),
             EnableTorchFunction(),
         ):
             hits = cache_hits()

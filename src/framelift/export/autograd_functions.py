@@ -16,21 +16,13 @@ import torch.utils.checkpoint
 
 from .._core import insist
 from ..exc import Unsupported
-from ..graph.fx.node_functions import apply_function, hook_gradient, hooked_argument, hooked_result
-from ..graph.fx.saved_tensor_nodes import enter_hooks
+from ..graph.fx.node_functions import apply_function, hook_gradient
 from ..graph.fx.targets import getter_target
 from ..torch_ports.autograd import autograd_function_module as torchs
 from ..torch_ports.autograd import is_grad_enabled
 from ..torch_ports.graphs import pytree
 from ..vocabulary.scopes import scope
 
-#: nodes of a captured graph that change gradients and have no form among ATen operators
-_HOOKS = {
-    hook_gradient: "a hook on a gradient",
-    hooked_argument: "a module with backward hooks",
-    hooked_result: "a module with backward hooks",
-    enter_hooks: "hooks on saved tensors",
-}
 _DATA = getter_target("data").fx_target
 #: torch's operator takes the graphs as they are made here since its helper exists
 _HAS_OPERATOR = hasattr(torchs, "DynamoAutogradFunctionTraceHelper")
@@ -47,8 +39,8 @@ def keep_gradients(module: torch.fx.GraphModule, tracked: bool) -> bool:
         changed = False
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
             found = found or node.target is torch.autograd.grad
-            if tracked and node.target in _HOOKS:
-                raise refused(_HOOKS[node.target])
+            if tracked and node.target is hook_gradient:  # no ATen operator changes gradients
+                raise refused("a hook on a gradient")
             if node.target is _DATA or tracked and node.target is apply_function:
                 node.target, changed = torch.detach if node.target is _DATA else _traced_function, True
         if changed:

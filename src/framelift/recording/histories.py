@@ -157,11 +157,6 @@ def without_histories(recorder: Recorder, outputs: list[Any]) -> tuple[list[Any]
         # compilers do not differentiate a backward
         if recorder.gradients.differentiable and not recorder.runs_as_is() and "" in fates.values():
             raise Interrupt("torch-operation", "a result of a backward that can be differentiated itself")
-        # gradients must come by each result of such a module
-        if recorder.gradients.has_module_hooks and any(fates.values()):
-            raise Interrupt(
-                "torch-operation", "a full backward hook of a module, beside a result without a history outside,"
-            )
         changed = {i: fate for i, fate in fates.items() if fate}
         changed |= {i: out.rooted if out.facts.requires_grad else f"frozen {out.rooted}" for i, out in leaves}
         detach = target_of(torch.Tensor.detach)

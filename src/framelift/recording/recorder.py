@@ -16,7 +16,6 @@ import torch
 from .._core import id, insist, is_a
 from ..graph.analysis.in_place import apply_writes
 from ..graph.analysis.replay import replay, replay_views
-from ..graph.fx.saved_tensor_nodes import leaving_no_hooks
 from ..graph.fx.tape import build_graph
 from ..graph.fx.targets import OneNode, Target, getter_target, target_of
 from ..graph.fx.values import AFTER_DATA, EXCHANGED, ObjectFacts, Step, Storage, Value
@@ -434,8 +433,7 @@ class TapeRecorder(StandIns):
             raise Interrupt("torch-state", "a setting for the length of a differentiation")
         if self.objects is not None and self.objects.calls:
             raise Interrupt("torch-operation", "a differentiation beside calls of the program's own objects")
-        with leaving_no_hooks([region.hooks for region in self.gradients.saving], ended=True):
-            return replay(self.fakes, name, self.tape, asked, self._around.base or read_state(), self.symbols, then)
+        return replay(self.fakes, name, self.tape, asked, self._around.base or read_state(), self.symbols, then)
 
     def replay_views(self, name: str, first: Value, steps: Sequence[Step], asked: Sequence[Value]) -> list[Any]:
         """Fakes of views that these steps make of `first`.  Torch function must be off."""

@@ -78,11 +78,8 @@ class Gradients:
     differentiated: bool = False  # it went through histories, and did not keep them
     exchanged: bool = False  # a leaf got other memory (tensor_writes.py)
     differentiable: bool = False  # or kept them, to go through the way back too
-    has_module_hooks: bool = False  # modules with full backward hooks were called
     #: by id of the real tensor whose requires_grad was switched: what it is with each flag
     flagged: dict[int, dict[bool, Value]] = field(default_factory=dict)
-    #: regions with hooks on saved tensors that captured code is in
-    saving: list[Any] = field(default_factory=list)
     #: external tensors to whose gradients a backward of the program's adds
     reached: list[torch.Tensor] = field(default_factory=list)
     #: whose history the program looked at last, and what gives what stands for it, while the program holds that

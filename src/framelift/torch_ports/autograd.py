@@ -48,12 +48,6 @@ __getattr__ = area(
         "torch._C._autograd:_saved_tensors_hooks_get_disabled_error_message",
         "capture hooks on saved tensors",
     ),
-    Port("saved_hooks_enabled", "torch._C._autograd:_saved_tensors_hooks_is_enabled", "capture hooks on saved tensors"),
-    Port(
-        "saved_hooks_set_tracing",
-        "torch._C._autograd:_saved_tensors_hooks_set_tracing",
-        "capture hooks on saved tensors",
-    ),
     Port("torch_c", "torch._C", "find the C functions of forward-mode differentiation"),
     Port("functorch", "torch._C._functorch", "capture function transforms"),
     Port("is_batchedtensor", "torch._C._functorch:is_batchedtensor", "capture torch.cond below vmap"),

@@ -23,8 +23,6 @@ class CodeKnowledge:
     leaves_eagerly: bool = False
     #: requires_grad is switched in eager mode
     switches_eagerly: bool = False
-    #: regions of hooks on saved tensors are entered and left in eager mode
-    saves_eagerly: bool = False
     #: a tensor that `max` or `min` chose leaves the frame beside one of those it was chosen from
     chooses_eagerly: bool = False
     #: what `max` or `min` walks over compares itself by code of the program

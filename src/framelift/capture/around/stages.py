@@ -18,7 +18,6 @@ import torch
 from ... import _core
 from ...exits import Lines, entry_around
 from ...graph.analysis.replay import with_histories
-from ...graph.fx.saved_tensor_nodes import SavedHooks, leaving_no_hooks
 from ...graph.metadata.fakes import UNKNOWN
 from ...graph.metadata.live_fakes import leaving_none_open
 from ...graph.metadata.wrappers import is_wrapper
@@ -100,11 +99,6 @@ class Run:
     finished: Finished
 
     @property
-    def hooks(self) -> list[Any]:
-        """The program's hooks on saved tensors inside the graph."""
-        return [child for child in self.finished.graph_module.children() if type(child) is SavedHooks]
-
-    @property
     def around(self) -> Callable[[], Any]:
         """The settings that the graph is compiled and run under."""
         settings = self.finished.settings
@@ -125,11 +119,6 @@ AROUND_RUN: tuple[Stage[Run], ...] = (
     Stage("without grad mode", lambda run: run.finished.without_grad, lambda graph, run: torch.no_grad()(graph)),
     Stage("settings restored", lambda run: run.finished.changes_state, lambda graph, run: keeping_settings(graph)),
     Stage("kernel choice restored", _chooses_kernels, lambda graph, run: under(graph, keeping_kernels)),
-    Stage(
-        "saved-tensor hooks ended",
-        lambda run: run.hooks,
-        lambda graph, run: under(graph, functools.partial(leaving_no_hooks, run.hooks)),
-    ),
     Stage("transforms closed", lambda run: run.finished.transforms, lambda graph, run: under(graph, leaving_none_open)),
     Stage("settings", lambda run: run.finished.settings is not None, lambda graph, run: under(graph, run.around)),
     Stage(

@@ -121,62 +121,6 @@ def hook_gradient(tensor: torch.Tensor, hook: GraphModule, around: tuple[torch.T
     tensor.register_hook(lambda grad: hook(grad, *around))
 
 
-# hooks: the graph of each, and what it takes from around it
-Recorded = tuple[tuple[GraphModule, tuple[torch.Tensor, ...]], ...]
-
-
-class _HookedArgument(torch.autograd.Function):
-    """The argument of a module with backward hooks: after the result's gradient, hooks say what the argument's is."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:
-        ctx.came_by = None
-        return tensor
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
-        if ctx.came_by is None:
-            return grad
-        (above, hooks), ctx.came_by = ctx.came_by, None
-        for hook, around in hooks:
-            made = hook(grad, above, *around)
-            grad = grad if made is None else made
-        return grad
-
-
-class _HookedResult(torch.autograd.Function):
-    """The result of such a module: hooks that run first change the gradient, which then waits for the argument's."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, argument: Any, before: Recorded, after: Recorded) -> torch.Tensor:
-        ctx.set_materialize_grads(False)
-        ctx.argument, ctx.before, ctx.after = argument, before, after
-        return tensor
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor | None) -> Any:
-        if grad is None:
-            raise RuntimeError("a module with backward hooks was captured, and an operation after it gave no gradient")
-        for hook, around in ctx.before:
-            made = hook(grad, *around)
-            grad = grad if made is None else made
-        if ctx.argument is not None:
-            ctx.argument.came_by = (grad, ctx.after)
-        return grad, None, None, None
-
-
-def hooked_argument(tensor: torch.Tensor) -> torch.Tensor:
-    """The argument of a module with backward hooks, as the module sees it."""
-    return _HookedArgument.apply(tensor)
-
-
-def hooked_result(
-    tensor: torch.Tensor, argument: torch.Tensor | None, before: Recorded, after: Recorded
-) -> torch.Tensor:
-    """The result of such a module as others see it; `argument` is what `hooked_argument` gave, if it has a gradient."""
-    return _HookedResult.apply(tensor, None if argument is None else argument.grad_fn, before, after)
-
-
 def trained_lstm(*args: Any) -> Any:
     """`torch.lstm` whose weights want gradients.
 
