@@ -60,7 +60,7 @@ BUDGETS = {
     "capture": 7388,
     "exits": 2548,
     "export": 2141,
-    "graph": 8138,
+    "graph": 7977,
     "guards": 971,
     "higher_order": 1506,
     "overriding": 1352,
@@ -71,12 +71,12 @@ BUDGETS = {
     "report": 2717,
     "substitutes": 4791,
     "surface": 5045,
-    "torch_ports": 1104,
+    "torch_ports": 1097,
     "vocabulary": 2578,
     "modules beside them": 836,
     "csrc": 14183,
 }
-ALL = 85583
+ALL = 85415
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -324,23 +324,32 @@ def test_not_exported():
 # ---- precision -------------------------------------------------------------------------------------------------------
 
 
+_PAIRS = [
+    ("generic", "all"),
+    *((backend, op) for backend in ("cuda", "mkldnn") for op in ("all", "conv", "rnn", "matmul")),
+]
+
+
 def _precision():
-    from framelift.graph.state.precision import read_precision
+    found = [torch._C._get_fp32_precision_getter(*pair) for pair in _PAIRS]
+    matmul = torch.backends.cuda.matmul
+    return [*found, matmul.allow_fp16_reduced_precision_reduction, torch.backends.cudnn.enabled]
 
-    return read_precision()
 
-
-@pytest.fixture
-def precision_as_it_was():
-    before = _precision()
-    yield
+def _as_at_first():
     torch.set_float32_matmul_precision("highest")
     for backend in ("cuda", "mkldnn"):
         torch._C._set_fp32_precision_setter(backend, "matmul", "none")
     torch.backends.cudnn.allow_tf32 = True
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = True
     torch.backends.fp32_precision = "none"
-    assert _precision() == before
+
+
+@pytest.fixture
+def precision_as_it_was():
+    _as_at_first()
+    yield
+    _as_at_first()
 
 
 def _flags_of_cudnn(x):
@@ -399,58 +408,13 @@ def _precision_of_all(x):
     ids=lambda fn: fn.__name__[1:],
 )
 def test_precisions_set_inside(fn, precision_as_it_was):
-    from framelift.graph.state.settings import _become, _read
-
-    if torch.cuda.is_initialized() and fn is _flags_of_cudnn:
-        pytest.skip("there a setting between two operations")
-    fast, x, before = compiled(fn, fullgraph=True), torch.rand(3, 3), _read()
-    for _ in range(2):
-        want, after = fn(x), _read()
-        _become(before)
-        assert torch.equal(fast(x), want) and _read() == after
-        _become(before)
-
-
-def test_a_graph_runs_under_the_precision_that_was_set(precision_as_it_was):
-    seen = []
-
-    def backend(graph, inputs):
-        seen.append(torch.get_float32_matmul_precision())
-
-        def run(*inputs):
-            seen.append(torch.get_float32_matmul_precision())
-            return graph(*inputs)
-
-        return run
-
-    fast = framelift.compile(_matmul_precision_for_a_while, backend=backend, fullgraph=True)
-    torch.set_float32_matmul_precision("highest")  # that is not what torch starts with, though it says so
-    fast(torch.ones(2, 2))
-    fast(torch.ones(2, 2))
-    assert seen == ["medium"] * 3 and torch.get_float32_matmul_precision() == "highest"
-
-
-def test_a_precision_between_operations_is_a_break(precision_as_it_was):
-    def f(x):
-        y = x @ x
-        torch.set_float32_matmul_precision("high")
-        y = y @ x
-        torch.set_float32_matmul_precision("highest")
-        return y
-
-    x, fast = torch.rand(3, 3), compiled(f)
-    start = framelift.stats()["graphs"]
-    assert torch.equal(fast(x), f(x)) and framelift.stats()["graphs"] - start == 2
-
-
-def test_mixed_ways_to_set_a_precision_are_plain_pythons(precision_as_it_was):
-    torch.backends.fp32_precision = "ieee"
-    fast = compiled(_newer_ways)
-    fast(torch.ones(2, 2))
-    got = _precision()
-    torch.backends.cuda.matmul.fp32_precision = torch.backends.mkldnn.matmul.fp32_precision = "none"
-    _newer_ways(torch.ones(2, 2))
-    assert got == _precision()
+    x, found = torch.rand(3, 3), []
+    for run in (fn, compiled(fn)):
+        for _ in range(2):
+            found.append((run(x), _precision()))
+            _as_at_first()
+    assert all(torch.equal(one[0], found[0][0]) and one[1] == found[0][1] for one in found)
+    assert framelift.stats()["breaks"]
 
 
 @pytest.mark.parametrize(

@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 
 
 @substitute(saved_tensors_hooks.__enter__, saved_tensors_hooks.__exit__)
-def _region(session: Session, self: Any, /, *args: Any) -> Any:
+def _region(session: Session, /, *args: Any, **kwargs: Any) -> Any:
     raise Interrupt("torch-state", "torch.autograd.graph.saved_tensors_hooks")

@@ -25,13 +25,6 @@ __getattr__ = area(
     Port("is_any_autocast_enabled", "torch._C:_is_any_autocast_enabled", "read whether autocast is on"),
     Port("enter_autocast", "torch.amp.autocast_mode:_enter_autocast", "switch autocast in graphs"),
     Port("exit_autocast", "torch.amp.autocast_mode:_exit_autocast", "switch autocast in graphs"),
-    Port("get_fp32_precision", "torch._C:_get_fp32_precision_getter", "read the precision of float32 operations"),
-    Port("set_fp32_precision", "torch._C:_set_fp32_precision_setter", "set the precision of float32 operations"),
-    Port(
-        "set_float32_matmul_precision",
-        "torch._C:_set_float32_matmul_precision",
-        "capture torch.set_float32_matmul_precision",
-    ),
     Port("get_mkldnn_enabled", "torch._C:_get_mkldnn_enabled", "compile recurrent networks without oneDNN"),
     Port("set_mkldnn_enabled", "torch._C:_set_mkldnn_enabled", "compile recurrent networks without oneDNN"),
     Port("get_sdp_priority_order", "torch._C:_get_sdp_priority_order", "read which attention kernels are chosen"),

@@ -1,1 +1,1 @@
-"""Torch's own state that a graph depends on: modes, settings, precision."""
+"""Torch's own state that a graph depends on: modes and settings."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 
@@ -19,18 +19,33 @@ from ...torch_ports.state import (
     get_deterministic_algorithms,
     get_deterministic_algorithms_warn_only,
     set_deterministic_algorithms,
+    setting_function,
     setting_functions,
 )
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.scopes import scope
-from .precision import PRECISION, Setting, reads_as_set, setting_of
+
+
+class Setting(NamedTuple):
+    """One setting: its name for reasons, how it is read and how it is set, and whether it is about CUDA alone."""
+
+    name: str
+    get: Callable[[], Any]
+    set: Callable[[Any], Any]
+    cuda: bool = False
+
+
+def setting_of(name: str, getter: str, setter: str, *, cuda: bool = False) -> Setting | None:
+    """The setting that these functions read and write; None where this torch has none."""
+    get, set_ = setting_function(getter), setting_function(setter)
+    return Setting(name, get, set_, cuda) if get is not None and set_ is not None else None
 
 
 def _use_deterministic(value: tuple[bool, bool]) -> None:
     set_deterministic_algorithms(value[0], warn_only=value[1])
 
 
-_COARSE: tuple[Setting, ...] = tuple(
+_ALL: tuple[Setting, ...] = tuple(
     filter(
         None,
         (
@@ -55,8 +70,6 @@ _COARSE: tuple[Setting, ...] = tuple(
         ),
     )
 )
-#: in the order in which they are set: finer ones come last
-_ALL: tuple[Setting, ...] = (*_COARSE, *PRECISION)
 _DTYPE = 0
 
 #: C functions that only change one of these
@@ -72,13 +85,13 @@ SETTERS: tuple[Any, ...] = setting_functions(
 )
 
 
-def _read(settings: tuple[Setting, ...] = _ALL) -> list[Any]:
-    return [setting.get() for setting in settings]
+def _read() -> list[Any]:
+    return [setting.get() for setting in _ALL]
 
 
 def _become(wanted: list[Any]) -> None:
     for setting, value in zip(_ALL, wanted):
-        if setting.get() != value and value is not None:  # None: decided by those that follow
+        if setting.get() != value:
             setting.set(value)
 
 
@@ -105,16 +118,10 @@ class SettingChanges:
         self._mixed = False  # some run in an inference mode and some do not: nodes of the graph enter and leave it
         self._around = False  # what the rehearsal runs in
         self._place: Any = None  # where the last one was set
-        self._precise: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []  # what was called to set a precision
 
     @property
     def touched(self) -> bool:
         return bool(self.before)
-
-    @property
-    def precise(self) -> bool:
-        """True if captured code set a precision."""
-        return bool(self._precise)
 
     def at_first(self, getter: Callable[..., Any], now: Any) -> Any:
         """Return the value of `getter` when the rehearsal began; it returns `now`."""
@@ -131,16 +138,6 @@ class SettingChanges:
                 self._asked, self._inference = self.before, self._around
             if asking:
                 self._dtype = self.before[_DTYPE]
-
-    def set_precision(self, setter: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Captured code calls `setter`: what one of these does depends on all of them, which the caller guards."""
-        if not reads_as_set(self.before[len(_COARSE) :]):
-            raise Interrupt(
-                "torch-state", "a precision, where torch.backends.fp32_precision and older ways to set one are mixed,"
-            )
-        result = setter(*args)
-        self._precise.append((setter, args))
-        return result
 
     def enter_inference(self, mode: bool) -> None:
         self._modes.append(enter_inference_mode(mode))
@@ -198,11 +195,8 @@ class SettingChanges:
             return []
         if self._modes:
             raise Interrupt("torch-state", "leaving an inference mode open")
-        now, coarse = _read(), len(_COARSE)
-        changed = [
-            (setting.set, (value,)) for setting, old, value in list(zip(_COARSE, self.before, now))[2:] if old != value
-        ]
-        return [*changed, *self._precise] if now[coarse:] != self.before[coarse:] else changed
+        rows = list(zip(_ALL, self.before, _read()))[2:]
+        return [(setting.set, (value,)) for setting, old, value in rows if old != value]
 
     def restore(self) -> None:
         """Undo all of it."""
@@ -223,14 +217,13 @@ def asks_default_dtype(dtypes: list[torch.dtype], named: dict[str, Any]) -> bool
 def inside(chosen: tuple[bool, tuple[tuple[int, Any], ...]]) -> Iterator[None]:
     """Torch under the settings that a graph was made for."""
     inference, wanted = chosen
-    before = _read() if any(i >= len(_COARSE) for i, _ in wanted) else _read(_COARSE)
+    before = _read()
     with (
         torch.inference_mode(inference) if inference != torch.is_inference_mode_enabled() else contextlib.nullcontext()
     ):
         try:
             for i, value in wanted:
-                if value is not None:
-                    _ALL[i].set(value)
+                _ALL[i].set(value)
             yield
         finally:
             insist(lambda: _become(before))

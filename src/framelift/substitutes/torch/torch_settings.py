@@ -1,5 +1,5 @@
 """Substitutes for settings of torch that the native snapshot of its state does not hold: reading one guards it, setting
-a precision guards them all; and for questions about CUDA devices: what one can do is a constant, which is current is
+a precision breaks the graph; and for questions about CUDA devices: what one can do is a constant, which is current is
 guarded.
 """
 
@@ -14,13 +14,11 @@ from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import SUBSTITUTES, substitute
 from ...calls.pure.torch_helpers import STATE
 from ...calls.pure.words import found
-from ...graph.state.precision import PRECISION_SETTERS, read_precision
 from ...graph.state.torch_state import kernel_at_first
 from ...guards.checks import check
 from ...guards.equality import indistinguishable
 from ...overriding import transforms  # noqa: F401  what it answers itself is no setting
-from ...recording.rules.state_calls import touch_settings
-from ...torch_ports.state import set_float32_matmul_precision
+from ...torch_ports.state import setting_functions
 from ...torch_ports.tensors import cuda_get_device
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
@@ -29,26 +27,28 @@ if TYPE_CHECKING:
     from ...recording.session import Session
 
 
-_LEVELS = ("highest", "high", "medium")  # others make torch warn
-
-
 def _only_leaves(callable_: Any, args: tuple[Any, ...]) -> None:
     if not all(map(is_leaf, args)):
         raise Interrupt("unknown-callable", f"torch._C.{callable_.__name__}")
 
 
-@substitute(*PRECISION_SETTERS)
+@substitute(
+    *setting_functions(
+        "_set_float32_matmul_precision",
+        "_set_cublas_allow_tf32",
+        "_set_cudnn_allow_tf32",
+        "_set_fp32_precision_setter",
+        "_set_cublas_allow_fp16_reduced_precision_reduction",
+        "_set_cublas_allow_bf16_reduced_precision_reduction",
+        "_set_cublas_allow_fp16_accumulation",
+        "_set_cpu_allow_fp16_reduced_precision_reduction",
+        "_set_math_sdp_allow_fp16_bf16_reduction",
+        "_set_cudnn_depthwise_kernel",
+        "_cuda_set_cudnn_benchmark_limit",
+    )
+)
 def _set_precision(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """Done for the length of the rehearsal.  What is left of it depends on all that was set before."""
-    _only_leaves(callable_, args)
-    if kwargs or callable_ is set_float32_matmul_precision and args[0] not in _LEVELS:
-        raise Interrupt("unknown-callable", f"torch._C.{callable_.__name__}")
-    recorder = session.recorder
-    if not recorder.settings.precise:
-        before = read_precision()
-        session.guard_answer(read_precision, before)
-    touch_settings(recorder)
-    return recorder.settings.set_precision(callable_, args)
+    raise Interrupt("torch-state", f"torch._C.{callable_.__name__}")
 
 
 def _guard(session: Session, callable_: Any, args: tuple[Any, ...], value: Any) -> None:
@@ -62,11 +62,9 @@ def _gives_for(args: tuple[Any, ...], value: Any, ask: Any) -> bool:
 
 
 def _precision(session: Session, callable_: Any, /, *args: Any) -> Any:
-    """All of them are guarded once one was set inside."""
     _only_leaves(callable_, args)
     value = callable_(*args)
-    if not session.settings.precise:
-        _guard(session, callable_, args, value)
+    _guard(session, callable_, args, value)
     return value
 
 
