@@ -57,7 +57,7 @@ BUDGETS = {
     "bytecode": 2665,
     "cache": 3271,
     "calls": 1303,
-    "capture": 7388,
+    "capture": 7375,
     "exits": 2548,
     "export": 2141,
     "graph": 7977,
@@ -68,7 +68,7 @@ BUDGETS = {
     "python": 3105,
     "recording": 5144,
     "rehearsal": 1730,
-    "report": 2717,
+    "report": 2576,
     "substitutes": 4791,
     "surface": 5045,
     "torch_ports": 1097,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 836,
     "csrc": 14183,
 }
-ALL = 85415
+ALL = 85261
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

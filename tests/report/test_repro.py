@@ -1,4 +1,4 @@
-"""Logs, progress, profiles, and files that repeat a graph."""
+"""Logs, listeners, and files that repeat a graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ import torch
 
 import framelift
 from framelift.surface import cli, repro_files
-from framelift.report import progress
 from framelift.report.repro import module_source, repro_source
 from framelift.capture.around import ranges
 from framelift.capture.records import events
@@ -105,83 +104,19 @@ def test_structured_trace() -> None:
     assert [(frame["line"], frame["name"]) for frame in last] == [(8, "<lambda>"), (9, "broken"), (11, "broken")]
 
 
-# ---- progress, listeners, profiles -----------------------------------------------------------------------------------
+# ---- listeners ----
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_line(monkeypatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.delenv("CI", raising=False)
-    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    shown = []
-
-    def slow(graph_module, _examples):
-        import time
-
-        deadline = time.monotonic() + 5
-        while (
-            "compiling the graph of program (5 operations)" not in terminal.getvalue() and time.monotonic() < deadline
-        ):
-            time.sleep(0.02)
-        shown.append(terminal.getvalue())
-        return graph_module.forward
-
-    compiled(backend=slow)(X, 1)
-    assert "framelift: compiling the graph of program (5 operations) with slow, " in shown[0]
-    assert terminal.getvalue().endswith("\r\x1b[K")
-
-
-def test_progress_names_the_line_that_was_reached(monkeypatch) -> None:
-    captures = []
-    monkeypatch.setitem(events.LISTENERS, "phase", [lambda capture, _name: captures.append(capture)])
-    said = []
-
-    def look(graph_module, _examples):
-        said.append(progress.sentence(captures[-1], "rehearse", 2.4))
-        return graph_module.forward
-
-    compiled(backend=look)(X, 1)
-    line = program.__code__.co_firstlineno + 1
-    assert said[0].startswith("framelift: rehearsing program at program (") and said[0].endswith(
-        f"test_repro.py:{line}), 2 s"
-    )
-    assert (
-        progress.sentence(captures[-1], "rehearse", 3) == "framelift: rehearsing program, 3 s"
-    )  # nothing of it is kept
-
-
-def test_progress_tells_what_is_shared(monkeypatch) -> None:
-    monkeypatch.setattr(progress, "cache_hits", lambda: 0)
-    captures = []
-    monkeypatch.setitem(events.LISTENERS, "phase", [lambda capture, _name: captures.append(capture)])
-    framelift.reset()
-
-    def backend(graph_module, _examples):
-        return graph_module.forward
-
-    for _ in range(3):
-        compiled(backend=backend)(X, 1)
-    assert progress.sentence(captures[-1], "backend", 2).endswith(", 2 s (so far: 1 distinct graph, 2 shared)")
-
-
-def test_what_is_being_compiled_in_the_background(monkeypatch) -> None:
-    monkeypatch.setattr(progress, "cache_hits", lambda: 0)
-    framelift.reset()
+def test_what_is_being_compiled_in_the_background() -> None:
     waiting = framelift.compile(program, backend="eager", background="manual")
     waiting(X, 1)
     assert not waiting.report().functions[0].captures[0].compiling  # there is nothing to compile
     waiting = framelift.compile(program, backend="aot_eager", background="manual")
     waiting(X, 1)
-    assert "1 compiling in the background" in progress.so_far()
     assert "1 graph still being compiled in the background" in str(waiting.report())
     waiting.wait()
     waiting(X, 1)
-    assert "background" not in progress.so_far() and "background" not in str(waiting.report())
+    assert "background" not in str(waiting.report())
 
 
 def test_what_came_from_the_disk_cache() -> None:
@@ -192,27 +127,10 @@ def test_what_came_from_the_disk_cache() -> None:
         counters["aot_autograd"]["autograd_cache_hit"] += 1
         return graph_module.forward
 
-    framelift.reset()
     loaded = compiled(backend=backend)
     loaded(X, 1)
-    assert "1 graph loaded from the disk cache" in str(loaded.report()) and "from the disk cache" in progress.so_far()
+    assert "1 graph loaded from the disk cache" in str(loaded.report())
     counters["aot_autograd"]["autograd_cache_hit"] -= 1
-
-
-@pytest.mark.parametrize(("variable", "value"), [("FRAMELIFT_PROGRESS", "0"), ("CI", "true")])
-def test_no_progress_line(monkeypatch, variable, value) -> None:
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.delenv("CI", raising=False)
-    assert progress.wanted()
-    monkeypatch.setenv(variable, value)
-    assert not progress.wanted()
-
-
-def test_a_terminal_of_the_program_is_not_asked(monkeypatch) -> None:
-    stream = mock.Mock()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.delenv("CI", raising=False)
-    assert not progress.wanted() and not stream.method_calls
 
 
 def test_a_listener_that_fails_is_dropped(monkeypatch) -> None:

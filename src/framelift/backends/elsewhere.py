@@ -245,7 +245,7 @@ class Worker:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
-                    env={**os.environ, "PYTHONPATH": places, "FRAMELIFT_PROGRESS": "0"},
+                    env={**os.environ, "PYTHONPATH": places},
                     start_new_session=True,
                 )
         except OSError:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -61,7 +60,6 @@ class Interim:
     def __init__(self, job: CompileJob, is_compiled: bool = False, swaps: bool = True) -> None:
         self.job, self.is_compiled, self.swaps = job, is_compiled, swaps
         self.seen = Learned()
-        _interims.add(self)
 
     def shared(self) -> Interim:
         """Return the mark of one more entry with the same graph."""
@@ -70,15 +68,6 @@ class Interim:
     def is_over(self) -> bool:
         """Return whether the entry answers no call any more, since what it waited for is there."""
         return self.swaps and self.job.is_ready() and (not self.is_compiled or self.job.state == "made")
-
-
-#: all that live
-_interims: weakref.WeakSet[Interim] = weakref.WeakSet()
-
-
-def in_flight() -> int:
-    """How many graphs of the process are still being compiled."""
-    return sum(not interim.job.is_ready() for interim in list(_interims))
 
 
 def is_wanted(asked: str | bool | None) -> str:

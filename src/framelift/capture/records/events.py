@@ -1,6 +1,5 @@
-"""Events of captures for listeners: progress lines, logs, profiles, repro files.
+"""Events of captures for listeners: logs, repro files.
 
-    phase(capture, name)          a phase begins: rehearse, graph, backend, entry, guards
     failed(capture, name, error)  a phase raised
     done(capture)                 a capture is finished and in its record
 
@@ -15,7 +14,7 @@ from typing import Any
 
 from ...vocabulary.outside_exceptions import raise_outside
 
-LISTENERS: dict[str, list[Callable[..., Any]]] = {"phase": [], "failed": [], "done": []}
+LISTENERS: dict[str, list[Callable[..., Any]]] = {"failed": [], "done": []}
 
 
 def listen(event: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
