@@ -143,6 +143,14 @@ def test_a_listener_that_fails_is_dropped(monkeypatch) -> None:
     assert events.LISTENERS["done"] == []
 
 
+def test_profile(monkeypatch, tmp_path, capsys) -> None:
+    monkeypatch.setenv("FRAMELIFT_PROFILE", str(tmp_path / "profiles"))
+    compiled()(X, 1)
+    text = capsys.readouterr().err
+    assert "profile of rehearsing program" in text and "(program)" in text
+    assert len(list((tmp_path / "profiles").glob("*.pstats"))) == 1
+
+
 def test_ranges_in_the_profiler() -> None:
     f = compiled()
     f(X, 1)

@@ -140,7 +140,7 @@ def test_variables_set_options():
     variables = {option.torch_variable: name for name, option in OPTIONS.items() if option.torch_variable}
     shown = [name for name, row in environment_rows().items() if row.test.endswith("test_variables_set_options")]
     assert set(shown) <= variables.keys()
-    values = {name: "0" if "AUTOMATIC" in name else "1" for name in shown}
+    values = {name: "0:eager" if "OVERRIDE" in name else "0" if "AUTOMATIC" in name else "1" for name in shown}
     program = "import framelift; print([framelift.config.get_config_copy()[n] for n in %r])" % [
         variables[name] for name in shown
     ]
@@ -149,7 +149,7 @@ def test_variables_set_options():
         [sys.executable, "-c", program], env={**rest, **values}, capture_output=True, text=True, check=True
     )
     found = dict(zip(shown, ast.literal_eval(done.stdout)))
-    wanted = {name: value == "1" for name, value in values.items()}
+    wanted = {name: value if ":" in value else value == "1" for name, value in values.items()}
     assert found == wanted
 
 
@@ -234,3 +234,10 @@ def test_under_jit_tracing():
         torch.jit.trace(f, (X,))
     with framelift.config.patch(error_on_nested_jit_trace=False):
         assert torch.equal(torch.jit.trace(lambda x: f(x) * 2, (X,))(X), (X + 1) * 2)
+
+
+@pytest.mark.parametrize("option", ["cprofile", "dynamo_profiler"])
+def test_profiles(option, capsys):
+    with framelift.config.patch({option: True}):
+        framelift.compile(lambda x: x + 1, backend="eager")(X)
+    assert "profile of rehearsing" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Options, hooks and records that are about one frame at a time: side effects, hooks on the
+"""Options, hooks and records that are about one frame at a time: overrides by compile id, side effects, hooks on the
 code of entries, Chrome events.
 """
 
@@ -17,6 +17,57 @@ import framelift
 
 X = torch.ones(3)
 pytestmark = pytest.mark.usefixtures("installed")
+
+
+def _two_frames(sizes, backend):
+    def f(x, n):
+        return x + n
+
+    def g(x, n):
+        return x * n
+
+    one, other = torch.compile(f, backend=backend), torch.compile(g, backend=backend)
+    for n in sizes:
+        assert torch.equal(one(X, n), X + n)
+    before = backend.frame_count
+    for n in sizes:
+        assert torch.equal(other(X, n), X * n)
+    return before, backend.frame_count - before
+
+
+@pytest.mark.skipif(not hasattr(config, "debug_dynamo_config_override"), reason="this torch has no such switch")
+def test_options_by_compile_id():
+    assert _two_frames((3, 4, 5), CompileCounter()) == (2, 2)
+    torch._dynamo.reset()
+    with config.patch(debug_dynamo_config_override="1:specialize_int=True"):
+        assert _two_frames((3, 4, 5), CompileCounter()) == (2, 3)
+
+
+@pytest.mark.skipif(not hasattr(config, "debug_dynamo_config_override"), reason="this torch has no such switch")
+@pytest.mark.parametrize(
+    "text", ["specialize_int=True", "0:specialize_int", "0:nonsense=1", "0:verbose=1;>=0:verbose=2"]
+)
+def test_rules_that_are_none(text):
+    with config.patch(debug_dynamo_config_override=text), pytest.raises(ValueError, match="debug_dynamo_config"):
+        torch.compile(lambda x: x + 1, backend="eager")(X)
+
+
+def test_options_of_inductor_by_compile_id():
+    seen = []
+
+    def backend(graph_module, inputs):
+        seen.append(torch._inductor.config.max_autotune)
+        return graph_module.forward
+
+    def other(x):
+        return x - 1
+
+    with config.patch(debug_inductor_config_override="0:max_autotune=True"):
+        torch.compile(lambda x: x + 1, backend=backend)(X), torch.compile(other, backend=backend)(X)
+    assert not torch._inductor.config.max_autotune and seen == [True, False]
+    with config.patch(debug_inductor_config_override="0:nonsense=1"), pytest.raises(ValueError, match="nonsense"):
+        torch._dynamo.reset()
+        torch.compile(lambda x: x + 1, backend=backend)(X)
 
 
 class Counting(torch.nn.Module):
@@ -61,7 +112,7 @@ def test_code_hooks_see_side_effects():
         handle.remove()
     assert found.pop("pure") == ()
     assert any("calls" in place for place in next(iter(found.values())))
-    assert convert_frame.get_compiled_code_side_effects(Counting.forward.__code__) is None
+    assert convert_frame.get_compiled_code_side_effects(test_rules_that_are_none.__code__) is None
 
 
 def test_code_that_a_hook_returns_is_used():
@@ -103,3 +154,15 @@ def test_chrome_events(monkeypatch):
     for name, _, kind in events:  # nested, and in order
         open_.append(name) if kind == "B" else open_.pop(open_.index(name))
     assert not open_ and times == sorted(times) and not log.get_stack()
+
+
+def test_instructions_are_counted(monkeypatch):
+    counter = torch._dynamo.utils.CompileTimeInstructionCounter
+    calls = []
+    monkeypatch.setattr(counter, "start", lambda: calls.append("start"))
+    monkeypatch.setattr(counter, "end", lambda: calls.append("end"))
+    with config.patch(record_compile_time_instruction_count=True):
+        torch.compile(lambda x: x + 1, backend="eager")(X)
+    torch.compile(lambda x: x + 2, backend="eager")(X)
+    assert calls == ["start", "end"]
+    assert "torch._dynamo.utils" in sys.modules

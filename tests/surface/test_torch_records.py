@@ -242,6 +242,16 @@ def test_comptime(capsys):
     assert capsys.readouterr().out == "eager\n"
 
 
+def test_another_backend_by_compile_id():
+    counter = CompileCounter()
+    with torch._dynamo.config.patch(debug_backend_override="0:eager"):
+        torch.compile(lambda x: x + 1, backend=counter)(X)
+        torch.compile(lambda x: x + 2, backend=counter)(X)
+    assert counter.frame_count == 1
+    with torch._dynamo.config.patch(debug_backend_override="nonsense"), pytest.raises(ValueError, match="frames:value"):
+        torch.compile(lambda x: x + 3, backend=counter)(X)
+
+
 def test_optimize():
     with pytest.raises(torch._dynamo.exc.Unsupported):
         torch._dynamo.optimize("eager", error_on_graph_break=True)(_with_break)(X)

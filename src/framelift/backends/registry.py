@@ -36,13 +36,14 @@ from ..recording.recorder_parts import Habits
 from ..torch_ports import compilers
 from ..torch_ports.autograd import is_grad_enabled
 from ..torch_ports.fakes import FakeTensor, FakeTensorMode, Guard, GuardsContext, TracingContext, tracing
-from ..torch_ports.loaded import dynamo_config, dynamo_exc, dynamo_registry, inductor_bisector
+from ..torch_ports.loaded import dynamo_config, dynamo_exc, dynamo_registry
 from ..torch_ports.operators import HigherOrderOperator
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.torch_code import is_torch_class, is_torch_function
 from . import builtin, cudagraphs, debugging  # noqa: F401  (they register their own)
 from .correctness import checked, reference
+from .debugging import backend_for_now, inductor_options_now
 from .elsewhere import Job, NotPacked, submit
 from .plain_graphs import watching_first_run
 from .registrations import BACKENDS, TAGS, Backend, register
@@ -370,8 +371,7 @@ def _compile(
         in_parts = compile_in_parts(graph_module, example_inputs, compile_part)
         if in_parts is not None:
             return in_parts
-    bisector = inductor_bisector.get()
-    chosen = bisector is not None and bisector.CompilerBisector.get_backend() or backend
+    chosen = backend_for_now() or backend
     compiler = lookup(chosen) if isinstance(chosen, str) else chosen
     inner = parts_of(compiler)[0]
     if _is_to_be_minified():
@@ -382,9 +382,10 @@ def _compile(
     arrange_subgraphs(graph_module, is_trained=needs_grad and inner is BACKENDS["inductor"])
     surroundings = ProcessState()
     context = _context(graph_module, example_inputs, fake_mode)
+    overridden = inductor_options_now()
     wanted = reference(graph_module, example_inputs) if config.verify_correctness else None
     try:
-        with tracing(context), contextlib.closing(context):
+        with tracing(context), contextlib.closing(context), overridden:
             if fake_mode is None and id(inner) not in _OWN:
                 fill_examples(graph_module, lambda: context.fake_mode)
             compiled = compiler(graph_module, list(example_inputs))
@@ -400,8 +401,8 @@ def _compile(
     finally:
         insist(surroundings.restore)
     if not callable(compiled):
-        wrong = TypeError(f"it returned an object of type {type(compiled).__name__}, which is not callable")
-        raise BackendCompilerFailed(name_of(compiler), wrong) from wrong
+        error = TypeError(f"it returned an object of type {type(compiled).__name__}, which is not callable")
+        raise BackendCompilerFailed(name_of(compiler), error) from error
     if wanted is not None:
         checked(name_of(compiler), compiled, example_inputs, wanted)
     if id(inner) not in _OWN and type(compiled) is types.FunctionType:

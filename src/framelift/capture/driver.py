@@ -50,6 +50,7 @@ from .frames import closure_of, has_tensor, is_left_out, is_made_by_hand, muted,
 from .kept import Keeper, keeper_for
 from .learned_shapes import Learned, expected_of, keep_shapes
 from .policy import Answer
+from .profiling import counting_instructions
 from .records.callbacks import capturing, entry_made
 from .records.captures import Capture, Note, Owner, Record, counts, weakly
 from .records.compile_ids import compiling, numbered
@@ -289,6 +290,8 @@ class Driver:
                 closing(sessions),
                 capturing(str(compile_id)),
                 compiling(compile_id),
+                policy.options_of_frame(),
+                counting_instructions(),
                 at_rest(traced) as moment,
             ):
                 entry, info = self._make_entry(function, locals_, root, moment, sessions, pool, seen, is_kept)

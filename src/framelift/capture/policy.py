@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import types
 import weakref
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,10 @@ from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.log import topic, warn
 from ..vocabulary.own_code import first_above
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.scopes import scope
 from ..vocabulary.torch_code import is_torch_function
 from . import stance
+from .frame_rules import NoRule, frame_now, options_for
 from .frames import MADE_BY_HAND, called_by_disabling
 from .learned_shapes import Learned
 from .records.captures import GraphBreak, Owner
@@ -290,6 +292,18 @@ def at_limit(function: types.FunctionType, names: Names, times: int, miss: Miss 
         raise FailOnRecompileLimitHit(
             limit_message(function, names, times, miss, f"would run eagerly, which {asked} does not allow.")
         )
+
+
+@scope
+def options_of_frame() -> Iterator[None]:
+    """`config.debug_dynamo_config_override`: options for the frame that is captured now."""
+    text = config.debug_dynamo_config_override
+    options = options_for(text, "debug_dynamo_config_override", frame_now()) if text else {}
+    unknown = [name for name in options if name not in config.OPTIONS]
+    if unknown:
+        raise NoRule(f"debug_dynamo_config_override sets {unknown[0]}, which is no option")
+    with config.patch.block(**options):
+        yield
 
 
 def suppressed(error: BaseException, name: str) -> bool:

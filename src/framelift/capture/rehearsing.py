@@ -28,6 +28,7 @@ from ..vocabulary.scopes import scope
 from .around.failing import place_of
 from .breaks import Breaks, Stopping, Tried
 from .debuggers import quiet_unraisable, untraced
+from .profiling import profiled
 
 if TYPE_CHECKING:
     from .compile_entry import Compiled
@@ -107,7 +108,14 @@ def rehearse(
 ) -> tuple[Any, BaseException | None]:
     """(plan of the exit, None), or (None, what ended the rehearsal).  The frames of captured code end at this one."""
     try:
-        with no_collections(), untraced(), quiet_unraisable(), watching_warnings(), session.recorder.recording():
+        with (
+            no_collections(),
+            untraced(),
+            quiet_unraisable(),
+            watching_warnings(),
+            profiled(function.__qualname__),
+            session.recorder.recording(),
+        ):
             _core.rehearse(session, function, locals_, *((stop.twin, stop.count) if stop is not None else ()))
         return session.end.plan, None
     except (Interrupt, _core.HookLost) as interrupt:

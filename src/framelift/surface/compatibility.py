@@ -10,8 +10,6 @@ import os
 
 from ..vocabulary.log import warn
 
-_TIMES = "reports say where the time of a capture goes, by the program's functions"
-_TRACER = "it steers TorchDynamo's tracer, which framelift does not have"
 _PROFILE = "what earlier runs showed of sizes is kept by job (TORCH_COMPILE_JOB_ID), or not at all"
 _TRANSLATION = "framelift does not translate guards, so there is nothing to validate"
 #: environment variable -> why it has no effect
@@ -24,9 +22,7 @@ WITHOUT_EFFECT = {
     "TORCHDYNAMO_TRANSLATION_VALIDATION": _TRANSLATION,
     "TORCHDYNAMO_TRANSLATION_VALIDATION_TIMEOUT": _TRANSLATION,
     "TORCH_COMPILER_COLLECTIVES": "ranks do not ask each other",
-    "TORCH_COMPILE_CPROFILE": _TIMES,
-    "TORCH_COMPILE_DYNAMO_PROFILER": _TIMES,
-    **{f"TORCH_COMPILE_OVERRIDE_{name}": _TRACER for name in ("BACKENDS", "DYNAMO_CONFIGS", "INDUCTOR_CONFIGS")},
+    "TORCH_COMPILE_DYNAMO_PROFILER": "FRAMELIFT_PROFILE and TORCH_COMPILE_CPROFILE profile rehearsals",
     "TORCH_COMPILE_REPLAY_RECORD": "a failure of a backend writes a repro file instead",
     "TORCH_COMPILE_STICKY_PGO_KEY": _PROFILE,
     "TORCH_COMPILE_STICKY_PGO_READ": _PROFILE,

@@ -12,6 +12,7 @@ _PREFIX = "FRAMELIFT_"
 VARIABLES = {
     "FRAMELIFT_BUILD_CORE": "0: build no native core for a torch that framelift has none for",
     "FRAMELIFT_LOGS": "topics to log",
+    "FRAMELIFT_PROFILE": "profile each capture; a folder keeps the profiles",
     "FRAMELIFT_REPRO_DIR": "where repro files are written",
     "FRAMELIFT_SANITIZE": "build the core with sanitizers",
     "FRAMELIFT_TORCHES": "folders of the torches to build the core for",

@@ -9,12 +9,18 @@ fail_on_recompile_limit_hit: bool
 fail_on_cache_limit_hit: bool
 accumulated_recompile_limit: int
 accumulated_cache_size_limit: int
+debug_backend_override: str
+debug_dynamo_config_override: str
+debug_inductor_config_override: str
 side_effect_replay_policy: Literal["silent", "info", "warn", "error"]
+record_compile_time_instruction_count: bool
 compiled_autograd: bool
 optimize_ddp: bool | str
 raise_on_ctx_manager_usage: bool
 run_gc_after_compile: bool
 prepare_freezing: bool
+cprofile: bool
+dynamo_profiler: bool | str
 error_on_recompile: bool
 large_container: int
 repeated_layers: Literal["auto", "always", "off"]
@@ -84,12 +90,18 @@ class Options(TypedDict, total=False):
     fail_on_cache_limit_hit: bool
     accumulated_recompile_limit: int
     accumulated_cache_size_limit: int
+    debug_backend_override: str
+    debug_dynamo_config_override: str
+    debug_inductor_config_override: str
     side_effect_replay_policy: Literal["silent", "info", "warn", "error"]
+    record_compile_time_instruction_count: bool
     compiled_autograd: bool
     optimize_ddp: bool | str
     raise_on_ctx_manager_usage: bool
     run_gc_after_compile: bool
     prepare_freezing: bool
+    cprofile: bool
+    dynamo_profiler: bool | str
     error_on_recompile: bool
     large_container: int
     repeated_layers: Literal["auto", "always", "off"]

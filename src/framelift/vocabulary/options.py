@@ -82,10 +82,28 @@ OPTIONS: dict[str, Option] = {
     "accumulated_cache_size_limit": Option(
         256, "the older name of accumulated_recompile_limit", alias="accumulated_recompile_limit"
     ),
+    "debug_backend_override": Option(
+        "",
+        'backends by compile id, to find the graph that fails: "0:eager;>3:aot_eager"',
+        torch_variable="TORCH_COMPILE_OVERRIDE_BACKENDS",
+    ),
+    "debug_dynamo_config_override": Option(
+        "",
+        'options by compile id: "0:specialize_int=True;>3:verify_correctness=True"',
+        torch_variable="TORCH_COMPILE_OVERRIDE_DYNAMO_CONFIGS",
+    ),
+    "debug_inductor_config_override": Option(
+        "",
+        'options of Inductor by compile id: "0-5:max_autotune=True"',
+        torch_variable="TORCH_COMPILE_OVERRIDE_INDUCTOR_CONFIGS",
+    ),
     "side_effect_replay_policy": Option(
         "info",
         'what is said of changes to objects of the program: "silent", "info" (a log), "warn", "error"',
         choices=("silent", "info", "warn", "error"),
+    ),
+    "record_compile_time_instruction_count": Option(
+        False, "count the processor's instructions of each capture (torch._dynamo.utils.CompileTimeInstructionCounter)"
     ),
     "compiled_autograd": Option(
         False, "backward passes that run inside of compiled calls are captured by torch's compiled autograd"
@@ -105,6 +123,10 @@ OPTIONS: dict[str, Option] = {
         False,
         "without grad mode, parameters and buffers are attributes of the graph",
         torch_variable="TORCHDYNAMO_PREPARE_FREEZING",
+    ),
+    "cprofile": Option(False, "profile each rehearsal", torch_variable="TORCH_COMPILE_CPROFILE"),
+    "dynamo_profiler": Option(
+        False, "profile each rehearsal by the program's functions; or the folder for the files", also=(str,)
     ),
     "error_on_recompile": Option(False, "recompiling a function is an error (RecompileError)"),
     "large_container": Option(
