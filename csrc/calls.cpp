@@ -314,8 +314,7 @@ static PyObject* by_rule(Rehearsal* r, PyObject* callable, PyObject* const* args
       return PyObject_Vectorcall(callable, args, nargs, kwnames);
     }
   }
-  if (PyType_Check(callable) && (((PyTypeObject*)callable)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
-      !r->internal.count(callable)) {
+  if (PyType_Check(callable) && (((PyTypeObject*)callable)->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
     if (note_class(r, callable) < 0) return nullptr;
   }
   PyObject* read = generic_read(r, callable, args, nargs, kwnames);

@@ -58,7 +58,7 @@ class Read {
 
   Ref attribute() {
     PyObject* found = lookup(name_);
-    if (!found || r_->internal.count((PyObject*)cls_)) return nullptr;
+    if (!found) return nullptr;
     if (name_ == name_dict && Py_IS_TYPE(found, &PyGetSetDescr_Type)) return view_of_own();
     if (!(found == absent || is_plain(found))) return nullptr;
     PyObject* entry = PyDict_GetItemWithError(own_.get(), name_);
@@ -133,7 +133,7 @@ class Read {
     Ref key = Ref::steal(PyTuple_Pack(2, class_id_.get(), name));
     PyObject* known = key ? PyDict_GetItemWithError(t_.looked_up.get(), key.get()) : nullptr;
     if (known || PyErr_Occurred()) return known;
-    if (r_->internal.count((PyObject*)cls_) || !is_heap_type(cls_)) return nullptr;
+    if (!is_heap_type(cls_)) return nullptr;
     if (PySet_Contains(t_.written.get(), name) != 0) return nullptr;
     Ref found = Ref::new_ref(_PyType_Lookup(cls_, name)), cls = path_from(origin_type, (PyObject*)cls_);
     if (!cls || (found && !PyFunction_Check(found.get()))) return nullptr;

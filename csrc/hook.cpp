@@ -119,13 +119,8 @@ static PyObject* call_handler(PyObject* handler, PyObject* session, PyObject* fu
   return PyObject_Vectorcall(handler, stack, 4, nullptr);
 }
 
-// `names`: the namespace of a class body (or exec'd code), which is not the frame's own array of locals.
-static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyObject* const* locals, int n,
-                          PyObject* names) {
+static PyObject* run_twin(Rehearsal* r, PyObject* function, PyObject* twin, PyObject* const* locals, int n) {
   PyFunctionObject* original = (PyFunctionObject*)function;
-  if (!(((PyCodeObject*)twin)->co_flags & CO_OPTIMIZED))
-    return PyEval_EvalCodeEx(twin, original->func_globals, names, nullptr, 0, nullptr, 0, nullptr, 0, nullptr,
-                             original->func_closure);
   Ref callable = Ref::steal(PyFunction_New(twin, original->func_globals));
   if (!callable) return nullptr;
   PyFunctionObject* copied = (PyFunctionObject*)callable.get();
@@ -178,7 +173,7 @@ static Ref run_in_place(Rehearsal* r, CodeInfo* info, PyObject* function, Frame*
     left_own_code(r, result);
     return result;
   }
-  Ref result = Ref::steal(run_twin(r, function, twin, locals.data(), parameter_count(code), frame->f_locals));
+  Ref result = Ref::steal(run_twin(r, function, twin, locals.data(), parameter_count(code)));
   if (result && is_symbolic_number(result.get()) && code->co_argcount > 0 && frame_value(frame, 0)) {
     // A special method that C code called: it takes nothing but numbers of its own types.
     PyObject* asked[] = {function, frame_value(frame, 0), result.get()};
@@ -453,7 +448,7 @@ static PyObject* run_root(Rehearsal* r, PyObject* function, PyObject* locals, Py
   r->root_code = twin;
   RehearseScope live;
   if (note_function(r, function) < 0) return nullptr;
-  return run_twin(r, function, twin, &PyTuple_GET_ITEM(locals, 0), (int)PyTuple_GET_SIZE(locals), nullptr);
+  return run_twin(r, function, twin, &PyTuple_GET_ITEM(locals, 0), (int)PyTuple_GET_SIZE(locals));
 }
 
 // A TypeError leaves the program: the classes that it names are guarded, as where the program itself catches one.

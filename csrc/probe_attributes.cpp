@@ -6,7 +6,7 @@
 
 namespace framelift {
 
-static PyObject *name_callback, *name_cell_contents, *name_class_attribute, *name_delete_attr, *name_fall_back,
+static PyObject *name_cell_contents, *name_class_attribute, *name_delete_attr, *name_fall_back,
     *name_deny_finalised, *name_load_attr, *name_load_tensor, *name_store_attr, *name_test_attr;
 // Attributes that show the twin, the place of code in its file, or frames of framelift's own.
 static PyObject *name_code, *name_gi_code, *name_cr_code, *name_ag_code, *name_tb_lasti, *name_tb_lineno, *name_tb_next;
@@ -107,12 +107,6 @@ static bool is_external_cell(Rehearsal* r, PyObject* obj, PyObject* name) {
   return Py_IS_TYPE(obj, &PyCell_Type) && name == name_cell_contents && r->cells.count(obj);
 }
 
-// What a class made inside inherits is external: the session is asked each time, since any class on the way may be
-// written to.
-static PyObject* read_class_attribute(Rehearsal* r, PyObject* cls, PyObject* name) {
-  return r->internal.count(cls) ? ask_for(r, cls, name) : load_of_external(r, cls, name);
-}
-
 static bool shows_code(PyTypeObject* type, PyObject* name) {
   if (type == &PyFunction_Type) return name == name_code;
   if (type == &PyTraceBack_Type) return name == name_tb_lasti || name == name_tb_lineno || name == name_tb_next;
@@ -122,15 +116,13 @@ static bool shows_code(PyTypeObject* type, PyObject* name) {
 
 PyObject* read_attribute(Rehearsal* r, PyObject* obj, PyObject* name) {
   PyTypeObject* type = Py_TYPE(obj);
-  if (PyType_Check(obj)) return read_class_attribute(r, obj, name);
+  if (PyType_Check(obj)) return load_of_external(r, obj, name);
   if (!is_heap_type(type)) {
     if (is_open_static(type) && !r->internal.count(obj)) return load_of_external(r, obj, name);
     if (shows_code(type, name)) return ask_for(r, obj, name);
     if (is_open_by_mark(obj) && r->external.count(obj)) return load_of_external(r, obj, name);
     if (is_external_cell(r, obj, name)) return read_contents(r, obj, name);
-    // A generic alias passes reads on to its class; a weak reference shows the callback that it holds.
-    if (type == &Py_GenericAliasType || (type == &_PyWeakref_RefType && name == name_callback))
-      return ask_for(r, obj, name);
+    if (type == &Py_GenericAliasType) return ask_for(r, obj, name);  // it passes reads on to its class
     // Safe: instances of the static C types that are left are values (numbers, texts, code, descriptors, ...), whose
     // attributes never change, or were made inside (shadows of containers, iterators, exceptions).
     return PyObject_GetAttr(obj, name);
@@ -215,8 +207,7 @@ PyObject* delete_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
 }
 
 bool init_attribute_probes() {
-  static const NameSlot names[] = {{&name_callback, "__callback__"},
-                                   {&name_deny_finalised, "deny_finalised"},
+  static const NameSlot names[] = {{&name_deny_finalised, "deny_finalised"},
                                    {&name_cell_contents, "cell_contents"},
                                    {&name_class_attribute, "class_attribute"},
                                    {&name_code, "__code__"},

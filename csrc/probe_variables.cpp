@@ -1,4 +1,4 @@
-// Probes of variables: globals, names of class bodies, and cells.
+// Probes of variables: globals and cells.
 #include "probes.h"
 
 namespace framelift {
@@ -15,14 +15,6 @@ static PyObject* global_of_frame(PyObject* name) {
 }
 
 static PyObject* read_global(Rehearsal* r, PyObject* globals, PyObject* name) {
-  if (r->internal.count(
-          globals)) {  // a namespace made inside (exec) is a dictionary like any other; the built-ins behind it are not
-    PyObject* value = PyDict_GetItemWithError(globals, name);
-    if (value || PyErr_Occurred()) return Py_XNewRef(value);
-    PyObject* builtins = PyEval_GetBuiltins();
-    return read_global(r, PyDict_CheckExact(builtins) ? builtins : PyModule_GetDict(PyImport_AddModule("builtins")),
-                       name);
-  }
   auto found = r->globals.find({globals, name});
   if (found != r->globals.end()) return Py_NewRef(found->second.get());
   PyObject* args[] = {globals, name, PyEval_GetBuiltins()};
@@ -39,32 +31,10 @@ PyObject* load_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return r ? read_global(r, PyEval_GetGlobals(), a[0]) : global_of_frame(a[0]);
 }
 
-static PyObject* from_mapping(PyObject* mapping, PyObject* name) {
-  PyObject* value = PyObject_GetItem(mapping, name);  // safe: the namespace of a class body, made inside
-  if (!value && PyErr_ExceptionMatches(PyExc_KeyError)) PyErr_Clear();
-  return value;
-}
-
-PyObject* load_name(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  PROBE(1)
-  PyObject* locals = PyEval_GetLocals();
-  if (!locals) return nullptr;
-  PyObject* value = locals == PyEval_GetGlobals() ? nullptr : from_mapping(locals, a[0]);
-  if (value || PyErr_Occurred()) return value;
-  return r ? read_global(r, PyEval_GetGlobals(), a[0]) : global_of_frame(a[0]);
-}
-
-PyObject* load_from_dict_or_globals(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  PROBE(2)
-  PyObject* value = from_mapping(a[0], a[1]);
-  if (value || PyErr_Occurred()) return value;
-  return r ? read_global(r, PyEval_GetGlobals(), a[1]) : global_of_frame(a[1]);
-}
-
 PyObject* store_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
   PyObject* globals = PyEval_GetGlobals();
-  if (!r || r->internal.count(globals)) {
+  if (!r) {
     if (PyDict_SetItem(globals, a[1], a[0]) < 0) return nullptr;
     Py_RETURN_NONE;
   }
@@ -75,7 +45,7 @@ PyObject* store_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
 PyObject* delete_global(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(1)
   PyObject* globals = PyEval_GetGlobals();
-  if (!r || r->internal.count(globals)) {
+  if (!r) {
     if (PyDict_DelItem(globals, a[0]) < 0) return nullptr;
     Py_RETURN_NONE;
   }
@@ -109,21 +79,6 @@ static PyObject* read_cell(Rehearsal* r, PyObject* cell, PyObject* name) {
 PyObject* load_deref(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
   return read_cell(r, a[0], a[1]);
-}
-
-PyObject* load_classderef(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  PROBE(2)
-  PyObject* locals = PyEval_GetLocals();
-  PyObject* value = locals ? from_mapping(locals, a[1]) : nullptr;
-  if (value || PyErr_Occurred()) return value;
-  return read_cell(r, a[0], a[1]);
-}
-
-PyObject* load_from_dict_or_deref(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  PROBE(3)
-  PyObject* value = from_mapping(a[0], a[2]);
-  if (value || PyErr_Occurred()) return value;
-  return read_cell(r, a[1], a[2]);
 }
 
 PyObject* store_cell(Rehearsal* r, PyObject* cell, PyObject* value) {

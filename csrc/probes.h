@@ -27,13 +27,9 @@ inline bool is_open_static(PyTypeObject* t) {
 
 // probe_variables.cpp
 PyObject* load_global(PyObject*, PyObject* const* a, Py_ssize_t n);
-PyObject* load_name(PyObject*, PyObject* const* a, Py_ssize_t n);
-PyObject* load_from_dict_or_globals(PyObject*, PyObject* const* a, Py_ssize_t n);
 PyObject* store_global(PyObject*, PyObject* const* a, Py_ssize_t n);
 PyObject* delete_global(PyObject*, PyObject* const* a, Py_ssize_t n);
 PyObject* load_deref(PyObject*, PyObject* const* a, Py_ssize_t n);
-PyObject* load_classderef(PyObject*, PyObject* const* a, Py_ssize_t n);
-PyObject* load_from_dict_or_deref(PyObject*, PyObject* const* a, Py_ssize_t n);
 PyObject* store_deref(PyObject*, PyObject* const* a, Py_ssize_t n);
 PyObject* delete_deref(PyObject*, PyObject* const* a, Py_ssize_t n);
 // An external cell: its value as its variable would be read or written.

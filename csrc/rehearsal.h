@@ -57,10 +57,6 @@ class KeptSet {
     return true;
   }
   size_t count(PyObject* object) const { return objects_.count(object); }
-  template <typename Test>
-  bool any(Test test) const {
-    return std::any_of(objects_.begin(), objects_.end(), test);
-  }
 
  private:
   std::unordered_set<PyObject*> objects_;
@@ -82,7 +78,7 @@ struct Rehearsal {
   KeptSet kept;                   // keys of the tables below
   KeptSet external;               // handles
   KeptSet tensors;                // stand-ins of external tensors
-  KeptSet internal;               // functions and classes made in this rehearsal
+  KeptSet internal;               // functions made in this rehearsal
   KeptSet classes;                // classes already noted
   std::unique_ptr<WorldTables> world;                             // from the start of the session on
   KnownTable attributes;                                          // (object, name) of external objects

@@ -28,52 +28,10 @@ static PyObject* tensors_meet(PyObject*, PyObject*) {
   r->tensors_meet = true;
   Py_RETURN_NONE;
 }
-// A class is in the list of subclasses of each of its bases, which anybody may ask for.  One made inside leaves the
-// lists of external ones: other threads must not see it, nor the program when the rehearsal is thrown away and the
-// class waits for the garbage collector. Lists of classes made inside stay as they are: CPython passes changes of a
-// class on to its subclasses by them.
-static bool leave_lists(Rehearsal* r, PyTypeObject* cls) {
-  for (Py_ssize_t i = 0; cls->tp_bases && i < PyTuple_GET_SIZE(cls->tp_bases); i++) {
-    PyTypeObject* base = (PyTypeObject*)PyTuple_GET_ITEM(cls->tp_bases, i);
-    if (r->internal.count((PyObject*)base) || !base->tp_subclasses) continue;
-#if PY_VERSION_HEX >= 0x030c0000
-    if (!is_heap_type(base)) continue;  // the interpreter's own structures have the lists of built-in classes
-#endif
-    Ref key = Ref::steal(PyLong_FromVoidPtr(cls));
-    if (!key) return false;
-    PyObject* listed = (PyObject*)base->tp_subclasses;
-    if (PyDict_DelItem(listed, key.get()) == 0) continue;
-    if (!PyErr_ExceptionMatches(PyExc_KeyError)) return false;
-    PyErr_Clear();  // it left before
-  }
-  return true;
-}
 static PyObject* mark_internal(PyObject*, PyObject* object) {
   NEED_REHEARSAL
   r->internal.insert(object);
-  if (PyType_Check(object) && !leave_lists(r, (PyTypeObject*)object)) return nullptr;
   Py_RETURN_NONE;
-}
-// adopt(class, name): the `__set_name__` of a mark in a new class's namespace.  The mark goes, the class is internal.
-// Native, so that no other thread runs between the making of the class and this.
-static PyObject* adopt(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  NEED_REHEARSAL
-  if (n != 2 || !PyType_Check(a[0])) return PyErr_Format(PyExc_TypeError, "adopt(class, name)");
-  r->internal.insert(a[0]);
-  if (!leave_lists(r, (PyTypeObject*)a[0]) || PyType_Type.tp_setattro(a[0], a[1], nullptr) < 0) return nullptr;
-  Py_RETURN_NONE;
-}
-// new_subclasses(class): the classes made inside that have it for a base.
-static PyObject* new_subclasses(PyObject*, PyObject* cls) {
-  NEED_REHEARSAL
-  Ref found = Ref::steal(PyList_New(0));
-  bool failed = !found || r->internal.any([cls, &found](PyObject* made) {
-    PyObject* bases = PyType_Check(made) ? ((PyTypeObject*)made)->tp_bases : nullptr;
-    for (Py_ssize_t i = 0; bases && i < PyTuple_GET_SIZE(bases); i++)
-      if (PyTuple_GET_ITEM(bases, i) == cls) return PyList_Append(found.get(), made) < 0;
-    return false;
-  });
-  return failed ? nullptr : found.release();
 }
 static PyObject* is_external(PyObject*, PyObject* object) {
   NEED_REHEARSAL
@@ -208,11 +166,9 @@ static MethodTable methods({
     method<mark_external, METH_O>("mark_external", "this object is a handle"),
     method<mark_tensor, METH_O>("mark_tensor", "this stands for an external tensor"),
     method<tensors_meet, METH_NOARGS>("tensors_meet", "whether two tensors are one is the session's to say"),
-    method<mark_internal, METH_O>("mark_internal", "this function or class was made inside"),
+    method<mark_internal, METH_O>("mark_internal", "this function or descriptor was made inside"),
     method<is_external, METH_O>("is_external"),
-    method<adopt>("adopt", "adopt(class, name): the class was made inside, and the mark of this name leaves it"),
     method<is_internal, METH_O>("is_internal"),
-    method<new_subclasses, METH_O>("new_subclasses", "the classes made inside that have this class for a base"),
     method<mark_cell, METH_O>("mark_cell", "this cell is external"),
     method<is_external_cell, METH_O>("is_external_cell"),
     method<know>("know", "know(object, name, answer, payload)"),

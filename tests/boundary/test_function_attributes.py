@@ -75,21 +75,6 @@ def of_a_method(x: Any) -> Any:
     return x + 1, said
 
 
-def ordered(x: Any) -> Any:
-    @functools.total_ordering
-    class Made:
-        def __init__(self, number: int) -> None:
-            self.number = number
-
-        def __lt__(self, other: Any) -> Any:
-            return self.number < other.number
-
-        def __eq__(self, other: Any) -> Any:
-            return self.number == other.number
-
-    return x + 1, Made(1) >= Made(0), Made(1) <= Made(0), Made.__ge__.__name__
-
-
 def test_names() -> None:
     before = noted.__name__, noted.__module__
     compiled = framelift.compile(named, backend="eager", fullgraph=True)
@@ -105,7 +90,7 @@ def test_names() -> None:
         noted.__name__, noted.__module__ = before
 
 
-@pytest.mark.parametrize("program", [deleted, nothing_to_delete, of_a_method, ordered])
+@pytest.mark.parametrize("program", [deleted, nothing_to_delete, of_a_method])
 def test_programs(program: Any) -> None:
     check(program, X)
 

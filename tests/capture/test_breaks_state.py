@@ -474,7 +474,7 @@ def test_what_dies_with_each_call_is_not_captured_for_ever(monkeypatch) -> None:
     with pytest.warns(UserWarning, match="compiled 5 times"):
         for _ in range(20):
             assert compiled(torch.ones(1)).item() == 2
-    assert framelift.stats()["captures"] - before <= 6  # the frame, and five times what goes on
+    assert framelift.stats()["captures"] - before <= 11  # the frame, and five times each of the two parts that follow
 
 
 def test_what_is_only_handed_on_is_not_guarded() -> None:

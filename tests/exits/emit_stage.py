@@ -30,7 +30,6 @@ class Stage:
         self.inputs: dict[int, Origin] = {}
         self.known: dict[int, Origin] = {}
         self.copies: dict[int, Shadow] = {}
-        self.internal_classes: set[type] = set()
         self.keep: list[object] = []
 
     def origin_of(self, obj):
@@ -47,9 +46,6 @@ class Stage:
 
     def kept_place(self, obj):
         return None
-
-    def is_internal_class(self, cls):
-        return any(cls is known for known in self.internal_classes)
 
     def check_leaves(self, stand_in):
         pass

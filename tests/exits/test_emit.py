@@ -385,41 +385,6 @@ def test_denied(make) -> None:
     assert caught.value.reason.id in ("result-object", "generator") and caught.value.sentence
 
 
-def test_classes_created_inside() -> None:
-    stage = Stage()
-    inner = type("Inner", (), {"a": 1})
-    stage.internal_classes.add(inner)
-    cls, made = stage.run([inner, inner()])
-    assert cls is not inner and type(made) is cls and (cls.__name__, cls.a) == ("Inner", 1)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: __import__("abc").ABCMeta("Inner", (), {}),
-        lambda: type("Inner", (Registering,), {}),
-        lambda: type("Inner", (), {"f": Field()}),
-        lambda: type("Inner", (), {"__del__": lambda self: None}),
-    ],
-)
-def test_classes_whose_making_runs_code_are_denied(make) -> None:
-    stage = Stage()
-    inner = make()
-    stage.internal_classes.add(inner)
-    with pytest.raises(Interrupt):
-        stage.run(inner)
-
-
-class Registering:
-    def __init_subclass__(cls) -> None:
-        pass
-
-
-class Field:
-    def __set_name__(self, owner, name) -> None:
-        pass
-
-
 def test_a_key_that_needs_its_own_dictionary_is_denied() -> None:
     holder = Plain()
     key = Frozen(holder)

@@ -17,7 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from framelift import _core
-from framelift.exits import build_entry, plan_raise, plan_return
+from framelift.exits import build_entry, plan_return
 from framelift.exits.scene import Effect
 from framelift.exc import InternalError
 from framelift.vocabulary.reasons import Interrupt
@@ -344,24 +344,6 @@ def test_source_is_seen_by_tracebacks_and_forgotten_with_the_entry() -> None:
     del entry
     gc.collect()
     assert filename not in linecache.cache
-
-
-def test_raise() -> None:
-    stage = Stage()
-    error = Trouble("a", stage.result())
-    error.__context__ = KeyError("k")
-    with pytest.raises(Trouble) as caught:
-        try:
-            raise OSError
-        except OSError:
-            stage.run(error, plan_raise)
-    assert (
-        caught.value is not error
-        and isinstance(caught.value.__context__, KeyError)
-        and caught.value.second is stage.real[id(error.second)]
-    )
-    with pytest.raises(ValueError):
-        Stage().run(ValueError(), plan_raise)
 
 
 def test_entries_keep_nothing_of_the_rehearsal() -> None:

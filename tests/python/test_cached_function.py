@@ -76,24 +76,6 @@ def test_a_cache_is_asked_in_a_body() -> None:
     assert table() == [2.0, 3.0] and same.cache_info().currsize == 0
 
 
-def test_a_cache_is_asked_with_weak_references_of_classes() -> None:
-    """They are equal where the classes are, as the inspect module of CPython 3.13 has it."""
-    cached = functools.lru_cache(None)(lambda *bases: len(bases))
-
-    class Other:
-        pass
-
-    def f(x, cls):
-        class Inner(cls):
-            pass
-
-        found = [cached(*[weakref.ref(base) for base in one.__mro__]) for one in (cls, Inner, cls)]
-        return x + 1, found, inspect.getattr_static(cls(), "value", None), isinstance(Inner(), cls)
-
-    check(f, torch.ones(2), Doubler, calls=3, graphs=1)
-    check(f, torch.ones(2), Doubler, mutate=lambda i, world: world.args.__setitem__(1, Other), graphs=2)
-
-
 def test_what_a_cached_function_changes_it_changes_once() -> None:
     doubler, calls = Doubler(), []
 
@@ -879,18 +861,6 @@ def test_a_place_in_a_cache_that_is_used_again(maxsize) -> None:
         return found
 
     assert run(lambda f: framelift.compile(f, backend="eager")) == run(lambda f: f)
-
-
-def test_a_class_made_inside_is_new_to_a_cache() -> None:
-    kept = functools.lru_cache(lambda classes: len(classes) + _State.value)
-
-    def program(x):
-        class Made:
-            pass
-
-        return x + kept((Made, object)) + kept(Made.__mro__)
-
-    check(program, torch.ones(2), calls=3)
 
 
 def test_a_tensor_that_is_made_in_another_grad_mode_than_the_frames() -> None:

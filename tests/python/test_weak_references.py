@@ -205,18 +205,6 @@ def test_as_plain_python(kind: str, name: str, between: str | None) -> None:
 
 
 #: these make references with callbacks: graph breaks
-_ADDS = {"union", "compared", "copy", "set", "set again", "set another", "set one made inside", "setdefault", "update"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"), [one for one in PROGRAMS if one[1] not in _ADDS and not one[1].startswith("add")]
-)
-def test_captured_whole(kind: str, name: str) -> None:
-    framelift.reset()
-    world = Outside(kind)
-    program = compiled(TABLES[kind][name], fullgraph=True)
-    program(torch.ones(2), world)
-    assert len(program.entries) == 1
 
 
 @pytest.mark.usefixtures("small_heap")
@@ -331,36 +319,6 @@ def test_other_containers_of_references(name: str) -> None:
             seen.append(numbers(call(torch.ones(2), held, table)))
         found.append(seen)
     assert found[0] == found[1]
-
-
-def test_functions_and_classes() -> None:
-    table = by_functions()
-
-    def program(x: torch.Tensor) -> Any:
-        return x * table[by_functions], table.get(Own), table.get(Outside), len(table)
-
-    call = compiled(program, fullgraph=True)
-    assert numbers(call(torch.ones(1))) == ([1.0], 2, None, 2)
-    table[Outside] = 3
-    assert numbers(call(torch.ones(1))) == ([1.0], 2, 3, 3)
-    del table[Own]
-    assert numbers(call(torch.ones(1))) == ([1.0], None, 3, 2)
-
-
-def test_a_class_that_dies() -> None:
-    table: weakref.WeakSet[Any] = weakref.WeakSet()
-    made = type("Made", (), {})
-    table.add(made)
-
-    def program(x: torch.Tensor) -> Any:
-        return x + 1, len(table), Own in table
-
-    call = compiled(program, fullgraph=True)
-    assert call(torch.ones(1))[1:] == (1, False)
-    del made
-    gc.collect()
-    assert len(table) == 0
-    assert call(torch.ones(1))[1:] == (0, False)
 
 
 @pytest.mark.parametrize("size", [1, 3, 5])

@@ -22,7 +22,6 @@ PROBES: dict[str, str] = {
     "load_global": "load_global(name) -> value",
     "store_global": "store_global(value, name)",
     "delete_global": "delete_global(name)",
-    "load_name": "load_name(name) -> value; the probe finds the frame's namespace itself",
     "load_attr": "load_attr(object, name) -> value; methods come bound",
     "test_attr": (
         "test_attr(object, name) -> value, or a truth value like it: the next instruction asks for its truth alone"
@@ -32,9 +31,6 @@ PROBES: dict[str, str] = {
     "load_deref": "load_deref(cell, name) -> contents of a free variable; (name,): of a variable of the function's own",
     "store_deref": "store_deref(value, cell)",
     "delete_deref": "delete_deref(cell, name)",
-    "load_classderef": "load_classderef(cell, name) -> from the class namespace, else the cell (CPython 3.11)",
-    "load_from_dict_or_deref": "load_from_dict_or_deref(mapping, cell, name) -> value (CPython 3.12 and later)",
-    "load_from_dict_or_globals": "load_from_dict_or_globals(mapping, name) -> value (CPython 3.12 and later)",
     "load_super_attr": (
         "load_super_attr(super_global, cls, self, name, flags) -> value, bound; flags & 2: super had arguments"
     ),

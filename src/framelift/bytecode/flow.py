@@ -232,13 +232,11 @@ class Flow:
 
     def live(self, unit: int) -> tuple[str, ...]:
         """The names of locals that may be read from here on."""
-        names = self.code.co_varnames
-        if LOOKS_AT_LOCALS.intersection(self.code.co_names):
-            return names
         if self._live is None:
             self._live = self._live_all()
-        bits = self._live[unit]
-        return tuple(name for i, name in enumerate(names) if bits >> i & 1)
+        bits, looks = self._live[unit], bool(LOOKS_AT_LOCALS.intersection(self.code.co_names))
+        names = enumerate(self.code.co_varnames)  # nothing finds those of a comprehension's iterator, and of a stack
+        return tuple(name for i, name in names if bits >> i & 1 or looks and not name.startswith("."))
 
     def hidden(self, unit: int) -> tuple[str, ...]:
         """Variables with a cell whose slot holds, inside an inlined comprehension, one of the comprehension's."""

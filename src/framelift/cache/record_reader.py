@@ -305,7 +305,7 @@ class Reader:
             return as_check(check, *given), data[2]
         answers = Answers()
         for asked, given, answer in data[1]:
-            fact = SubclassFact(self.object(asked), [self.object(one) for one in given], answer)
+            fact = SubclassFact(self.object(asked), self.object(given), answer)
             if not fact():
                 raise NotMine("an abstract class answers otherwise")
             answers.facts.append(fact)

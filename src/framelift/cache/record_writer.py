@@ -169,7 +169,7 @@ class RecordWriter:
         if type(check) is Answers:
             asked = check.as_data()
             if asked is not None:
-                return ["answers", [[self.object(cls), list(map(self.object, given)), a] for cls, given, a in asked]]
+                return ["answers", [[self.object(owner), self.object(cls), answer] for owner, cls, answer in asked]]
         form = form_of(check)
         data = value_check_data(self, check, words) if form is None else None
         if form is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from ..recording.session import Session
 
 #: where framelift's own code lies
-_OPTIMIZED = 0x1
 
 
 def outside() -> Interrupt:
@@ -26,10 +24,8 @@ def outside() -> Interrupt:
 
 
 def module_globals(session: Session, frame: types.FrameType) -> Any:
-    """The view of the globals of a frame: a module's own, or a namespace made inside; others interrupt."""
+    """The view of the globals of a frame, which are a module's own; others interrupt."""
     found = frame.f_globals
-    if _core.is_internal(found):
-        return found
     module = sys.modules.get(found.get("__name__", ""))
     if module is None or vars(module) is not found:
         raise Interrupt("unsupported-code", "globals that are no imported module's")
@@ -38,30 +34,6 @@ def module_globals(session: Session, frame: types.FrameType) -> Any:
 
 #: there where captured code has looked at the root's local variables by name
 _SHOWN_LOCALS: FeatureState[list[Any]] = FeatureState(list)
-
-
-class EvalLocals(dict[str, Any]):
-    """The locals of an expression that runs as a statement: those given, and one more place for its value.
-
-    `shown` is what the expression sees when it asks for them; None: its globals.
-    """
-
-    def __init__(self, names: Any, shown: Any, result_name: str) -> None:
-        self.names = names
-        self.shown = shown
-        self.result: Any = None
-        self._result_name = result_name
-
-    def __getitem__(self, name: str) -> Any:
-        if type(self.names) is dict:
-            return self.names[name]
-        return _core.captured(operator.getitem, (self.names, name), None)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if name == self._result_name:
-            self.result = value
-        else:
-            self.names[name] = value
 
 
 #: since CPython 3.13 a function frame's `f_locals` writes to its variables, and `locals()` is a dictionary of its own
@@ -73,9 +45,6 @@ def frame_locals(session: Session, frame: types.FrameType) -> Any:
     code = frame.f_code
     if code.co_filename.startswith(FRAMELIFT):
         raise outside()
-    if not code.co_flags & _OPTIMIZED:  # a class body or exec'd code: its own namespace, or the module's
-        own = frame.f_locals.shown if type(frame.f_locals) is EvalLocals else frame.f_locals
-        return module_globals(session, frame) if own is None or own is frame.f_globals else own
     if _is_root(frame):
         _SHOWN_LOCALS.of(session)
     found = dict(frame.f_locals) if WRITES_LOCALS else frame.f_locals

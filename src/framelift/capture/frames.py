@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 import types
+from inspect import CO_OPTIMIZED
 from opcode import opmap
 from typing import Any
 
@@ -56,6 +57,10 @@ def _handlers() -> dict[types.CodeType, dict[Any, Any]]:
     return found
 
 
+#: opcodes that look into the namespace of a class first
+_IN_CLASSES = frozenset(opmap[name] for name in opmap if name.startswith("LOAD_FROM_DICT_OR_"))
+
+
 @functools.cache
 def prepare() -> None:
     """Prepare the process, once: before its first capture, which then takes as long as any other."""
@@ -95,6 +100,8 @@ def resolve_code(code: types.CodeType) -> Any:
         return numpy_frame
     if _of_triton(code):
         return f"unsupported-code|{code.co_qualname} of Triton"
+    if not code.co_flags & CO_OPTIMIZED or _IN_CLASSES.intersection(code.co_code[::2]):
+        return f"unsupported-code|{code.co_qualname}, whose names may be entries of a dictionary"
     return make_twin(code, _core.PROBES)
 
 

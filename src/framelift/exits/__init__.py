@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from .entry import PLAIN, EntryPlan, Lines, build_entry, entry_around, plan_raise, plan_return
+from .entry import PLAIN, EntryPlan, Lines, build_entry, entry_around, plan_return
 
-__all__ = ["EntryPlan", "Lines", "PLAIN", "build_entry", "entry_around", "plan_raise", "plan_return"]
+__all__ = ["EntryPlan", "Lines", "PLAIN", "build_entry", "entry_around", "plan_return"]

@@ -68,8 +68,6 @@ def _globals(walk: Walk, function: types.FunctionType) -> str | Node:
     origin = walk.scene.origin_of(found)
     if origin is not None:
         return walk.external(origin)
-    if walk.scene.is_internal_class(found):  # a namespace that captured code made for exec or eval
-        return walk.part(found)
     name = found.get("__name__")
     module = sys.modules.get(name) if type(name) is str else None
     if module is None or getattr(module, "__dict__", None) is not found:

@@ -23,7 +23,7 @@ from typing import Any
 from ..exc import InternalError
 from ..overriding.subclasses import classes_of
 from ..vocabulary.origins import Origin
-from . import callables, classes, handles, native_steps  # noqa: F401  (they register themselves)
+from . import callables, handles, native_steps  # noqa: F401  (they register themselves)
 from .effects import TOGETHER, effect_statement, merged
 from .order import statements
 from .recipe import Text, Walk
@@ -66,22 +66,6 @@ def plan_return(scene: Scene, value: Any) -> EntryPlan:
         walk.expand()
         made, written = statements([*changes, *walk.late, (result,)])
     return _plan(walk, [*made, *written[:-1], f"return {written[-1]}"], changed)
-
-
-def plan_raise(scene: Scene, error: BaseException) -> EntryPlan:
-    """The entry that applies the scene's effects and raises `error`."""
-    with Walk(scene) as walk:
-        changes, changed = _changes(walk)
-        raised, context = walk.part(error), walk.part(vars(BaseException)["__context__"].__get__(error))
-        walk.expand()
-        made, written = statements([*changes, *walk.late, (raised,), (context,)])
-    *effects, name, chain = written
-    # Raising inside the caller's `except` block would put the caller's exception in place of our own chain; and the
-    # frame must not keep the exception, which keeps the frame.
-    restore = [f"    {name}.__context__ = {chain}"] if chain != "None" else []
-    forget = [f"    del {name}"] if name.startswith("v") else []
-    tail = ["try:", f"    raise {name}", "finally:", *restore, *forget] if restore or forget else [f"raise {name}"]
-    return _plan(walk, [*made, *effects, *tail], changed)
 
 
 def _changes(walk: Walk) -> tuple[list[Text], tuple[str, ...]]:

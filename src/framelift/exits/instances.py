@@ -191,7 +191,7 @@ def _set_slot(walk: Walk, node: Node, name: str, slot: Any, value: Any) -> Text:
 def instance(walk: Walk, node: Node) -> Recipe:
     """The recipe of an instance of a Python class, of an exception, or of a Python subclass of a built-in type."""
     obj, cls = node.obj, type(node.obj)
-    name = walk.cls(cls)
+    name = walk.constant(cls, name_of(cls))
     if "n_sequence_fields" in members_of(cls):
         return _struct_sequence(name, walk, obj)
     layout = walk.layouts.get(cls) or layout_of(cls, BASES)

@@ -126,9 +126,6 @@ def _value(walk: Walk, obj: Any) -> str:
     types.MemberDescriptorType,
 )
 def _descriptor(walk: Walk, obj: Any) -> str:
-    # Immutable parts of classes; internal classes cannot be rebuilt, so neither can theirs.
-    if walk.scene.is_internal_class(obj.__objclass__):
-        raise Interrupt("result-object", f"{type_name(type(obj))} of a class created inside")
     return walk.constant(obj, f"{obj.__objclass__.__name__}_{obj.__name__}")
 
 

@@ -184,10 +184,9 @@ class Walk:
             return self.external(origin)
         cls = type(obj)
         mro = mro_of(cls)
-        if type in mro and not scene.is_internal_class(obj):
+        if type in mro:
             return self.constant(obj, obj.__name__)
         if enum.Enum in mro:
-            self.cls(cls)
             return self.constant(obj, f"{name_of(cls)}_{obj._name_}")
         node = Node(obj)
         self._open.append(node)
@@ -198,10 +197,6 @@ class Walk:
         if origin.step == "const":
             return self.constant(origin.key, _hint(origin.key))
         return self.externals.setdefault(origin, f"e{len(self.externals)}")
-
-    def cls(self, cls: type) -> str | Node:
-        """The text for a class, or the node of one that was created inside."""
-        return self.part(cls) if self.scene.is_internal_class(cls) else self.constant(cls, name_of(cls))
 
     def constant(self, obj: Any, hint: str) -> str:
         """The name under which the entry sees an object that never changes."""

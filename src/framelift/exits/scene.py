@@ -37,9 +37,6 @@ class Scene(Protocol):
     def is_alone(self, stand_in: Any) -> bool:
         """Return whether no other stand-in ever looked at the memory of this one."""
 
-    def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
-        """Return whether the class, or the table of globals, was created inside the rehearsal."""
-
     def is_one_object(self, nan: Any) -> bool:
         """Return whether the very same object comes at each call: a constant of code, or one that is guarded from now
         on.

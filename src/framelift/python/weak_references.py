@@ -3,7 +3,7 @@
 A rehearsal holds objects longer than the program does (arguments of calls in progress, what the world remembers),
 never shorter.  So a dead referent is dead in the program too; a live one must be held by captured code itself, or lie
 outside, where nothing dies before the entry runs.  A callback would run at a moment of our own: captured code makes no
-reference that has one, and so no member of a weak container.  It reads the members of external ones.
+reference that has one, and sees none, and so no member of a weak container.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._core import is_a
-from ..boundary.becomes.containers import KEYS, UNREAD, KeyRule, LetIn, is_found_by_identity
+from ..boundary.becomes.containers import UNREAD
 from ..boundary.becomes.leaves import is_constant, is_leaf
 from ..boundary.becomes.opaque import opaque_for
-from ..boundary.facts.released_objects import reached, root_of
+from ..boundary.facts.released_objects import lets_go, root_of
 from ..boundary.gateway import let_in
-from ..boundary.import_rules import rule
+from ..boundary.import_rules import let_in_opaque, rule
 from ..boundary.world import World
 from ..bytecode import original_of
 from ..calls.call_tables import substitute
@@ -29,13 +29,12 @@ from ..calls.pure.lookup import declare
 from ..calls.pure.words import Kind
 from ..exits.hashing import PARTS_OF_KEYS
 from ..exits.recipe import Node, Recipe, Walk, exact
-from ..rehearsal.readers import READERS
 from ..substitutes.python.identity import BEFORE_HASH, HASHED_PARTS
 from ..vocabulary.feature_state import FeatureState
-from ..vocabulary.origins import Origin, const
+from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import first_above
 from ..vocabulary.reasons import Interrupt
-from ..vocabulary.written_forms import FORMS, NotKept, WrittenForm
+from ..vocabulary.written_forms import FORMS, WrittenForm
 
 if TYPE_CHECKING:
     from ..recording.session import Session
@@ -43,19 +42,20 @@ if TYPE_CHECKING:
 _TARGET = weakref.ref.__call__  # without calling a method of a subclass
 _CALLBACK = vars(weakref.ref)["__callback__"].__get__
 _MET: FeatureState[list[Any]] = FeatureState(list)  # external ones
-#: those that have a callback, and such ones in dictionaries read key by key
-_CALLED_BACK: FeatureState[list[Any]] = FeatureState(list)
+_CALLED_BACK: FeatureState[list[Any]] = FeatureState(list)  # the first one that has a callback
 _DEAD = "a weak reference to an object that may be dead by now"
 
 # ---- external ones ---------------------------------------------------------------------------------------------------
 
 
-@rule(weakref.ref)
+@rule(weakref.ref, weakref.KeyedRef)
 def _reference(world: World, value: Any, origin: Origin) -> Any:
-    """It is itself; its target is read when captured code calls it."""
+    """It is itself; its target is read when captured code calls it.  One with a callback is a placeholder."""
+    if _CALLBACK(value) is not None:
+        _note(world, value)
+        return let_in_opaque(world, value, origin, detail="weak reference with a callback")
     world.guard(origin, "TYPE", type(value))
     world.register(value, value, origin, mutable=False)
-    _note(world, value)
     known = _MET.of(world)
     known.append(value)
     if len(known) > 1:  # C code may compare them: by what they lead to, or by identity where that is dead
@@ -65,29 +65,15 @@ def _reference(world: World, value: Any, origin: Origin) -> Any:
     return value
 
 
-@rule(weakref.KeyedRef)
-def _keyed_reference(world: World, value: Any, origin: Origin) -> Any:
-    """A value of a WeakValueDictionary: a reference with its key, which is read as a handle's attribute is."""
-    world.classes.note_class(weakref.KeyedRef)
-    _core.mark_external(value)
-    return _reference(world, value, origin)
-
-
 def _note(world: World, reference: Any) -> None:
-    """A reference that has a callback is called back when its object dies, by which weak containers forget their
-    members; outside nothing has died.
-    """
-    if _CALLBACK(reference) is not None:
-        called_back = _CALLED_BACK.of(world)
-        if not called_back:
-            world.ends.finishing.append(lambda: _check_called_back(world))
-        called_back.append(reference)
+    """A callback runs when the object dies, by which weak containers forget their members; outside nothing has died."""
+    if _CALLBACK(reference) is not None and not _CALLED_BACK.of(world):
+        _CALLED_BACK.of(world).append(reference)
+        world.ends.finishing.append(lambda: _check_called_back(world))
 
 
 def _check_called_back(world: World) -> None:
-    targets = [target for one in _CALLED_BACK.of(world) if (target := _TARGET(one)) is not None]
-    gone = reached(world, world.ends.rebound()) if targets else {}
-    if gone is None or any(id(target) in gone for target in targets):
+    if lets_go(world, world.ends.rebound()):
         raise Interrupt("unsupported-code", "the callback of a weak reference to an object that may be dead by now")
 
 
@@ -105,34 +91,11 @@ def _pin(world: World, reference: Any) -> None:
         world.guard(origin.to("target"), "TYPE", type(target))
 
 
-def _is_safe_key(key: Any) -> bool:
-    """Return whether it leads to what is found by its identity and is itself inside: so is the reference."""
-    target = _TARGET(key)
-    return target is not None and is_found_by_identity(target)
-
-
-def _key_inside(world: World, key: Any, let_in: LetIn) -> Any:
-    """Import a key with its target: another reference to the same object is the same key."""
-    seen, target = let_in(world, key, const(key)), _TARGET(key)
-    if target is None or let_in(world, target, const(key).to("target")) is not target:
-        raise Interrupt("opaque-object", "a weak reference that is a key, and leads to what is not seen as itself,")
-    return seen
-
-
-def _read(world: World, reference: Any, name: str) -> Any:
-    """`reference.name`."""
-    if name == "__callback__" and world.origin_of(reference) is not None:
-        raise Interrupt("opaque-object", "the callback of a weak reference")
-    return getattr(reference, name)
-
-
 def _written(reference: weakref.ref[Any]) -> WrittenForm:
     """Nothing: its target has guards of its own.
 
     One without a callback is the only such one of its object: two that are different lead to different objects.
     """
-    if _CALLBACK(reference) is not None:
-        raise NotKept("a weak reference with a callback")
     return WrittenForm("reference", [])
 
 
@@ -148,8 +111,6 @@ def _made_by_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 UNREAD[weakref.ref] = _note
-KEYS[weakref.ref] = KeyRule(_is_safe_key, _key_inside)
-READERS[weakref.ref] = _read
 BEFORE_HASH[weakref.ref] = _pin
 FORMS[weakref.ref] = _written
 declare(Kind(weakref.ref, make="judged", words={"state": "__call__", "pure": "__init__"}))
@@ -168,10 +129,8 @@ def _living(world: World, target: Any) -> Any:
     """An external object that a reference leads to, where captured code let go of nothing that held it."""
     if target is None or is_constant(target) or is_leaf(target) or _is_in_a_frame(target):
         return target
-    root, record = root_of(world, target), world.by_seen.get(id(target))
-    gone = reached(world)
-    held = root is None or _is_in_a_frame(root)
-    if not held or gone is None or id(target if record is None else record.original) in gone:
+    root = root_of(world, target)
+    if root is not None and not _is_in_a_frame(root) or lets_go(world):
         raise Interrupt("unsupported-code", _DEAD)
     return target
 

@@ -34,8 +34,8 @@ from ..overriding.modes import torch_call
 from ..recording import wrapper_results
 from ..recording.rules.operations import is_torch_operation
 from ..substitutes import marks
+from ..substitutes.python.code_objects import makes_class
 from ..substitutes.python.lazy_containers import natively
-from ..substitutes.python.new_classes import made_class
 from ..substitutes.python.shown_addresses import cuts_text, format_watched, known_text
 from ..substitutes.torch.scripted import call_scripted
 from ..torch_ports.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
@@ -215,14 +215,11 @@ def _calls_its_class_attribute(callable_: Any) -> Any:
 
 def _metaclass(callable_: Any) -> Any:
     """A metaclass called by its name makes a class, as `type` does."""
-    if (
-        is_a(callable_, type)
-        and issubclass(callable_, type)
-        and _core.is_python_class(callable_)
-        and type(callable_) is type
-    ):
-        return lambda session, meta, args, kwargs: made_class(session, meta, *args, **kwargs)
-    return None
+    return _makes_class if is_a(callable_, type) and issubclass(callable_, type) else None
+
+
+def _makes_class(session: Session, meta: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise makes_class(meta)
 
 
 def _declared_word(callable_: Any) -> tuple[int, Any]:
@@ -338,7 +335,6 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (HANDLER, autograd_function.bound_apply),
     (HANDLER, autograd_function.is_function_class),
     (NATIVE, subclasses.is_tensor_class),
-    (HANDLER, subclasses.is_made_of_tensors),
     (HANDLER, wrapper_results.make_wrapper),
     (UNWRAP, _calls_its_class_attribute),
     (HANDLER, _metaclass),

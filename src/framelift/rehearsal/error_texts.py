@@ -103,7 +103,7 @@ class ClassNames:
             if id(one) not in self.known:
                 self.known.add(id(one))
                 self.world.keep.append(one)
-                if not flags_of(one) & _IMMUTABLE and not _core.is_internal(one):
+                if not flags_of(one) & _IMMUTABLE:
                     self.classes.append((one, [read(one) for read in _NAMES]))
 
     def _meet_object(self, obj: Any) -> None:

@@ -75,10 +75,9 @@ def _absolute(world: World, globals_: dict[str, Any], package: dict[str, Any], l
     if not level or type(name) is not str:
         return name if type(name) is str else ""
     where = package.get("__package__")
-    if not _core.is_internal(globals_):
-        for key in ("__package__", "__name__"):
-            if key in package and type(package[key]) in (str, types.NoneType):
-                world.guard(const(globals_).to("item", key), "EQ", package[key])
+    for key in ("__package__", "__name__"):
+        if key in package and type(package[key]) in (str, types.NoneType):
+            world.guard(const(globals_).to("item", key), "EQ", package[key])
     if where is None and type(package.get("__name__")) is str:
         where = package["__name__"] if "__path__" in package else package["__name__"].rpartition(".")[0]
     try:

@@ -28,7 +28,6 @@ from ..substitutes.python import (
     interpreter,
     lazy_containers,
     mappings,
-    new_classes,
     python_warnings,
 )
 from ..substitutes.torch import collectives, distributed_tensors, scripted, tools, torch_settings

@@ -64,9 +64,6 @@ class RehearsedScene:
         storage = self.recorder.value_of(stand_in).storage
         return len(storage.values) == 1 and not storage.external
 
-    def is_internal_class(self, cls: type | dict[str, Any]) -> bool:
-        return _core.is_internal(cls)
-
     def is_one_object(self, nan: Any) -> bool:
         identities = IDENTITIES.found(self) or Identities(self.world)
         return identities.pin(nan) or identities.is_code_constant(nan)

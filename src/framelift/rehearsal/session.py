@@ -292,6 +292,7 @@ class Rehearsal(RehearsedScene):
 
     def load_global(self, globals_: dict[str, Any], name: str, builtins_: dict[str, Any]) -> Any:
         world = self.world
+        world.owners.holds_globals(globals_)
         for table in (globals_, builtins_):
             pending = world.overlay.get((id(table), name), ABSENT)
             if pending is not ABSENT and pending is not DELETED:
@@ -303,10 +304,12 @@ class Rehearsal(RehearsedScene):
         raise NameError(f"name {name!r} is not defined", name=name)
 
     def store_global(self, globals_: dict[str, Any], name: str, value: Any) -> None:
+        self.world.owners.holds_globals(globals_)
         instances.write_global(self.world, globals_, name, value)
 
     def delete_global(self, globals_: dict[str, Any], name: str) -> None:
         world = self.world
+        world.owners.holds_globals(globals_)
         pending = world.overlay.get((id(globals_), name), ABSENT)
         if pending is ABSENT and name in globals_:  # whether there is something to delete is read, not only written
             let_in(world, globals_[name], const(globals_).to("item", name))
@@ -447,13 +450,10 @@ class Rehearsal(RehearsedScene):
 
     def note_order(self, elements: Any) -> None:
         """A set is about to be walked, maybe by C code: its order follows from the addresses of its elements."""
-        found = set.copy(elements) if is_a(elements, set) else frozenset.copy(elements)
-        for element in found if len(found) > 1 else ():
+        for element in set.copy(elements) if is_a(elements, set) else frozenset.copy(elements):
             self._note_address(element)
 
     def _note_address(self, element: Any) -> None:
-        if self.is_stand_in(element) and self.value_of(element).external is None:
-            return  # made inside: its address is another at each call, and any order may come of it
         if is_a(element, torch.Tensor):
             raise Interrupt("unsupported-code", "a walk over a set of tensors")
         record = self.world.by_seen.get(id(element))

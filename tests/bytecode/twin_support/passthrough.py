@@ -93,11 +93,6 @@ def _delete_global(name: str) -> None:
     del namespace[name]
 
 
-def _load_name(name: str) -> Any:
-    frame = sys._getframe(1)
-    return _found(_find(name, frame.f_locals, frame.f_globals, frame.f_builtins), _UNDEFINED, name)
-
-
 _load_attr = _test_attr = getattr
 _delete_attr = delattr
 
@@ -126,20 +121,6 @@ def _store_deref(value: Any, cell: CellType) -> None:
 def _delete_deref(cell: CellType, name: str | tuple[str]) -> None:
     _load_deref(cell, name)
     del cell.cell_contents
-
-
-def _load_classderef(cell: CellType, name: str) -> Any:
-    return _load_from_dict_or_deref(sys._getframe(1).f_locals, cell, name)
-
-
-def _load_from_dict_or_deref(mapping: Any, cell: CellType, name: str) -> Any:
-    value = _find(name, mapping)
-    return _found(_contents(cell) if value is _MISSING else value, _UNBOUND_FREE, name)
-
-
-def _load_from_dict_or_globals(mapping: Any, name: str) -> Any:
-    frame = sys._getframe(1)
-    return _found(_find(name, mapping, frame.f_globals, frame.f_builtins), _UNDEFINED, name)
 
 
 def _load_super_attr(super_global: Any, cls: type, self: Any, name: str, flags: int) -> Any:

@@ -94,8 +94,6 @@ _TEXT_OF_TYPE: dict[str, Callable[[type], Any]] = {name: _reader(name) for name 
 
 def read_class(world: World, cls: type, name: str) -> Any:
     """`cls.name` for any class: its metaclass's `__getattribute__`, then `__getattr__` when that has no answer."""
-    if _core.is_internal(cls) and not _is_inherited(world, cls, name):
-        return _read_internal(world, cls, name)
     world.classes.note_kind(cls)
     meta = type(cls)
     getter = world.classes.lookup(meta, "__getattribute__")
@@ -120,32 +118,8 @@ def read_class(world: World, cls: type, name: str) -> Any:
     raise missing or _no_class_attribute(world, cls, name)
 
 
-def _is_inherited(world: World, cls: type, name: str) -> bool:
-    """Return whether a class made inside has this attribute from a class outside, or by a pending write to one."""
-    for base in mro_of(cls):
-        pending = world.overlay.get((id(base), name), ABSENT)
-        if pending is not DELETED and (pending is not ABSENT or name in members_of(base)):
-            return not _core.is_internal(base)
-    return False
-
-
-def _read_internal(world: World, cls: type, name: str) -> Any:
-    """CPython's own read of a class made inside.  What decides it outside is guarded: metaclasses, and that the bases
-    have no such name.
-    """
-    for asked in ("__getattribute__", "__getattr__", name):
-        world.classes.lookup(type(cls), asked)
-    if name in _ORDER:
-        world.classes.note_order(cls)
-    world.classes.lookup(cls, name)
-    return _core.natively(getattr, (cls, name), None)
-
-
 def generic_read_class(world: World, cls: type, name: str) -> Any:
     """Read an attribute of a class as `type.__getattribute__` does."""
-    if _core.is_internal(cls) and not _is_inherited(world, cls, name):
-        world.classes.lookup(cls, name)
-        return _core.natively(type.__getattribute__, (cls, name), None)
     value = _generic_read(world, cls, name)
     if value is ABSENT:
         raise _no_class_attribute(world, cls, name)
@@ -153,7 +127,7 @@ def generic_read_class(world: World, cls: type, name: str) -> Any:
 
 
 def _no_class_attribute(world: World, cls: type, name: str) -> AttributeError:
-    if not _core.is_python_class(cls) and not _core.is_internal(cls) and not _is_pending(world, cls, name):
+    if not _core.is_python_class(cls) and not _is_pending(world, cls, name):
         try:  # by the name that C code gave the type
             type.__getattribute__(cls, name)
         except AttributeError as native:
@@ -195,10 +169,6 @@ def _is_pending(world: World, cls: type, name: str) -> bool:
 
 def read_of_type(world: World, cls: type, name: str) -> Any:
     """Read an attribute of a class by a data descriptor of `type`."""
-    if _core.is_internal(cls):
-        if name in _ORDER:
-            world.classes.note_order(cls)
-        return _OF_TYPE[name].__get__(cls)
     if name == "__dict__":
         return class_dict(world, cls)
     if name in _LEAVES_OF_TYPES:
@@ -325,9 +295,7 @@ def read_super(world: World, obj: Any, name: str) -> Any:
         found = world.classes.lookup(base, name)
         if pending is DELETED or (pending is ABSENT and name not in members_of(base)):
             continue
-        if pending is ABSENT and _core.is_internal(base):
-            return _core.natively(super.__getattribute__, (obj, name), None)
-        if pending is ABSENT and type(found) in _BIND_ONLY and not _core.is_internal(start):
+        if pending is ABSENT and type(found) in _BIND_ONLY:
             world.classes.inherited[place] = found
             world.keep.append(start)
         return _from_class(world, start, base, name, found, instance)
@@ -388,8 +356,6 @@ def class_entry(world: World, cls: type, name: str) -> tuple[int, Any]:
     )
     if (id(holder), name) in world.overlay:
         return INSTANCE, found
-    if _core.is_internal(holder):
-        return NATIVE, None
     if has_member(kind, "__get__") or has_member(kind, "__set__"):
         let_in(world, found, const(holder).to("lookup", name))
         return NATIVE, None
@@ -398,30 +364,12 @@ def class_entry(world: World, cls: type, name: str) -> tuple[int, Any]:
 
 def write_class(world: World, cls: type, name: str, value: Any) -> None:
     """`cls.name = value`: pending where the class is external."""
-    if _core.is_internal(cls):
-        _written_inside(world, name, setattr, (cls, name, value))
-        return
     world.classes.note_kind(cls)
     setter = world.classes.lookup(type(cls), "__setattr__")
     if setter is not type.__setattr__:
         call_special(world, cls, "__setattr__", setter, name, value)
         return
     generic_write_class(world, cls, name, value)
-
-
-def _written_inside(world: World, name: str, write: Callable[..., None], args: tuple[Any, ...]) -> None:
-    """A class made inside is written to at once; what was found on the way to it may be found no more."""
-    if name == "__del__":
-        raise Interrupt("effect-object", "the finaliser of a class made inside")
-    _core.natively(write, args, None)
-    if name == "__bases__":
-        _core.mark_internal(args[0])  # other bases have it in their lists of subclasses now
-    _forget(world, name)
-
-
-def _forget(world: World, name: str) -> None:
-    world.classes.forget()
-    _core.forget_name(name)
 
 
 _IMMUTABLE = 1 << 8  # the flag of classes whose attributes stay as they are
@@ -439,9 +387,6 @@ def _check_writable(cls: type, name: str) -> None:
 
 def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
     """Write an attribute of a class as `type.__setattr__` does; the write is pending."""
-    if _core.is_internal(cls):
-        _written_inside(world, name, type.__setattr__, (cls, name, value))
-        return
     if flags_of(cls) & _IMMUTABLE:
         type.__setattr__(cls, name, value)  # raises, in CPython's own words
     _check_writable(cls, name)
@@ -456,7 +401,8 @@ def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
     world.classes.lookup(cls, name)
     world.put(cls, name, value)
     world.write("settype", cls, name, value)
-    _forget(world, name)
+    world.classes.forget()
+    _core.forget_name(name)
 
 
 def _set_by_meta(world: World, cls: type, name: str, found: Any, value: Any) -> None:
@@ -476,9 +422,6 @@ def _set_by_meta(world: World, cls: type, name: str, found: Any, value: Any) -> 
 
 def delete_class(world: World, cls: type, name: str) -> None:
     """`del cls.name`: pending where the class is external."""
-    if _core.is_internal(cls):
-        _written_inside(world, name, delattr, (cls, name))
-        return
     world.classes.note_kind(cls)
     deleter = world.classes.lookup(type(cls), "__delattr__")
     if deleter is not type.__delattr__:
@@ -489,9 +432,6 @@ def delete_class(world: World, cls: type, name: str) -> None:
 
 def generic_delete_class(world: World, cls: type, name: str) -> None:
     """Delete an attribute of a class as `type.__delattr__` does; the write is pending."""
-    if _core.is_internal(cls):
-        _written_inside(world, name, type.__delattr__, (cls, name))
-        return
     if flags_of(cls) & _IMMUTABLE:
         type.__delattr__(cls, name)  # raises, in CPython's own words
     _check_writable(cls, name)

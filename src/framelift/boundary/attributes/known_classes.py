@@ -74,7 +74,7 @@ class KnownClasses:
         self.generic.clear()
 
     def _lookup(self, cls: type, name: str) -> Any:
-        if name not in self._overlay.names and not _core.is_internal(cls):
+        if name not in self._overlay.names:
             found = _core.type_lookup(cls, name, ABSENT)
             if found is not ABSENT:
                 self.guard_lookup(cls, name, found)
@@ -94,43 +94,11 @@ class KnownClasses:
             own = members_of(base)
             if name in own:
                 found = own[name]
-                if _core.is_internal(cls) and not deleted:
-                    self._guard_inherited(cls, name, base)
-                elif not _core.is_internal(base):
-                    self.guard_lookup(base if deleted else cls, name, found)
+                self.guard_lookup(base if deleted else cls, name, found)
                 return found
-        if deleted:
-            return ABSENT  # the classes were looked at one by one
-        if _core.is_internal(cls):
-            self._guard_inherited(cls, name, None)
-        elif flags_of(cls) & _HEAP_TYPE:
+        if not deleted and flags_of(cls) & _HEAP_TYPE:  # else the classes were looked at one by one
             self._guard(const(cls), "NO_LOOKUP", name, name)
         return ABSENT
-
-    def _guard_inherited(self, cls: type, name: str, holder: type | None) -> None:
-        """A class made inside was asked: `holder` is the first base outside that has the name; None: no base has it."""
-        mro = mro_of(cls)
-        outside: list[type] = [
-            base for base in mro[: mro.index(holder) + 1 if holder is not None else None] if not _core.is_internal(base)
-        ]
-        first = outside[0] if outside else object
-        if mro_of(first) == mro[mro.index(first) :]:  # what it finds is what the class made inside finds
-            outside = [first]
-        for base in outside:
-            if not flags_of(base) & _HEAP_TYPE:
-                continue
-            if (
-                base is holder
-                or base is first
-                and holder is not None
-                and not _core.is_internal(holder)
-                and len(outside) == 1
-            ):
-                self.guard_lookup(base, name, members_of(holder)[name])
-            elif not any(name in members_of(one) for one in mro_of(base)):
-                self._guard(const(base), "NO_LOOKUP", name, name)
-            else:
-                self._guard_holder(base, name)
 
     def _guard_holders(self, cls: type, name: str) -> None:
         """A class of the order was written to: now it matters where each value is, not the values alone."""
@@ -139,8 +107,7 @@ class KnownClasses:
                 if self._overlay[(id(base), name)] is DELETED:
                     continue
                 return
-            if not _core.is_internal(base):
-                self._guard_holder(base, name)
+            self._guard_holder(base, name)
             if name in members_of(base):
                 return
 
@@ -161,11 +128,7 @@ class KnownClasses:
             elif pending is not ABSENT:
                 return True, cls
             elif name in members_of(base):
-                if _core.is_internal(base):
-                    return True, cls
-                return False, base if place is None or _core.is_internal(
-                    cls
-                ) else place  # not by truth: a metaclass may define that
+                return False, base if place is None else place  # not by truth: a metaclass may define that
         return False, cls if place is None else place
 
     def guard_lookup(self, cls: type, name: str, found: Any) -> None:
@@ -187,7 +150,7 @@ class KnownClasses:
         that is: `obj.__class__` may be assigned.
         """
         fixed = _core.is_a(obj, type) and not _core.is_python_class(type(obj))  # CPython refuses the assignment
-        if id(obj) not in self._kinds and not fixed and not _core.is_internal(obj) and not self._is_made(obj):
+        if id(obj) not in self._kinds and not fixed and not self._is_made(obj):
             self._kinds.add(id(obj))
             self._keep.append(obj)
             self._guard(const(obj), "TYPE", type(obj))
@@ -199,14 +162,13 @@ class KnownClasses:
         return not any(guard.value is obj for guard in self._guard.guards)
 
     def note_order(self, cls: type) -> None:
-        """The place of `cls` among classes was asked: its bases are guarded; of a class made inside, theirs."""
-        for one in mro_of(cls) if _core.is_internal(cls) else (cls,):
-            if _core.is_python_class(one) and not _core.is_internal(one) and id(one) not in self._noted:
-                self._guard(const(one), "DUNDERS", dunders(one))
+        """The place of `cls` among classes was asked: its bases are guarded."""
+        if _core.is_python_class(cls) and id(cls) not in self._noted:
+            self._guard(const(cls), "DUNDERS", dunders(cls))
 
     def note_class(self, cls: type) -> None:
         """Special methods of `cls` may be called by C code: their presence and identity are guarded."""
-        if id(cls) in self._noted or _core.is_internal(cls):
+        if id(cls) in self._noted:
             return
         found = dunders(cls)
         unwatched = unwatched_method(found[1])
@@ -216,7 +178,7 @@ class KnownClasses:
 
     def note_if_watched(self, cls: type) -> bool:
         """As `note_class`; False where C code would call a special method unseen, and nothing is guarded."""
-        if id(cls) in self._noted or _core.is_internal(cls):
+        if id(cls) in self._noted:
             return True
         found = dunders(cls)
         if unwatched_method(found[1]) is not None and cls not in HARMLESS:

@@ -35,6 +35,7 @@ class Owners:
     def __init__(self) -> None:
         self._owners: dict[int, tuple[Any, Origin]] = {}  # by id of the dictionary
         self._nobodys: set[int] = set()
+        self._globals: set[int] = set()  # ids of those in which functions look for names
 
     def met(self, obj: Any, origin: Origin) -> None:
         """An object came in."""
@@ -45,8 +46,16 @@ class Owners:
             raise Interrupt("effect-object", f"the __dict__ of a {qualname_of(type(obj))}, met before its object,")
         self._owners.setdefault(id(own), (obj, origin))
 
+    def holds_globals(self, table: dict[Any, Any]) -> None:
+        """A function found a name in this dictionary, or wrote one to it."""
+        if id(table) in self._nobodys:
+            raise _of_function()
+        self._globals.add(id(table))
+
     def of(self, table: dict[Any, Any]) -> tuple[Any, Origin] | None:
         """Whose dictionary this is; where nobody is known, it is nobody's from now on."""
+        if id(table) in self._globals:
+            raise _of_function()
         found = self._owners.get(id(table))
         if found is None:
             self._nobodys.add(id(table))
@@ -61,3 +70,7 @@ class Owners:
             for obj, origin in self._owners.values()
             if not is_a(obj, types.ModuleType) and (all_written or written(obj))
         ]
+
+
+def _of_function() -> Interrupt:
+    return Interrupt("effect-object", "a dictionary that captured code sees, and that holds a function's globals,")

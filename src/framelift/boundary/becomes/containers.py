@@ -280,11 +280,9 @@ def _shadow_behind(world: World, value: Any, origin: Origin, let_in: LetIn) -> A
 def _has_unsafe_keys(builtin_type: type, value: Any) -> bool:
     """Keys compare and hash natively: only leaves, and what is distinguished by identity, can be trusted."""
     if issubclass(builtin_type, dict):
-        return not all(
-            _is_plain_key(key) or _is_object_key(key) or _has_key_rule(key) for key in builtin_type.__iter__(value)
-        )
+        return not all(_is_plain_key(key) or _is_object_key(key) for key in builtin_type.__iter__(value))
     return builtin_type in (set, frozenset) and not all(
-        (is_leaf(key) and not holds_nan(key) or _is_plain_constant(key)) or _is_handle_key(key) or _has_key_rule(key)
+        (is_leaf(key) and not holds_nan(key) or _is_plain_constant(key)) or _is_handle_key(key)
         for key in builtin_type.__iter__(value)
     )
 
@@ -301,28 +299,8 @@ def _is_handle_key(key: Any) -> bool:
     return all(base is object or _core.is_python_class(base) for base in mro_of(type(key))) and _is_object_key(key)
 
 
-def is_found_by_identity(key: Any) -> bool:
-    """Return whether a key is found by its identity and is itself inside, whatever else is known of it."""
-    return _is_plain_constant(key) or _is_handle_key(key)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRule:
-    """Keys of a C type: whether one can be trusted, and what it is inside."""
-
-    is_safe: Callable[[Any], bool]
-    inside: Callable[[World, Any, LetIn], Any]
-
-
-#: kinds of objects that may be keys though they are no leaves
-KEYS: dict[type, KeyRule] = {}
 #: by type, what is noted of the values of a dictionary that is read key by key
 UNREAD: dict[type, Callable[[World, Any], None]] = {}
-
-
-def _has_key_rule(key: Any) -> bool:
-    rule = KEYS.get(type(key)) if _core.is_plain_class(type(key)) else None
-    return rule is not None and rule.is_safe(key)
 
 
 def _is_plain_key(key: Any) -> bool:
@@ -348,8 +326,6 @@ def _is_object_key(key: Any) -> bool:
 
 
 def key_inside(world: World, key: Any, let_in: LetIn) -> Any:
-    if type(key) in KEYS:
-        return KEYS[type(key)].inside(world, key, let_in)
     if not _is_plain_key(key):
         return let_in(world, key, const(key))
     world.functions.meet_key(key)

@@ -95,8 +95,6 @@ def end_is_seen_inside(world: World, value: Any, depth: int = 0) -> bool:
     if record is not None:
         return end_is_seen(record.original)
     cls = type(value)
-    if _core.is_internal(cls) or is_a(value, type) and _core.is_internal(value):
-        return True  # while a class lives, its bases have it in their lists of subclasses
     if cls in UNSEEN_ENDS or cls is Opaque or is_a(value, torch.Tensor):
         return False
     if cls in _GENERATORS:

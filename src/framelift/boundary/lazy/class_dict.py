@@ -10,7 +10,6 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ... import _core
 from ..._core import is_a
 from ...guards.checks import check
 from ...vocabulary.class_reads import flags_of, members_of, mro_of, name_of
@@ -68,7 +67,7 @@ class ClassDict(LazyLookup, Mapping[str, Any]):
     def _names(self) -> list[str]:
         world, cls = self._world, self._cls
         own = tuple(members_of(cls))
-        if flags_of(cls) & _HEAP_TYPE and not _core.is_internal(cls):
+        if flags_of(cls) & _HEAP_TYPE:
             asked = functools.partial(_defines_all, own)
             world.guard(const(cls), "CHECK", (asked, f"defines {len(own)} names"), "names")
         pending = {name: value for (owner, name), value in world.overlay.items() if owner == id(cls)}
@@ -83,8 +82,6 @@ class ClassDict(LazyLookup, Mapping[str, Any]):
         pending = world.overlay.get((id(cls), name), ABSENT)
         if pending is not ABSENT:
             return ABSENT if pending is DELETED else pending
-        if _core.is_internal(cls):
-            return members_of(cls).get(name, ABSENT)
         if not is_a(name, str) or not class_entry_is_there(world, cls, name):
             return ABSENT
         return let_in(world, members_of(cls)[name], const(cls).to("lookup", name))

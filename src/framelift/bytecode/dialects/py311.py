@@ -1,4 +1,4 @@
-"""CPython 3.11: LOAD_METHOD of its own, PRECALL before every CALL, class variables by LOAD_CLASSDEREF."""
+"""CPython 3.11: LOAD_METHOD of its own, PRECALL before every CALL."""
 
 from __future__ import annotations
 
@@ -26,11 +26,6 @@ def test_attr(w: Writer, arg: int) -> bytes:
 @RULES("LOAD_METHOD", depth=3)
 def load_method(w: Writer, arg: int) -> bytes:
     return method(w, load_attr(w, arg))
-
-
-@RULES("LOAD_CLASSDEREF", depth=3, where="free")
-def load_classderef(w: Writer, arg: int) -> bytes:
-    return w.probe["load_classderef"] + w.cell(arg) + w.variable(arg) + w.calls[1]
 
 
 RULES("PRECALL", depth=1, where="marked")(call_decorator)

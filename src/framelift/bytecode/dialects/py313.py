@@ -11,11 +11,7 @@ from ..rule_writer import Writer
 from .shared import EVERYWHERE, SHARED, SWAP2, ex_names, spread, test_attr
 
 RULES: RuleTable = SHARED.only(
-    *EVERYWHERE,
-    *(
-        "LOAD_ATTR LOAD_SUPER_ATTR LOAD_FROM_DICT_OR_DEREF LOAD_FROM_DICT_OR_GLOBALS CALL CONVERT_VALUE "
-        "FORMAT_SIMPLE FORMAT_WITH_SPEC"
-    ).split(),
+    *EVERYWHERE, *("LOAD_ATTR LOAD_SUPER_ATTR CALL CONVERT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC").split()
 )
 
 

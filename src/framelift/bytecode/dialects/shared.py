@@ -52,11 +52,6 @@ def delete_global(w: Writer, arg: int) -> bytes:
     return w.probe["delete_global"] + w.name[arg] + w.calls[0] + POP
 
 
-@SHARED("LOAD_NAME", depth=2)
-def load_name(w: Writer, arg: int) -> bytes:
-    return w.probe["load_name"] + w.name[arg] + w.calls[0]
-
-
 @SHARED("STORE_ATTR", depth=2)
 def store_attr(w: Writer, arg: int) -> bytes:
     return w.probe["store_attr"] + BELOW[2] + w.name[arg] + w.calls[2] + POP
@@ -86,16 +81,6 @@ def delete_deref(w: Writer, arg: int) -> bytes | None:
     if arg < w.first_outer:
         return None
     return w.probe["delete_deref"] + w.cell(arg) + w.variable(arg) + w.calls[1] + POP
-
-
-@SHARED("LOAD_FROM_DICT_OR_DEREF", depth=3, where="free")
-def load_from_dict_or_deref(w: Writer, arg: int) -> bytes:
-    return w.probe["load_from_dict_or_deref"] + SWAP2 + w.cell(arg) + w.variable(arg) + w.calls[2]
-
-
-@SHARED("LOAD_FROM_DICT_OR_GLOBALS", depth=2)
-def load_from_dict_or_globals(w: Writer, arg: int) -> bytes:
-    return w.probe["load_from_dict_or_globals"] + SWAP2 + w.name[arg] + w.calls[1]
 
 
 @SHARED("IMPORT_NAME", depth=2)
@@ -263,7 +248,7 @@ def call_decorator(w: Writer, arg: int) -> bytes:
 
 #: rules that no version does without
 EVERYWHERE = (
-    "LOAD_GLOBAL STORE_GLOBAL DELETE_GLOBAL LOAD_NAME STORE_ATTR DELETE_ATTR LOAD_DEREF STORE_DEREF "
+    "LOAD_GLOBAL STORE_GLOBAL DELETE_GLOBAL STORE_ATTR DELETE_ATTR LOAD_DEREF STORE_DEREF "
     "DELETE_DEREF IMPORT_NAME IMPORT_FROM PUSH_EXC_INFO MATCH_CLASS MATCH_SEQUENCE MATCH_MAPPING BEFORE_WITH "
     "BEFORE_ASYNC_WITH DICT_UPDATE BUILD_STRING GET_ITER LIST_EXTEND BINARY_OP IS_OP CONTAINS_OP"
 ).split()

@@ -13,7 +13,7 @@ import contextlib
 import gc
 import os
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
@@ -37,54 +37,42 @@ _PLACEHOLDERS = (Opaque, View, Array, Scalar, NumpyNumber, *NUMBERS)
 
 
 class SubclassFact:
-    """An abstract class answered that one of these classes is a subclass of it, or that none is.
+    """An abstract class answered whether a class is a subclass of it.
 
-    It is read off what the class remembers.  Where that is silent, the program's own call would ask; the answer is the
-    same where no code of a program takes part.  Of all else nothing is known, and the fact does not hold.  A class that
-    was registered itself (the answer is None) is never remembered: what else decides is guarded by itself.
+    It is asked again where no code of a program takes part, and remembers the answer, as after the program's own call.
+    Of all else nothing is known, and the fact does not hold.  A class that was registered itself (the answer is None)
+    is never remembered: what else decides is guarded by itself.
     """
 
-    __slots__ = ("answer", "asked", "given")
+    __slots__ = ("answer", "asked", "cls")
 
-    def __init__(self, asked: type, given: Iterable[type], answer: bool | None) -> None:
-        self.asked, self.given, self.answer = weakref.ref(asked), [weakref.ref(cls) for cls in given], answer
+    def __init__(self, asked: type, cls: type, answer: bool | None) -> None:
+        self.asked, self.cls, self.answer = weakref.ref(asked), weakref.ref(cls), answer
 
     def __call__(self) -> bool:
-        now: Any = self.asked()
-        those: list[Any] = [reference() for reference in self.given]
-        if now is None or None in those:
+        asked, cls = self.asked(), self.cls()
+        if asked is None or cls is None:
             return True
         if self.answer is None:
-            place = remembered_by(now, those[0])
-            return has_registered(now, those[0]) if place is None else place[0]
-        answers = [answer_of(now, cls) for cls in those if cls is not None]
-        return True in answers if self.answer else answers == [False] * len(answers)
-
-    def remembered(self) -> list[tuple[set[Any], Any]]:
-        """Let the class remember the answers, as after the program's own call; return the sets, and what is there."""
-        asked = self.asked()
-        found: list[tuple[set[Any], Any]] = []
-        for cls in [reference() for reference in self.given]:
-            if asked is None or cls is None:
-                continue
-            if self.answer is not None and remembered_by(asked, cls) is None:
-                _abc._abc_subclasscheck(asked, cls)
             place = remembered_by(asked, cls)
-            sets = [one for one in gc.get_referents(members_of(asked)["_abc_impl"]) if type(one) is set]
-            if place is None:  # all of what it remembers
-                found += [(one, None) for one in sets]
-            else:
-                found += [(one, place[1]) for one in sets if any(member is place[1] for member in one)]
-        return found
+            return has_registered(asked, cls) if place is None else place
+        return answer_of(asked, cls) is not None and _abc._abc_subclasscheck(asked, cls) is self.answer
+
+    def held(self) -> list[tuple[set[Any], Any]]:
+        """Return where the answer is remembered: sets, and the member of each; None is for all members."""
+        asked, cls = self.asked(), self.cls()
+        parts = gc.get_referents(members_of(asked)["_abc_impl"]) if asked is not None and cls is not None else ()
+        sets = [one for one in parts if type(one) is set]
+        found = [] if self.answer is None else [(one, member) for one in sets for member in one if member() is cls]
+        return found or [(one, None) for one in sets]
 
 
-def remembered_by(asked: type, cls: type) -> tuple[bool, Any] | None:
-    """Return what an abstract class remembers of a class, and the reference by which it does."""
+def remembered_by(asked: type, cls: type) -> bool | None:
+    """Return what an abstract class remembers of a class."""
     _registry, yes, no, version = _abc._get_dump(asked)
     for answer, references in ((True, yes), (False, no if version == _abc.get_cache_token() else ())):
-        for reference in references:
-            if reference() is cls:
-                return answer, reference
+        if any(reference() is cls for reference in references):
+            return answer
     return None
 
 
@@ -97,7 +85,7 @@ def answer_of(asked: type, cls: type) -> bool | None:
     """Return what an abstract class answers, without asking it; None where code of a program takes part."""
     remembered = remembered_by(asked, cls)
     if remembered is not None:
-        return remembered[0]
+        return remembered
     said = _said_by_hook(asked, cls)
     if said is not NotImplemented:
         return said
@@ -157,21 +145,17 @@ class Answers:
     def __call__(self, _: Any) -> bool:
         if not all(fact() for fact in self.facts):
             return False
-        # All hold, and the call is about to be served: abstract classes remember that they were asked.
-        facts = [fact for fact in self.facts if type(fact) is SubclassFact]
-        self.held = [place for fact in facts for place in fact.remembered()]
+        self.held = [place for fact in self.facts if type(fact) is SubclassFact for place in fact.held()]
         return True
 
-    def as_data(self) -> list[tuple[type, list[type], bool | None]] | None:
+    def as_data(self) -> list[tuple[type, type, bool | None]] | None:
         """The questions and answers, where they are all there is."""
         found = []
         for fact in self.facts:
-            if type(fact) is not SubclassFact:
+            asked, cls = (fact.asked(), fact.cls()) if type(fact) is SubclassFact else (None, None)
+            if type(fact) is not SubclassFact or asked is None or cls is None:
                 return None
-            asked, given = fact.asked(), [one() for one in fact.given]
-            if asked is None or None in given:
-                return None
-            found.append((asked, [cls for cls in given if cls is not None], fact.answer))
+            found.append((asked, cls, fact.answer))
         return found
 
 
@@ -192,15 +176,11 @@ def _abc_register(session: Session, owner: Any, cls: Any, /) -> Any:
     raise Interrupt("effect-object", f"the registry of {qualname_of(owner)}")
 
 
-def _note(session: Session, owner: Any, classes: set[type], answer: bool | None) -> None:
+def _note(session: Session, owner: Any, cls: type, answer: bool | None) -> None:
     noted = _ANSWERS.of(session).noted
-    if _core.is_internal(owner) or (owner, *classes) in noted:
-        return
-    noted.add((owner, *classes))
-    if not any(map(_core.is_internal, classes)):
-        registry_fact(session, SubclassFact(owner, classes, answer))
-    elif answer is False:  # classes that are registered stay registered
-        raise Interrupt("unsupported-code", f"a class made inside that is no {qualname_of(owner)}")
+    if (owner, cls) not in noted:
+        noted.add((owner, cls))
+        registry_fact(session, SubclassFact(owner, cls, answer))
 
 
 @substitute(_abc._abc_instancecheck)
@@ -209,10 +189,9 @@ def _instance_check(session: Session, owner: Any, obj: Any, /) -> Any:
         return _core.captured(issubclass, (obj.__class__, owner), None)
     cls = obj.__class__
     kinds = [cls] if type(obj) is cls else [cls, type(obj)]
-    if _core.is_internal(owner) or not _core.new_subclasses(owner):
-        place = remembered_by(owner, cls)
-        if place is not None and (place[0] or len(kinds) == 1):
-            return _subclass_check(session, _abc._abc_subclasscheck, owner, cls)
+    known = remembered_by(owner, cls)
+    if known or known is False and len(kinds) == 1:
+        return _subclass_check(session, _abc._abc_subclasscheck, owner, cls)
     asks = _core.read(owner, "__subclasscheck__")
     if _core.type_lookup(owner, "__subclasscheck__", None) is not None:  # it decides while nothing is remembered
         raise Interrupt("opaque-object", f"{qualname_of(owner)}.__subclasscheck__")
@@ -223,32 +202,19 @@ def _instance_check(session: Session, owner: Any, obj: Any, /) -> Any:
 def _subclass_check(session: Session, callable_: Any, owner: Any, cls: Any, /) -> Any:
     if not is_a(cls, type):
         return _core.natively(callable_, (owner, cls), None)  # an error
-    if not _core.is_internal(owner) and _core.new_subclasses(owner):  # outside, nobody has asked them
-        if _said_by_hook(owner, cls) is NotImplemented and any(base is owner for base in mro_of(cls)):
-            _note(session, owner, {cls}, True)
-            return True
-        raise Interrupt("unsupported-code", f"a question to {qualname_of(owner)}, which has subclasses made inside,")
     known = remembered_by(owner, cls) is not None or any(base is owner for base in mro_of(cls))
-    if not known and has_registered(owner, cls):
-        return _registered(session, owner, cls)
-    if _core.is_internal(owner) or _core.is_internal(cls) or answer_of(owner, cls) is None:
+    if not known and has_registered(owner, cls):  # its hook is called each time, as long as it has no answer
+        if _said_by_hook(owner, cls) is not NotImplemented:
+            raise Interrupt("effect-object", f"what {qualname_of(owner)} remembers of its subclasses")
+        _core.read(owner, "__subclasshook__")
+        _note(session, owner, cls, None)
+        return True
+    if answer_of(owner, cls) is None:
         answer = _core.natively(callable_, (owner, cls), None)
     else:  # what the classes below it answer follows from this
         answer = callable_(owner, cls)
-    _note(session, owner, {cls}, answer)
+    _note(session, owner, cls, answer)
     return answer
-
-
-def _registered(session: Session, owner: type, cls: type) -> bool:
-    """A class that was registered itself: the hook is called each time, as long as it has no answer."""
-    said = _said_by_hook(owner, cls)
-    hook = _core.read(owner, "__subclasshook__")
-    if said is None:
-        said = _core.captured(hook, (cls,), None)
-    if said is not NotImplemented:
-        raise Interrupt("effect-object", f"what {qualname_of(owner)} remembers of its subclasses")
-    _note(session, owner, {cls}, None)
-    return True
 
 
 @substitute(_abc.get_cache_token)

@@ -33,7 +33,7 @@ from ...torch_ports.compiling import utils_is_compiling
 from ...torch_ports.graphs import FX_TRACING_READS
 from ...vocabulary.class_reads import dictoffset_of, name_of
 from ...vocabulary.reasons import Interrupt
-from .new_classes import made_class
+from .code_objects import makes_class
 
 if TYPE_CHECKING:
     from ...recording.session import Session
@@ -200,7 +200,7 @@ def _type_getattribute(session: Session, cls: Any, name: Any, /) -> Any:
 @substitute(type)
 def _type(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     if len(args) != 1 or kwargs:
-        return made_class(session, callable_, *args, **kwargs)
+        raise makes_class(type)
     (obj,) = args
     if issubclass(type(obj), View):
         return obj.builtin_type

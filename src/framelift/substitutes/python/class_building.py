@@ -1,8 +1,7 @@
-"""Classes, descriptors and their parts, made inside the rehearsal: they are internal from the start."""
+"""Questions to classes, and descriptors that are made inside the rehearsal."""
 
 from __future__ import annotations
 
-import _abc
 import types
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -12,25 +11,22 @@ from ..._core import is_a
 from ...boundary.attributes.classes import generic_delete_class
 from ...boundary.attributes.instances import bound_to_class
 from ...calls.call_tables import substitute
-from ...vocabulary.class_reads import members_of, mro_of, name_of, qualname_of
+from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
+from .code_objects import makes_class
 
 if TYPE_CHECKING:
     from ...recording.session import Session
 
 
-@substitute(type.__init__)
-def _type_init(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """`type.__init__` looks at the number of its arguments only."""
-    return _core.natively(callable_, args, kwargs)
-
-
 @substitute(type.__call__)
 def _type_call(session: Session, callable_: Any, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`super().__call__(...)` of a metaclass: the class is made an instance of as `type` does it."""
-    if not is_a(cls, type) or cls is type:
-        return _core.natively(callable_, (cls, *args), kwargs)
+    if not is_a(cls, type):
+        return callable_(cls, *args, **kwargs)  # raises
+    if issubclass(cls, type):
+        raise makes_class(cls)
     if not _core.is_plain_class(cls):  # an instance could be looked for in no table
         raise Interrupt("unknown-callable", qualname_of(cls))
     found = session.lookup(cls, "__new__")  # read off the class, it could be the metaclass's own
@@ -62,12 +58,10 @@ def _type_mro(session: Session, cls: Any, /) -> Any:
 
 @substitute(type.__subclasses__)
 def _type_subclasses(session: Session, cls: Any, /) -> Any:
-    """A new list of classes.  Which ones there are is a fact, and none of them may have been made inside: others would
-    be there at another call, or were collected.
-    """
+    """A new list of classes.  Which ones there are is a fact."""
     found = _core.natively(type.__subclasses__, (cls,), None)
-    if not is_a(cls, type) or _core.is_internal(cls) or _core.new_subclasses(cls):
-        raise Interrupt("unknown-callable", "type.__subclasses__ where classes were made inside")
+    if not is_a(cls, type):
+        return found  # of a subclass of type
     known = [weakref.ref(one) for one in found]
 
     def same(now: type) -> bool:
@@ -128,14 +122,3 @@ def _call_alias(session: Session, alias: Any, /, *args: Any, **kwargs: Any) -> A
     except (AttributeError, TypeError):
         pass
     return made
-
-
-@substitute(_abc._abc_init)
-def _abc_init(session: Session, cls: Any, /) -> Any:
-    """Compute the abstract methods of a new class; those of its bases are guarded."""
-    if not _core.is_internal(cls):
-        raise Interrupt("effect-object", f"the abstract methods of {qualname_of(cls)}")
-    for base in mro_of(cls)[1:]:
-        if not _core.is_internal(base) and "__abstractmethods__" in members_of(base):
-            session.guard(const(base).to("attr", "__abstractmethods__"), "EQ", members_of(base)["__abstractmethods__"])
-    return _core.natively(_abc._abc_init, (cls,), None)
