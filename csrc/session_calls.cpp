@@ -159,7 +159,6 @@ static PyObject* warning_category(PyObject*, PyObject* category) {
   PyObject* args[] = {text.get(), category};
   return ask_session(current_rehearsal(), name, args, 2);
 }
-static PyObject* is_live_here(PyObject*, PyObject*) { return PyBool_FromLong(is_live()); }
 static PyObject* text_shows_address(PyObject*, PyObject* text) { return PyBool_FromLong(shows_address(text)); }
 
 static MethodTable methods({
@@ -187,7 +186,6 @@ static MethodTable methods({
                                          "how many of these sets have other elements than strings and numbers"),
     method<warning_text, METH_O>("warning_text", "a warning of C code begins: whether captured code runs"),
     method<warning_category, METH_O>("warning_category", "whether the session says that nobody hears of this warning"),
-    method<is_live_here, METH_O>("is_live", "whether captured code runs"),
     method<text_shows_address, METH_O>("shows_address", "whether a text or bytes show where an object lies in memory"),
 });
 

@@ -242,7 +242,7 @@ COUNTS = {"by two": (5, 2), "by its start": (2, 2), "by one": (3, 1)}
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_a_counter_outside_goes_on_with_symbols(name: str) -> None:
+def test_a_counter_outside_counts_in_eager_mode(name: str) -> None:
     mine, plain = itertools.count(*COUNTS[name]), itertools.count(*COUNTS[name])
 
     def program(x, counter):
@@ -252,4 +252,4 @@ def test_a_counter_outside_goes_on_with_symbols(name: str) -> None:
     compiled = framelift.compile(program, backend="eager")
     for _ in range(4):
         assert compiled(torch.ones(2), mine)[1:] == program(torch.ones(2), plain)[1:]
-    assert next(mine) == next(plain) and framelift.stats()["graphs"] == framelift.stats()["captures"] <= 3
+    assert next(mine) == next(plain)

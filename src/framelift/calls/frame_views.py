@@ -37,7 +37,7 @@ _SHOWN_LOCALS: FeatureState[list[Any]] = FeatureState(list)
 
 
 #: since CPython 3.13 a function frame's `f_locals` writes to its variables, and `locals()` is a dictionary of its own
-WRITES_LOCALS = sys.version_info >= (3, 13)
+_WRITES_LOCALS = sys.version_info >= (3, 13)
 
 
 def frame_locals(session: Session, frame: types.FrameType) -> Any:
@@ -47,7 +47,7 @@ def frame_locals(session: Session, frame: types.FrameType) -> Any:
         raise outside()
     if _is_root(frame):
         _SHOWN_LOCALS.of(session)
-    found = dict(frame.f_locals) if WRITES_LOCALS else frame.f_locals
+    found = dict(frame.f_locals) if _WRITES_LOCALS else frame.f_locals
     for name, value in found.items():
         found[name] = looked_at(session.world, value)
     for name in code.co_freevars:

@@ -1,6 +1,6 @@
-"""Iterators over sequences and dictionaries, counters, and what itertools makes of them.
+"""Iterators over sequences and dictionaries, and what itertools makes of them.
 
-An external one over a sequence, or a counter, becomes a copy at the same position of what is seen of the sequence; the
+An external one over a sequence becomes a copy at the same position of what is seen of the sequence; the
 original is set to where captured code left it.  Others from outside are placeholders.  One made inside is built again
 where its position can be rebuilt exactly.
 """
@@ -11,11 +11,9 @@ import gc
 import inspect
 import itertools
 import operator
-import re
 import types
 from typing import Any
 
-from .._core import is_a
 from ..boundary.becomes.opaque import Opaque
 from ..boundary.gateway import let_in
 from ..boundary.import_rules import let_in_opaque, rule
@@ -121,36 +119,6 @@ def _iterator(world: World, value: Any, origin: Origin) -> Any:
     return copy
 
 
-_COUNTER = re.compile(r"count\((-?\d+)(?:, (-?\d+))?\)")
-
-
-def count_of(counter: Any) -> int | None:
-    """The number a counter gives next; None where that is no int.  Read off its text: CPython 3.14 has no other way."""
-    found = _COUNTER.fullmatch(repr(counter))
-    return int(found[1]) if found else None
-
-
-def step_of(counter: Any) -> int:
-    """By how much a counter counts."""
-    found = _COUNTER.fullmatch(repr(counter))
-    return int(found[2] or 1) if found else 0
-
-
-@rule(itertools.count)
-def _counter(world: World, value: Any, origin: Origin) -> Any:
-    """A counter at the same number; a placeholder where it does not count in ints."""
-    start, step = count_of(value), step_of(value)
-    if start is None:
-        return let_in_opaque(world, value, origin)
-    world.guard(origin, "TYPE", itertools.count)
-    seen = let_in(world, start, origin.to("ask", count_of))
-    world.guard(origin.to("ask", step_of), "EQ", step)
-    copy = itertools.count(seen, step)
-    world.register(value, copy, origin)
-    world.add_shadow(Shadow(copy, value, origin, (seen, step)))
-    return copy
-
-
 # ---- what changed in one --------------------------------------------------------------------------------------------
 
 
@@ -170,22 +138,7 @@ def _iterator_changes(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
     return [(walk.part(shadow.copy), f".__setstate__({place})")]
 
 
-def _counter_changes(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    """An external counter gave some numbers."""
-    start, step = shadow.before
-    # its class is among them, since 3.12
-    held = () if type(start) is int else [part for part in gc.get_referents(shadow.copy) if not is_a(part, type)]
-    now = count_of(shadow.copy) if type(start) is int else next((part for part in held if part is not step), step)
-    given = (now - start) // step if step else 0
-    if type(given) is not int:
-        raise Interrupt("effect-object", "a counter that a loop over a symbolic number advanced")
-    if not given:
-        return []
-    return [(walk.constant(advance, "advance"), "(", walk.part(shadow.copy), f", {given})")]
-
-
 WRITERS.update(dict.fromkeys(SEQUENCE_ITERATORS, _iterator_changes))
-WRITERS[itertools.count] = _counter_changes
 
 # ---- how one made inside is built ------------------------------------------------------------------------------------
 

@@ -98,10 +98,6 @@ class RehearsedScene:
         """Return the record of an external object that was imported."""
         return self.world.memo.get(id(original))
 
-    def show_places(self) -> None:
-        """Note that captured code looked at code, or at where it is written."""
-        self.world.shows_places = True
-
     def pending(self, owner: Any, name: str) -> Any:
         """Return what captured code wrote to an attribute or entry: DELETED where it is gone, else ABSENT."""
         return self.world.overlay.get((id(owner), name), ABSENT)

@@ -51,16 +51,11 @@ class _Kinds(type):
     __subclasscheck__ = _core.warning_category  # type: ignore[assignment]  # C functions are not bound
 
 
-class _AnyKind(type):
-    __subclasscheck__ = _core.is_live  # type: ignore[assignment]  # the same
-
-
-#: for our own code; then for captured code: what the session says that nobody hears of, and the rest
+#: for our own code; then for captured code: what the session says that nobody hears of
 _ROWS: tuple[Any, ...] = (
     ("ignore", None, _Silent("Silent", (), {}), None, 0),
     ("error", None, _Raising("Raising", (), {}), None, 0),
     ("ignore", _Text(), _Kinds("Unheard", (), {}), None, 0),
-    ("always", None, _AnyKind("Heard", (), {}), None, 0),
 )
 
 

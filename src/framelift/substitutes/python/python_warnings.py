@@ -1,11 +1,11 @@
 """warnings.warn: what happens to a warning is decided by filters, which are facts like any other.
 
-An ignored warning is nothing.  One that captured code turns into an exception, or records, under filters of its
-own is raised and shown inside.  All others are shown outside, by the program itself: they interrupt.
+An ignored warning is nothing.  One that captured code turns into an exception under filters of its own is raised.  All
+others are shown outside, by the program itself: they interrupt.
 
 C code warns without calling anything that could be watched, and looks at the process's filters.  During a
-rehearsal rows stand before these (`quiet_capture.py`): one that asks the session, and one for what is to be shown
-inside.  They match nothing where no captured code runs.
+rehearsal a row stands before these (`quiet_capture.py`) that asks the session.  It matches nothing where no captured
+code runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from ...boundary.gateway import let_in
 from ...boundary.import_rules import rule
 from ...boundary.world import World
 from ...calls.call_tables import substitute
-from ...calls.frame_views import caller
 from ...vocabulary.origins import Origin
 from ...vocabulary.quiet_capture import Watched
 from ...vocabulary.reasons import Interrupt
@@ -44,40 +43,20 @@ def _warn(
     )
     if text is None or not is_a(kind, type) or not issubclass(kind, Warning) or type(stacklevel) is not int:
         raise _told_outside()
-    action = _decided(session, text, kind)
-    if action == "ignore":
-        return
-    made = message if type(message) is not str else _core.captured(kind, (message,), None)
-    if action == "error":
-        raise made
-    frame = caller(max(stacklevel, 1) - 1)
-    session.show_places()
-    heard(made, kind, frame.f_code.co_filename, frame.f_lineno, source)
+    is_unheard(session, text, kind, message)
 
 
-def heard(message: Any, kind: type, filename: str, line: int, source: Any = None) -> None:
-    """Tell captured code of a warning, as its own filters want it."""
-    row = _core.captured(_core.read(warnings, "WarningMessage"), (message, kind, filename, line), {"source": source})
-    _core.captured(_core.read(warnings, "_showwarnmsg"), (row,), None)
-
-
-def is_unheard(session: Session, text: str, kind: type) -> bool:
-    """Return True for a warning of C code that nobody hears, False for one that captured code hears; some raise."""
-    action = _decided(session, text, kind)
-    if action == "error":
-        raise _core.captured(kind, (text,), None)
-    return action == "ignore"
-
-
-def _decided(session: Session, text: str, kind: type) -> str:
-    """Return the action of the filters that captured code sees: ignore, error or always; others interrupt."""
+def is_unheard(session: Session, text: str, kind: type, message: Any = "") -> bool:
+    """Return True for a warning that nobody hears; one that is an error is raised, all others interrupt."""
     filters = _core.read(warnings, "filters")
     action = _action(filters, text, kind)
+    if action == "ignore":
+        return True
     # A warning that was shown before, at the same line and under the same filters, is not looked at again: filters set
     # inside are new.
-    if action != "ignore" and (action not in ("error", "always") or session.shadow_of(filters) is not None):
+    if action != "error" or session.shadow_of(filters) is not None:
         raise _told_outside(f"by a filter with {action}")
-    return action
+    raise message if message and type(message) is not str else _core.captured(kind, (text,), None)
 
 
 def _text_of(message: Any) -> str | None:
