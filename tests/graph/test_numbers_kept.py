@@ -17,7 +17,6 @@ import framelift
 from framelift.boundary.lazy.class_dict import ClassDict
 from framelift.boundary.lazy.instance_dict import InstanceDict
 from framelift.boundary.lazy.lazy_dict import LargeDict
-from framelift.python.deque import LazyDeque
 from framelift.boundary.lazy.lazy_list import LazyList
 
 
@@ -113,7 +112,7 @@ def test_is_between_a_scalar_and_what_c_code_made_of_it():
         assert compiled(torch.ones(2), given)[1] == program(torch.ones(2), given)[1]
 
 
-@pytest.mark.parametrize("view", [LazyDeque, LazyList, LargeDict, InstanceDict])
+@pytest.mark.parametrize("view", [LazyList, LargeDict, InstanceDict])
 def test_views_have_the_flags_that_patterns_ask_for(view):
     patterns = 1 << 5 | 1 << 6
     assert view.__flags__ & patterns == view.builtin_type.__flags__ & patterns

@@ -15,7 +15,6 @@ from ..exits.instances import BASES, Base, instance
 from ..exits.recipe import Node, Recipe, Text, Walk, base, exact
 from ..exits.typefacts import TRIAL
 from ..exits.write_back import WRITERS
-from ..substitutes.python.lazy_containers import answer_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,5 +41,3 @@ def register(feature: Feature) -> None:
     exact(cls)(feature.built)
     base(cls)(instance)
     TRIAL[cls] = feature.any_arguments
-    if feature.inside.growing is not None:
-        answer_for(feature.inside.growing)

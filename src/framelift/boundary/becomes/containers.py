@@ -43,15 +43,13 @@ LetIn = Callable[[World, Any, Origin], Any]
 class CopyRule:
     """How objects of one C type are copied.  `fill` may run after the empty copy is registered (cycles).
 
-    `refill`: of a container, the method that puts in what `snapshot` gave, after `clear`.  `growing`: the
-    view of one whose length changes from call to call.
+    `refill`: of a container, the method that puts in what `snapshot` gave, after `clear`.
     """
 
     empty: Callable[[Any], Any]
     fill: Callable[[World, Any, Any, Origin, LetIn], None]
     snapshot: Callable[[Any], Any]
     refill: str = ""
-    growing: Any = None
 
 
 def _fill_list(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
@@ -156,7 +154,7 @@ def _fill_bytes(world: World, copy: Any, value: Any, origin: Origin, let_in: Let
 
 
 KINDS: dict[type, CopyRule] = {
-    list: CopyRule(lambda v: list.__new__(type(v)), _fill_list, list.copy, refill="extend", growing=LazyList),
+    list: CopyRule(lambda v: list.__new__(type(v)), _fill_list, list.copy, refill="extend"),
     dict: CopyRule(lambda v: dict.__new__(type(v)), _fill_dict, lambda c: dict(dict.items(c)), refill="update"),
     collections.defaultdict: CopyRule(
         lambda v: collections.defaultdict.__new__(type(v)),
@@ -222,10 +220,9 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
         )
         return world.register(value, table, origin)
     unsafe = _has_unsafe_keys(builtin_type, value)
-    view = KINDS[cls].growing if cls in KINDS else None
-    if view is not None and (cls is list and size > config.large_container or world.dynamism.by_length(size, origin)):
+    if cls is list and (size > config.large_container or world.dynamism.by_length(size, origin)):
         whole = functools.partial(_shadow_behind, world, value, origin, let_in)
-        return world.register(value, view.of(world, value, origin, let_in, whole), origin)
+        return world.register(value, LazyList.of(world, value, origin, let_in, whole), origin)
     if size > world.largest or unsafe:
         reason = "too-large" if size > world.largest else "opaque-object"
         detail = f"a {name_of(cls)} of {size} entries" if reason == "too-large" else f"{name_of(cls)} keyed by objects"

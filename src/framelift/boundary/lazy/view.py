@@ -57,10 +57,3 @@ class LazyLookup(View):
 
     def __contains__(self, key: object) -> bool:
         return self._find(key) is not ABSENT
-
-
-class GrowingView(View):
-    """A view of no built-in class, of a container whose length changes: C code would look into one of its class."""
-
-    __slots__ = ()
-    _table: Any

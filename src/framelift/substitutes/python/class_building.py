@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
@@ -12,7 +11,6 @@ from ...boundary.attributes.classes import generic_delete_class
 from ...boundary.attributes.instances import bound_to_class
 from ...calls.call_tables import substitute
 from ...vocabulary.class_reads import name_of, qualname_of
-from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from .code_objects import makes_class
 
@@ -41,35 +39,13 @@ def _type_call(session: Session, callable_: Any, cls: Any, /, *args: Any, **kwar
     return made
 
 
-@substitute(issubclass)
-def _issubclass(session: Session, cls: Any, class_or_tuple: Any, /) -> Any:
+@substitute(issubclass, type.mro)
+def _asked_for_bases(session: Session, callable_: Any, cls: Any, /, *others: Any) -> Any:
+    """`type.mro` is a new list of what the class and its bases say; nothing is changed."""
     if is_a(cls, type):
-        session.world.classes.note_order(cls)
-    return _core.natively(issubclass, (cls, class_or_tuple), None)
-
-
-@substitute(type.mro)
-def _type_mro(session: Session, cls: Any, /) -> Any:
-    """A new list of what the class and its bases say; nothing is changed."""
-    if is_a(cls, type):
-        session.world.classes.note_order(cls)
-    return _core.natively(type.mro, (cls,), None)
-
-
-@substitute(type.__subclasses__)
-def _type_subclasses(session: Session, cls: Any, /) -> Any:
-    """A new list of classes.  Which ones there are is a fact."""
-    found = _core.natively(type.__subclasses__, (cls,), None)
-    if not is_a(cls, type):
-        return found  # of a subclass of type
-    known = [weakref.ref(one) for one in found]
-
-    def same(now: type) -> bool:
-        there: list[type] = type.__subclasses__(now)
-        return len(there) == len(known) and all(one is ref() for one, ref in zip(there, known))
-
-    session.guard(const(cls), "CHECK", (same, f"has the subclasses {[one.__name__ for one in found]}"), "subclasses")
-    return found
+        world = session.world
+        world.classes.note_order(cls)
+    return _core.natively(callable_, (cls, *others), None)
 
 
 @substitute(type.__delattr__)

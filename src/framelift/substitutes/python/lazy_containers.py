@@ -20,7 +20,6 @@ from ...boundary.becomes.opaque import Opaque, refused
 from ...boundary.lazy.instance_dict import InstanceDict
 from ...boundary.lazy.lazy_dict import LargeDict
 from ...boundary.lazy.lazy_list import LazyList
-from ...boundary.lazy.view import GrowingView
 from ...calls.call_tables import HIGHER_ORDER, substitute
 from ...calls.pure import lookup
 from ...graph.symbols.numbers import NUMBERS
@@ -29,7 +28,7 @@ from ...vocabulary.reasons import Interrupt
 if TYPE_CHECKING:
     from ...recording.session import Session
 
-VIEWS = (InstanceDict, LargeDict, LazyList, GrowingView)
+VIEWS = (InstanceDict, LargeDict, LazyList)
 
 #: what asks by `iter`, `len`, `[]` and their like, or does not look at all
 _ASKS = """
@@ -65,7 +64,7 @@ def own_method(callable_: Any, args: tuple[Any, ...]) -> Any:
 
 def refusal(name: str, args: tuple[Any, ...]) -> Interrupt:
     """Why native code that looks inside is not given these arguments."""
-    large = next((a for a in args if is_a(a, (LargeDict, LazyList, GrowingView))), None)
+    large = next((a for a in args if is_a(a, (LargeDict, LazyList))), None)
     if large is None:
         return Interrupt("callable-on-handle", name)
     return Interrupt("too-large", f"a {large.builtin_type.__name__} of {len(large._table)} entries, given to {name},")
@@ -122,12 +121,7 @@ def _given_unknown(unknown: Opaque, callable_: Any, args: tuple[Any, ...], kwarg
     return natively(callable_, args, kwargs)
 
 
-def answer_for(*views: type) -> None:
-    """Let these classes answer themselves for calls of C code."""
-    _core.connect(view_types=views, view_handler=_call)
-
-
-answer_for(InstanceDict, LargeDict, LazyList, Opaque)
+_core.connect(view_types=(InstanceDict, LargeDict, LazyList, Opaque), view_handler=_call)
 
 
 @substitute(BaseException.add_note)

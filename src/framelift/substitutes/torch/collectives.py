@@ -60,7 +60,7 @@ def _group(session: Session, group: Any) -> tuple[str, int, int]:
     """Name, rank and size of a group, which are constants from here on.  A group is guarded where it came in."""
     if is_a(group, dist.ProcessGroup):
         return _facts(group)
-    guard = session.world.guard
+    guard = session.guard
     if group is None and (found := _world() if dist.is_initialized() else None) is not None:
         facts = _facts(found)
         guard(const(_world), "CHECK", (functools.partial(_is_world, facts), "() is as it was"), facts)
@@ -112,7 +112,7 @@ def _recorded(session: Session, name: str, *args: Any) -> Any:
     from ...torch_ports.operators import collective_operators, collectives  # which says what the operators give
 
     assert collectives is not None
-    record = functools.partial(session.recorder.record, keep=True)
+    record = functools.partial(session.record, keep=True)
     made = record(target_of(getattr(collective_operators, name).default), args, {})
     wait = target_of(collective_operators.wait_tensor.default)
     return [record(wait, (one,), {}) for one in made] if type(made) is list else record(wait, (made,), {})
@@ -131,8 +131,8 @@ def _is_joined(session: Session, whole: Any, part: Any, count: int) -> bool:
     """Return whether a tensor has the rows of so many parts."""
     if not all(map(session.is_stand_in, (whole, part))):
         return False
-    rows, *rest = session.recorder.value_of(part).facts.size or (0,)
-    return [*session.recorder.value_of(whole).facts.size] == [rows * count, *rest]
+    rows, *rest = session.value_of(part).facts.size or (0,)
+    return [*session.value_of(whole).facts.size] == [rows * count, *rest]
 
 
 def _gathered(session: Session, name: str, async_op: Any, group: Any, outputs: Any, given: Any) -> Any:
@@ -249,7 +249,7 @@ if dist.is_available():
         name, _, size = _group(session, group)
 
         def splits(given: Any, tensor: Any) -> Any:
-            rows = session.recorder.value_of(tensor).facts.size[0]
+            rows = session.value_of(tensor).facts.size[0]
             return list(given) if given else [rows // size] * size
 
         def make() -> Any:
@@ -277,7 +277,7 @@ if dist.is_available():
     def _is_initialized(session: Session) -> bool:
         found = dist.is_initialized()
         check_gives = functools.partial(gives, found), f"() is {found}"
-        session.world.guard(const(dist.is_initialized), "CHECK", check_gives, found)
+        session.guard(const(dist.is_initialized), "CHECK", check_gives, found)
         return found
 
     @substitute(*_named("get_process_group_ranks get_global_rank get_group_rank get_backend _get_group_tag"))
@@ -292,7 +292,7 @@ if dist.is_available():
     @substitute(type(dist.group).__dict__["WORLD"].fget)
     def _default(session: Session, cls: Any) -> Any:
         found = _world()
-        session.world.guard(const(_world), "CHECK", (functools.partial(_is_same, found), "() is that group"), "same")
+        session.guard(const(_world), "CHECK", (functools.partial(_is_same, found), "() is that group"), "same")
         return found
 
 

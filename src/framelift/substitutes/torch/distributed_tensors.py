@@ -57,10 +57,10 @@ def constant_of(session: Session, value: Any) -> Any:
         return value
     if type(value) in (tuple, list):
         return tuple([constant_of(session, one) for one in value])
-    record = session.world.by_seen.get(id(value))
+    record = session.record_of(value)
     if is_a(value, dist.DeviceMesh) and record is not None:
         same = functools.partial(_is_same, record.original), "is that mesh"  # which no other process has
-        session.world.guard(record.origin, "CHECK", same, "same")
+        session.guard(record.origin, "CHECK", same, "same")
         return value
     if is_a(value, dist.ProcessGroup):
         return value  # guarded where it came in
@@ -114,7 +114,7 @@ def _as_node(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: di
 
 def _layout(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The mesh and the placements of a DTensor: its context, which is guarded where it comes from outside."""
-    value: Value = session.recorder.value_of(args[0])
+    value: Value = session.value_of(args[0])
     assert type(value.facts) is WrapperFacts
     with DisableTorchFunction():
         found = callable_(session.recorder.with_wrappers().fake(value))
