@@ -1,8 +1,8 @@
 """State that a call may change, saved so that it can run twice: all that its function reaches, as it is now.
 
 Followed are arguments, closures, the globals and the modules' attributes that the code names, containers, instances and
-classes of the program.  A history of operations can be gone through once, so the first run has copies of tensors that
-have one.  What cannot be put back (a generator, a file) raises `NotRepeatable`.
+classes of the program.  What cannot be put back (a generator, an iterator, a file) raises `NotRepeatable`, as does a
+tensor with a history, which can be gone through once.
 """
 
 from __future__ import annotations
@@ -34,11 +34,14 @@ try:
 except ImportError:
     numpy = None
 
-_ABSENT, _GRADIENT = object(), "a gradient"
+_ABSENT = object()
 _LEAVES = (str, bytes, int, float, complex, bool, type(None), torch.dtype, torch.device, torch.Size)
-_ITERATORS = tuple(map(type, (iter([]), iter(()), iter(range(0)), iter(""), iter(b""), reversed([]))))
 #: what they give or take cannot be taken back
-_SPENT = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, enumerate, zip, map, filter, io.IOBase)
+_SPENT = (
+    *(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, enumerate, zip, map, filter, io.IOBase),
+    *map(type, (iter([]), iter(()), iter(range(0)), iter(""), iter(b""), reversed([]))),
+    *(random.Random, torch.Generator),
+)
 
 
 class NotRepeatable(Exception):
@@ -55,11 +58,10 @@ class _Changeable:
 
 
 class Reached:
-    """All that a call may change, and what it is now.  `copies` are pairs of a tensor with a history and its copy."""
+    """All that a call may change, and what it is now."""
 
     def __init__(self, roots: list[Any]) -> None:
         self._met: dict[int, Any] = {}
-        self.copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._places: list[_Changeable] = []
         self._names: set[str] = set()
         self._gradients: set[int] = set()
@@ -70,28 +72,6 @@ class Reached:
 
     def _read(self) -> list[Any]:
         return [place.read() for place in self._places]
-
-    def copied(self, value: Any) -> Any:
-        """Return the value with copies of the tensors that have a history."""
-        if is_a(value, torch.Tensor):
-            return self.copies.get(id(value), (value, value))[1]
-        if type(value) is tuple:
-            return tuple(map(self.copied, value))
-        return value
-
-    def begin(self) -> None:
-        """Let all that is reached hold copies of the tensors that have a history."""
-        for place, before in zip(self._places, self._before) if self.copies else ():
-            kind = type(before)
-            now: Any = self.copied(before)
-            if kind is dict:
-                now = {key: self.copied(one) for key, one in before.items()}
-            elif kind in ROWS:
-                now = before.copy()
-                for i, one in enumerate(before):
-                    now[i] = self.copied(one)
-            if not _is_same(before, now):
-                place.put_back(now)
 
     def put_back(self) -> list[Any]:
         """Put everything back as it was, and return what it had become."""
@@ -104,8 +84,6 @@ class Reached:
     def difference(self, wanted: list[Any]) -> str:
         """Return where what there is now differs from what it was to become, in words."""
         for place, want, now in zip(self._places, wanted, self._read()):
-            if place.words is _GRADIENT and self.copies:
-                continue  # a backward through a copy ends there
             found = compared(want, now, place.words, {})
             if found:
                 return found
@@ -189,21 +167,10 @@ class Reached:
             self._waiting += list(items)
         self._instance(items)
 
-    def _iterator(self, value: Any) -> None:
-        def put_back(state: Any) -> None:
-            if len(state) < 3:
-                raise NotRepeatable("an iterator is at its end")
-            value.__setstate__(state[2])
-
-        if len(value.__reduce__()) > 2:
-            self._add("an iterator", value.__reduce__, put_back)
-
     def _tensor(self, tensor: torch.Tensor) -> None:
         with DisableTorchFunction():
             if tensor.requires_grad and not tensor.is_leaf:
-                with torch.enable_grad():
-                    self.copies[id(tensor)] = tensor, tensor.detach().requires_grad_().clone()
-                return
+                raise NotRepeatable("it reaches a tensor with a history")
             if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
                 raise NotRepeatable(f"it reaches a {type(tensor).__name__}")
 
@@ -221,10 +188,10 @@ class Reached:
             if version is not None:
                 unsafe_set_version_counter((tensor,), (version,))
 
-        self._add(_GRADIENT if id(tensor) in self._gradients else "a tensor", read, put_back)
+        self._add("a gradient" if id(tensor) in self._gradients else "a tensor", read, put_back)
         self._add("requires_grad", lambda: tensor.requires_grad, tensor.requires_grad_)
         if tensor.is_leaf:
-            self._add(_GRADIENT, lambda: tensor.grad, lambda held: setattr(tensor, "grad", held))
+            self._add("a gradient", lambda: tensor.grad, lambda held: setattr(tensor, "grad", held))
             self._gradients.add(id(tensor.grad))
             self._waiting.append(tensor.grad)
         self._instance(tensor)
@@ -280,12 +247,6 @@ class Reached:
         names = ("__self__", "__func__", "fget", "fset", "func", "args", "keywords", "__wrapped__")
         self._waiting += [getattr(value, name) for name in names if hasattr(value, name)]
 
-    def _generator(self, value: Any) -> None:
-        if is_a(value, random.Random):
-            self._add("a generator of random numbers", value.getstate, value.setstate)
-        else:
-            self._add("a generator of random numbers", value.get_state, value.set_state)
-
 
 _IMMUTABLE = 1 << 8
 _FOLLOW: dict[Any, Callable[[Reached, Any], None]] = {
@@ -298,8 +259,6 @@ _FOLLOW: dict[Any, Callable[[Reached, Any], None]] = {
     types.ModuleType: Reached._module,
     type: Reached._class,
     (types.MethodType, staticmethod, classmethod, property, functools.partial): Reached._wrapped,
-    (random.Random, torch.Generator): Reached._generator,
-    _ITERATORS: Reached._iterator,
 }
 if numpy is not None:
     _FOLLOW[numpy.ndarray] = Reached._array
