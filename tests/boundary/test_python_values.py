@@ -1,6 +1,6 @@
 """External objects of C types that hold a value or a place.
 
-Dates, matches, counters, slices, instances over built-in values; dispatch by class.
+Dates, matches, slices, instances over built-in values; dispatch by class.
 """
 
 from __future__ import annotations
@@ -27,32 +27,6 @@ from support import check
 
 def _nothing() -> None:
     pass
-
-
-def counter() -> Any:
-    numbers = itertools.count(3)
-    return lambda x: x + next(numbers), [_nothing, _nothing, lambda: next(numbers), _nothing]
-
-
-def counter_in_steps() -> Any:
-    numbers = itertools.count(3, -2)
-
-    def program(x: Any) -> Any:
-        for n, _ in zip(numbers, range(3)):
-            x = x + n
-        return x + next(numbers)
-
-    return program, [_nothing, lambda: next(numbers), _nothing]
-
-
-def counter_kept() -> Any:
-    owner = types.SimpleNamespace(ids=itertools.count())
-
-    def program(x: Any) -> Any:
-        owner.last = next(owner.ids)
-        return x + owner.last * 2
-
-    return program, [_nothing] * 3
 
 
 def moments() -> Any:
@@ -152,26 +126,10 @@ def dispatch() -> Any:
     ]
 
 
-@pytest.mark.parametrize(
-    "make",
-    [counter, counter_in_steps, counter_kept, moments, matches, over_values, slices, dispatch],
-    ids=lambda f: f.__name__,
-)
+@pytest.mark.parametrize("make", [moments, matches, over_values, slices, dispatch], ids=lambda f: f.__name__)
 def test_values_from_outside(make: Any) -> None:
     # CPython 3.13 keeps the methods of singledispatchmethod in a WeakKeyDictionary: a graph break
     in_fresh_worlds(make, whole=make is not dispatch or sys.version_info[:2] != (3, 13))
-
-
-def test_a_counter_that_comes_back() -> None:
-    import framelift
-
-    def program(x: Any, numbers: Any) -> Any:
-        next(numbers)
-        return x + 1, numbers
-
-    numbers = itertools.count(5)
-    _, same = framelift.compile(program, backend="eager", fullgraph=True)(torch.ones(1), numbers)
-    assert same is numbers and next(numbers) == 6
 
 
 def test_many_values_with_a_symbolic_one_among_them() -> None:
