@@ -70,13 +70,13 @@ BUDGETS = {
     "rehearsal": 1717,
     "report": 2573,
     "substitutes": 4323,
-    "surface": 5040,
+    "surface": 4993,
     "torch_ports": 1094,
     "vocabulary": 2432,
     "modules beside them": 836,
     "csrc": 14065,
 }
-ALL = 84182
+ALL = 84135
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
