@@ -378,7 +378,9 @@ def _mapping(self: Portrait, value: Any) -> tuple[Any, ...]:
 def _set(self: Portrait, value: Any) -> tuple[Any, ...]:
     # Order within a set is CPython's business; elements with identity are only counted, by class.
     elements = list((set if isinstance(value, set) else frozenset).__iter__(value))
-    leaves = sorted((type(v).__name__, repr(v)) for v in elements if isinstance(v, LEAVES))
+    leaves = sorted(
+        (type(v).__name__, f"{v:x}" if type(v) is int else repr(v)) for v in elements if isinstance(v, LEAVES)
+    )
     others = sorted(type(v).__qualname__ for v in elements if not isinstance(v, LEAVES))
     return "set", _class_name(self, type(value)), tuple(leaves), tuple(others)
 

@@ -276,3 +276,44 @@ def test_values_that_change_between_forward_and_backward(program, monkeypatch) -
             grads.append(x.grad.tolist())
         found.append(grads)
     assert found[0] == found[1]
+
+
+def _refusing(*_: Any) -> Any:
+    raise KeyError("not now")
+
+
+def _raises_on_a_result(x):
+    y = x * 2
+    y.register_hook(_refusing)
+    return y
+
+
+def _raises_on_an_input(x):
+    x.register_hook(_refusing)
+    return x * 2
+
+
+def _raises_behind_a_module(x):
+    layer = torch.nn.Linear(3, 3)
+    layer.register_full_backward_hook(_refusing)
+    return layer(x)
+
+
+def _raises_unpacking(x):
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, _refusing):
+        return x * x
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "program", [_raises_on_a_result, _raises_on_an_input, _raises_behind_a_module, _raises_unpacking]
+)
+def test_hooks_that_raise(program, backend: str) -> None:
+    """In the backward, and not where they are captured."""
+    for function in (program, framelift.compile(program, backend=backend)):
+        for _ in range(2):
+            x = torch.ones(3, requires_grad=True)
+            result = function(x).sum()
+            with pytest.raises(KeyError, match="not now"):
+                result.backward()
+            assert x.grad is None

@@ -28,3 +28,12 @@ def test_what_lies_below_such_a_key() -> None:
         TABLE[HUGE, 2] = [3 + i]
 
     check(below, torch.ones(2), mutate=change, calls=3, captures=None, graphs=None, state=[(TABLE, (HUGE, 2))])
+
+
+def test_members_of_a_set() -> None:
+    members = {HUGE}
+
+    def member(x: torch.Tensor) -> Any:
+        return x * (next(iter(members)) % 7), HUGE in members, len(members | {HUGE + 1})
+
+    check(member, torch.ones(2))

@@ -27,8 +27,9 @@ from ..graph.fx.values import Body, Step, Value
 from ..graph.metadata.facts import new_stand_in
 from ..graph.state.torch_state import AUTOCAST_DEVICES, read_state
 from ..graph.symbols.numbers import Float, Int
-from ..higher_order.bodies import Rehearsed, Surroundings, fresh, rehearse_body, values_in
+from ..higher_order.bodies import Rehearsed, fresh, rehearse_body, values_in
 from ..higher_order.deferred_code import runs_later
+from ..higher_order.operators import pure_body
 from ..substitutes import marks
 from ..torch_ports.autograd import FunctionBase, SingleLevelFunction, is_grad_enabled, set_grad_enabled
 from ..torch_ports.graphs import pytree
@@ -347,15 +348,12 @@ class _Tracked:
             if is_given:
                 facts = recorder.value_of(out).facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
                 grads[id(out)] = fresh(recorder, facts, f"grad_{i}", exact=False)
-        around = Surroundings(self.session, self.backward, self.ctx)
+        taken = (self.ctx, *(grads.get(id(x)) for x in raw))
         with backward_state():
             try:
-                body = rehearse_body(self.session, self.backward, (self.ctx, *(grads.get(id(x)) for x in raw)))
+                body = pure_body(self.session, f"{name}.backward", self.backward, taken)
             except Exception as error:
                 raise Interrupt("torch-operation", f"{name}.backward, which raises {name_of(type(error))},") from error
-        changed = around.changed() or (body.writes_outside() and "a tensor")
-        if changed:
-            raise Interrupt("body-effect", f"{name}.backward ({changed})")
         is_torchs = is_class_of(self.cls, "torch")
         runs_later(self.session, f"{name}.backward", self.backward, self.ctx, is_torchs=is_torchs)
         result = body.result if type(body.result) is tuple else (body.result,)

@@ -144,6 +144,8 @@ def _register_hook(session: Session, self: Any, hook: Any) -> Any:
     set_grad_enabled(False)  # as in a backward
     try:
         body = pure_body(session, "a tensor's hook", hook, (grad,))
+    except Exception as error:
+        raise Interrupt("torch-operation", f"a tensor's hook that raises {type(error).__name__}") from error
     finally:
         set_grad_enabled(before)
     if body.result is not None and not recorder.is_stand_in(body.result):

@@ -28,6 +28,7 @@ from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.plain_types import AROUND, DICTIONARIES
 from ...vocabulary.reasons import Interrupt
+from ...vocabulary.shown_values import shown_value
 from ..dynamism import UNGUARDED_NUMBERS
 from ..lazy.lazy_dict import LargeDict
 from ..lazy.lazy_list import LazyList
@@ -107,11 +108,10 @@ def _unwatched_factory(world: World, factory: Any, origin: Origin) -> Any:
 
 
 def _fill_set(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
-    # Sets iterate in an order of their own history, so that order is part of the guard.
+    # Sets iterate in an order of their own history, so that order is part of the guard; nobody's own __repr__ runs.
     order = tuple(set.__iter__(value))
     UNGUARDED_NUMBERS.of(world)[origin.to("len")] = len(order)
-    # nobody's own __repr__ runs
-    said = ", ".join(repr(key) if is_leaf(key) else f"a {qualname_of(type(key))}" for key in order)
+    said = ", ".join(shown_value(key) if is_leaf(key) else f"a {qualname_of(type(key))}" for key in order)
     world.guard(origin, "CHECK", (functools.partial(_same_order, order), f"iterates as ({said})"))
     _keys_are_themselves(world, order, let_in)
     _core.copy_set(copy, value)  # where each lies, too: what is added, and what `pop` gives, goes by that
