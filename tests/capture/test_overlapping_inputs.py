@@ -139,6 +139,23 @@ def parts_of_complex(rng: random.Random) -> Iterator[Pair]:
 
 
 @pairs
+def conjugated(rng: random.Random) -> Iterator[Pair]:
+    base = _numbers(8, torch.complex64) * (1 + 2j)
+    while True:
+        first, second = rng.randrange(6), rng.randrange(6)
+        both = base[first : first + 2], base.conj()[second : second + 2]
+        yield both if rng.randrange(2) else both[::-1]
+
+
+@pairs
+def negated(rng: random.Random) -> Iterator[Pair]:
+    base = _numbers(8, torch.complex64) * (1 + 2j)
+    while True:
+        first, second = rng.randrange(6), rng.randrange(6)
+        yield base.imag[first : first + 2], base.conj().imag[second : second + 2]
+
+
+@pairs
 def strided(rng: random.Random) -> Iterator[Pair]:
     base = _numbers(16)
     while True:

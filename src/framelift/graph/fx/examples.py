@@ -81,11 +81,8 @@ def _fits(tensor: torch.Tensor) -> bool:
         and _fits(base)
     ):
         return False
-    return grad is None or all(read(grad, name) == read(tensor, name) for name in _OF_GRADIENTS) and _fits(grad)
-
-
-#: what the gradient of a tensor has like the tensor
-_OF_GRADIENTS = ("shape", "dtype", "device", "layout")
+    alike = ("shape", "dtype", "device", "layout")
+    return grad is None or all(read(grad, name) == read(tensor, name) for name in alike) and _fits(grad)
 
 
 def forget_tensors(mode: FakeTensorMode | None) -> None:

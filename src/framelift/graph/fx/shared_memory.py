@@ -47,8 +47,9 @@ class Sharing:
 
     @property
     def is_hidden(self) -> bool:
-        """True if some overlap where no compiler sees it: in several storages, or as other types of numbers."""
-        return _core.memory_overlap(self.tensors, self.written) > 1
+        """True if some overlap where no compiler sees it: in several storages, as another type, or conjugated."""
+        kind, read = _core.memory_overlap(self.tensors, self.written), _core.of_tensor
+        return kind > 1 or kind > 0 and any(read(one, "is_conj") or read(one, "is_neg") for one in self.tensors)
 
     def note(self, graph_module: GraphModule) -> None:
         """Make it a part of the graph's key."""
