@@ -1,6 +1,7 @@
 """Programs of third parties, eager, with framelift and with torch.compile: `make corpus`, and `--page` writes the docs.
 
     python benchmarks/corpus/run.py [--only vit ode] [--backend eager] [--json FILE] [--page docs/corpus.md]
+    CORPUS_MODES=forward python benchmarks/corpus/run.py ...    (also: training, fullgraph)
 
 Each front end has a process of its own for all programs, which compiles something small first.  A program is called
 with two sizes, twice each; results are compared with those of eager mode.  Then the same with gradients: a backward
@@ -26,6 +27,15 @@ SIDES = ("framelift", "torch.compile")
 CALLS = 20
 
 
+def all_programs() -> dict[str, Any]:
+    """The table of programs, which importing the modules fills."""
+    import models  # noqa: F401
+    import others  # noqa: F401
+    from programs import PROGRAMS
+
+    return PROGRAMS
+
+
 def measure_all(side: str, backend: str, names: list[str]) -> None:
     """The body of a process: programs with one front end, a line of JSON for each."""
     import torch
@@ -46,14 +56,13 @@ def measure_all(side: str, backend: str, names: list[str]) -> None:
 def measure(name: str, side: str, backend: str) -> dict[str, Any]:
     """One program with one front end."""
     import torch
-    from programs import PROGRAMS
 
     found: dict[str, Any] = {}
-    for mode in ("forward", "training", "fullgraph"):
+    for mode in os.environ.get("CORPUS_MODES", "forward training fullgraph").split():
         torch.manual_seed(0)
-        function, inputs = PROGRAMS[name][1]()
+        function, inputs = all_programs()[name][1]()
         torch.manual_seed(0)
-        other, _ = PROGRAMS[name][1]()
+        other, _ = all_programs()[name][1]()
         is_trained = mode == "training" and any(True for _ in getattr(function, "parameters", list)())
         if mode == "training" and not is_trained:
             continue
@@ -169,7 +178,8 @@ def row(mode: str, name: str, packages: str, found: dict[str, Any]) -> str | Non
     cells.append(f"{both[0]['first']:.2f} / {both[1]['first']:.2f}")
     cells.append(f"{1e3 * both[0]['call']:.2f} / {1e3 * both[1]['call']:.2f}")
     wrong = [side for side, each in zip(SIDES, both) if not each["right"]]
-    whole = [("yes" if "error" not in found[side].get("fullgraph", {"error": ""}) else "no") for side in SIDES]
+    tried = [found[side].get("fullgraph") for side in SIDES]
+    whole = ["-" if each is None else "no" if "error" in each else "yes" for each in tried]
     title = f"{name}{' **other results: ' + ', '.join(wrong) + '**' if wrong else ''}"
     return f"| {title} | {mode} | {' | '.join(cells)} | {' / '.join(whole)} |"
 
@@ -229,10 +239,10 @@ def main() -> None:
         measure_all(options.measure[0], options.backend, options.measure[1:])
         return
     import torch
-    from programs import PROGRAMS
 
+    programs = all_programs()
     packages = {}
-    for names, _ in PROGRAMS.values():
+    for names, _ in programs.values():
         for name in names.split():
             try:
                 packages[name] = importlib.metadata.version(name)
@@ -256,12 +266,12 @@ def main() -> None:
         about = kept["about"]
         results.update(kept["results"])
     if not options.show:
-        names = [name for name in PROGRAMS if any(text in name for text in options.only)]
+        names = [name for name in programs if any(text in name for text in options.only)]
         with concurrent.futures.ThreadPoolExecutor() as pool:  # both at once: what else the machine does, they share
             sides = list(pool.map(lambda side: all_of(side, options.backend, names), SIDES))
         for name in names:
             both = {side: found[name] for side, found in zip(SIDES, sides)}
-            results[name] = {"packages": PROGRAMS[name][0], **both}
+            results[name] = {"packages": programs[name][0], **both}
     for name, entry in results.items():
         for mode in ("forward", "training"):
             print(row(mode, name, entry["packages"], entry) or "", flush=True)
