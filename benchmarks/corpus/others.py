@@ -295,13 +295,13 @@ def records():
 
 @program("torchrl tensordict")
 def advantages():
-    from torchrl.objectives.value.functional import vec_td_lambda_return_estimate
+    from torchrl.objectives.value.functional import generalized_advantage_estimate as estimate
 
-    def f(values, rewards):
+    def f(values, following, rewards):
         done = torch.zeros_like(rewards, dtype=torch.bool)
-        return vec_td_lambda_return_estimate(0.9, 0.8, values, rewards, done, done)
+        return estimate(0.9, 0.8, values, following, rewards, done, done)
 
-    return f, lambda n: (torch.rand(n, 5, 1), torch.rand(n, 5, 1))
+    return f, lambda n: tuple(torch.rand(n, 5, 1) for _ in range(3))
 
 
 @program("stable-baselines3 gymnasium")

@@ -77,3 +77,24 @@ def test_of_floats(name):
     for value in (4.5, 5.25, -6.75):
         expected, found = (one(torch.ones(2), np.float32(value))[1] for one in (program, compiled))
         assert repr(found) == repr(expected)
+
+
+OF_SIZES = {
+    "ceil": lambda x: torch.cat(x.chunk(int(np.ceil(x.shape[0] / 100)), 0)),
+    "floor": lambda x: x * np.floor(x.shape[0] / 2),
+    "sqrt": lambda x: x * float(np.sqrt(x.shape[0])),
+    "two": lambda x: x * np.minimum(x.shape[0], 50) + np.maximum(3, x.shape[0]),
+    "prod": lambda x: x * np.prod(x.shape),
+    "list": lambda x: x * int(np.max([x.shape[0], 3])),
+    "round": lambda x: x * int(np.round(x.shape[0] / 3)),
+}
+
+
+@pytest.mark.parametrize("name", OF_SIZES)
+def test_functions_of_sizes_that_change(name):
+    framelift.reset()
+    compiled = framelift.compile(OF_SIZES[name], backend="eager", fullgraph=True)
+    for size in (9, 10, 12, 20):
+        assert torch.equal(compiled(torch.ones(size)), OF_SIZES[name](torch.ones(size)))
+    if name in ("ceil", "floor", "sqrt", "two"):
+        assert framelift.stats()["graphs"] == 2

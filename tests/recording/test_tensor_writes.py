@@ -460,3 +460,14 @@ def test_modules_are_converted_inside() -> None:
             want, got = plain(torch.ones(3)), run(torch.ones(3))
             assert torch.equal(want, got) and want.dtype is got.dtype
         assert [one.dtype for one in captured.parameters()] == [one.dtype for one in plain.parameters()]
+
+
+def test_a_view_whose_base_an_operation_hides() -> None:
+    weight = torch.ones(3, 4, requires_grad=True)
+
+    def program(x):
+        y = torch.einsum("bhc,cd->bhd", x, weight)
+        y += 2
+        return y.sum()
+
+    check(program, torch.ones(2, 5, 3))

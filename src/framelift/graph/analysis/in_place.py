@@ -148,7 +148,8 @@ def _check_view_write(target: Target, value: Value) -> None:
         forbidden = _core.of_tensor(value.external, "_is_view")
     else:
         first = first_of(value)
-        leaf = first is None or first.facts.is_leaf and first.facts.requires_grad
+        known = value.storage.values if first is None else (first,)  # an operation may hide the first one inside
+        leaf = any(one.facts.is_leaf and one.facts.requires_grad for one in known)
         forbidden = value.view not in ("view", "detached") or (value.view == "view" and leaf)
     if forbidden:
         raise Interrupt("torch-operation", f"{target.name}, which writes to a view that autograd protects")

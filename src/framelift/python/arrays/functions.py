@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -285,10 +285,12 @@ def _has_array(value: Any) -> bool:
 
 def _function(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     name = getattr(callable_, "__name__", "function")
-    if NumpyNumber in _kinds(args) and not _has_array((*args, *kwargs.values())):
-        if is_a(callable_, numpy.ufunc) and not kwargs and all(type(arg) in _OPERANDS for arg in args):
-            return next(arg.home for arg in args if type(arg) is NumpyNumber).outside(callable_, args)
-        args = _of_this_call(args)
+    if not _SYMBOLIC.isdisjoint(_kinds(args)) and not _has_array((*args, *kwargs.values())):
+        numbers = [arg for arg in args if type(arg) in _SYMBOLIC]
+        is_known = None not in [arg.hint for arg in numbers]
+        if is_a(callable_, numpy.ufunc) and not kwargs and is_known and all(type(arg) in _OPERANDS for arg in args):
+            return numbers[0].home.outside(callable_, args)
+        args = _of_this_call(args, _SYMBOLIC if name not in _BY_SIZE else (NumpyNumber,))
     if (
         not _has_array((*args, *kwargs.values()))
         and name not in _MAKERS
@@ -308,11 +310,11 @@ def _function(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) ->
     return _run(session, _TWIN[id(callable_)], name, callable_, args, kwargs)
 
 
-def _of_this_call(value: Any) -> Any:
-    """A nest of lists and tuples with the scalars of this call in it."""
-    if type(value) in (list, tuple):
-        return type(value)(map(_of_this_call, value))
-    return value.value() if type(value) is NumpyNumber else value
+def _of_this_call(value: Any, kinds: Container[type]) -> Any:
+    """A nest of lists and tuples with the scalars and numbers of this call in it."""
+    if type(value) in _NESTS:
+        return (list if type(value) is list else tuple)(_of_this_call(item, kinds) for item in value)
+    return value.value() if type(value) in kinds else value
 
 
 def constant_array(session: Session, result: Any) -> Any:
@@ -355,7 +357,7 @@ def _array_of_values(session: Session, callable_: Any, name: str, args: tuple[An
 
 def _kinds(value: Any) -> Iterator[type]:
     """The classes of what a nest of lists and tuples holds."""
-    if type(value) in (list, tuple):
+    if type(value) in _NESTS:
         for item in value:
             yield from _kinds(item)
     else:
@@ -374,7 +376,11 @@ def _is_value(value: Any) -> bool:
 #: classes of numbers that arrays are made of
 _KINDS = (bool, int, float, complex)
 _NUMERIC: set[type] = {*_KINDS, *NUMBERS}
-_OPERANDS = frozenset((*_KINDS, *SCALARS, NumpyNumber))
+_OPERANDS = frozenset((*_KINDS, *SCALARS, NumpyNumber, Int, Float))
+_SYMBOLIC = frozenset((NumpyNumber, Int, Float))
+_NESTS = (list, tuple, torch.Size)
+#: functions that make arrays of sizes, which may be symbolic, and of numbers
+_BY_SIZE = frozenset("zeros ones full eye identity arange array asarray reshape broadcast_to".split())
 _TWIN: dict[int, Any] = {}
 _BASE: Any = ()
 
