@@ -73,14 +73,6 @@ def denoising_steps():
 # ---- tables, series, recurrent networks
 
 
-@program("tab-transformer-pytorch einops")
-def tab_transformer():
-    from tab_transformer_pytorch import TabTransformer
-
-    model = TabTransformer(categories=(4, 3), num_continuous=2, dim=16, dim_out=1, depth=1, heads=2)
-    return model, lambda n: (torch.randint(0, 3, (n, 2)), torch.rand(n, 2))
-
-
 @program("rtdl-revisiting-models rtdl-num-embeddings")
 def feature_tokens():
     from rtdl_revisiting_models import FTTransformer
