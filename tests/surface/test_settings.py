@@ -417,6 +417,24 @@ def test_precisions_set_inside(fn, precision_as_it_was):
     assert framelift.stats()["breaks"]
 
 
+@pytest.mark.parametrize("at_first", ["highest", "high"])
+def test_tensor_cores_for_a_while(at_first, precision_as_it_was):
+    def f(x):
+        matmul = torch.backends.cuda.matmul
+        old, matmul.allow_tf32 = matmul.allow_tf32, False
+        y = x @ x + matmul.allow_tf32
+        matmul.allow_tf32 = old
+        return y
+
+    x, found = torch.rand(3, 3), []
+    for run in (f, compiled(f, fullgraph=True)):
+        for _ in range(3):
+            torch.set_float32_matmul_precision(at_first)
+            found.append((run(x), _precision()))
+    assert all(torch.equal(one[0], found[0][0]) and one[1] == found[0][1] for one in found)
+    assert framelift.stats()["graphs"] == 1
+
+
 @pytest.mark.parametrize(
     "ask, change, back",
     [

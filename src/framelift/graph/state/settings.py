@@ -61,6 +61,9 @@ _ALL: tuple[Setting, ...] = tuple(
                 "_set_deterministic_fill_uninitialized_memory",
             ),
             setting_of("torch.backends.cudnn.enabled", "_get_cudnn_enabled", "_set_cudnn_enabled", cuda=True),
+            setting_of(
+                "torch.backends.cuda.matmul.allow_tf32", "_get_cublas_allow_tf32", "_set_cublas_allow_tf32", cuda=True
+            ),
             setting_of("torch.backends.cudnn.benchmark", "_get_cudnn_benchmark", "_set_cudnn_benchmark", cuda=True),
             setting_of(
                 "torch.backends.cudnn.deterministic", "_get_cudnn_deterministic", "_set_cudnn_deterministic", cuda=True
@@ -78,6 +81,7 @@ SETTERS: tuple[Any, ...] = setting_functions(
     "_set_deterministic_algorithms",
     "_set_deterministic_fill_uninitialized_memory",
     "_set_cudnn_enabled",
+    "_set_cublas_allow_tf32",
     "_set_cudnn_benchmark",
     "_set_cudnn_deterministic",
     "_set_mkldnn_enabled",
@@ -85,13 +89,20 @@ SETTERS: tuple[Any, ...] = setting_functions(
 )
 
 
+def _value_of(setting: Setting) -> Any:
+    try:
+        return setting.get()
+    except RuntimeError:  # an older way to set a precision, once newer ones were used
+        return None
+
+
 def _read() -> list[Any]:
-    return [setting.get() for setting in _ALL]
+    return list(map(_value_of, _ALL))
 
 
 def _become(wanted: list[Any]) -> None:
     for setting, value in zip(_ALL, wanted):
-        if setting.get() != value:
+        if value is not None and _value_of(setting) != value:
             setting.set(value)
 
 

@@ -35,7 +35,6 @@ def _only_leaves(callable_: Any, args: tuple[Any, ...]) -> None:
 @substitute(
     *setting_functions(
         "_set_float32_matmul_precision",
-        "_set_cublas_allow_tf32",
         "_set_cudnn_allow_tf32",
         "_set_fp32_precision_setter",
         "_set_cublas_allow_fp16_reduced_precision_reduction",
@@ -64,7 +63,7 @@ def _gives_for(args: tuple[Any, ...], value: Any, ask: Any) -> bool:
 def _precision(session: Session, callable_: Any, /, *args: Any) -> Any:
     _only_leaves(callable_, args)
     value = callable_(*args)
-    _guard(session, callable_, args, value)
+    _guard(session, callable_, args, value if args else session.settings.at_first(callable_, value))
     return value
 
 
