@@ -19,12 +19,25 @@ import pathlib
 import platform
 import subprocess
 import sys
+import textwrap
 import time
 from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
 SIDES = ("framelift", "torch.compile")
 CALLS = 20
+
+#: why a row has more graphs, breaks or recompiles than torch.compile's
+REASONS = {
+    "ode_adaptive, ode_parallel, sde, experts, triplet_loss": "Values of tensors decide, in loops. framelift captures"
+    " the parts of each round, torch.compile leaves some of these frames to eager mode.",
+    "wavelets, wavelet_decomposition, several_losses": "Objects of C (PyWavelets) and `numpy.apply_along_axis` break"
+    " in both; framelift counts more of them, since it captures what lies between.",
+    "slot_attention": "`torch.manual_seed` breaks in both, here inside two functions that wait for it.",
+    "adabelief_step": "A table of ten entries is read at another place in each step: each is a capture. torch.compile"
+    " has eight, then its limit.",
+    "adapted_step, reformer": "A number, or a cache of the model's, that changes in each of the first calls.",
+}
 
 
 def all_programs() -> dict[str, Any]:
@@ -199,7 +212,7 @@ def page(results: dict[str, Any], about: dict[str, Any]) -> str:
         f"framelift at {about['commit']}, {about['date']}. Times are wall clock, {about['load']} on that machine.",
         "",
         "Graphs: compiled in the first call. Recompiles: graphs of the three calls after it, two with another batch.",
-        f"A call: median of {CALLS}. Fullgraph: it works for the forward, after the others in that process; -: not tried.",
+        f"A call: median of {CALLS}. Fullgraph: it works for the forward, after the others (-: not tried).",
         "Breaks are those of all calls; framelift counts one for each frame that waits for the call with the break.",
         "",
         "| program | mode | graphs | breaks | recompiles | first call, s | a call, ms | fullgraph |",
@@ -222,7 +235,9 @@ def page(results: dict[str, Any], about: dict[str, Any]) -> str:
             "|---|---|---|",
         ]
         lines += [" | ".join(made.split(" | ")[:3]).rstrip("| ") + " |" for made in failed]
-    lines += ["", f"Packages: {versions}.", ""]
+    lines += ["", "Where a row of framelift's has more:", ""]
+    lines += [textwrap.fill(f"- {names}: {why}", 118, subsequent_indent="  ") for names, why in REASONS.items()]
+    lines += ["", *textwrap.wrap(f"Packages: {versions}.", 118), ""]
     return "\n".join(lines)
 
 
