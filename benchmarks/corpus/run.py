@@ -29,14 +29,14 @@ CALLS = 20
 
 #: why a row has more graphs, breaks or recompiles than torch.compile's
 REASONS = {
-    "ode_adaptive, ode_parallel, sde, experts, triplet_loss, metrics, prodigy_step": "Values of tensors decide, in loops. framelift captures"
-    " the parts of each round, torch.compile leaves some of these frames to eager mode.",
+    "ode_adaptive, ode_parallel, sde, experts, triplet_loss, metrics, prodigy_step": "Values of tensors decide, most in"
+    " loops. framelift captures the parts of each round, torch.compile leaves some of these frames to eager mode.",
     "wavelets, wavelet_decomposition, several_losses": "Objects of C (PyWavelets) and `numpy.apply_along_axis` break"
     " in both; framelift counts more of them, since it captures what lies between.",
     "slot_attention": "`torch.manual_seed` breaks in both, here inside two functions that wait for it.",
     "adabelief_step": "A table of ten entries is read at another place in each step: each is a capture. torch.compile"
     " has eight, then its limit.",
-    "adapted_step, moving_average, reformer": "A number, or a cache of the model's, that changes in each of the first calls.",
+    "adapted_step, moving_average, reformer": "A number, or a cache, that changes in each of the first calls.",
 }
 
 
