@@ -60,12 +60,12 @@ BUDGETS = {
     "capture": 7569,
     "exits": 2458,
     "export": 2138,
-    "graph": 7962,
+    "graph": 7974,
     "guards": 971,
     "higher_order": 1506,
     "overriding": 1326,
     "packages": 1754,
-    "python": 2920,
+    "python": 2971,
     "recording": 5139,
     "rehearsal": 1717,
     "report": 2573,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 836,
     "csrc": 14065,
 }
-ALL = 84135
+ALL = 84198
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
