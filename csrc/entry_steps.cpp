@@ -113,9 +113,11 @@ Ref Run::graph_outputs() const {
   return Ref::steal(PyObject_Vectorcall(graph.get(), inputs.data(), count, nullptr));
 }
 
-static bool complain_of_length(Py_ssize_t wanted, Py_ssize_t found) {
+static bool complain_of_length(Py_ssize_t wanted, Py_ssize_t found, bool is_known) {
   if (found < wanted)
     PyErr_Format(PyExc_ValueError, "not enough values to unpack (expected %zd, got %zd)", wanted, found);
+  else if (PY_VERSION_HEX >= 0x030e0000 && is_known)
+    PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %zd, got %zd)", wanted, found);
   else
     PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %zd)", wanted);
   return false;
@@ -123,7 +125,8 @@ static bool complain_of_length(Py_ssize_t wanted, Py_ssize_t found) {
 
 bool Run::unpack(PyObject* outputs, PyObject** to, Py_ssize_t count) const {
   if (PyTuple_CheckExact(outputs) || PyList_CheckExact(outputs)) {
-    if (PySequence_Fast_GET_SIZE(outputs) != count) return complain_of_length(count, PySequence_Fast_GET_SIZE(outputs));
+    Py_ssize_t found = PySequence_Fast_GET_SIZE(outputs);
+    if (found != count) return complain_of_length(count, found, true);
     PyObject** items = PySequence_Fast_ITEMS(outputs);
     for (Py_ssize_t i = 0; i < count; i++) to[i] = Py_NewRef(items[i]);
     return true;
@@ -135,9 +138,9 @@ bool Run::unpack(PyObject* outputs, PyObject** to, Py_ssize_t count) const {
     return false;
   }
   for (Py_ssize_t i = 0; i < count; i++)
-    if (!(to[i] = PyIter_Next(all.get()))) return !PyErr_Occurred() && complain_of_length(count, i);
+    if (!(to[i] = PyIter_Next(all.get()))) return !PyErr_Occurred() && complain_of_length(count, i, false);
   Ref more = Ref::steal(PyIter_Next(all.get()));
-  return !PyErr_Occurred() && (!more || complain_of_length(count, count + 1));
+  return !PyErr_Occurred() && (!more || complain_of_length(count, count + 1, false));
 }
 
 Ref Run::dict(const Step& step) const {

@@ -268,7 +268,7 @@ static PyObject* call_spread(Rehearsal* r, PyObject* callable, PyObject* const* 
   if (!exact && !Py_TYPE(args)->tp_iter && !PySequence_Check(args)) return not_iterable(callable, args);
   Ref tuple = exact ? Ref::new_ref(args) : Ref::steal(PySequence_Tuple(args)), copy;
   if (!tuple) return nullptr;
-  PyObject* kwargs = count > 1 && values[1] != Py_None ? values[1] : nullptr;
+  PyObject* kwargs = count > 1 && !PyCFunction_CheckExact(values[1]) ? values[1] : nullptr;  // since 3.14: or a probe
   if (kwargs && !PyDict_CheckExact(kwargs)) {
     copy = Ref::steal(PyDict_New());
     if (!copy || PyDict_Update(copy.get(), kwargs) < 0) return nullptr;

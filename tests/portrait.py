@@ -15,6 +15,7 @@ import datetime
 import decimal
 import enum
 import functools
+import gc
 import io
 import itertools
 import re
@@ -418,6 +419,9 @@ def _iterator(self: Portrait, value: Any) -> tuple[Any, ...]:
             state = value.__reduce__()
         except RuntimeError as error:  # of a table that has changed since: what `next` would say
             return "iterator", type(value), str(error)
+        except TypeError:  # of itertools, since CPython 3.14
+            held = [each for each in gc.get_referents(value) if not isinstance(each, type)]
+            return "iterator", type(value), repr(value).partition(" object at")[0], self.children(held)
     return "iterator", type(value), self.children(state[1:])
 
 

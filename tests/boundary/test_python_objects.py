@@ -11,6 +11,7 @@ import functools
 import itertools
 import operator
 import pickle
+import sys
 import typing
 from typing import Any, TypedDict
 
@@ -234,6 +235,12 @@ def captured_result(program: Any, *args: Any) -> Any:
     return framelift.compile(program, backend="eager", fullgraph=True)(*args)
 
 
+def counters_out(x: Any) -> Any:
+    fixed, sized = itertools.count(3, 2), itertools.count(x.shape[0])
+    next(fixed), next(sized)
+    return x + 1, fixed, sized
+
+
 def iterators_out(x: Any) -> Any:
     count, walked = itertools.count(3), iter([1, 2, 3])
     next(count), next(walked)
@@ -248,7 +255,13 @@ def iterators_out(x: Any) -> Any:
 
 
 def test_iterators_of_itertools_leave() -> None:
-    plain, captured = iterators_out(X), captured_result(iterators_out, X)
+    """Since CPython 3.14 those but counters do not say what makes them again: they are graph breaks there."""
+    says = sys.version_info < (3, 14)
+    plain = iterators_out(X)
+    captured = framelift.compile(iterators_out, backend="eager", fullgraph=says)(X)
+    counters = framelift.compile(counters_out, backend="eager")
+    for size in (3, 7, 9):  # symbolic from the second on
+        assert repr(counters(torch.ones(size))[1:]) == repr(counters_out(torch.ones(size))[1:])
     assert [next(plain[0]), next(plain[0])] == [next(captured[0]), next(captured[0])]
     for one, other in zip(plain[1:], captured[1:], strict=True):
         assert str(list(one)) == str(list(other))

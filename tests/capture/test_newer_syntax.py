@@ -38,6 +38,17 @@ PROGRAMS: dict[str, tuple[tuple[int, int], str]] = {
         return i, found, mapped, [k for k in range(3) if print(end="") is None]
         """,
     ),
+    "star calls that break, of callables that look at their keywords": (
+        (3, 11),
+        """
+        def inner(*args, **named):
+            print(end="")
+            return args, named
+        made = torch.Tensor.__new__(torch.Tensor, *[x + 1])
+        log.append(inner(*[len(log)]))
+        return made * 2, inner(*[1], k=2), sorted(*[[2, 1]])
+        """,
+    ),
     "a variable that is unbound again after a comprehension": (
         (3, 11),
         """
@@ -242,7 +253,7 @@ PROGRAMS: dict[str, tuple[tuple[int, int], str]] = {
     "groups of exceptions without parentheses": (
         (3, 14),
         """
-        y = x
+        y = x + 1
         try:
             print(end="")
             raise ExceptionGroup("g", [ValueError("v"), KeyError("k"), TypeError("t")])

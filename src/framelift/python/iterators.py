@@ -254,8 +254,11 @@ def _itertools(walk: Walk, node: Node) -> Recipe:
     with quietly():  # CPython 3.12 warns that this way is deprecated
         try:
             function, arguments, *state = node.obj.__reduce__()
-        except TypeError:
-            raise Interrupt("result-object", type_name(kind)) from None
+        except TypeError:  # since CPython 3.14
+            held = [part for part in gc.get_referents(node.obj) if not is_a(part, type)]
+            if kind is not itertools.count or count_of(node.obj) is None or any(type(part) is not int for part in held):
+                raise Interrupt("result-object", type_name(kind)) from None
+            function, arguments, state = kind, (count_of(node.obj), step_of(node.obj)), []
     if function is not kind or not all(type(part) in EXACT or type(part) in LEAVES for part in arguments):
         raise Interrupt("result-object", type_name(kind))
     shell = (walk.constant(kind, name_of(kind)), "(", *joined(map(walk.part, arguments)), ")")

@@ -54,8 +54,8 @@ def few_frames(dialect: Dialect) -> tuple[Dialect, dict[str, Callable[..., Any]]
 
 def _call(callable: Any, /, *args: Any, **kwargs: Any) -> Any:
     if EX_ARGS in kwargs:
-        starred = kwargs.pop(EX_ARGS)
-        return callable(*starred, **(kwargs.pop(EX_KWARGS, None) or {}))
+        named = kwargs.get(EX_KWARGS)
+        return callable(*kwargs[EX_ARGS], **(named if isinstance(named, dict) else {}))  # 3.14: a probe for no keywords
     return callable(*args, **kwargs)
 
 
