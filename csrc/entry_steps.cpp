@@ -113,20 +113,16 @@ Ref Run::graph_outputs() const {
   return Ref::steal(PyObject_Vectorcall(graph.get(), inputs.data(), count, nullptr));
 }
 
-static bool complain_of_length(Py_ssize_t wanted, Py_ssize_t found, bool is_known) {
-  if (found < wanted)
-    PyErr_Format(PyExc_ValueError, "not enough values to unpack (expected %zd, got %zd)", wanted, found);
-  else if (PY_VERSION_HEX >= 0x030e0000 && is_known)
-    PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %zd, got %zd)", wanted, found);
-  else
-    PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %zd)", wanted);
-  return false;
+static bool complain_of_length(Py_ssize_t wanted, Py_ssize_t found, bool is_known = true) {
+  const char* text = "too many values to unpack (expected %zd)";
+  if (PY_VERSION_HEX >= 0x030e0000 && is_known) text = "too many values to unpack (expected %zd, got %zd)";
+  if (found < wanted) text = "not enough values to unpack (expected %zd, got %zd)";
+  return PyErr_Format(PyExc_ValueError, text, wanted, found);
 }
 
 bool Run::unpack(PyObject* outputs, PyObject** to, Py_ssize_t count) const {
   if (PyTuple_CheckExact(outputs) || PyList_CheckExact(outputs)) {
-    Py_ssize_t found = PySequence_Fast_GET_SIZE(outputs);
-    if (found != count) return complain_of_length(count, found, true);
+    if (PySequence_Fast_GET_SIZE(outputs) != count) return complain_of_length(count, PySequence_Fast_GET_SIZE(outputs));
     PyObject** items = PySequence_Fast_ITEMS(outputs);
     for (Py_ssize_t i = 0; i < count; i++) to[i] = Py_NewRef(items[i]);
     return true;

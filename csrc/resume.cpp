@@ -36,7 +36,6 @@ static Ref value_at(Frame* frame, Py_ssize_t at) {
 }
 
 // A slot of the stack as the frame's original has it: a twin's probe is below the callable, a NULL may be above it.
-// One on top stands for the keywords of a star call.
 static Ref stack_at(Frame* frame, Py_ssize_t base, Py_ssize_t depth, Py_ssize_t i) {
   auto is_probe = [&](Py_ssize_t k) { return k >= 0 && k + 1 < depth && frame_value(frame, base + k) == call_probe; };
   if (kNullAboveCallable) i += is_probe(i) ? 1 : is_probe(i - 1) ? -1 : 0;
