@@ -201,7 +201,7 @@ class _StepWriter:
         return self._constant(self.space[name])
 
     def _literal(self, value: Any) -> Any:
-        """The very object that the function's code has.  Since CPython 3.14 it has no small numbers: these exist once."""
+        """The very object that the function's code has; small numbers, which 3.14 keeps out of it, exist once."""
         small = type(value) is int and 0 <= value < 256
         found = self._literals.get(_exactly(value), value if small else _NoWord)
         if found is _NoWord:
