@@ -202,8 +202,7 @@ class _StepWriter:
 
     def _literal(self, value: Any) -> Any:
         """The very object that the function's code has; small numbers, which 3.14 keeps out of it, exist once."""
-        small = type(value) is int and 0 <= value < 256
-        found = self._literals.get(_exactly(value), value if small else _NoWord)
+        found = self._literals.get(_exactly(value), value if type(value) is int and 0 <= value < 256 else _NoWord)
         if found is _NoWord:
             raise _NoWord
         return found
