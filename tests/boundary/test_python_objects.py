@@ -255,7 +255,7 @@ def iterators_out(x: Any) -> Any:
 
 
 def test_iterators_of_itertools_leave() -> None:
-    """Since CPython 3.14 those but counters do not say what makes them again: they are graph breaks there."""
+    """Since CPython 3.14 they do not say what makes them again: they are graph breaks there."""
     says = sys.version_info < (3, 14)
     plain = iterators_out(X)
     captured = framelift.compile(iterators_out, backend="eager", fullgraph=says)(X)

@@ -223,7 +223,9 @@ def _dict_position(walk: Walk, node: Node) -> Recipe:
 
 
 def _has_keys_as_before(shadow: Shadow) -> bool:
-    """Return whether an original may be walked before or after it is changed: values change nothing for an iterator."""
+    """Return whether an original may be walked before or after it is changed: other values change nothing for an
+    iterator.
+    """
     return len(shadow.before) == len(shadow.copy) and all(map(operator.is_, shadow.before, shadow.copy))
 
 
@@ -252,9 +254,8 @@ def _itertools(walk: Walk, node: Node) -> Recipe:
     with quietly():  # CPython 3.12 warns that this way is deprecated
         try:
             function, arguments, *state = node.obj.__reduce__()
-        except TypeError:  # since CPython 3.14; the text of a counter of ints says it
-            says = kind is itertools.count and all(type(part) in (int, type) for part in gc.get_referents(node.obj))
-            function, arguments, *state = (kind, (count_of(node.obj), step_of(node.obj))) if says else (None, ())
+        except TypeError:
+            raise Interrupt("result-object", type_name(kind)) from None
     if function is not kind or not all(type(part) in EXACT or type(part) in LEAVES for part in arguments):
         raise Interrupt("result-object", type_name(kind))
     shell = (walk.constant(kind, name_of(kind)), "(", *joined(map(walk.part, arguments)), ")")
