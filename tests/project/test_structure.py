@@ -59,7 +59,7 @@ BUDGETS = {
     "calls": 1272,
     "capture": 7569,
     "exits": 2458,
-    "export": 2138,
+    "export": 2140,
     "graph": 7974,
     "guards": 971,
     "higher_order": 1506,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 836,
     "csrc": 14065,
 }
-ALL = 84198
+ALL = 84200
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

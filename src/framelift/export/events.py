@@ -47,10 +47,12 @@ def _trace_structured(name: str, text: Callable[[], str]) -> None:
 @scope
 def leaks_warned(strict: bool) -> Iterator[None]:
     """Warn of fake tensors that the block leaves alive, where torch's option asks for that."""
-    if strict or not torch._export.config.detect_non_strict_fake_tensor_leaks:
+    from ..torch_ports.exports import export_config
+    from ..torch_ports.exports import trace_module as _trace
+
+    if strict or not export_config.detect_non_strict_fake_tensor_leaks:
         yield
         return
-    from ..torch_ports.exports import trace_module as _trace
     from ..torch_ports.fakes import fake_tensor_tls, nodes_of_fakes
 
     made = fake_tensor_tls.non_strict_export_fake_tensor_tracker

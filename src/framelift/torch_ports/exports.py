@@ -16,6 +16,7 @@ __getattr__ = area(
     Port("verifier", "torch._export.verifier", "make ExportedPrograms"),
     Port("wrap_submodules", "torch._export.wrappers:_wrap_submodules", "keep calls of submodules in an export"),
     Port("trace_module", "torch.export._trace", "make ExportedPrograms"),
+    Port("export_config", "torch._export.config", "follow torch.export's options"),
     Port("UserError", "torch.export._trace:UserError", "raise the errors of torch.export", instead=AN_ERROR),
     Port("UserErrorType", "torch.export._trace:UserErrorType", "raise the errors of torch.export", instead=A_CLASS),
     Port("draft_export", "torch.export._draft_export:draft_export", "report all that an export fails for"),

@@ -43,7 +43,6 @@ __getattr__ = area(
         "run torch's kernels in Python without importing TorchDynamo",
     ),
     Port("decomposition_table", "torch._decomp:decomposition_table", "compile operations on floats that change"),
-    Port("rng_primitives", "torch._prims.rng_prims", "draw random numbers in control flow"),
     Port("InvokeQuant", "torch._higher_order_ops:InvokeQuant", "capture invoke_quant", instead=A_CLASS),
     Port(
         "BaseHOP",
