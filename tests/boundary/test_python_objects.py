@@ -433,6 +433,7 @@ def walked_tensors(x: Any, y: Any) -> Any:
 
 def test_sets_of_tensors() -> None:
     check(of_tensors, X, torch.zeros(3))
+    check(lambda x: ({x}.pop() * 2, sum(t.sum() for t in {x + 1, x + 2})), X)
     with pytest.raises(framelift.exc.Unsupported, match="set of tensors"):
         captured_result(walked_tensors, X, torch.zeros(3))
 

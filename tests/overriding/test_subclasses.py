@@ -85,7 +85,22 @@ def test_what_an_override_reads_is_guarded() -> None:
         compiled(Unit(torch.ones(2), "m"), Unit(torch.ones(2), "s"))
 
 
+class Marked(Plain):
+    """Torch's own `__new__`, and an `__init__`."""
+
+    def __init__(self, data: Any, mark: int = 3) -> None:
+        self.mark = mark
+
+
+class Super(torch.Tensor):
+    def __new__(cls: type, data: Any, mark: int = 3) -> Any:
+        made = super().__new__(cls, data)
+        made.mark = mark
+        return made
+
+
 def test_made_inside() -> None:
+    both(lambda x: (Plain(x * 2), Marked(x), Marked(x + 1).mark, Super(x, mark=2), Super(x) + 1), torch.ones(2))
     both(lambda x: (Unit(x * 2, "cd"), Unit(x, "mol").as_subclass(torch.Tensor) + 1), torch.ones(2))
 
 

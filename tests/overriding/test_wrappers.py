@@ -247,6 +247,28 @@ def test_jagged_tensors(fn: Any) -> None:
     assert framelift.stats()["captures"] <= 4
 
 
+def test_examples_of_wrappers_are_wrappers() -> None:
+    def program(x: Any) -> Any:
+        return x.sin() * 2
+
+    def backend(module: Any, examples: Any) -> Any:
+        for node in module.graph.find_nodes(op="call_method"):
+            assert type(node.meta["example_value"]) is type(examples[-1])
+        return module.forward
+
+    for x in (jagged(2, 4), pair(3)):
+        framelift.reset()
+        (alike if x.is_nested else same)(framelift.compile(program, backend=backend)(x), program(x))
+
+
+def test_rows_of_jagged_tensors_under_dynamic() -> None:
+    framelift.reset()
+    compiled = framelift.compile(lambda x: x.sin(), backend="eager", fullgraph=True, dynamic=True)
+    for x in (jagged(2, 4), jagged(3, 6), jagged(5, 2)):
+        alike(compiled(x), x.sin())
+    assert framelift.stats()["captures"] == 1
+
+
 def test_jagged_tensors_of_the_same_rows() -> None:
     def fn(x: Any, y: Any) -> Any:
         return (x + y).values().sum() if x.shape == y.shape else x.values().sum()

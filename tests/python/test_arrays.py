@@ -78,9 +78,20 @@ def made(x: Any = None) -> Any:
     return np.ones(3) ** 2
 
 
+def like_tensors(x: Any) -> Any:
+    return np.ones_like(x, dtype=np.int64), np.full_like(x, 3), np.zeros_like(x + 1)
+
+
 @pytest.mark.parametrize(
     "program, args",
-    [(from_tensor, (X,)), (functions, (X,)), (arithmetic, (np.arange(4.0).reshape(2, 2),)), (values, (X,)), (made, ())],
+    [
+        (from_tensor, (X,)),
+        (like_tensors, (X,)),
+        (functions, (X,)),
+        (arithmetic, (np.arange(4.0).reshape(2, 2),)),
+        (values, (X,)),
+        (made, ()),
+    ],
 )
 def test_arrays(program: Any, args: tuple[Any, ...]) -> None:
     compare(program, *args)

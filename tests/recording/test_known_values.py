@@ -94,6 +94,15 @@ def test_values_that_keep_changing_are_left_to_plain_python() -> None:
     assert framelift.stats()["captures"] < 8
 
 
+@pytest.mark.parametrize(("program", "graphs"), [(lambda x, n: x[: n.item()] * 2, 2), (lambda x, n: x * n + int(n), 3)])
+def test_numbers_that_change_are_symbolic_behind_the_break(program: Any, graphs: int) -> None:
+    framelift.reset()
+    compiled = framelift.compile(program, backend="eager")
+    for n in (2, 3, 4, 5):
+        torch.testing.assert_close(compiled(torch.ones(9), torch.tensor(n)), program(torch.ones(9), torch.tensor(n)))
+    assert framelift.stats()["graphs"] == graphs
+
+
 def test_an_input_written_before_its_value_is_taken_is_not_known() -> None:
     def f(x, n, alias):
         alias.add_(1)

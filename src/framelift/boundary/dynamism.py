@@ -327,7 +327,9 @@ class Dynamism:
         if type(tensor) is torch.nn.Parameter:
             return _NONE
         kept = self.named.kept(origin, _rank(tensor)) if self.named is not None else _NONE
-        if self.everything and not is_parameter(tensor) and is_argument(origin):
+        table = origin.base if origin.step == "item" else None
+        owner = table.base if table is not None and table.step == "dict" else None  # wrappers hold tensors so
+        if self.everything and not is_parameter(tensor) and is_argument(owner or origin):
             return frozenset(range(_rank(tensor))) - kept
         place = str(origin)
         old = self.values.get(place)

@@ -34,6 +34,7 @@ from ..bytecode.resume import (
     untouched,
 )
 from ..exits import Lines
+from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -188,6 +189,12 @@ class Breaks:
     def is_resumed(self, code: types.CodeType) -> bool:
         """Return whether the code resumes a frame after a break."""
         return id(code) in _made_of
+
+    def taken_numbers(self, code: types.CodeType) -> list[str]:
+        """The parameter of code that resumes where a number that changes was taken out of a tensor: the stack's top."""
+        frames, made = self.of(code) if self.is_resumed(code) else (None, None)
+        changes = frames is not None and knowledge_of(frames.code).taken_numbers_change
+        return [f".{len(made.point.stack) - 1}"] if changes and made is not None else []
 
     def begins_at(self, code: types.CodeType) -> int:
         """The unit of its original at which code that resumes begins; -1 for the program's own code."""

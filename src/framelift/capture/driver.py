@@ -417,6 +417,7 @@ class Driver:
         if code.co_flags & inspect.CO_VARKEYWORDS:  # these are handed on whole
             place = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
             seen.read_fully.add(code.co_varnames[place])
+        seen.changing.update(dict.fromkeys(self.breaks.taken_numbers(code), True))
         return seen
 
     def _keeps(self) -> bool:

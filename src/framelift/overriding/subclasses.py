@@ -25,7 +25,7 @@ from ..recording.rules.ranks import rule
 from ..torch_ports.autograd import set_grad_enabled
 from ..torch_ports.modes import DisableTorchFunction, DisableTorchFunctionSubclass, disabled_torch_function_impl
 from ..torch_ports.tensors import TensorBase
-from ..vocabulary.class_reads import name_of
+from ..vocabulary.class_reads import module_of, name_of, qualname_of
 from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.reasons import Interrupt
 
@@ -178,6 +178,32 @@ def _make_subclass(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, 
     cls, data = args
     _check_class(cls)
     return _retyped(recorder, recorder.record(target_of(torch.Tensor.detach), (data,), {}, keep=True), cls)
+
+
+@substitute(TensorBase.__new__)
+def _new(session: Session, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """A tensor of another class, made of a tensor: an alias of it."""
+    data = args[0] if len(args) == 1 and not kwargs else None
+    if not session.is_stand_in(data):
+        raise Interrupt(
+            "unknown-callable", f"{module_of(cls)}.{qualname_of(cls)} (made of something else than a tensor)"
+        )
+    _check_class(cls)
+    return _retyped(session.recorder, data, cls)
+
+
+def _call_class(session: Session, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A class without a `__new__` of Python's is called."""
+    made = _core.captured(cls.__new__, (cls, *args), kwargs)
+    if name_of(type(cls.__init__)) == "function":
+        _core.captured(cls.__init__, (made, *args), kwargs)
+    return made
+
+
+def is_made_of_tensors(callable_: Any) -> Any:
+    """Return the handler for a class that overrides torch functions and inherits torch's `__new__`."""
+    inherits = is_a(callable_, type) and is_overriding(callable_) and callable_.__new__ is TensorBase.__new__
+    return _call_class if inherits else None
 
 
 def _check_class(cls: Any) -> None:

@@ -146,7 +146,8 @@ def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], alwa
     for tensor in tensors:
         origin, said = world.memo[id(tensor)].origin, str(tensor.tolist())
         known = guarded.setdefault(str(origin), set())
-        if not always and said not in known and len(known) >= _MOST_CAPTURES:
+        if not always and said not in known and len(known) >= (_MOST_CAPTURES if tensor.numel() > 1 else 1):
+            knowledge_of(root).taken_numbers_change |= tensor.numel() == 1
             return False
         found.append((tensor, origin, said, known))
     for tensor, origin, said, known in found:

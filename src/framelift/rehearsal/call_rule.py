@@ -335,6 +335,7 @@ _ORDER: tuple[tuple[int, Any], ...] = (
     (HANDLER, autograd_function.bound_apply),
     (HANDLER, autograd_function.is_function_class),
     (NATIVE, subclasses.is_tensor_class),
+    (HANDLER, subclasses.is_made_of_tensors),
     (HANDLER, wrapper_results.make_wrapper),
     (UNWRAP, _calls_its_class_attribute),
     (HANDLER, _metaclass),

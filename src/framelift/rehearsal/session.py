@@ -450,10 +450,13 @@ class Rehearsal(RehearsedScene):
 
     def note_order(self, elements: Any) -> None:
         """A set is about to be walked, maybe by C code: its order follows from the addresses of its elements."""
-        for element in set.copy(elements) if is_a(elements, set) else frozenset.copy(elements):
+        found = set.copy(elements) if is_a(elements, set) else frozenset.copy(elements)
+        for element in found if len(found) > 1 else ():
             self._note_address(element)
 
     def _note_address(self, element: Any) -> None:
+        if self.is_stand_in(element) and self.value_of(element).external is None:
+            return  # made inside: its address is another at each call, and any order may come of it
         if is_a(element, torch.Tensor):
             raise Interrupt("unsupported-code", "a walk over a set of tensors")
         record = self.world.by_seen.get(id(element))

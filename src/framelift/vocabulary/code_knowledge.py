@@ -35,6 +35,8 @@ class CodeKnowledge:
     decided_by_draws: int = 0
     #: the values at an origin that were guarded: what keeps changing is left to eager mode
     guarded_values: dict[str, set[str]] = field(default_factory=dict)
+    #: a number taken out of a tensor was another one later: behind the break it is symbolic at once
+    taken_numbers_change: bool = False
     #: what followed from the values at an origin, by the origin and the calculation
     results: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     #: where inputs that are written to and overlap lay, in all captures that were compiled for their places

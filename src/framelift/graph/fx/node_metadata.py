@@ -17,7 +17,9 @@ from torch.fx.graph_module import GraphModule
 from ..._core import id, is_a
 from ...torch_ports.fakes import FakeTensorMode
 from ...vocabulary.plain_types import GIVEN
+from ...vocabulary.reasons import Interrupt
 from ..metadata.facts import Facts
+from ..metadata.wrappers import WrapperFacts, assembled
 from .named_places import InputSource, NamedPlaces, source_text, state_name
 
 
@@ -68,10 +70,17 @@ def fill_examples(module: GraphModule, mode_of: Callable[[], FakeTensorMode | No
 def _example(facts: Facts, mode: Callable[[], FakeTensorMode]) -> torch.Tensor | None:
     assert facts.stride is not None
     try:
+        if type(facts) is WrapperFacts:
+            parts = {name: _example(part.facts, mode) for name, part in facts.parts.items()}
+            return (
+                None
+                if None in parts.values()
+                else assembled(facts.kind, parts, facts.context, facts.size, facts.stride)
+            )
         with mode(), torch.no_grad():
             made = torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device=facts.device)
             return made.requires_grad_() if facts.requires_grad and _has_gradients(facts.dtype) else made
-    except (RuntimeError, TypeError, NotImplementedError):  # of a layout that has no strides
+    except (RuntimeError, TypeError, NotImplementedError, Interrupt):  # of a layout that has no strides
         return None
 
 
@@ -113,6 +122,9 @@ class Meta(dict[str, Any]):
 
     def __iter__(self) -> Iterator[str]:
         return dict.__iter__(self._filled())
+
+    def __bool__(self) -> bool:
+        return True  # asked for each node by torch.fx, which then reads some other key
 
     def __len__(self) -> int:
         return dict.__len__(self._filled())

@@ -60,7 +60,12 @@ _OF_VALUES = frozenset(
 _MOST_NUMBERS = 4096
 
 #: functions that make an array of whatever they are given; all others ask a tensor for its own idea of them
-_TAKE_TENSORS = frozenset("array asarray ascontiguousarray concatenate stack vstack hstack dstack column_stack".split())
+_TAKE_TENSORS = frozenset(
+    """
+    array asarray ascontiguousarray concatenate stack vstack hstack dstack column_stack
+    ones_like zeros_like full_like
+""".split()
+)
 
 #: operations that take a number for one of the kind of the arrays beside it
 _WITH_NUMBERS = frozenset(
