@@ -53,30 +53,30 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 BUDGETS = {
     "autograd": 1118,
     "backends": 4667,
-    "boundary": 5402,
+    "boundary": 5404,
     "bytecode": 2632,
     "cache": 3268,
     "calls": 1272,
-    "capture": 7569,
+    "capture": 7577,
     "exits": 2458,
     "export": 2140,
-    "graph": 7974,
+    "graph": 7984,
     "guards": 971,
     "higher_order": 1506,
-    "overriding": 1326,
+    "overriding": 1352,
     "packages": 1754,
-    "python": 2971,
-    "recording": 5139,
-    "rehearsal": 1717,
+    "python": 2976,
+    "recording": 5140,
+    "rehearsal": 1721,
     "report": 2573,
     "substitutes": 4323,
     "surface": 4993,
     "torch_ports": 1094,
-    "vocabulary": 2432,
+    "vocabulary": 2434,
     "modules beside them": 836,
     "csrc": 14065,
 }
-ALL = 84200
+ALL = 84258
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
