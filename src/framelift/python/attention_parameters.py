@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NAMES = ("query", "key", "value", "attn_mask", "dropout", "is_causal", "enable_gqa")
 
 with contextlib.suppress(ImportError):
-    from torch._C import _SDPAParams as Params
+    from torch.backends.cuda import SDPAParams as Params
 
     @substitute(Params)
     def _make(_session: Session | None, /, *args: Any) -> Any:
