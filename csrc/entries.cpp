@@ -155,16 +155,19 @@ static PyObject* miss = nullptr;   // what a run returns to say that this entry 
 
 static thread_local PyObject* failure = nullptr;  // (info, exception) of a graph that failed, until it is taken
 static PyObject* failure_teller = nullptr;        // Python: (info, exception), called when plain Python did not fail
+static PyObject* hook_judge = nullptr;            // Python: (exception): a hook of the program raised it
 
 // The exception that is set, kept with its entry's info and without frames, which hold the program's objects.  False:
-// it came from outside, a signal handler for instance, and stays set.
+// it came from outside, a signal handler or a hook on saved tensors for instance, and stays set.
 static bool keep_failure(EntryObject* entry) {
   SavedError error;
   error.normalize();
   PyObject* value = error.value();
   if (value && PyExceptionInstance_Check(value)) {
     if (error.traceback()) PyException_SetTraceback(value, error.traceback());
-    if (came_from_outside(value)) {
+    Ref of_hook = Ref::steal(hook_judge ? PyObject_CallOneArg(hook_judge, value) : nullptr);
+    PyErr_Clear();
+    if (of_hook.get() == Py_True || came_from_outside(value)) {
       error.restore();
       return false;
     }
@@ -334,6 +337,7 @@ int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObje
 static PyObject* chooser = nullptr;  // Python: (entries, locals) -> the entry that runs; None: it is a miss
 
 static Connections connections({{"failure_teller", &failure_teller},  // f(info, exception): the graph alone failed
+                                {"hook_judge", &hook_judge},          // f(exception) -> bool
                                 {"entry_chooser", &chooser}});
 
 int choose_entry(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result) {

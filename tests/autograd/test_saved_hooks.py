@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -427,3 +429,34 @@ def test_hooks_around_a_call_see_what_the_frame_does(backend):
     run = compiled(f, backend=backend)
     run(torch.ones(3, requires_grad=True))
     torch.testing.assert_close(around(run), around(f))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_hook_that_raises_around_a_compiled_function_runs_once_for_each_tensor(backend: str) -> None:
+    """Non-reentrant checkpoints end a recomputation so; a program may do so, too."""
+    layers = [torch.nn.Linear(2, 2) for _ in range(2)]
+    run = framelift.compile(lambda layer, x: layer(x.sin()).exp(), backend=backend)
+    for _ in range(2):
+        x = torch.ones(2)
+        for layer in layers:
+            x = torch.utils.checkpoint.checkpoint(run, layer, x, use_reentrant=False)
+        x.sum().backward()
+    wanted = copy.deepcopy(layers)
+    for layer in wanted:
+        layer.zero_grad()
+    for _ in range(2):
+        wanted[1](wanted[0](torch.ones(2).sin()).exp().sin()).exp().sum().backward()
+    for one, other in zip(layers, wanted):
+        torch.testing.assert_close(one.weight.grad, other.weight.grad)
+
+    seen = []
+
+    def pack(x: torch.Tensor) -> torch.Tensor:
+        seen.append(len(seen))
+        if len(seen) == 4:
+            raise ValueError("enough")
+        return x
+
+    with pytest.raises(ValueError, match="enough"), torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        run(layers[0], run(layers[0], torch.ones(2, requires_grad=True)))
+    assert seen == [0, 1, 2, 3]

@@ -52,12 +52,12 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
     "autograd": 1118,
-    "backends": 4667,
+    "backends": 4733,
     "boundary": 5404,
     "bytecode": 2632,
     "cache": 3268,
     "calls": 1272,
-    "capture": 7577,
+    "capture": 7586,
     "exits": 2458,
     "export": 2140,
     "graph": 7984,
@@ -71,12 +71,12 @@ BUDGETS = {
     "report": 2573,
     "substitutes": 4323,
     "surface": 4993,
-    "torch_ports": 1094,
+    "torch_ports": 1100,
     "vocabulary": 2434,
     "modules beside them": 836,
-    "csrc": 14065,
+    "csrc": 14068,
 }
-ALL = 84258
+ALL = 84342  # wrong gradients of inputs that are written to; checkpoints around compiled functions
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

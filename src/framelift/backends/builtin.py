@@ -19,7 +19,7 @@ from ..exc import IncorrectUsage
 from ..graph.symbols.symbol_sources import source_called
 from ..torch_ports.autograd import is_grad_enabled
 from ..torch_ports.graphs import LazyGraphModule
-from . import second_tier, warm_start
+from . import second_tier, warm_start, written_inputs
 from .disk_caches import accepted_by_caches, caching_floats
 from .elsewhere import NotPacked, fakes_of, pack
 from .layers.layer_inputs import group_calls_by_strides, inputs_checked_once
@@ -62,6 +62,7 @@ def aot_autograd(**kwargs: Any) -> Callable[..., Callable[..., Any]]:
     ) -> Callable[..., Any]:
         from ..torch_ports.compilers import aot_module_simplified
 
+        written_inputs.install()
         given = dict(kwargs)
         if callable(given.get("decompositions")):
             given["decompositions"] = given["decompositions"]()
@@ -253,6 +254,7 @@ def lower(
     from .vector_instructions import try_only_the_best
 
     try_only_the_best()
+    written_inputs.install()
 
     patches = {**raising_kernels.install(), **_inductor_config(mode, options)}
     if inductor_config.post_grad_custom_post_pass is None:  # a user's own pass stays

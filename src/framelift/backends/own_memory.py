@@ -55,7 +55,7 @@ class OwnMemory(_Pass):
         """A part of the key under which Inductor keeps compiled graphs: those compiled without framelift have other
         kernels (raising_kernels.py).
         """
-        return "framelift own memory 3, raising kernels 1"
+        return "framelift own memory 3, raising kernels 1, written inputs 3"
 
 
 def _base(node: Any) -> Any:

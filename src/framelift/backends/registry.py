@@ -41,7 +41,7 @@ from ..torch_ports.operators import HigherOrderOperator
 from ..vocabulary.log import topic
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.torch_code import is_torch_class, is_torch_function
-from . import builtin, cudagraphs, debugging  # noqa: F401  (they register their own)
+from . import builtin, cudagraphs, debugging, written_inputs  # noqa: F401  (the others register their own)
 from .correctness import checked, reference
 from .debugging import backend_for_now, inductor_options_now
 from .elsewhere import Job, NotPacked, submit
@@ -161,6 +161,7 @@ def lookup_backend(compiler_fn: str | Backend) -> Backend:
 def lookup(backend: str | Backend, *, mode: str | None = None, options: dict[str, Any] | None = None) -> Backend:
     """The backend a user named or gave, with `mode` and `options` bound to it.  Raises `InvalidBackend`."""
     found = lookup_backend(backend)
+    written_inputs.install()  # the backend may be made of AOTAutograd
     extra: dict[str, Any] = {}
     if mode is not None and mode != "default":
         extra["mode"] = mode

@@ -55,6 +55,12 @@ __getattr__ = area(
         "inductor_bisector", "torch._inductor.compiler_bisector", "follow torch's bisection", loaded="CompilerBisector"
     ),
     Port(
+        "partitioners",
+        "torch._functorch.partitioners",
+        "save what a backward needs of inputs that are written to",
+        loaded="force_save_bw_mutation_src",
+    ),
+    Port(
         "inductor_config",
         "torch._inductor.config",
         "follow Inductor's settings",

@@ -42,32 +42,30 @@ _ALSO_LOOK = frozenset(name for name in opname if name.startswith(("CALL", "PREC
 _WITHOUT_WORDS = (StopIteration, StopAsyncIteration, GeneratorExit)
 
 
-def _function_of(handler: Any) -> Any:
-    """The Python function that runs when a handler is called."""
+def code_of(handler: Any) -> types.CodeType | None:
+    """The code that runs when a handler or hook is called; None where it is not Python's."""
     while True:
         if type(handler) in AROUND:
             handler = AROUND[type(handler)](handler)
         elif type(handler) is _core.Compiled:
             handler = handler.function
         elif type(handler) is types.FunctionType:
-            return handler
+            return handler.__code__
         else:
             called = vars(type(handler)).get("__call__") if handler is not None else None
             called = called or next(
                 (vars(base)["__call__"] for base in type(handler).__mro__ if "__call__" in vars(base)), None
             )
-            return called if type(called) is types.FunctionType else None
+            return called.__code__ if type(called) is types.FunctionType else None
 
 
 def _handlers() -> set[types.CodeType]:
     """The code of all signal handlers that are Python functions."""
-    found = set()
+    found: set[types.CodeType] = set()
     for number in _SIGNALS:
         handler = _signal.getsignal(number)  # without the enumerations that `signal` puts around its numbers
         if handler is not None and type(handler) is not int:
-            function = _function_of(handler)
-            if function is not None:
-                found.add(function.__code__)
+            found.update(filter(None, [code_of(handler)]))
     return found
 
 

@@ -30,9 +30,9 @@ from ...graph.metadata.wrappers import is_wrapper
 from ...graph.state.torch_state import SavedState, autocast_nesting
 from ...recording.assumptions import SMALL
 from ...recording.recorder import Finished
-from ...torch_ports.autograd import unsafe_set_version_counter
+from ...torch_ports.autograd import top_saved_hooks, unsafe_set_version_counter
 from ...torch_ports.graphs import LazyGraphModule
-from ...vocabulary.outside_exceptions import raise_outside
+from ...vocabulary.outside_exceptions import code_of, raise_outside
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def noting_failures(
     """`graph`, whose failures are looked into: `at_once`, or once what it changed was taken back (`undoing`)."""
 
     def failed(error: BaseException, inputs: tuple[Any, ...]) -> None:
-        if is_a(error, AssumptionFailed):
+        if is_a(error, AssumptionFailed) or _is_of_hooks(error):
             return
         raise_outside(error)
         if at_once:
@@ -321,4 +321,13 @@ def report_failure(info: Capture, error: BaseException) -> None:
         warnings.warn(f"framelift: {text}. This is a defect of framelift or of the backend.", stacklevel=2)
 
 
-_core.connect(failure_teller=report_failure)
+def _is_of_hooks(error: BaseException) -> bool:
+    """Return whether hooks on saved tensors raised it, which a checkpoint's do to end a recomputation: they ran."""
+    codes = [code_of(hook) for hook in top_saved_hooks(True) or ()]
+    trace = error.__traceback__ if codes else None
+    while trace is not None and trace.tb_frame.f_code not in codes:
+        trace = trace.tb_next
+    return trace is not None
+
+
+_core.connect(failure_teller=report_failure, hook_judge=_is_of_hooks)
