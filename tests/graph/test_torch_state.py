@@ -84,10 +84,6 @@ def test_what_only_decompositions_understand() -> None:
     check(f, torch.rand(2, 64))
 
 
-def test_autograd_functions_made_inside() -> None:
-    check(lambda x: torch.masked.softmax(x, -1, mask=x > 0.5), torch.rand(3, 4))
-
-
 MODEL = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
 
 

@@ -53,7 +53,7 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 BUDGETS = {
     "autograd": 1118,
     "backends": 4733,
-    "boundary": 5404,
+    "boundary": 5433,
     "bytecode": 2632,
     "cache": 3268,
     "calls": 1272,
@@ -65,18 +65,18 @@ BUDGETS = {
     "higher_order": 1506,
     "overriding": 1352,
     "packages": 1754,
-    "python": 2976,
+    "python": 2978,
     "recording": 5140,
     "rehearsal": 1721,
     "report": 2573,
-    "substitutes": 4323,
+    "substitutes": 4322,
     "surface": 4993,
     "torch_ports": 1100,
-    "vocabulary": 2434,
+    "vocabulary": 2432,
     "modules beside them": 836,
     "csrc": 14068,
 }
-ALL = 84342  # wrong gradients of inputs that are written to; checkpoints around compiled functions
+ALL = 84370
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

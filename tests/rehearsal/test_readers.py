@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from framelift.boundary.attributes import classes, function_attributes, instances
-from framelift.python import weak_references
 from framelift.rehearsal.readers import _read_sealed, reader_of
 
 
@@ -30,7 +29,7 @@ OBJECTS: dict[str, tuple[Any, Any]] = {
     "method": (types.MethodType(Owner.method, Owner()), function_attributes.read_method),
     "cache": (functools.lru_cache(len), function_attributes.read_function),
     "property": (property(), function_attributes.read_function),
-    "reference": (weakref.ref(Owner), weak_references._read),
+    "reference": (weakref.ref(Owner), instances.read_instance),
     "alias": (list[int], instances.read_alias),
     "error": (KeyError(1), instances.read_instance),
     "operation": (torch.ops.aten.add.Tensor, _read_sealed),

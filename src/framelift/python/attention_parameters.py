@@ -42,4 +42,4 @@ with contextlib.suppress(ImportError):
         return Recipe((walk.constant(Params, "SDPAParams"), "(", *parts, ")"))
 
     HARMLESS.add(Params)
-    declare(Kind(Params))
+    declare(Kind(Params, words={"effect": "__init__"}))

@@ -110,7 +110,7 @@ class Kind:
         yield cls, self.make
         special = {name: word for word, names in self.words.items() for name in names.split()}
         for name, member in vars(cls).items():
-            method = member.__func__ if is_a(member, staticmethod) else member
+            method = getattr(member, "__func__", member)
             if is_a(method, C_CALLABLES):
                 yield method, special.get(name) or self._word(name)
 
