@@ -53,7 +53,7 @@ from .live_recording import record_live
 from .overlapping_writes import check_overlaps
 from .recorder_parts import Assumptions, Policy
 from .recording_mode import RecordingMode
-from .rules import composed, indexing, known, number_arguments, sequences, state_calls, taken_values  # noqa: F401  (they register rules; ranks decide which one answers: rules/ranks.py)
+from .rules import composed, indexing, known, number_arguments, sequences, state_calls, taken_values  # noqa: F401
 from .rules.attributes import ATTRIBUTES, OF_MEMORY, assign
 from .rules.ranks import RULES
 from .rules.special_cases import GIVES_VALUES, make_leaf
