@@ -24,6 +24,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 NO_TESTS = 5  # pytest's exit status
 LARGEST, SMALLEST = 60, 8  # files of a batch
+_SUMMARY = re.compile(r"\d+ \w+.* in \d+\.\d+s")  # what libraries print at exit may stand behind it
 
 
 def batches(jobs: int) -> list[list[Path]]:
@@ -68,7 +69,7 @@ def main() -> int:
         running = [pool.submit(run, files, arguments) for files in batches(options.jobs)]
         for done in as_completed(running):
             files, status, output, seconds = done.result()
-            last = output.strip().splitlines()[-1] if output.strip() else ""
+            last = next((line for line in reversed(output.splitlines()) if _SUMMARY.search(line)), "no summary")
             print(f"{len(files):3d} files, {seconds:6.1f} s  {last.strip('= ')}", flush=True)
             for number, word in re.findall(r"(\d+) (passed|failed|skipped|errors?|deselected)", last):
                 counts[word] += int(number)

@@ -15,6 +15,7 @@ from framelift.guards.kinds import Guard
 from framelift.guards.native_program import build_program
 from framelift.guards.reference import check_reference
 from framelift.vocabulary.origins import arg
+from support import needs_versions_of
 
 ROOT = arg(0, "root")
 PLACE = ROOT.to("attr", "entry")
@@ -123,6 +124,8 @@ def test_every_change_is_seen(kind: str, change: str) -> None:
 
 
 def test_a_model_that_compares_with_a_member_of_an_enumeration_settles() -> None:
+    needs_versions_of(torch.nn.Module)
+
     class Format(str, enum.Enum):
         FIRST = "first"
         LAST = "last"

@@ -5,6 +5,7 @@ import torch
 
 import framelift
 from framelift import _core
+from support import needs_versions_of
 
 
 class Asked(_core.Remembered):
@@ -157,6 +158,7 @@ _WRITES = {
 
 @pytest.mark.parametrize("write", _WRITES)
 def test_values_below_a_module_are_part_of_a_settled_program(write: str) -> None:
+    needs_versions_of(torch.nn.Module)
     model, x = _Held(), torch.arange(3.0)
     compiled = framelift.compile(model, backend="eager")
     program = _settled(model, compiled, x)
