@@ -153,20 +153,24 @@ def _difference(wanted: list[Any], given: list[Any]) -> float:
     return found
 
 
-def _seconds(run: Callable[[], Any], device: str, patience: float) -> float:
-    """The median of a step, in seconds."""
+def _times(steps: dict[str, Callable[[], Any]], device: str, patience: float) -> dict[str, float]:
+    """Milliseconds of each step: rounds by turns, the best round's median."""
     import torch
 
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-    times: list[float] = []
+    rounds: dict[str, list[float]] = {who: [] for who in steps}
     end = time.perf_counter() + patience
-    while len(times) < 5 or time.perf_counter() < end and len(times) < 60:
-        wait()
-        start = time.perf_counter()
-        run()
-        wait()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[2:])
+    while time.perf_counter() < end or min(map(len, rounds.values()), default=3) < 3:
+        for who, step in steps.items():
+            times = []
+            for _ in range(10):
+                wait()
+                start = time.perf_counter()
+                step()
+                wait()
+                times.append(time.perf_counter() - start)
+            rounds[who].append(statistics.median(times))
+    return {who: min(found) * 1e3 for who, found in rounds.items()}
 
 
 def child(name: str, mode: str, device: str, tiny: bool, batch: int, check: bool) -> None:
@@ -208,10 +212,7 @@ def child(name: str, mode: str, device: str, tiny: bool, batch: int, check: bool
     print(json.dumps(row), file=say, flush=True)
     if not sys.stdin.readline():
         return
-    times = {who: [_seconds(step, device, 1.5)] for who, step in steps.items()}
-    for who, step in steps.items():  # by turns, twice
-        times[who].append(_seconds(step, device, 1.5))
-    print(json.dumps({f"{who}_ms": min(found) * 1e3 for who, found in times.items()}), file=say, flush=True)
+    print(json.dumps({f"{who}_ms": best for who, best in _times(steps, device, 3.0).items()}), file=say, flush=True)
 
 
 def _parameters(model: Any) -> dict[str, Any]:
