@@ -11,6 +11,7 @@ from torch.fx.experimental.symbolic_shapes import (
     guard_or_false,
     guard_or_true,
     guard_size_oblivious,
+    has_free_unbacked_symbols,
     statically_known_true,
 )
 
@@ -255,3 +256,11 @@ def test_questions_of_sizes_that_change(ask):
             warnings.simplefilter("ignore", FutureWarning)
             want = fn(torch.ones(rows))
         assert torch.equal(captured(torch.ones(rows)), want)
+
+
+def test_whether_a_number_has_a_value():
+    def fn(x, items):
+        counted = x.sum().int().item()
+        return x + 1, [has_free_unbacked_symbols(one) for one in (x, x.shape, counted, items)]
+
+    assert run(fn, [(torch.ones(rows), [rows, None]) for rows in (4, 5, 6)]) == 2

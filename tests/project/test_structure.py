@@ -69,14 +69,14 @@ BUDGETS = {
     "recording": 5140,
     "rehearsal": 1721,
     "report": 2573,
-    "substitutes": 4322,
+    "substitutes": 4327,
     "surface": 4993,
     "torch_ports": 1100,
     "vocabulary": 2432,
     "modules beside them": 836,
     "csrc": 14068,
 }
-ALL = 84370
+ALL = 84375
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

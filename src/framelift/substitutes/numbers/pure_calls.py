@@ -445,6 +445,11 @@ for _name in ("guard_or_false", "guard_or_true", "guard_size_oblivious", "static
         substitute(getattr(symbolic_shapes, _name))(_known_or)
 
 
+@substitute(symbolic_shapes.has_free_unbacked_symbols)
+def _has_free_unbacked_symbols(session: Session, x: Any) -> bool:
+    return False  # as in eager mode, where every number has a value
+
+
 @substitute(torch.sym_int)
 def _sym_int(session: Session, a: Any) -> Any:
     return _int(session, (a,)) if type(a) in NUMBERS else _core.captured(int, (a,), None)
