@@ -52,7 +52,7 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
     "autograd": 1118,
-    "backends": 4733,
+    "backends": 4728,
     "boundary": 5433,
     "bytecode": 2632,
     "cache": 3268,
@@ -68,15 +68,15 @@ BUDGETS = {
     "python": 2978,
     "recording": 5140,
     "rehearsal": 1721,
-    "report": 2573,
+    "report": 2456,
     "substitutes": 4327,
-    "surface": 4993,
+    "surface": 4791,
     "torch_ports": 1100,
     "vocabulary": 2432,
     "modules beside them": 836,
     "csrc": 14068,
 }
-ALL = 84375
+ALL = 84051
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

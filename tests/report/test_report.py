@@ -377,7 +377,7 @@ def test_text_is_plain_or_coloured() -> None:
 def test_html_is_one_file_that_names_everything() -> None:
     f = compiled(branch)
     f(X)
-    page, fragment = f.report().to_html(), f.report()._repr_html_()
+    page = f.report().to_html()
     assert (
         page.count("<script") == 2
         and "src=" not in page.split("<script")[0]
@@ -385,7 +385,6 @@ def test_html_is_one_file_that_names_everything() -> None:
     )
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
     assert data["breaks"][0]["source"]["expression"] == "y.sum() > 0"
-    assert "<script" not in fragment and "y.sum() &gt; 0" in fragment
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")

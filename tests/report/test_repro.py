@@ -219,7 +219,7 @@ def test_nothing_captured_is_said() -> None:
 
 
 def failing(graph_module, _examples):
-    if any("exp" in str(node.target) for node in graph_module.graph.nodes):
+    if any("exp" in str(node.target) for node in graph_module.graph.nodes if node.op.startswith("call_")):
         raise RuntimeError("exp is not for me")
     return graph_module.forward
 

@@ -127,20 +127,14 @@ def _float_decompositions() -> Any:
     return following_floats(_inductor_decompositions())
 
 
-@register("aot_eager", "debug")
-def aot_eager(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Callable[..., Any]:
-    """AOTAutograd with compilers that compile nothing: forward and backward graphs run operator by operator."""
-    return aot_autograd(fw_compiler=boxed, partition_fn=_min_cut, keep_inference_input_mutations=True)(
-        graph_module, example_inputs
-    )
-
-
-@register("aot_eager_default_partitioner", "debug")
-def aot_eager_default_partitioner(
-    graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
-) -> Callable[..., Any]:
-    """As aot_eager, without choosing what to compute again in the backward."""
-    return aot_autograd(fw_compiler=boxed, keep_inference_input_mutations=True)(graph_module, example_inputs)
+#: AOTAutograd with compilers that compile nothing: forward and backward graphs run operator by operator
+aot_eager = register("aot_eager", "debug")(
+    aot_autograd(fw_compiler=boxed, partition_fn=_min_cut, keep_inference_input_mutations=True)
+)
+#: the same, without choosing what to compute again in the backward
+aot_eager_default_partitioner = register("aot_eager_default_partitioner", "debug")(
+    aot_autograd(fw_compiler=boxed, keep_inference_input_mutations=True)
+)
 
 
 @register("aot_eager_decomp_partition", "debug")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,7 +28,7 @@ def checked(name: str, compiled: Callable[..., Any], example_inputs: Sequence[An
         raise VerificationFailed(
             f"what the backend {name!r} made of a graph fails where the graph does not: {error}"
         ) from error
-    found = difference(wanted, got)
+    found = difference([*wanted], [*got])
     if found:
         raise VerificationFailed(f"incorrect results of backend {name!r}: {found}")
 
@@ -45,40 +47,48 @@ def _copy(value: Any) -> Any:
     return value.detach().clone().requires_grad_(value.requires_grad)
 
 
-def difference(want: Any, got: Any, path: str = "the result", tolerance: float = 1e-3) -> str:
-    """Where two results differ, in words; "" when they do not.  Floating point values may differ as compilers' do."""
-    if isinstance(want, torch.Tensor) and isinstance(got, torch.Tensor):
-        if want.shape != got.shape or want.dtype != got.dtype or want.device != got.device:
-            return (
-                f"{path} is a tensor of {tuple(got.shape)}, {got.dtype}, {got.device} and not of "
-                f"{tuple(want.shape)}, {want.dtype}, {want.device}"
-            )
-        loose = want.is_floating_point() or want.is_complex()
-        same = (
-            torch.allclose(want, got, rtol=tolerance, atol=tolerance, equal_nan=True)
-            if loose
-            else torch.equal(want, got)
-        )
-        return "" if same else f"{path} has other values"
-    if isinstance(want, (list, tuple)) and isinstance(got, (list, tuple)):
-        if len(want) != len(got):
-            return f"{path} has {len(got)} items and not {len(want)}"
-        return next(
-            (
-                found
-                for i, (a, b) in enumerate(zip(want, got))
-                if (found := difference(a, b, f"{path}[{i}]", tolerance))
-            ),
-            "",
-        )
-    if isinstance(want, dict) and isinstance(got, dict):
-        if list(want) != list(got):
-            return f"{path} has the keys {list(got)} and not {list(want)}"
-        return next(
-            (found for key in want if (found := difference(want[key], got[key], f"{path}[{key!r}]", tolerance))), ""
-        )
+def difference(
+    want: Any, got: Any, path: str = "the result", tolerance: float = 1e-3, met: dict[int, Any] | None = None
+) -> str:
+    """Where two results differ, in words; "" when they do not.  Floating point values may differ as compilers' do.
+
+    What is the same object in both is compared where it is met first.
+    """
+    met = {} if met is None else met
+    if want is got or id(want) in met:
+        return ""
+    met[id(want)] = want
     if type(want) is not type(got):
         return f"{path} is a {type(got).__name__} and not a {type(want).__name__}"
-    if hasattr(want, "__dict__") and type(want).__eq__ is object.__eq__:
-        return difference(vars(want), vars(got), path, tolerance)
-    return "" if want == got or want != want and got != got else f"{path} is {got!r} and not {want!r}"
+    if isinstance(want, torch.Tensor):
+        return _tensors_differ(want, got, path, tolerance)
+    if isinstance(want, types.FunctionType):
+        return "" if want.__code__ == got.__code__ else f"{path} is another function"
+    if isinstance(want, (list, tuple, collections.deque)):
+        if len(want) != len(got):
+            return f"{path} has {len(got)} items and not {len(want)}"
+        pairs = [(f"{path}[{i}]", a, b) for i, (a, b) in enumerate(zip(want, got))]
+    elif isinstance(want, dict):
+        if list(want) != list(got):
+            return f"{path} has the keys {list(got)} and not {list(want)}"
+        pairs = [(f"{path}[{key!r}]", want[key], got[key]) for key in want]
+    elif type(want).__eq__ is object.__eq__:
+        pairs = [(path, vars(want), vars(got))] if hasattr(want, "__dict__") else []
+    else:
+        same = want == got
+        same = same.all() if hasattr(same, "all") else same or want != want and got != got  # of an array; NaN
+        return "" if same else f"{path} is {got!r} and not {want!r}"
+    return next((found for place, a, b in pairs if (found := difference(a, b, place, tolerance, met))), "")
+
+
+def _tensors_differ(want: torch.Tensor, got: torch.Tensor, path: str, tolerance: float) -> str:
+    if want.shape != got.shape or want.dtype != got.dtype or want.device != got.device:
+        return (
+            f"{path} is a tensor of {tuple(got.shape)}, {got.dtype}, {got.device} and not of "
+            f"{tuple(want.shape)}, {want.dtype}, {want.device}"
+        )
+    if want.is_floating_point() or want.is_complex():
+        same = torch.allclose(want, got, rtol=tolerance, atol=tolerance, equal_nan=True)
+    else:
+        same = torch.equal(want, got)
+    return "" if same else f"{path} has other values"

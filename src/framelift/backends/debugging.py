@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -17,36 +17,39 @@ from .builtin import aot_autograd
 from .registrations import register
 
 
-@register("eager_noexcept", "debug")
-def eager_noexcept(
-    graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
-) -> Callable[..., Any]:
-    """As eager; an exception while the graph runs is an error of framelift's own kind."""
-    forward = _plain(graph_module).forward
+def _running_in(around: Callable[[], contextlib.AbstractContextManager[Any]]) -> Callable[..., Callable[..., Any]]:
+    """Return a backend that runs graphs as eager does, each time inside of a context."""
 
-    def run(*args: Any) -> Any:
-        try:
-            return forward(*args)
-        except Exception as error:
-            raise FrameliftError("an exception left a captured graph while it ran") from error
+    def backend(graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any) -> Any:
+        forward = _plain(graph_module).forward
 
-    return run
+        def run(*args: Any) -> Any:
+            with around():
+                return forward(*args)
+
+        return run
+
+    return backend
 
 
-@register("eager_debug", "debug")
-def eager_debug(
-    graph_module: GraphModule, example_inputs: Sequence[torch.Tensor], **_ignored: Any
-) -> Callable[..., Any]:
-    """As eager; every operation is compared with its schema: what it writes to and aliases."""
+@contextlib.contextmanager
+def _own_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise FrameliftError("an exception left a captured graph while it ran") from error
+
+
+def _schemas_checked() -> contextlib.AbstractContextManager[Any]:
     from ..torch_ports.modes import SchemaCheckMode
 
-    forward = _plain(graph_module).forward
+    return SchemaCheckMode()
 
-    def run(*args: Any) -> Any:
-        with SchemaCheckMode():
-            return forward(*args)
 
-    return run
+#: an exception while the graph runs is an error of framelift's own kind
+register("eager_noexcept", "debug")(_running_in(_own_errors))
+#: every operation is compared with its schema: what it writes to and aliases
+register("eager_debug", "debug")(_running_in(_schemas_checked))
 
 
 @register("pre_dispatch_eager", "debug")

@@ -10,6 +10,7 @@ decomposition; without a symbolic float it leaves the operator as it is.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -138,14 +139,8 @@ def _rsub(self: torch.Tensor, other: Any, alpha: Any = 1) -> Any:
     return _computed(lambda a, b: b - a * alpha, self, other)
 
 
-@_row(aten.mul.Scalar)
-def _mul(self: Any, other: Any) -> Any:
-    return self * other
-
-
-@_row(aten.div.Scalar)
-def _div(self: Any, other: Any) -> Any:
-    return self / other
+_row(aten.mul.Scalar)(operator.mul)
+_row(aten.div.Scalar)(operator.truediv)
 
 
 @_row(aten.div.Tensor_mode, aten.div.Scalar_mode)
@@ -187,16 +182,11 @@ def _pow(self: torch.Tensor, exponent: Any) -> torch.Tensor:
     return _computed(lambda a: torch.pow(a, _scalar(exponent, a, a.dtype)), self)
 
 
-@_row(aten.clamp.default)
+@_row(aten.clamp.default, aten.clamp_min.default)
 def _clamp(self: torch.Tensor, min: Any = None, max: Any = None) -> torch.Tensor:
     return _computed(
         lambda a: torch.clamp(a, *[None if end is None else _scalar(end, a, a.dtype) for end in (min, max)]), self
     )
-
-
-@_row(aten.clamp_min.default)
-def _clamp_min(self: torch.Tensor, min: Any) -> torch.Tensor:
-    return _clamp(self, min)
 
 
 @_row(aten.clamp_max.default)
@@ -224,9 +214,7 @@ def _full(
     return (torch.ones(size, dtype=torch.float64, device=device) * value).to(dtype or torch.get_default_dtype())
 
 
-@_row(aten.scalar_tensor.default)
-def _scalar_tensor(value: Any, **options: Any) -> Any:
-    return _full((), value, **options)
+_row(aten.scalar_tensor.default)(functools.partial(_full, ()))
 
 
 # ---- lists of tensors: one operation on the whole list, where all are of one type
@@ -267,14 +255,14 @@ def _arithmetic(name: str, single: Callable[[Any, Any], Any]) -> None:
 
 
 for _name, _single in {
-    "add": lambda a, s: a + s,
-    "sub": lambda a, s: a - s,
-    "mul": lambda a, s: a * s,
-    "div": lambda a, s: a / s,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
     "pow": _pow,
-    "maximum": _clamp_min,
+    "maximum": _clamp,
     "minimum": _clamp_max,
-    "clamp_min": _clamp_min,
+    "clamp_min": _clamp,
     "clamp_max": _clamp_max,
 }.items():
     _arithmetic(_name, _single)

@@ -9,7 +9,7 @@ from .. import _core
 from ..vocabulary.log import printable
 
 # They register their forms, and listen.
-from . import debug_folder, html, logs, notebook, text, torch_logs  # noqa: F401
+from . import debug_folder, html, logs, text, torch_logs  # noqa: F401
 from .gather import report, report_of_all, summary
 from .html import chrome_trace
 from .model import SCHEMA, Report

@@ -36,7 +36,7 @@ def static_page(title: str, body: str) -> str:
 
 def _style() -> str:
     folder = importlib.resources.files(__package__) / "page"
-    return "".join((folder / name).read_text("utf-8") for name in ("page.css", "cards.css"))
+    return (folder / "page.css").read_text("utf-8")
 
 
 def _page(data: dict[str, Any], title: str) -> str:
@@ -56,7 +56,12 @@ def _page(data: dict[str, Any], title: str) -> str:
     return head
 
 
-FORMS["html"] = page
+def fragment(report: Report) -> str:
+    """The page, for a cell of a notebook: its style and scripts are its own."""
+    return f'<iframe srcdoc="{html.escape(page(report))}" style="width: 100%; height: 36rem; border: 0"></iframe>'
+
+
+FORMS.update(html=page, fragment=fragment)
 
 
 # ---- The timeline of a report in the format of Chrome's tracing page and Perfetto ----

@@ -125,6 +125,13 @@ class ComptimeContext:
         """CPython's own frame runs: what is on its value stack cannot be looked at."""
         print(f"the value stack of {self._at(stacklevel).f_code.co_qualname} is not visible", file=file)
 
+    def print_value_stack_and_return(self, e: Any, *, stacklevel: int = 0) -> Any:
+        self.print_value_stack(stacklevel=stacklevel)
+        return e
+
+    def force_static(self, val: ComptimeVar) -> None:
+        val.force_static()
+
     def breakpoint(self) -> None:
         """Python's debugger, in the frame that is captured."""
         import pdb  # where it is used: a program's own `code.py` would be imported with it
@@ -160,85 +167,37 @@ class _Comptime:
     def __call__(self, fn: Callable[[ComptimeContext], Any], fallback_fn: Callable[[], Any] = lambda: None) -> Any:
         fallback_fn()
 
-    @staticmethod
-    def graph_break() -> None: ...
+    if TYPE_CHECKING:
 
-    @staticmethod
-    def breakpoint() -> None: ...
-
-    @staticmethod
-    def print(e: Any) -> None:
-        print(e)
-
-    @staticmethod
-    def print_value_stack(*, stacklevel: int = 0) -> None: ...
-
-    @staticmethod
-    def print_value_stack_and_return(e: Any, *, stacklevel: int = 0) -> Any:
-        return e
-
-    @staticmethod
-    def print_graph() -> None: ...
-
-    @staticmethod
-    def print_disas(*, stacklevel: int = 0) -> None: ...
-
-    @staticmethod
-    def print_locals(*, stacklevel: int = 0) -> None: ...
-
-    @staticmethod
-    def print_bt(*, stacklevel: int = 0) -> None: ...
-
-    @staticmethod
-    def print_guards() -> None: ...
-
-    @staticmethod
-    def assert_static(val: Any) -> None: ...
-
-    @staticmethod
-    def force_static(val: Any) -> None: ...
-
-    @staticmethod
-    def sleep(sec: float) -> None: ...
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
 
 
 def _direct(session: Session, self: Any, fn: Any, fallback_fn: Any = None) -> None:
     fn(ComptimeContext(session, caller()))
 
 
-def _by_name(name: str) -> Callable[..., None]:
-    def call(session: Session, /, *args: Any, **kwargs: Any) -> None:
-        given = [ComptimeVar(arg) for arg in args] if name in ("print", "assert_static") else args
-        getattr(ComptimeContext(session, caller()), name)(*given, **kwargs)
+def _method(name: str, in_eager_mode: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method of `comptime` that calls the one of this name of a `ComptimeContext`."""
 
-    return call
+    def call(session: Session, /, *args: Any, **kwargs: Any) -> Any:
+        given = [ComptimeVar(arg) for arg in args] if name in _OF_VALUES else args
+        return getattr(ComptimeContext(session, caller()), name)(*given, **kwargs)
 
+    def eager(*args: Any, **kwargs: Any) -> Any:
+        return in_eager_mode(*args)
 
-def _force(session: Session, val: Any) -> None:
-    ComptimeVar(val).force_static()
-
-
-def _stack_and_return(session: Session, e: Any, *, stacklevel: int = 0) -> Any:
-    ComptimeContext(session, caller()).print_value_stack(stacklevel=stacklevel)
-    return e
+    eager.__code__ = eager.__code__.replace(co_name=name)  # code of its own: handlers go by it
+    return on_code(call)(eager)
 
 
-on_code(_stack_and_return)(_Comptime.print_value_stack_and_return)
+_OF_VALUES = ("print", "assert_static", "force_static")
 on_code(_direct)(_Comptime.__call__)
-on_code(_force)(_Comptime.force_static)
 for _name in (
-    "breakpoint",
-    "graph_break",
-    "print",
-    "print_value_stack",
-    "print_graph",
-    "print_disas",
-    "print_locals",
-    "print_bt",
-    "print_guards",
-    "assert_static",
-    "sleep",
+    *("assert_static", "breakpoint", "force_static", "graph_break", "print_bt", "print_disas", "print_graph"),
+    *("print_guards", "print_locals", "print_value_stack", "sleep"),
 ):
-    on_code(_by_name(_name))(getattr(_Comptime, _name))
+    setattr(_Comptime, _name, staticmethod(_method(_name, lambda *args: None)))
+setattr(_Comptime, "print", staticmethod(_method("print", print)))
+setattr(_Comptime, "print_value_stack_and_return", staticmethod(_method("print_value_stack_and_return", lambda e: e)))
 
 comptime = _Comptime()

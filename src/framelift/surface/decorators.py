@@ -14,7 +14,7 @@ import torch
 from .. import _core
 from ..boundary.becomes.immutable_objects import import_constant
 from ..boundary.import_rules import RULES
-from ..calls.call_tables import CODE_HANDLERS, substitute
+from ..calls.call_tables import substitute
 from ..capture.dynamo_functions import switches_nothing
 from ..capture.frames import skip_code
 from ..capture.module_wrapper import OptimizedModule
@@ -69,18 +69,21 @@ def _wrapper(fn: Any, recursive: bool, reason: str | None, wrapping: bool = True
     return wrapper
 
 
-def _disabled(fn: Any) -> Any:
-    def disabled(*args: Any, **kwargs: Any) -> Any:
+def _in_mode(mode: int, fn: Any) -> Any:
+    def switched(*args: Any, **kwargs: Any) -> Any:
         before = _core.get_mode()
-        if before not in (_RUN_ONLY, _CAPTURE):
+        if before == mode or before not in (_OFF, _RUN_ONLY, _CAPTURE):
             return fn(*args, **kwargs)
         try:
-            _core.switch_mode(_OFF)
+            _core.switch_mode(mode)
             return fn(*args, **kwargs)
         finally:
             _core.switch_mode(before)
 
-    return disabled
+    return switched
+
+
+_disabled = functools.partial(_in_mode, _OFF)
 
 
 def _skipped(fn: Any) -> Any:
@@ -183,20 +186,8 @@ def run(fn: Any = None) -> Any:
     if not callable(fn):
         raise WrongArgument(f"run takes a callable, not {type(fn).__name__}")
 
-    @functools.wraps(fn)
-    def run_only(*args: Any, **kwargs: Any) -> Any:
-        before = _core.get_mode()
-        if before not in (_OFF, _CAPTURE):
-            return fn(*args, **kwargs)
-        try:
-            _core.switch_mode(_RUN_ONLY)
-            return fn(*args, **kwargs)
-        finally:
-            _core.switch_mode(before)
-
-    marked: Any = run_only
+    marked: Any = functools.wraps(fn)(_in_mode(_RUN_ONLY, fn))
     marked._torchdynamo_orig_callable = marked._torchdynamo_inline = fn
-    CODE_HANDLERS[marked.__code__] = marks.disabled
     return marked
 
 

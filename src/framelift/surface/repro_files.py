@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import re
 import runpy
 import sys
@@ -17,7 +19,7 @@ import torch
 from .._core import is_a
 from ..backends.registry import compile_graph, lookup_backend
 from ..capture.records.captures import Input
-from ..exc import BackendCompilerFailed, InvalidBackend, WrongValue
+from ..exc import BackendCompilerFailed, InvalidBackend
 from ..guards.kinds import tensor_facts
 from ..report.repro import repro_source
 from .cli import COMMANDS
@@ -89,108 +91,23 @@ def _copy(value: Any) -> Any:
 
 
 def minify(module: torch.fx.GraphModule, inputs: Sequence[Any], fails: Fails) -> tuple[torch.fx.GraphModule, list[Any]]:
-    """The smallest graph found that still fails: operations after the failure are dropped, results before it become
-    inputs.
+    """The smallest graph that torch's minifier finds and that still fails.  Raises RuntimeError where it does not fail.
 
     >>> import torch
     >>> module = torch.fx.symbolic_trace(lambda x: (x.sin().cos().exp() + 1).tanh())
-    >>> small, given = minify(module, [torch.ones(2)], lambda g, i: any(n.target == "exp" for n in g.graph.nodes))
+    >>> small, _ = minify(module, [torch.ones(2)], lambda g, _: any(g.graph.find_nodes(op="call_method", target="exp")))
     >>> [node.target for node in small.graph.nodes if node.op.startswith("call")]
     ['exp']
     """
-    if not fails(module, list(inputs)):
-        raise WrongValue("it does not fail as it is")
-    current, given = module, list(inputs)
-    progress = True
-    while progress:
-        progress = False
-        for step in (_shorter, _later, _fewer_inputs):
-            for candidate in step(current, given):
-                if _safe(fails, *candidate):
-                    current, given = candidate
-                    progress = True
-                    break
-    return current, given
+    from functorch.compile import minifier
 
-
-def _safe(fails: Fails, module: torch.fx.GraphModule, inputs: list[Any]) -> bool:
-    try:
-        return fails(module, inputs)
-    except Exception:
-        return False
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # it tells each step
+        small, given = minifier(module, list(inputs), fails, lambda graph, values: None)
+    return small, [one.detach() if is_a(one, torch.Tensor) and not one.is_leaf else one for one in given]
 
 
 def _operations(graph: torch.fx.Graph) -> list[torch.fx.Node]:
     return [node for node in graph.nodes if node.op.startswith("call_")]
-
-
-def _shorter(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-    """Graphs that end earlier, the shortest first."""
-    count = len(_operations(module.graph))
-    current = sum(node.op.startswith("call_") for node in module.graph.nodes)
-    for end in range(1, count):
-        graph, nodes = _copied(module)
-        last = _operations(graph)[end - 1]
-        output = next(node for node in graph.nodes if node.op == "output")
-        output.args = ((last,),)
-        graph.eliminate_dead_code()
-        if len(_operations(graph)) < current:
-            yield torch.fx.GraphModule(module, graph), inputs
-
-
-def _later(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-    """Graphs in which one result is given instead of computed, the last possible first."""
-    values = _values(module, inputs)
-    for index in range(len(_operations(module.graph)) - 1, -1, -1):
-        graph, _ = _copied(module)
-        node = _operations(graph)[index]
-        value = values.get(_operations(module.graph)[index])
-        if not is_a(value, torch.Tensor) or not any(user.op != "output" for user in node.users):
-            continue
-        last = [n for n in graph.nodes if n.op == "placeholder"]
-        with graph.inserting_after(last[-1]) if last else graph.inserting_before(next(iter(graph.nodes))):
-            given = graph.placeholder(f"given_{index}")
-        node.replace_all_uses_with(given)
-        graph.erase_node(node)
-        graph.eliminate_dead_code()
-        if len(_operations(graph)) < len(_operations(module.graph)):
-            yield torch.fx.GraphModule(module, graph), [*inputs, value.detach()]
-
-
-def _fewer_inputs(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-    """The graph without the inputs it does not use."""
-    graph, _ = _copied(module)
-    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-    kept = [value for node, value in zip(placeholders, inputs) if node.users]
-    if len(kept) < len(inputs):
-        for node in placeholders:
-            if not node.users:
-                graph.erase_node(node)
-        yield torch.fx.GraphModule(module, graph), kept
-
-
-def _copied(module: torch.fx.GraphModule) -> tuple[torch.fx.Graph, dict[Any, Any]]:
-    graph = torch.fx.Graph()
-    nodes: dict[Any, Any] = {}
-    result = graph.graph_copy(module.graph, nodes)
-    graph.output(result if is_a(result, tuple) else (result,))
-    return graph, nodes
-
-
-def _values(module: torch.fx.GraphModule, inputs: list[Any]) -> dict[torch.fx.Node, Any]:
-    """Return the result of every operation, run eagerly."""
-    found: dict[torch.fx.Node, Any] = {}
-
-    class Keep(torch.fx.Interpreter):
-        def run_node(self, node: torch.fx.Node) -> Any:
-            found[node] = super().run_node(node)
-            return found[node]
-
-    try:
-        Keep(module).run(*[_copy(one) for one in inputs])
-    except Exception:  # it fails in eager too: what was computed before that is enough
-        pass
-    return found
 
 
 # ---- the command

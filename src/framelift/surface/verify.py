@@ -9,22 +9,19 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import random
-import sys
 import types
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import torch
-
 from .. import _core
+from ..backends.correctness import difference
 from ..exc import VerificationFailed
 from ..graph.state.torch_state import SavedState
 from ..substitutes.marks import on_code
 from ..vocabulary.scopes import scope
 from .around_compiled import AroundCompiled
-from .repeatable import NotRepeatable, Reached, compared
+from .repeatable import NotRepeatable, Reached
 
 
 class Verified(AroundCompiled):
@@ -57,19 +54,13 @@ class Verified(AroundCompiled):
         except NotRepeatable as error:
             warnings.warn(f"framelift: a call of {function.__qualname__} is not verified: {error}", stacklevel=3)
             return self._compiled(*args, **kwargs)
-        before, plain_random, plain_numpy = SavedState(), random.getstate(), _numpy_state()
+        before = SavedState()
         with _silence():
             want = _outcome(lambda: function(*given[0], **kwargs))
-        wanted_random = torch.get_rng_state(), random.getstate(), _numpy_state()
         wanted = reached.put_back()
         before.restore()
-        random.setstate(plain_random)
-        if plain_numpy:
-            sys.modules["numpy.random"].set_state(plain_numpy)
         got = _outcome(lambda: self._compiled(*args, **kwargs))
         found = self._difference(want, got) or reached.difference(wanted)
-        if not found and not _same_random(wanted_random):
-            found = "random numbers were drawn differently"
         if found:
             raise VerificationFailed(f"{function.__qualname__}, compiled, differs from eager: {found}")
         if got[0] == "raised":
@@ -82,7 +73,7 @@ class Verified(AroundCompiled):
             return f"eager {want[0]} {want[1]!r}, compiled code {got[0]} {got[1]!r}"
         if want[0] == "raised":
             return "" if type(want[1]) is type(got[1]) else f"eager raised {want[1]!r}, compiled code {got[1]!r}"
-        return compared(want[1], got[1], "the result", {})
+        return difference(want[1], got[1])
 
 
 def _plain_call(compiled: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -97,20 +88,6 @@ def _outcome(call: Any) -> tuple[str, Any]:
         return "returned", call()
     except Exception as error:
         return "raised", error
-
-
-def _same_random(want: tuple[Any, Any, Any]) -> bool:
-    return (
-        torch.equal(want[0], torch.get_rng_state())
-        and want[1] == random.getstate()
-        and repr(want[2][2:]) == repr(_numpy_state()[2:])
-        and all((one == other).all() for one, other in zip(want[2][1:2], _numpy_state()[1:2]))
-    )
-
-
-def _numpy_state() -> Any:
-    """The state of numpy's generator; empty where there is none."""
-    return sys.modules["numpy.random"].get_state() if "numpy.random" in sys.modules else ()
 
 
 @scope
