@@ -70,13 +70,13 @@ BUDGETS = {
     "rehearsal": 1721,
     "report": 2456,
     "substitutes": 4327,
-    "surface": 4791,
+    "surface": 4792,
     "torch_ports": 1100,
     "vocabulary": 2432,
     "modules beside them": 836,
     "csrc": 14068,
 }
-ALL = 84051
+ALL = 84052
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

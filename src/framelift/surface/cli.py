@@ -178,6 +178,7 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _report(options: argparse.Namespace) -> int:
     kept = compiling.keep_compiled()
+    before = len(kept)
     status = run(options)
     if status is None:
         return 2
@@ -195,7 +196,7 @@ def _report(options: argparse.Namespace) -> int:
     if options.text:
         print(found)
     if found.is_empty:
-        print(f"framelift: nothing was called: {_why_empty(options.drop_in, bool(kept))}", file=sys.stderr)
+        print(f"framelift: nothing was called: {_why_empty(options.drop_in, len(kept) > before)}", file=sys.stderr)
     return status
 
 
