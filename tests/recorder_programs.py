@@ -125,6 +125,21 @@ def views(x):
     )
 
 
+@program(real(3, 4, grad=True))
+def masked_reductions(x):
+    from torch import masked
+
+    mask = x > 0.5
+    return (
+        masked.sum(x, dim=1, mask=mask),
+        masked.softmax(x, 1, mask=mask),
+        masked.mean(x, mask=None),
+        masked.normalize(x, 2.0, 1, mask=mask),
+        masked.argmax(x, dim=0, mask=mask),
+        masked.logaddexp(x, x * 2, input_mask=mask, other_mask=~mask),
+    )
+
+
 @program(real(3, 4))
 def view_then_write(x):
     y = x * 1

@@ -130,6 +130,8 @@ _BY_OFFSET = {
     "beyond": lambda x: x.as_strided((2,), (1,), 20),
     "of a result": lambda x: (x + 1).as_strided((2, 3), (3, 1), 1),
     "of a view": lambda x: x[1:].as_strided((2,), (1,), 1),
+    "of a result's view": lambda x: (x + 1)[1:].as_strided((2,), (1,), storage_offset=7),
+    "told": lambda x: x * x.storage_offset() + (x * 2)[1:].storage_offset(),
     "written": lambda x: x.as_strided((2, 2), (1, 2), 3).add_(1).sum() + x.sum(),
 }
 
@@ -147,3 +149,5 @@ def test_as_strided_with_an_offset_in_the_storage(name) -> None:
         want, got = program(eager), compiled(captured)
         assert torch.equal(want, got) and torch.equal(eager, captured)
         assert (want.stride(), want.storage_offset()) == (got.stride(), got.storage_offset())
+    if name in ("at the beginning", "further on", "by name", "of a result", "of a result's view", "told", "written"):
+        framelift.compile(program, backend="eager", fullgraph=True)(torch.rand(4, 6))

@@ -60,23 +60,23 @@ BUDGETS = {
     "capture": 7586,
     "exits": 2458,
     "export": 2140,
-    "graph": 7984,
+    "graph": 8005,
     "guards": 971,
     "higher_order": 1506,
     "overriding": 1352,
     "packages": 1754,
     "python": 2978,
-    "recording": 5140,
+    "recording": 5195,
     "rehearsal": 1721,
     "report": 2456,
-    "substitutes": 4327,
+    "substitutes": 4344,
     "surface": 4792,
     "torch_ports": 1100,
     "vocabulary": 2432,
     "modules beside them": 836,
     "csrc": 14068,
 }
-ALL = 84052
+ALL = 84145
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -245,6 +245,27 @@ def test_text_of_known_values_follows_the_print_options() -> None:
         torch.set_printoptions(profile="default")
 
 
+_SPLITS = {
+    "function": lambda x, by: torch.tensor_split(x, by),
+    "named": lambda x, by: torch.tensor_split(x.reshape(2, 3), tensor_indices_or_sections=by, dim=-1),
+    "by a constant": lambda x, by: x.tensor_split(torch.tensor([1, 4])) + x.tensor_split(by.numel() + 1),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", _SPLITS)
+def test_a_split_by_a_tensor(name: str, backend: str) -> None:
+    function = framelift.compile(_SPLITS[name], backend=backend, fullgraph=True)
+    for places in ([2, 4], [5, 3], [-1, 2], 2, [1, 2, 3], []):
+        x, by = torch.arange(6.0), torch.tensor(places, dtype=torch.int64)
+        torch.testing.assert_close(function(x, by), _SPLITS[name](x, by))
+    with pytest.raises((RuntimeError, TypeError)) as wanted:
+        torch.arange(6.0).tensor_split(torch.tensor([1.5]))
+    with pytest.raises(type(wanted.value)) as got:
+        framelift.compile(_SPLITS["function"], backend=backend)(torch.arange(6.0), torch.tensor([1.5]))
+    assert str(got.value) == str(wanted.value)
+
+
 def test_an_index_of_one_number_is_the_number_where_it_is_known() -> None:
     def known(d):
         n, mask = torch.tensor(2), torch.arange(4) > 1

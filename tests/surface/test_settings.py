@@ -414,7 +414,33 @@ def test_precisions_set_inside(fn, precision_as_it_was):
             found.append((run(x), _precision()))
             _as_at_first()
     assert all(torch.equal(one[0], found[0][0]) and one[1] == found[0][1] for one in found)
-    assert framelift.stats()["breaks"]
+    assert bool(framelift.stats()["breaks"]) == (fn in (_reductions, _precision_of_all, _flags_of_cudnn))
+
+
+def test_a_precision_set_inside_is_guarded_and_is_the_graphs(precision_as_it_was):
+    seen = []
+
+    def backend(graph, inputs):
+        seen.append(torch.get_float32_matmul_precision())
+        return lambda *inputs: seen.append(torch.get_float32_matmul_precision()) or graph(*inputs)
+
+    fast = framelift.compile(_matmul_precision_for_a_while, backend=backend, fullgraph=True)
+    for level in ("highest", "highest", "high"):
+        torch.set_float32_matmul_precision(level)
+        fast(torch.ones(2, 2))
+        assert torch.get_float32_matmul_precision() == level
+    assert seen == ["medium"] * 5
+
+
+def test_two_precisions_in_one_function(precision_as_it_was):
+    def f(x):
+        y = x @ x
+        torch.set_float32_matmul_precision("high")
+        return y @ x
+
+    fast = compiled(f)
+    torch.testing.assert_close(fast(torch.eye(3)), torch.eye(3))
+    assert framelift.stats()["graphs"] == 2 and torch.get_float32_matmul_precision() == "high"
 
 
 @pytest.mark.parametrize("at_first", ["highest", "high"])

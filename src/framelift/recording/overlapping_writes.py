@@ -75,7 +75,7 @@ def _replayed(recorder: Recorder, target: Target, asked: list[Value], then: Call
 
     Where all are views of one value, only what made the views is run.
     """
-    chain = _views_of_one(recorder, asked)
+    chain = views_of_one(recorder, asked)
     if chain is not None:
         first, steps, values = chain
         fakes = recorder.replay_views(target.name, first, steps, [*asked, *values])
@@ -89,7 +89,7 @@ def _lies_as(fake: torch.Tensor, value: Value) -> bool:
     return fake.shape == value.facts.size and fake.stride() == value.facts.stride
 
 
-def _views_of_one(recorder: Recorder, asked: list[Value]) -> tuple[Value, list[Step], list[Value]] | None:
+def views_of_one(recorder: Recorder, asked: list[Value]) -> tuple[Value, list[Step], list[Value]] | None:
     """The value that these are views of, the steps that made them of it, in order, and the values between."""
     storage = asked[0].storage
     if recorder.symbols is not None or recorder.in_transform() or recorder.gradients.exchanged:

@@ -57,7 +57,7 @@ SETTINGS = frozenset(
     _get_cudnn_benchmark _set_cudnn_benchmark _get_cudnn_depthwise_kernel _set_cudnn_depthwise_kernel
     _get_cudnn_deterministic _set_cudnn_deterministic _get_cudnn_enabled _set_cudnn_enabled
     _get_deterministic_fill_uninitialized_memory _set_deterministic_fill_uninitialized_memory
-    _get_float32_matmul_precision _set_float32_matmul_precision
+    _get_float32_matmul_precision _set_float32_matmul_precision _get_fp32_precision_getter
     _get_math_sdp_allow_fp16_bf16_reduction _set_math_sdp_allow_fp16_bf16_reduction
     _get_mkldnn_deterministic _set_mkldnn_deterministic _get_mkldnn_enabled _set_mkldnn_enabled
     _get_cudnn_sdp_enabled _get_flash_sdp_enabled _get_math_sdp_enabled _get_mem_efficient_sdp_enabled

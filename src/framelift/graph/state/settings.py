@@ -45,6 +45,15 @@ def _use_deterministic(value: tuple[bool, bool]) -> None:
     set_deterministic_algorithms(value[0], warn_only=value[1])
 
 
+_NEWER = "fp32_precision"
+
+
+def _newer(backend: str, op: str) -> Setting | None:
+    """The precision of one operation, which the older settings write to."""
+    read, write = setting_function("_get_fp32_precision_getter"), setting_function("_set_fp32_precision_setter")
+    return Setting(_NEWER, lambda: read(backend, op), lambda value: write(backend, op, value), backend == "cuda")
+
+
 _ALL: tuple[Setting, ...] = tuple(
     filter(
         None,
@@ -70,6 +79,11 @@ _ALL: tuple[Setting, ...] = tuple(
             ),
             setting_of("torch.backends.mkldnn.enabled", "_get_mkldnn_enabled", "_set_mkldnn_enabled"),
             setting_of("torch.backends.mkldnn.deterministic", "_get_mkldnn_deterministic", "_set_mkldnn_deterministic"),
+            setting_of("torch.backends.cudnn.allow_tf32", "_get_cudnn_allow_tf32", "_set_cudnn_allow_tf32", cuda=True),
+            setting_of(
+                "torch.set_float32_matmul_precision", "_get_float32_matmul_precision", "_set_float32_matmul_precision"
+            ),
+            *(_newer(backend, op) for backend in ("cuda", "mkldnn") for op in ("conv", "rnn", "matmul")),
         ),
     )
 )
@@ -81,7 +95,6 @@ SETTERS: tuple[Any, ...] = setting_functions(
     "_set_deterministic_algorithms",
     "_set_deterministic_fill_uninitialized_memory",
     "_set_cudnn_enabled",
-    "_set_cublas_allow_tf32",
     "_set_cudnn_benchmark",
     "_set_cudnn_deterministic",
     "_set_mkldnn_enabled",
@@ -96,7 +109,14 @@ def _value_of(setting: Setting) -> Any:
         return None
 
 
-def _read() -> list[Any]:
+def has_parent_precision() -> bool:
+    """Return whether a precision is set for all operations: those of single ones cannot be told from it then."""
+    read = setting_function("_get_fp32_precision_getter")
+    return any(read(backend, "all") != "none" for backend in ("generic", "cuda", "mkldnn"))
+
+
+def read_settings() -> list[Any]:
+    """All of them, as they are now."""
     return list(map(_value_of, _ALL))
 
 
@@ -144,7 +164,7 @@ class SettingChanges:
         """
         self._place = note_place()
         if not self.before:
-            self.before, self._around = _read(), torch.is_inference_mode_enabled()
+            self.before, self._around = read_settings(), torch.is_inference_mode_enabled()
             if recorded:
                 self._asked, self._inference = self.before, self._around
             if asking:
@@ -169,7 +189,7 @@ class SettingChanges:
 
         `may_mix`: a graph that is run as it is can enter and leave an inference mode itself.
         """
-        now = _read()
+        now = read_settings()
         dtype, inference = now[_DTYPE], torch.is_inference_mode_enabled()
         if self._asked is None:
             self._asked, self._inference = now, inference
@@ -206,8 +226,10 @@ class SettingChanges:
             return []
         if self._modes:
             raise Interrupt("torch-state", "leaving an inference mode open")
-        rows = list(zip(_ALL, self.before, _read()))[2:]
-        return [(setting.set, (value,)) for setting, old, value in rows if old != value]
+        rows = list(zip(_ALL, self.before, read_settings()))[2:]
+        precise = any(old != value for setting, old, value in rows if setting.name == _NEWER)  # older ones write to all
+        changed = [(s, value) for s, old, value in rows if old != value or precise and s.name == _NEWER]
+        return [(setting.set, (value,)) for setting, value in changed if value is not None]
 
     def restore(self) -> None:
         """Undo all of it."""
@@ -228,13 +250,12 @@ def asks_default_dtype(dtypes: list[torch.dtype], named: dict[str, Any]) -> bool
 def inside(chosen: tuple[bool, tuple[tuple[int, Any], ...]]) -> Iterator[None]:
     """Torch under the settings that a graph was made for."""
     inference, wanted = chosen
-    before = _read()
+    before = read_settings()
     with (
         torch.inference_mode(inference) if inference != torch.is_inference_mode_enabled() else contextlib.nullcontext()
     ):
         try:
-            for i, value in wanted:
-                _ALL[i].set(value)
+            _become([*(dict(wanted).get(i, value) for i, value in enumerate(before))])
             yield
         finally:
             insist(lambda: _become(before))

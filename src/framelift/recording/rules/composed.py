@@ -38,6 +38,26 @@ for _dropout, _name in ((torch.nn.functional.dropout, "training"), (torch.dropou
     rule(_dropout)(_kept_whole(_dropout, _name))
 
 
+def _split_by_tensor(func: Any) -> Handler:
+    """A tensor on the CPU says where to split: torch takes its numbers, and splits by these."""
+
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = "tensor_indices_or_sections"
+        by: Any = args[1] if len(args) > 1 else kwargs.get(name)
+        facts = recorder.value_of(by).facts if recorder.is_stand_in(by) else None
+        if facts is None or facts.dtype is not torch.int64 or facts.device.type != "cpu" or len(facts.size) > 1:
+            return recorder.record(target_of(func), args, kwargs)
+        numbers = recorder.call(torch.Tensor.tolist, (by,), {})
+        named = {key: value for key, value in kwargs.items() if key != name}
+        return recorder.record(target_of(func), (args[0], numbers, *args[2:]), named)
+
+    return handler
+
+
+for _func in (torch.tensor_split, torch.Tensor.tensor_split):
+    rule(_func)(_split_by_tensor(_func))
+
+
 def _lerp_by(func: Any) -> Handler:
     """A weight that is a tensor of one number is a number that torch takes out of it: it is left in the graph."""
 

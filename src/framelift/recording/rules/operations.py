@@ -61,7 +61,9 @@ def torch_operations() -> Mapping[int, Any]:
                 name in OPERATORS or not name.startswith("__")
             ):
                 found[id(member)] = member
-    for func in (torch.Tensor.__iter__, torch.Tensor.unflatten, torch.functional.broadcast_shapes):
+    # as one node: inside are class statements
+    masked = [getattr(torch.masked, name) for name in torch.masked.__all__ if name.islower() and "tensor" not in name]
+    for func in (torch.Tensor.__iter__, torch.Tensor.unflatten, torch.functional.broadcast_shapes, *masked):
         found[id(func)] = func
     found.update(GIVES_VALUES)
     found.update((key, func) for key, (func, _) in RULES.items())

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ... import _core
+from ...graph.analysis.infallible import goes_by_element
 from ...graph.fx.targets import target_of
 from ...graph.metadata.facts import SymbolicFacts
 from ...graph.symbols.number_nodes import numbers_in
@@ -20,6 +22,7 @@ from ...vocabulary.reasons import Interrupt
 from ..assumptions import assume, truth_that_continues
 from ..histories import may_make_leaf
 from ..known_calls import with_numbers
+from ..overlapping_writes import views_of_one
 from .conversions import record_data
 from .ranks import Handler, Rank, rule
 
@@ -48,7 +51,7 @@ _INTERRUPTS: dict[str, list[Any]] = {
         *_named(
             "numpy __array__ __array_wrap__ data_ptr storage untyped_storage _typed_storage storage_type "
             "is_set_to is_shared share_memory_ is_pinned pin_memory __dlpack__ __dlpack_device__ "
-            "storage_offset _is_view _use_count _view_func _view_func_unsafe _rev_view_func_unsafe",
+            "_is_view _use_count _view_func _view_func_unsafe _rev_view_func_unsafe",
             *_TENSOR,
         ),
         *_named("from_numpy frombuffer from_file _debug_has_internal_overlap", *_ANYWHERE),
@@ -398,15 +401,45 @@ for _func, _position in ((torch.tensor, 0), (torch.as_tensor, 0), (torch.asarray
 
 @rule(*_named("as_strided", *_ANYWHERE))
 def _as_strided(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Within the memory the tensor itself covers, from where it begins."""
-    args = (*args, *(kwargs[name] for name in ("size", "stride")[len(args) - 1 :] if name in kwargs))
-    if kwargs.keys() - {"size", "stride"} or [type(one) in (tuple, list, torch.Size) for one in args[1:]] != [True] * 2:
+    """Within the memory the tensor itself covers, from where it begins or from an offset."""
+    names = ("size", "stride", "storage_offset")
+    args = (*args, *(kwargs[name] for name in names[len(args) - 1 :] if name in kwargs))
+    lists = [type(one) in (tuple, list, torch.Size) for one in args[1:3]] == [True] * 2
+    if kwargs.keys() - set(names) or not lists or type(args[3:] and args[3] or 0) is not int:
         raise Interrupt("torch-operation", "as_strided with these arguments")
     facts = _exact(recorder, args[0], "as_strided")
-    size, stride = with_numbers(recorder, args[1:], [])
-    if _extent(size, stride) > _extent(facts.size, facts.stride):
+    size, stride = with_numbers(recorder, args[1:3], [])
+    offset = args[3:4] if args[3:] != (None,) else ()
+    start = offset[0] - _storage_offset(recorder, args[:1], {}) if offset else 0
+    if start < 0 or start + _extent(size, stride) > _extent(facts.size, facts.stride):
         raise Interrupt("torch-operation", "as_strided beyond the tensor's own memory")
-    return recorder.record(target_of(torch.Tensor.as_strided), (args[0], size, stride), {})
+    return recorder.record(target_of(torch.Tensor.as_strided), (args[0], size, stride, *offset), {})
+
+
+def offset_of(tensor: torch.Tensor) -> int:
+    """Where in its memory a tensor begins."""
+    return int(_core.of_tensor(tensor, "storage_offset"))
+
+
+@rule(TensorBase.storage_offset)
+def _storage_offset(recorder: Recorder, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> int:
+    """Of an input it is a fact; what an operation goes through element by element begins at 0."""
+    value = recorder.value_of(args[0])
+    first, steps, _ = views_of_one(recorder, [value]) or (value, [], [])
+    moved = recorder.gradients.exchanged or recorder.in_transform() or recorder.wrapped is not None
+    if moved or not steps and value.view:
+        raise Interrupt("tensor-data", "Tensor.storage_offset")
+    if first.external is not None and recorder.callbacks.ask is not None:
+        start = recorder.callbacks.ask(first.stand_in, offset_of)
+        if start and not recorder.runs_as_is():  # compilers take inputs from where they begin
+            raise Interrupt("tensor-data", "Tensor.storage_offset of a part of another tensor")
+    elif first.step is None or first.storage.external or not goes_by_element(first.step.target.name):
+        raise Interrupt("tensor-data", "Tensor.storage_offset")
+    else:
+        start = 0
+    if steps:
+        start += recorder.replay_views("storage_offset", first, steps, [value])[0].storage_offset()
+    return start
 
 
 def _extent(size: Any, stride: Any) -> int:

@@ -1,5 +1,5 @@
 """Substitutes for settings of torch that the native snapshot of its state does not hold: reading one guards it, setting
-a precision breaks the graph; and for questions about CUDA devices: what one can do is a constant, which is current is
+a precision guards them all; and for questions about CUDA devices: what one can do is a constant, which is current is
 guarded.
 """
 
@@ -14,10 +14,12 @@ from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import SUBSTITUTES, substitute
 from ...calls.pure.torch_helpers import STATE
 from ...calls.pure.words import found
+from ...graph.state.settings import has_parent_precision, read_settings
 from ...graph.state.torch_state import kernel_at_first
 from ...guards.checks import check
 from ...guards.equality import indistinguishable
 from ...overriding import transforms  # noqa: F401  what it answers itself is no setting
+from ...recording.rules.state_calls import touch_settings
 from ...torch_ports.state import setting_functions
 from ...torch_ports.tensors import cuda_get_device
 from ...vocabulary.origins import const
@@ -34,9 +36,6 @@ def _only_leaves(callable_: Any, args: tuple[Any, ...]) -> None:
 
 @substitute(
     *setting_functions(
-        "_set_float32_matmul_precision",
-        "_set_cudnn_allow_tf32",
-        "_set_fp32_precision_setter",
         "_set_cublas_allow_fp16_reduced_precision_reduction",
         "_set_cublas_allow_bf16_reduced_precision_reduction",
         "_set_cublas_allow_fp16_accumulation",
@@ -46,8 +45,26 @@ def _only_leaves(callable_: Any, args: tuple[Any, ...]) -> None:
         "_cuda_set_cudnn_benchmark_limit",
     )
 )
-def _set_precision(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
+def _set_reduction(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
     raise Interrupt("torch-state", f"torch._C.{callable_.__name__}")
+
+
+@substitute(
+    *setting_functions(
+        "_set_float32_matmul_precision", "_set_cublas_allow_tf32", "_set_cudnn_allow_tf32", "_set_fp32_precision_setter"
+    )
+)
+def _set_precision(session: Session, callable_: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Done for the length of the rehearsal.  What is left of it depends on all settings before it."""
+    if kwargs or not all(arg in _PRECISIONS for arg in args) or has_parent_precision():  # of others torch may warn
+        raise Interrupt("torch-state", f"torch._C.{callable_.__name__}")
+    touch_settings(session.recorder)
+    session.guard_answer(has_parent_precision, False)
+    session.guard_answer(read_settings, session.settings.before)
+    return callable_(*args)
+
+
+_PRECISIONS = (True, False, *"highest high medium ieee tf32 bf16 none cuda mkldnn conv rnn matmul".split())
 
 
 def _guard(session: Session, callable_: Any, args: tuple[Any, ...], value: Any) -> None:
