@@ -57,26 +57,26 @@ BUDGETS = {
     "bytecode": 2632,
     "cache": 3268,
     "calls": 1272,
-    "capture": 7586,
+    "capture": 7551,
     "exits": 2458,
     "export": 2140,
     "graph": 8005,
     "guards": 971,
     "higher_order": 1506,
     "overriding": 1352,
-    "packages": 1754,
+    "packages": 1728,
     "python": 2978,
     "recording": 5195,
     "rehearsal": 1721,
-    "report": 2456,
+    "report": 2446,
     "substitutes": 4344,
-    "surface": 4792,
+    "surface": 4733,
     "torch_ports": 1100,
     "vocabulary": 2432,
     "modules beside them": 836,
     "csrc": 14068,
 }
-ALL = 84145
+ALL = 84015
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

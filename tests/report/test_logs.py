@@ -132,8 +132,8 @@ _FIRST_CAPTURE = """
 import torch, framelift
 from framelift.report import logs
 
-asked, guard_tree = [], logs.guard_tree
-logs.guard_tree = lambda program: asked.append(program) or guard_tree(program)
+asked, tree_text = [], logs.tree_text
+logs.tree_text = lambda program, *how: asked.append(program) or tree_text(program, *how)
 framelift.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
 print(len(asked))
 """

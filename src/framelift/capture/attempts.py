@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -43,25 +44,23 @@ if TYPE_CHECKING:
 MOST_ATTEMPTS = 64
 
 
+@dataclass
 class Attempts:
     """The rehearsals of one call.  `once(function, locals, policy)` makes one."""
 
-    def __init__(
-        self,
-        breaks: Breaks,
-        once: Callable[..., Any],
-        function: types.FunctionType,
-        locals_: tuple[Any, ...],
-        seen: Learned,
-        dynamic: bool | None,
-        policy: Policy,
-        declared: Declared | None = None,
-    ) -> None:
-        self.breaks, self.once, self.function, self.locals = breaks, once, function, locals_
-        self.seen, self.dynamic, self.declared, self.policy = seen, dynamic, declared, policy
-        self.foreseen = breaks.take_foreseen(function.__code__)  # what ends the rehearsal, if that is known
-        self.count = 0
-        self.dynamism: Dynamism | None = None  # given by a row of COMPILED; None: by what was learned
+    breaks: Breaks
+    once: Callable[..., Any]
+    function: types.FunctionType
+    locals: tuple[Any, ...]
+    seen: Learned
+    dynamic: bool | None
+    policy: Policy
+    declared: Declared | None = None
+    count: int = 0
+    dynamism: Dynamism | None = None  # given by a row of COMPILED; None: by what was learned
+
+    def __post_init__(self) -> None:
+        self.foreseen = self.breaks.take_foreseen(self.function.__code__)  # what ends the rehearsal, if that is known
 
     @property
     def is_spent(self) -> bool:
@@ -149,17 +148,7 @@ def _with_written(attempts: Attempts, found: Outcome) -> Outcome:
     seen, written = attempts.seen, _written(attempts, found)
     for place in written:
         seen.changing[place] = True
-    again = attempts.rehearse(
-        Dynamism(
-            seen.changing,
-            everything=attempts.dynamic is True,
-            values=seen.values,
-            read_fully=seen.read_fully,
-            functions=True,
-            special=seen.special,
-            declared=attempts.declared,
-        )
-    )
+    again = attempts.rehearse(attempts.learned())
     if type(again.stop) is type(found.stop):
         return again
     for place in written:

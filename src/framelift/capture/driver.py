@@ -166,18 +166,19 @@ class Driver:
             if seen is not None and seen.given_up:
                 self.record.refuse("defect", function.__code__)
                 return False
+            asked = policy.Asked(function, entries, locals_, root, self.seen, pool)
             old = background.ready_entry(entries, locals_)
             if old is not None:
-                return self._exchange(entries, old, function, locals_, root, pool)
+                return self._exchange(asked, old)
             limit = self.hooks.recompile_limit or config.recompile_limit
             miss, full = (
                 cause(entries, function, locals_, limit, self.taken, seen.full if seen is not None else None)
                 if entries or seen is None or not seen.entered
                 else (GONE, False)
             )
-            why = miss.sentence if miss is not None else ""
-            made = self._from_disk(function, locals_, root, miss, pool) if policy.forbids_recompiles() else None
-            if made is None and not policy.may_capture(policy.Asked(function, entries, miss, root, locals_, self.seen)):
+            why, asked = miss.sentence if miss is not None else "", replace(asked, why=miss)
+            made = self._from_disk(asked) if policy.forbids_recompiles() else None
+            if made is None and not policy.may_capture(asked):
                 return False
             if made is None and (full or policy.is_at_total_limit(seen, limit)):
                 times = max(len(entries), seen.captures if seen is not None else 0)
@@ -190,14 +191,14 @@ class Driver:
             self.full = None if root else self.full
             self.hooks.failed(why, function.__code__)
             modules = len(sys.modules)
-            made = made or self._captured(function, locals_, root, miss, pool)
+            made = made or self._captured(asked)
             failed: list[Miss] = []
             while made is not None and (is_failing := _fails(made[0], locals_, failed)):
                 # torch and backends import modules of theirs as they are needed, which register themselves
                 if not (_may_be_others(failed) if _other_threads_run() else len(sys.modules) > modules):
                     break
                 modules = len(sys.modules)
-                made = self._captured(function, locals_, root, miss, pool)
+                made = self._captured(asked)
             if made is None:
                 return False
             entry, info = made
@@ -217,11 +218,9 @@ class Driver:
             self._learned(function.__code__).full.clear()
             return entry
 
-    def _from_disk(
-        self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, miss: Miss | None, pool: Pool | None
-    ) -> tuple[Any, Capture] | None:
+    def _from_disk(self, asked: policy.Asked) -> tuple[Any, Capture] | None:
         """A capture that was kept, where recompiles are forbidden: it is none."""
-        made = self._captured(function, locals_, root, miss, pool, is_kept=True) if self._keeps() else None
+        made = self._captured(asked, is_kept=True) if self._keeps() else None
         return made if made is not None and made[0] is not None else None
 
     def _offer(self, pool: Pool | None, entry: Any, code: types.CodeType, note: Note) -> None:
@@ -241,45 +240,32 @@ class Driver:
             background.take_out(entries, old)  # one of them is what it waited for
         return bool(taken)
 
-    def _exchange(
-        self,
-        entries: list[Any],
-        old: Any,
-        function: types.FunctionType,
-        locals_: tuple[Any, ...],
-        root: bool,
-        pool: Pool | None,
-    ) -> Entry | bool:
+    def _exchange(self, asked: policy.Asked, old: Any) -> Entry | bool:
         """Put the compiled entry in the place of an interim one.  It fails as the first call would have."""
-        if not policy.may_exchange(policy.Asked(function, entries, None, root, locals_, self.seen)):
+        if not policy.may_exchange(asked):
             return False
+        code, entries = asked.function.__code__, asked.entries
         place = background.take_out(entries, old)
-        self._learned(function.__code__).blocks = True  # should it fail
-        made = self._captured(function, locals_, root, old.info.miss, pool, old.info.interim.seen)
-        if made is None or made[0] is None or not _holds(*made, locals_, []):
+        self._learned(code).blocks = True  # should it fail
+        made = self._captured(replace(asked, why=old.info.miss), old.info.interim.seen)
+        if made is None or made[0] is None or not _holds(*made, asked.locals, []):
             return False
-        self._learned(function.__code__).blocks = False
+        self._learned(code).blocks = False
         entry, info = made
         entry.hits = old.hits
         kept = self.record.exchange(old.info, info)
         entries.insert(min(place, len(entries)), entry)
-        self._offer(pool, entry, function.__code__, kept)
-        entry_made(function.__code__, info)
+        self._offer(asked.pool, entry, code, kept)
+        entry_made(code, info)
         return entry
 
     def _captured(
-        self,
-        function: types.FunctionType,
-        locals_: tuple[Any, ...],
-        root: bool,
-        miss: Miss | None,
-        pool: Pool | None,
-        seen: Learned | None = None,
-        is_kept: bool = False,
+        self, asked: policy.Asked, seen: Learned | None = None, is_kept: bool = False
     ) -> tuple[Any, Capture] | None:
         """An entry and its record; None: the frame runs eagerly.  `seen`: of the interim entry that this one is for.
         `is_kept`: from disk or not at all.
         """
+        function, miss = asked.function, asked.why
         start = time.process_time()
         sessions: list[Rehearsal] = []
         traced = policy.is_for_trace()
@@ -294,7 +280,7 @@ class Driver:
                 counting_instructions(),
                 at_rest(traced) as moment,
             ):
-                entry, info = self._make_entry(function, locals_, root, moment, sessions, pool, seen, is_kept)
+                entry, info = self._make_entry(asked, moment, sessions, seen, is_kept)
                 info.spent, info.done = SpentTime(sessions), what_was_done(miss, info)
         except Exception as error:
             raise_outside(error)
@@ -302,7 +288,7 @@ class Driver:
                 return None
             if not is_defect(error):
                 raise
-            report_defect(error, function, fullgraph=self.fullgraph and root)
+            report_defect(error, function, fullgraph=self.fullgraph and asked.root)
             self._learned(function.__code__).given_up = True
             self.record.refuse("defect", function.__code__, f"{type(error).__name__}: {error}")
             return None
@@ -311,23 +297,16 @@ class Driver:
                 gc.collect(1)
         info.miss, info.sessions, info.called = miss, [], None
         if miss is not None:
-            info.recompile = info.names.sentence(miss, root)
+            info.recompile = info.names.sentence(miss, asked.root)
         info.cpu_seconds = time.process_time() - start
         return entry, info
 
     def _make_entry(
-        self,
-        function: types.FunctionType,
-        locals_: tuple[Any, ...],
-        root: bool,
-        moment: Moment,
-        sessions: list[Rehearsal],
-        pool: Pool | None,
-        known: Learned | None,
-        is_kept: bool,
+        self, asked: policy.Asked, moment: Moment, sessions: list[Rehearsal], known: Learned | None, is_kept: bool
     ) -> tuple[Any, Capture]:
+        function, locals_, root, pool = asked.function, asked.locals, asked.root, asked.pool
         code = function.__code__
-        info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
+        info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, owner=policy.owner_of(locals_))
         info.names = names_below(function, locals_[0] if locals_ else None) if root else names_inside(function)
         info.compile_id, info.code_ref = CompileContext.current_compile_id(), weakly(code)
         info.resumed = resumed_from(self.breaks, code)

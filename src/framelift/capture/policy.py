@@ -45,10 +45,11 @@ class Asked:
 
     function: types.FunctionType
     entries: list[Any]
-    why: Miss | None
-    root: bool
     locals: tuple[Any, ...]
+    root: bool
     seen: dict[types.CodeType, Learned]  # what the driver knows of each frame's sizes and numbers
+    pool: Any = None  # where captures of the frame are shared (sharing.Pool)
+    why: Miss | None = None
 
 
 def called(function: types.FunctionType, locals_: tuple[Any, ...]) -> Names:

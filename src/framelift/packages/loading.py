@@ -19,7 +19,7 @@ from ..capture.compile_entry import Backend
 from ..capture.driver import Driver, capture_lock
 from ..capture.frames import muted
 from ..capture.kept import DoesNotHold, bound_to, entry_of
-from ..capture.records.captures import Capture
+from ..capture.records.captures import Capture, handled
 from ..capture.records.missed import cause, missed
 from ..capture.records.user_names import names_below
 from ..capture.resumed import resumed_from
@@ -77,7 +77,7 @@ class Loader(Driver):
             return False
         with capture_lock:
             self._asked = entries
-            made = self._captured(function, locals_, root, None, None)
+            made = self._captured(policy.Asked(function, entries, locals_, root, self.seen))
             if made is None:
                 return False
             entry, info = made
@@ -88,18 +88,17 @@ class Loader(Driver):
             found: Entry = entry
             return found
 
-    def _make_entry(
-        self, function: types.FunctionType, locals_: tuple[Any, ...], root: bool, moment: Moment, *_unused: Any
-    ) -> tuple[Any, Capture]:
-        code = function.__code__
-        info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
+    def _make_entry(self, asked: policy.Asked, moment: Moment, *_unused: Any) -> tuple[Any, Capture]:
+        function, locals_, root, code = asked.function, asked.locals, asked.root, asked.function.__code__
+        owner = policy.owner_of(locals_)
+        info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, owner=owner)
         if root:
             self._check_moment(moment)
         elif _is_overridden(moment):
             return None, info
         misses = []
         for captured in self._roots if root else self._parts[code_hash(code)]:
-            info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, policy.owner_of(locals_))
+            info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, owner=owner)
             info.backend, info.resumed = self.backend.name, resumed_from(self.breaks, code)
             backend = self._backend(captured)
             try:
@@ -192,20 +191,7 @@ def _compiled(compile_graph: Any, captured: Captured, *args: Any, **kwargs: Any)
         return compile_graph(*args, **kwargs)
 
 
-class _Locals(BaseException):
-    """Arguments are bound; nothing is to run."""
-
-
 def locals_of(native: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """The arguments of a call, bound to the parameters."""
-    found: list[tuple[Any, ...]] = []
-
-    def bind(_one: Any, locals_: tuple[Any, ...]) -> bool:
-        found.append((*locals_,))
-        raise _Locals
-
-    try:
-        _core.Compiled(native.function, bind, native.bound, None, native.receiver)(*args, **kwargs)
-    except _Locals:
-        pass
-    return found[0]
+    found: tuple[Any, ...] = handled(native, args, kwargs, lambda locals_: (*locals_,))  # the call lets go of its own
+    return found

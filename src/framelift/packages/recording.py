@@ -16,15 +16,12 @@ from .. import _core
 from ..backends.carried_work import Work, collecting
 from ..capture.compile_entry import Backend
 from ..capture.driver import Driver
+from ..capture.records.captures import handled
 from ..exc import FrameliftError, PackageError
 from .captured import Captured
 
 #: what backends made of the graphs of recorded captures
 _works: weakref.WeakKeyDictionary[torch.fx.GraphModule, Work] = weakref.WeakKeyDictionary()
-
-
-class _CaptureDone(BaseException):
-    """The capture is done; the program is not to run."""
 
 
 def recording(backend: Backend) -> Backend:
@@ -73,24 +70,15 @@ def capture_calls(native: _core.Compiled, bound: tuple[Any, ...], receiver: Any,
 
 
 def _capture_call(native: _core.Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    driver = native.miss
-    made: list[Any] = []
-
-    def capture_only(_probe: Any, locals_: tuple[Any, ...]) -> bool:
+    def made_for(locals_: tuple[Any, ...]) -> Any:
         fitting = [entry for entry in native.entries if entry.program.check(locals_) is None]
-        made.append(fitting[0] if fitting else driver(native, locals_))
-        raise _CaptureDone
+        return fitting[0] if fitting else native.miss(native, locals_)
 
-    probe = _core.Compiled(native.function, capture_only, native.bound, None, native.receiver)
-    try:
-        probe(*args, **kwargs)
-    except _CaptureDone:
-        pass
-    name = native.function.__qualname__
-    if not made or type(made[0]) is not _core.Entry:
+    made, name = handled(native, args, kwargs, made_for), native.function.__qualname__
+    if type(made) is not _core.Entry:
         raise FrameliftError(f"{name} was not captured: a mode, a stance or an option forbids it")
-    if made[0].info.reason_id:
-        raise FrameliftError(f"{name} was not captured: {made[0].info.reason}")
+    if made.info.reason_id:
+        raise FrameliftError(f"{name} was not captured: {made.info.reason}")
 
 
 def captured_of(entry: Any) -> Captured:

@@ -38,7 +38,7 @@ _WORDS = {
 }
 
 
-def guard_tree(program: GuardProgram, named: Callable[[str], str] = str) -> tuple[Guard, ...]:
+def guard_tree(program: GuardProgram | None, named: Callable[[str], str] = str) -> tuple[Guard, ...]:
     """The nodes in the order of the program, each with its depth; nodes without checks below them are left out.
 
     `named` says a path in the user's words.
@@ -76,6 +76,15 @@ def guard_tree(program: GuardProgram, named: Callable[[str], str] = str) -> tupl
         )
         pending.extend((child, depth + 1) for child in reversed(children.get(node, [])))
     return tuple(rows)
+
+
+def tree_text(program: GuardProgram | None, indent: str, mark: str, reads: bool) -> str:
+    """The tree as text, a line for each guard; `reads`: with the line of the program that made it."""
+    rows = guard_tree(program)
+    return "\n".join(
+        f"{indent * g.depth}{mark}{g.step} {'; '.join(g.checks)}" + (f"   {g.source}" if reads and g.source else "")
+        for g in rows
+    )
 
 
 def check_words(program: GuardProgram, kind: str, value: Any) -> str:

@@ -14,7 +14,7 @@ from ..torch_ports.fakes import CompileContext, compile_context
 from ..vocabulary.log import topic
 from ..vocabulary.own_code import FRAMELIFT
 from .graphs import readable
-from .guards import guard_tree, is_free
+from .guards import is_free, tree_text
 from .recompile_fixes import recompile_fix, settled_fix
 
 if TYPE_CHECKING:
@@ -32,7 +32,10 @@ def _log(capture: Capture) -> None:
         topic("perf").info("%s %s; %d operations, %d guards", name, phases, capture.operations, capture.guard_count)
     if topic("guards").isEnabledFor(logging.INFO):
         topic("guards").info(
-            "%s %d guards\n%s", name, capture.guard_count, _guards(capture, topic("guards").isEnabledFor(logging.DEBUG))
+            "%s %d guards\n%s",
+            name,
+            capture.guard_count,
+            tree_text(capture.explain, "  ", "  ", topic("guards").isEnabledFor(logging.DEBUG)),
         )
     if capture.graph_module is not None and topic("graph").isEnabledFor(logging.INFO):
         topic("graph").info("%s\n%s", name, readable(capture.graph_module))
@@ -46,14 +49,6 @@ def _fix(capture: Capture) -> str:
     settled = miss.kind in ("EQ", "TENSOR") and capture.explain is not None and is_free(capture.explain, miss.origin)
     origin = capture.names.origin(miss.origin, capture.root)
     return settled_fix(miss.kind, origin) if settled else recompile_fix(miss.kind, origin, miss.old, miss.new)
-
-
-def _guards(capture: Capture, lines: bool) -> str:
-    rows = [
-        (g, f"   {g.source}" if lines and g.source else "")
-        for g in (guard_tree(capture.explain) if capture.explain is not None else ())
-    ]
-    return "\n".join(f"  {'  ' * g.depth}{g.step} {'; '.join(g.checks)}{line}" for g, line in rows)
 
 
 @listen("done")
@@ -98,7 +93,7 @@ def _traced(capture: Capture, internal: Any) -> None:
             payload_fn=lambda: readable(capture.graph_module),
         )
     if capture.guard_count:
-        _artifact(internal, "framelift_guards", lambda: _guards(capture, True))
+        _artifact(internal, "framelift_guards", lambda: tree_text(capture.explain, "  ", "  ", True))
     if capture.source:
         _artifact(internal, "framelift_entry", lambda: capture.source)
     internal.trace_structured(

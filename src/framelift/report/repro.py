@@ -10,7 +10,6 @@ import itertools
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ import torch
 
 from .._core import is_a
 from ..capture.records.captures import Input
+from ..capture.records.defects import written
 from ..capture.records.events import listen
 from ..exc import BackendCompilerFailed, WrongValue
 from .gather import entries_of, native_of, versions
@@ -186,13 +186,10 @@ def _on_failure(capture: Capture, phase: str, error: BaseException) -> None:
     number = next(_numbers)
     if number > _MOST_FILES:
         return
-    folder = Path(
-        os.environ.get("FRAMELIFT_REPRO_DIR") or Path(tempfile.gettempdir()) / f"framelift_repro_{os.getuid()}"
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{re.sub(r'[^A-Za-z0-9]+', '_', capture.name)}_{os.getpid()}_{number}.py"
+    name = f"{re.sub(r'[^A-Za-z0-9]+', '_', capture.name)}_{os.getpid()}_{number}.py"
     cause = error.__cause__
-    path.write_text(
+    path = written(
+        name,
         repro_source(
             capture.graph_module,
             capture.inputs,
@@ -200,9 +197,8 @@ def _on_failure(capture: Capture, phase: str, error: BaseException) -> None:
             name=f" from {capture.shown_name}",
             why=f"{type(cause).__name__}: {str(cause)[:300]}".replace('"""', "'''").replace("\\", "/"),
             failure=(type(cause).__qualname__, str(cause)),
-            file=path.name,
+            file=name,
         ),
-        encoding="utf-8",
     )
     error.add_note(
         f"framelift: the graph is in {path}; run it to repeat the failure, or make it smaller with: python "

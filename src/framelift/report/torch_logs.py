@@ -14,7 +14,7 @@ from ..torch_ports.fakes import CompileContext, compile_context
 from ..vocabulary.break_kinds import FOLLOWS, kind_of
 from ..vocabulary.places import caret, users
 from .graphs import readable
-from .guards import guard_tree
+from .guards import tree_text
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -58,11 +58,7 @@ def _recompile(capture: Capture) -> str:
 
 
 def _guards(capture: Capture, lines: bool = False) -> str:
-    rows = guard_tree(capture.explain) if capture.explain is not None else ()
-    return "GUARDS:\n" + "\n".join(
-        f"{'| ' * g.depth}+- {g.step} {'; '.join(g.checks)}" + (f"   {g.source}" if lines and g.source else "")
-        for g in rows
-    )
+    return "GUARDS:\n" + tree_text(capture.explain, "| ", "+- ", lines)
 
 
 def _code(capture: Capture) -> str:
@@ -102,22 +98,16 @@ def _effects(capture: Capture) -> str:
     return "".join(f"Mutating object at {place} after the graph of {_place(capture)}\n" for place in capture.changed)
 
 
-def _lines(capture: Capture) -> str:
+def _lines(capture: Capture, calls: bool = False) -> str:
+    """The program's lines of the nodes of the graph; `calls`: with the operations that they call."""
     found = []
     for node in capture.graph_module.graph.nodes if capture.graph_module is not None else ():
-        trace = (node.meta.get("stack_trace") or "").rstrip().splitlines()
-        if trace:
-            found.append(f"TRACE starts_line {trace[-2].strip()}\n    {trace[-1].strip()}")
+        *_, place, line = ["", "", *map(str.strip, (node.meta.get("stack_trace") or "").rstrip().splitlines())]
+        if line and not calls:
+            found.append(f"TRACE starts_line {place}\n    {line}")
+        elif line and node.op.startswith("call"):
+            found.append(f"TRACE FX call {node.name} from {place}\n{line}")
     return "\n".join(dict.fromkeys(found))
-
-
-def _calls(capture: Capture) -> str:
-    found = []
-    for node in capture.graph_module.graph.nodes if capture.graph_module is not None else ():
-        trace = (node.meta.get("stack_trace") or "").rstrip().splitlines()
-        if trace and node.op.startswith("call"):
-            found.append(f"TRACE FX call {node.name} from {trace[-2].strip()}\n{trace[-1].strip()}")
-    return "\n".join(found)
 
 
 def _end(capture: Capture) -> str:
@@ -139,7 +129,7 @@ ARTIFACTS: dict[str, Callable[[Capture], str]] = {
     "bytecode": _entry,
     "side_effects": _effects,
     "trace_source": _lines,
-    "trace_call": _calls,
+    "trace_call": functools.partial(_lines, calls=True),
 }
 
 

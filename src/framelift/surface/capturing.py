@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from ..capture.records.captures import innermost_compiled
+from ..capture.records.captures import handled, innermost_compiled
 from ..exc import FrameliftError, IncorrectUsage, NotImplementedHere
 from ..torch_ports.fakes import TracingContext
 from ..vocabulary.own_code import first_above
@@ -25,10 +26,6 @@ class BackendInput:
     example_inputs: list[Any]
     fake_mode: Any
     tensor_to_context: Any
-
-
-class _Captured(BaseException):
-    """The capture is done; the program is not to run."""
 
 
 class Slot:
@@ -141,19 +138,7 @@ def fullgraph_capture(
     slot = Slot()
     compiled = compile(fn, backend=slot.backend, fullgraph=True, dynamic=dynamic)
     native = innermost_compiled(compiled)
-    driver = native.miss
-
-    def capture_only(one: Any, locals_: tuple[Any, ...]) -> bool:
-        driver(one, locals_)
-        raise _Captured
-
-    native.miss = capture_only
-    try:
-        native(*args, **(kwargs or {}))
-    except _Captured:
-        pass
-    finally:
-        native.miss = driver
+    handled(native, args, kwargs or {}, functools.partial(native.miss, native))
     if not native.entries:
         raise FrameliftError(
             f"{native.function.__qualname__} was not captured: a mode, a stance or an option forbids it"

@@ -388,11 +388,7 @@ def reset() -> None:
     >>> framelift.stats()["captures"]
     0
     """
-    for compiled in list(_compiled):
-        compiled.entries.clear()
-        compiled.frames.clear()
-        if isinstance(compiled.miss, Driver):
-            compiled.miss.forget()
+    forget_entries()
     _siblings.clear()
     _called_once.clear()
     counts.clear()
@@ -400,6 +396,15 @@ def reset() -> None:
     for forget in _FORGETTING:
         forget()
     reset_backends()
+
+
+def forget_entries() -> None:
+    """Forget the captures of all compiled callables."""
+    for compiled in list(_compiled):
+        compiled.entries.clear()
+        compiled.frames.clear()
+        if isinstance(compiled.miss, Driver):
+            compiled.miss.forget()
 
 
 #: what else holds on to code or symbols of captures

@@ -75,16 +75,8 @@ def optimize(
     *,
     nopython: bool = False,
     error_on_graph_break: bool | None = None,
-    guard_export_fn: Any = None,
-    guard_fail_fn: Any = None,
-    guard_filter_fn: Any = None,
-    disable: bool = False,
-    dynamic: bool | None = None,
     package: Any = None,
-    recompile_limit: int | None = None,
-    isolate_recompiles: bool = False,
-    dynamic_shapes: Any = None,
-    shapes_spec: Any = None,
+    **options: Any,
 ) -> Any:
     """torch._dynamo.optimize: a decorator.
 
@@ -94,20 +86,7 @@ def optimize(
     """
     if package is not None:
         raise NotImplementedHere("framelift has packages of its own: see framelift.save_package")
-    options = {
-        "backend": backend,
-        "fullgraph": nopython,
-        "disable": disable,
-        "dynamic": dynamic,
-        "guard_export_fn": guard_export_fn,
-        "guard_fail_fn": guard_fail_fn,
-        "guard_filter_fn": guard_filter_fn,
-        "recompile_limit": recompile_limit,
-        "isolate_recompiles": isolate_recompiles,
-        "dynamic_shapes": dynamic_shapes,
-        "shapes_spec": shapes_spec,
-    }
-    return _Optimize(options, error_on_graph_break)
+    return _Optimize(compile(backend=backend, fullgraph=nopython, **options), error_on_graph_break)
 
 
 def optimize_assert(backend: Any = "inductor", **options: Any) -> Any:
@@ -137,12 +116,12 @@ def export_now(function: Any, *args: Any, **options: Any) -> Any:
 class _Optimize:
     """The result of torch._dynamo.optimize: for decorating, and for `with` only where the user has said so."""
 
-    def __init__(self, options: dict[str, Any], error_on_graph_break: bool | None) -> None:
-        self.options, self.error_on_graph_break = options, error_on_graph_break
+    def __init__(self, compiling: Callable[[Any], Any], error_on_graph_break: bool | None) -> None:
+        self.compiling, self.error_on_graph_break = compiling, error_on_graph_break
         self.blocks: list[_core.Capturing] = []
 
     def __call__(self, fn: Any) -> Any:
-        made = compile(fn, **self.options)
+        made = self.compiling(fn)
         if self.error_on_graph_break is None:
             return made
         error = self.error_on_graph_break
@@ -160,7 +139,7 @@ class _Optimize:
                 "torch._dynamo.optimize(...) is used with a context manager; use it as a decorator, or torch.compile, "
                 "or set torch._dynamo.config.raise_on_ctx_manager_usage = False"
             )
-        compiled = compile(_nothing, **self.options)
+        compiled = self.compiling(_nothing)
         self.blocks.append(_core.Capturing(compiled))
         self.blocks[-1].__enter__()
 

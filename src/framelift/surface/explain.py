@@ -13,6 +13,7 @@ import torch
 
 from .. import _core
 from .._core import is_a
+from ..capture.records.captures import handled
 from ..report import Report, report
 from ..report.gather import entries_of, native_of
 from ..vocabulary.places import Place
@@ -114,10 +115,6 @@ def explanation(compiled: Any, result: Any = None) -> ExplainOutput:
     )
 
 
-class _Rehearsed(BaseException):
-    """The rehearsal is over; the program is not to run."""
-
-
 def dry_run(function: Any, *args: Any, **kwargs: Any) -> Report:
     """Report what would be captured, and why not, without running `function`: no effect, no result.
 
@@ -129,19 +126,6 @@ def dry_run(function: Any, *args: Any, **kwargs: Any) -> Report:
     """
     compiled = compile(_plain(function), backend=lambda graph_module, _examples: graph_module.forward)
     native = native_of(compiled)
-    driver = native.miss
-    driver.breaks.waits = False
-
-    def rehearse_only(one: Any, locals_: tuple[Any, ...]) -> bool:
-        native.miss = driver
-        driver(one, locals_)
-        raise _Rehearsed
-
-    native.miss = rehearse_only
-    try:
-        native(*args, **kwargs)
-    except _Rehearsed:
-        pass
-    finally:
-        native.miss = driver
+    native.miss.breaks.waits = False
+    handled(native, args, kwargs, functools.partial(native.miss, native))
     return report(compiled)

@@ -54,7 +54,7 @@ class Relations:
         if self._asked is None:
             names = {**self.space, "MISS": _core.MISS, "missed": self.missed, "PLAIN": _core.PLAIN}
             asked = build_entry(PLAIN, None, "relations", self._lines, names)
-            self._asked = _undrawn(asked, self._generators) if self._generators else asked
+            self._asked = putting_back(asked, self._generators) if self._generators else asked
         return self._asked(inputs, ()) is _core.PLAIN
 
     def mentioned(self, text: str) -> dict[str, str]:
@@ -132,10 +132,7 @@ def putting_back(entry: Any, places: list[int]) -> Any:
     """An entry that draws from generators outside, its inputs at `places`: they are as before where it fails or is not
     for this call.
     """
-    return _undrawn(entry, places)
 
-
-def _undrawn(entry: Any, places: list[int]) -> Any:
     def run(inputs: tuple[Any, ...], externals: tuple[Any, ...]) -> Any:
         kept = [(inputs[place], state_of(inputs[place])) for place in places]
         done = False

@@ -95,34 +95,34 @@ class Input:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Note:
-    """The permanent record of a capture: plain values, no object of the user's, no graph."""
+    """What stays of a capture: plain values, no object of the user's, no graph."""
 
-    number: int
     name: str
     file: str
     line: int
-    root: bool
-    guards: int
-    operations: int
-    has_graph: bool
-    stop: GraphBreak | None
-    miss: Miss | None
-    cpu_seconds: float
-    phases: tuple[TimeSpan, ...]
-    spent: SpentTime
-    resumed: Resumed | None
-    capture: weakref.ref[Capture] = field(compare=False, repr=False)
-    done: str = ""  # what a recompile does about its miss
+    root: bool = True
+    number: int = -1
+    guard_count: int = 0
+    operations: int = 0
+    has_graph: bool = False
+    stop: GraphBreak | None = None  # where capturing ended
+    miss: Miss | None = None  # what failed before; None for the first capture
+    done: str = ""  # what the capture does about it
+    cpu_seconds: float = 0.0
+    phases: list[TimeSpan] = field(default_factory=list)
+    spent: SpentTime = field(default_factory=SpentTime)  # rehearsing time by the program's functions
+    resumed: Resumed | None = None  # for a capture that resumes after a break
+    capture: Callable[[], Capture | None] = lambda: None  # the capture itself, while it lives
     shared_with: str = ""  # the callable it was made for, where that is another one
-    shares_graph: bool = False  # its graph was compiled for another capture
-    from_cache: bool = False  # its graph was in torch's disk cache
+    shares_graph: bool = False  # an equal graph was compiled before
+    from_cache: bool = False  # torch's disk cache had what was compiled
     loaded: bool = False  # from disk: nothing was rehearsed
     not_kept: str = ""  # why it could not be kept on disk
-    fallbacks: list[str] = field(default_factory=list, compare=False)  # as the capture's, which may grow
-    rewrites: list[str] = field(default_factory=list, compare=False)
-    generated: list[str] = field(default_factory=list, compare=False)
+    fallbacks: list[str] = field(default_factory=list)  # what of its graph was compiled without which rewrites
+    rewrites: list[str] = field(default_factory=list)  # what was changed of its graph, with what that saves
+    generated: list[str] = field(default_factory=list)  # files of the code that Inductor generated
 
     @property
     def started(self) -> float:
@@ -150,21 +150,15 @@ class Refused:
 Owner = weakref.ref  # of the module whose method is called
 
 
-@dataclass(slots=True, weakref_slot=True, eq=False)
-class Capture:
+@dataclass(slots=True, eq=False)
+class Capture(Note):
     """One capture: what `entry.info` holds."""
 
-    name: str
-    file: str
-    line: int
-    root: bool = True
     owner: Owner[Any] | None = None  # the module whose method was captured
     compile_id: Any = None  # torch's CompileId, as its logs and traces show it
     code_ref: Callable[[], Any] | None = None
-    guard_count: int = 0
     graph_module: Any = None
     source: str = ""  # the entry, as Python source
-    operations: int = 0
     general: bool = False  # sizes 0 and 1 are no constants of the capture: one for all sizes
     replayable: bool = False  # a call whose graph fails is run again in eager mode
     stacks: tuple[Any, ...] = ()  # the program's frames at the operations of the graph
@@ -172,15 +166,8 @@ class Capture:
     reason: str = ""  # why the frame runs eagerly, "" when it was captured
     reason_id: str = ""
     where: str = ""  # the user's line where capturing ended
-    stop: GraphBreak | None = None  # the same as data
     recompile: str = ""  # what failed before, in the user's names; "" for the first capture
     names: Names = Names()  # the user's names
-    miss: Miss | None = None  # the same as data
-    done: str = ""  # what the capture does about it
-    cpu_seconds: float = 0.0
-    phases: list[TimeSpan] = field(default_factory=list)
-    spent: SpentTime = field(default_factory=SpentTime)  # rehearsing time by the program's functions
-    resumed: Resumed | None = None  # for a capture that resumes after a break
     backend: str = ""  # its name
     compiler: Callable[[], Any] = lambda: None  # gives the backend itself, while it lives
     sessions: list[Any] = field(default_factory=list)  # its rehearsals, while it is being made: for who looks on
@@ -190,17 +177,10 @@ class Capture:
     relations: Any = None  # between symbolic numbers (symbolic.Relations); None without
     refusal: Miss | None = None  # why the last call for which all guards held was not for this entry
     explain: GuardProgram | None = None  # the guard program; holds user objects weakly
-    shares_graph: bool = False  # an equal graph was compiled before
     runs_as_recorded: bool = False  # its graph is run as it was recorded, and right wherever its inputs lie in memory
     loop_graph: Any = None  # what was compiled of a part of a loop, for others of the same part
-    from_cache: bool = False  # torch's disk cache had what was compiled
     interim: Any = None  # its graph runs uncompiled until the backend is done elsewhere (background.Interim)
     is_left: bool = False  # the call ran eagerly, with all it called, for what it does no more from then on
-    loaded: bool = False  # from disk: nothing was rehearsed
-    not_kept: str = ""  # why it could not be kept on disk
-    fallbacks: list[str] = field(default_factory=list)  # what of its graph was compiled without which rewrites
-    rewrites: list[str] = field(default_factory=list)  # what was changed of its graph, with what that saves
-    generated: list[str] = field(default_factory=list)  # files of the code that Inductor generated
     record: Any = None  # it as data (cache/capture_record.py), where that was asked for
     places: Any = ()  # of a recorded or loaded capture: the origins of its entry's inputs and externals
     changed: tuple[str, ...] = ()  # places of objects that the entry changes, beside its graph
@@ -267,9 +247,7 @@ class Capture:
         }
 
 
-#: the fields of a capture that stay in its note
-_KEPT = sorted({one.name for one in fields(Note)} & {one.name for one in fields(Capture)} - {"phases", "guards"})
-_kept_of = operator.attrgetter(*_KEPT)
+_kept_of = operator.attrgetter(*[one.name for one in fields(Note)])
 
 
 def is_torchs_own(root: bool, file: str) -> bool:
@@ -291,14 +269,9 @@ class Record:
 
     def add(self, capture: Capture) -> Note:
         """A capture is finished.  Gives what stays of it here, until the next `reset`."""
-        note = Note(
-            next(_numbers),
-            guards=capture.guard_count,
-            has_graph=capture.graph_module is not None,
-            phases=tuple(capture.phases),
-            capture=weakref.ref(capture),
-            **dict(zip(_KEPT, _kept_of(capture))),
-        )
+        capture.number, capture.has_graph = next(_numbers), capture.graph_module is not None
+        note = Note(*_kept_of(capture))
+        note.capture, note.phases = weakref.ref(capture), [*capture.phases]
         self.notes.append(note)
         notify("done", capture)
         return note
@@ -315,7 +288,7 @@ class Record:
 
     def share(self, note: Note, by: str) -> None:
         """A capture that another callable made is used here too: it cost nothing."""
-        free: dict[str, Any] = {"miss": None, "done": "", "cpu_seconds": 0.0, "phases": (), "spent": SpentTime()}
+        free: dict[str, Any] = {"miss": None, "done": "", "cpu_seconds": 0.0, "phases": [], "spent": SpentTime()}
         self.notes.append(replace(note, number=next(_numbers), shared_with=by, **free))
         counts.shared += 1
 
@@ -364,6 +337,25 @@ def innermost_compiled(compiled: Any) -> Any:
         fields = getattr(compiled, "__dict__", {})
         compiled = fields.get("_compiled", fields.get("_native"))
     return compiled
+
+
+class _Handled(BaseException):
+    """A call was handled otherwise; the program is not to run."""
+
+
+def handled(
+    native: Any, args: tuple[Any, ...], kwargs: dict[str, Any], handle: Callable[[tuple[Any, ...]], Any]
+) -> Any:
+    """Return what `handle` makes of the locals of a call that is not run; None where nothing may be captured now."""
+    found: list[Any] = []
+
+    def miss(_probe: Any, locals_: tuple[Any, ...]) -> bool:
+        found.append(handle(locals_))
+        raise _Handled
+
+    with contextlib.suppress(_Handled):
+        _core.Compiled(native.function, miss, native.bound, None, native.receiver)(*args, **kwargs)
+    return found[0] if found else None
 
 
 @dataclass(slots=True)

@@ -51,20 +51,23 @@ def report_defect(error: BaseException, function: types.FunctionType, *, fullgra
 
 
 def _written(error: BaseException, function: types.FunctionType, number: int) -> Path:
-    folder = Path(
-        os.environ.get("FRAMELIFT_REPRO_DIR") or Path(tempfile.gettempdir()) / f"framelift_repro_{os.getuid()}"
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"defect_{os.getpid()}_{number}.txt"
     try:
         source = inspect.getsource(function)
     except (OSError, TypeError):
         source = "(not available)"
     code = function.__code__
-    path.write_text(
+    return written(
+        f"defect_{os.getpid()}_{number}.txt",
         f"framelift failed to capture {function.__qualname__} ({code.co_filename}:{code.co_firstlineno})\n\n"
         f"python {platform.python_version()}, torch {torch.__version__}, {platform.platform()}\n\n"
         f"{''.join(traceback.format_exception(error))}\n{source}",
-        encoding="utf-8",
     )
-    return path
+
+
+def written(name: str, text: str) -> Path:
+    """Write a file for who looks into a failure, and return its path."""
+    chosen = os.environ.get("FRAMELIFT_REPRO_DIR")
+    folder = Path(chosen or Path(tempfile.gettempdir()) / f"framelift_repro_{os.getuid()}")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name

@@ -55,10 +55,15 @@ class Names:
         path = self._variables(plain(path))
         if not root or self.code is None:
             return path
-        found = _POSITION.match(path)
-        name = self.parameter(int(found[1])) if found else (k[1] if (k := _KEYWORD.match(path)) else "")
-        match = found or _KEYWORD.match(path)
-        return f"{name}{path[match.end() :]}" if name and match else path
+        name, rest = self._named(path)
+        return f"{name}{rest}" if name else path
+
+    def _named(self, path: str) -> tuple[str, str]:
+        """The parameter of what the user wrote that a path begins with, "" where it is none, and the rest of it."""
+        if found := _POSITION.match(path):
+            return self.parameter(int(found[1])), path[found.end() :]
+        found = _KEYWORD.match(path)
+        return (found[1], path[found.end() :]) if found else ("", path)
 
     def text(self, text: str, root: bool) -> str:
         """A sentence or relation that mentions such paths."""
@@ -79,8 +84,7 @@ class Names:
         """Where such a parameter is first used, rather than where it is handed on."""
         if not root or self.code is None:
             return place
-        found, named = _POSITION.match(path), _KEYWORD.match(path)
-        name = self.parameter(int(found[1])) if found else named[1] if named else ""
+        name, _ = self._named(path)
         return place_of(self.code, first_use(self.code, name)) if name in self.code.co_varnames else place
 
     def sentence(self, miss: Miss, root: bool) -> str:

@@ -12,7 +12,7 @@ from ... import _core
 from ...capture import sharing
 from ...capture.frames import skip_files
 from ...exc import WrongArgument, WrongValue
-from ..compiling import compiled_callables, reset
+from ..compiling import compiled_callables, forget_entries, reset
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,18 +69,6 @@ def _code_of(function: Any) -> types.CodeType | None:
     return None
 
 
-def _tables(code: types.CodeType) -> list[list[Any]]:
-    """The lists of entries of one code, of all compiled callables."""
-    found = []
-    for compiled in compiled_callables():
-        if compiled.function.__code__ is code:
-            found.append(compiled.entries)
-        frames = compiled.frames.get(code)
-        if isinstance(frames, list):
-            found.append(frames)
-    return found
-
-
 def skip_module(import_name: Any) -> None:
     """`trace_rules.add`: functions of this module, or package, are not captured."""
     if isinstance(import_name, types.ModuleType):
@@ -110,7 +98,11 @@ def _entries(code: Any) -> list[Any]:
     own = _code_of(code)
     if own is None:
         raise WrongValue(f"Can't find a code object for {code!r}")
-    return [entry for table in _tables(own) for entry in table]
+    found: list[Any] = []
+    for compiled in compiled_callables():
+        found += compiled.entries if compiled.function.__code__ is own else ()
+        found += compiled.frames.get(own) or ()
+    return found
 
 
 def _shown(entry: Any) -> CacheEntry:
@@ -132,11 +124,7 @@ def reset_code(code: types.CodeType) -> None:
 
 def reset_code_caches() -> None:
     """Drop the entries of all code objects; counts, callbacks and settings stay."""
-    for compiled in compiled_callables():
-        compiled.entries.clear()
-        compiled.frames.clear()
-        if hasattr(compiled.miss, "forget"):
-            compiled.miss.forget()
+    forget_entries()
     sharing.forget()
 
 
