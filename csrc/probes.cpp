@@ -13,8 +13,8 @@
 
 namespace framelift {
 
-static PyObject *mark_address, *mark_class, *mark_star, *name_check_with, *name_contains, *name_contains_tensor,
-    *name_cut, *name_dunder_contains, *name_formatted, *name_import_from, *name_import_name, *name_is_new,
+static PyObject *mark_address, *mark_class, *mark_star, *name_check_with, *name_contains_tensor,
+    *name_cut, *name_formatted, *name_import_from, *name_import_name,
     *name_match_class, *name_match_kind, *name_same_object, *name_shows_address, *name_spread;
 static std::unordered_set<PyTypeObject*> leaf_types;               // whose instances hold nothing
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
@@ -152,24 +152,6 @@ static PyObject* same_object(PyObject*, PyObject* const* a, Py_ssize_t n) {
   return PyBool_FromLong(a[0] == a[1]);
 }
 
-// A table finds its keys by hash, which of a symbolic number is known only as a constant.
-static bool is_table(PyObject* o) {
-  if (is_view(o) || PyDictKeys_Check(o)) return true;
-  PyTypeObject* builtin = PyDict_Check(o)        ? &PyDict_Type
-                          : PySet_Check(o)       ? &PySet_Type
-                          : PyFrozenSet_Check(o) ? &PyFrozenSet_Type
-                                                 : nullptr;
-  return builtin && (Py_IS_TYPE(o, builtin) ||
-                     _PyType_Lookup(Py_TYPE(o), name_dunder_contains) == _PyType_Lookup(builtin, name_dunder_contains));
-}
-
-// A number that was counted out to be a key like no other: it looks itself who asks for its hash.
-static bool is_new_number(PyObject* number) {
-  Ref is_new = Ref::steal(PyObject_GetAttr(number, name_is_new));  // safe: framelift's own class
-  if (!is_new) PyErr_Clear();
-  return is_new.get() == Py_True;
-}
-
 // C code would ask each comparison with a tensor for its truth, which only the graph may know.
 static bool compares_tensors(PyObject* item, PyObject* o) {
   if (is_tensor(o)) return true;
@@ -182,8 +164,6 @@ static bool compares_tensors(PyObject* item, PyObject* o) {
 
 static PyObject* contains(PyObject*, PyObject* const* a, Py_ssize_t n) {
   PROBE(2)
-  if (r && is_number_type(Py_TYPE(a[0])) && is_table(a[1]) && !is_new_number(a[0]))
-    return ask_session(r, name_contains, a, 2);
   if (r && compares_tensors(a[0], a[1])) return ask_session(r, name_contains_tensor, a, 2);
   int found = PySequence_Contains(a[1], a[0]);
   return found < 0 ? nullptr : PyBool_FromLong(found);
@@ -345,14 +325,11 @@ bool init_probes(PyObject* module) {
                                    {&mark_class, "<class '"},
                                    {&mark_star, "*"},
                                    {&name_check_with, "check_with"},
-                                   {&name_contains, "contains"},
                                    {&name_contains_tensor, "contains_tensor"},
                                    {&name_cut, "cut"},
-                                   {&name_dunder_contains, "__contains__"},
                                    {&name_formatted, "formatted"},
                                    {&name_import_from, "import_from"},
                                    {&name_import_name, "import_name"},
-                                   {&name_is_new, "is_new"},
                                    {&name_match_class, "match_class"},
                                    {&name_match_kind, "match_kind"},
                                    {&name_same_object, "same_object"},

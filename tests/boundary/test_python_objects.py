@@ -17,9 +17,9 @@ from typing import Any, TypedDict
 
 import pytest
 import torch
+from support import World, check
 
 import framelift
-from support import World, check
 
 X = torch.ones(3)
 
@@ -189,7 +189,7 @@ def test_a_namespace_is_given_to_a_class() -> None:
     """Only the class's own code looks at it: what is not read is not guarded."""
 
     def f(x: Any) -> Any:
-        return x * Holder(globals()).table["FACTOR"]
+        return x * Holder(vars(sys.modules[__name__])).table["FACTOR"]
 
     for name, graphs in (("FACTOR", 2), ("X", 1)):
         change = functools.partial(globals().__setitem__, name)

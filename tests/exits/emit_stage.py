@@ -104,9 +104,7 @@ class Stage:
             _core.copy_set(copy, original)  # as rehearsals do: what is done to it depends on how it lies in memory
         else:
             copy = cls(items)
-        before = next(
-            s(copy) for k, s in ((dict, dict), (set, set), (bytearray, bytes), (object, list)) if isinstance(copy, k)
-        )
+        before = next(s(copy) for k, s in ((dict, dict), (set, set), (object, list)) if isinstance(copy, k))
         made = Shadow(copy, original, self._argument(original), before)
         self.shadows.append(made)
         self.copies[id(copy)] = made

@@ -297,7 +297,6 @@ CONTAINERS = {
     "defaultdict": (collections.defaultdict(list), lambda d, x: (d["k"].append(x), d["j"])),
     "ordered": (collections.OrderedDict(a=1, b=2), lambda d, x: (d.move_to_end("a"), d.__setitem__("c", x))),
     "counter": (collections.Counter("ab"), lambda c, x: (c.update("bc"), x + c["b"])),
-    "bytearray": (bytearray(b"ab"), lambda b, x: (b.append(99), x + len(b))),
     "list sort": ([3, 1, 2], lambda v, x: (v.sort(), x + v[0])),
     "list of lists": ([[1], [2]], lambda v, x: (v[0].append(x), v.append(v[1]), v[1].clear())),
     "list holding itself": ([1], lambda v, x: (v.append(v), x + len(v))),

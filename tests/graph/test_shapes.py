@@ -426,13 +426,7 @@ WITH_C_CODE = {
     ),
     "fraction": lambda n, f: (Fraction(n, 7) + n, n - Fraction(1, 3), Fraction(f), Fraction(1, 3) < n),
     "deque": lambda n, f: (deque([1, 2, 3, 4, 5], n), deque("abc", maxlen=n)),
-    "json": lambda n, f: (json.dumps([n, {"a": f, n: (n, [f])}]), json.dumps({"n": n}, indent=1)),
-    "text": lambda n, f: (
-        "abc".translate({97: n + 60, 98: None}),
-        "abc".translate(str.maketrans({n + 94: "x"})),
-        int.__repr__(n),
-        float.__repr__(f),
-    ),
+    "text": lambda n, f: (int.__repr__(n), float.__repr__(f)),
     "wrong": lambda n, f: (
         _said(lambda: n + "a") + _said(lambda: None < n) + _said(lambda: [] - f) + _said(lambda: timedelta(1) + n)
     ),

@@ -24,7 +24,7 @@ TEXTS = {
     "width": lambda n: "%*d" % (n, 5),
     "precision": lambda n: "%.*f" % (n, 2.5),
     "bytes": lambda n: b"%*d" % (n, 3),
-    "bytearray": lambda n: bytearray(b"%-*d|") % (n, 3),
+    "bytearray": lambda n: bytes(bytearray(b"%-*d|") % (n, 3)),
     "too few": lambda n: "%*d" % (n,),
     "none": lambda n: "%d%%" % n,
 }

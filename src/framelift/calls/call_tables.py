@@ -10,13 +10,11 @@ import inspect
 import sys
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from ..recording.session import Session
 from ..torch_ports.port import MissingStub
 from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ..recording.session import Session
 
 #: handler(session, callable_, args, kwargs): what runs in place of a callable
 Handler = Callable[["Session", Any, tuple[Any, ...], dict[str, Any]], Any]

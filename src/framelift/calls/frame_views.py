@@ -1,35 +1,22 @@
-"""The frames of captured code as captured code may see them: who called, its globals, its local variables."""
+"""The frames of captured code as captured code may see them: who called, its local variables."""
 
 from __future__ import annotations
 
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _core
 from ..boundary.gateway import looked_at
+from ..recording.session import Session
 from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.own_code import FRAMELIFT, is_beginning
 from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ..recording.session import Session
-
-#: where framelift's own code lies
 
 
 def outside() -> Interrupt:
     """The interrupt for a frame that is no captured code's."""
     return Interrupt("unsupported-code", "a look at the frames outside the compiled function")
-
-
-def module_globals(session: Session, frame: types.FrameType) -> Any:
-    """The view of the globals of a frame, which are a module's own; others interrupt."""
-    found = frame.f_globals
-    module = sys.modules.get(found.get("__name__", ""))
-    if module is None or vars(module) is not found:
-        raise Interrupt("unsupported-code", "globals that are no imported module's")
-    return _core.read(module, "__dict__")
 
 
 #: there where captured code has looked at the root's local variables by name

@@ -8,17 +8,15 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..bytecode.resume import Point
 from ..graph.fx.named_places import NamedPlaces
+from ..graph.symbols.environment import Symbols
+from ..guards.kinds import Guard
 from ..recording.finished import Finished
 from ..vocabulary.places import Place, summary
 from .entry import EntryPlan
-
-if TYPE_CHECKING:
-    from ..graph.symbols.environment import Symbols
-    from ..guards.kinds import Guard
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,11 +98,6 @@ def _default(walk: Walk, node: Node) -> Recipe:
     return Recipe((name, "(", factory, ", ", *shown, ")"), (name, "()"), fills, complete_first=complete_first)
 
 
-@exact(bytearray)
-def _bytearray(walk: Walk, node: Node) -> Recipe:
-    return Recipe((walk.constant(bytearray, "bytearray"), "(", walk.part(bytes(node.obj)), ")"))
-
-
 @exact(types.MappingProxyType)
 def _proxy(walk: Walk, node: Node) -> Recipe:
     table = behind(node.obj)

@@ -142,34 +142,6 @@ def _settype(walk: Walk, change: Effect, owner: str) -> Text:
     return (walk.constant(type, "type"), f".__setattr__({owner}, {change.key!r}, ", walk.part(change.value), ")")
 
 
-@effect("setmodule")
-def _setmodule(walk: Walk, change: Effect, owner: str) -> Text:
-    """types.ModuleType.__setattr__(owner, key, value)"""
-    kind = walk.constant(types.ModuleType, "ModuleType")
-    return (kind, f".__setattr__({owner}, {change.key!r}, ", walk.part(change.value), ")")
-
-
-@effect("delmodule")
-def _delmodule(walk: Walk, change: Effect, owner: str) -> Text:
-    """owner.__dict__.pop(key, None)"""
-    return _deldict(walk, change, owner)
-
-
-@effect("setitem")
-def _setitem(walk: Walk, change: Effect, owner: str) -> Text:
-    """dict.__setitem__(owner, key, value)"""
-    check_keys(walk, iter((change.key,)), type(change.owner), "effect-object")
-    parts = walk.part(change.key), walk.part(change.value)
-    return (walk.constant(dict, "dict"), f".__setitem__({owner}, ", parts[0], ", ", parts[1], ")")
-
-
-@effect("delitem")
-def _delitem(walk: Walk, change: Effect, owner: str) -> Text:
-    """dict.__delitem__(owner, key)"""
-    check_keys(walk, iter((change.key,)), type(change.owner), "effect-object")
-    return (walk.constant(dict, "dict"), f".__delitem__({owner}, ", walk.part(change.key), ")")
-
-
 @effect("call")
 def _call(walk: Walk, change: Effect, owner: str) -> Text:
     """owner(*value); `key` only distinguishes calls of one owner"""

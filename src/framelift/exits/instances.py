@@ -80,11 +80,6 @@ def _default_dict(walk: Walk, node: Node) -> Contents:
     ), complete_first
 
 
-def _bytearray(walk: Walk, node: Node) -> Contents:
-    data = bytes(bytearray.__getitem__(node.obj, slice(None)))
-    return (statement(walk, bytearray, "__init__", node, walk.part(data)),), ()
-
-
 def _payload(kind: type) -> Callable[[Walk, Any], Text]:
     """Immutable bases hold a plain value of the base itself."""
     readers: dict[type, Any] = {
@@ -144,7 +139,6 @@ BASES: dict[type, Base] = {
     set: Base(contents=extend(set, "update")),
     dict: Base(contents=mapping(dict, True)),
     collections.defaultdict: Base(contents=_default_dict),
-    bytearray: Base(contents=_bytearray),
     tuple: Base(arguments=lambda walk, obj: display(walk, tuple.__iter__(obj))),
     frozenset: Base(arguments=_frozenset),
     **{kind: Base(arguments=_payload(kind)) for kind in (int, float, complex, str, bytes)},

@@ -24,10 +24,7 @@ from .instances import is_of_outside
 from .recipe import Text, Walk, type_name
 from .scene import Shadow
 
-_MOST_GONE = 16
-
 Method = Callable[..., Text]
-Items = Sequence[Any]
 
 
 def difference(walk: Walk, shadow: Shadow) -> list[Text]:
@@ -148,68 +145,26 @@ def _staying(before: Pairs, after: Pairs) -> dict[int, Any]:
 
 
 def _set(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
+    """What is gone is removed and what is new is added, where the original then iterates as the shadow does.  Where the
+    order follows from addresses, none is promised; where captured code popped, the history of the set decides.
+    """
     items, start = tuple(set.__iter__(shadow.copy)), tuple(set.__iter__(shadow.original))
     before, after = {id(x): x for x in shadow.before}, {id(x): x for x in items}
-    fixed = has_fixed_order(items)  # an element added and removed again may leave the others in a new order
-    moved = _finger(shadow.copy) != _finger(shadow.original)  # captured code popped
-    if before.keys() == after.keys() and (not fixed or start == items) and not moved:
+    fixed = has_fixed_order(items)
+    # an element added and removed again may leave the others in a new order
+    popped = _core.layout_of_set(shadow.copy).split()[0] != _core.layout_of_set(shadow.original).split()[0]
+    if before.keys() == after.keys() and (not fixed or start == items) and not popped:
         return []
     check_keys(walk, iter((*before.values(), *items)), type(shadow.copy), "effect-object")
-    call = methods(walk, shadow, kind)
-    if not after and not moved:
-        return [call("clear")]
-    gone = [x for key, x in before.items() if key not in after]
-    new = [x for key, x in after.items() if key not in before]
-    plain = [("remove", x) for x in gone] + [("add", x) for x in new]
-    if (gone or new) and not moved and (not fixed or _ends_as(shadow, plain, items)):
-        return [call(name, (walk.part(x),)) for name, x in plain]
-    for steps in _with_a_pop(gone, new) if moved and fixed else ():
-        if _ends_as(shadow, steps, items):
-            return [call(name, (walk.part(x),)) if name != "pop" else call("pop") for name, x in steps]
-    if not moved and _ends_as(None, [("add", x) for x in items], items):
-        return [call("clear"), call("update", display(walk, items))]
-    raise Interrupt("effect-object", f"{type_name(type(shadow.copy))} in an order that depends on its history")
-
-
-def _finger(table: Any) -> bytes:
-    """Where a set looks for the next element to pop."""
-    return _core.layout_of_set(table).split()[0]
-
-
-def _with_a_pop(gone: Items, new: Items) -> Iterable[list[tuple[str, Any]]]:
-    """Ways to remove and add these whose last removal is a pop: it alone moves the place the next one begins at."""
-    added = [("add", x) for x in new]
-    for last in gone if len(gone) <= _MOST_GONE else ():
-        others = [("remove", x) for x in gone if x is not last]
-        yield [*added, *others, ("pop", last)]
-        yield [*others, *added, ("pop", last)]
-        yield [*others, ("pop", last), *added]
-
-
-def _ends_as(shadow: Shadow | None, steps: Sequence[tuple[str, Any]], wanted: Items) -> bool:
-    """Return whether these steps make a set iterate, and pop, as wanted, tried out on one that lies in memory as the
-    original, or on a new one.
-    """
-    trial: set[Any] = set()
-    if shadow is not None:
-        _core.copy_set(trial, shadow.original)
-    for name, x in steps:
-        if name == "pop":
-            if not trial or trial.pop() is not x:
-                return False
-        else:
-            getattr(trial, name)(x)
-    return tuple(trial) == wanted and (shadow is None or _finger(trial) == _finger(shadow.copy))
-
-
-def _bytearray(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
-    before, after = bytes(shadow.before), bytes(bytearray.__getitem__(shadow.copy, slice(None)))
-    if before == after:
-        return []
-    value = walk.part(after)
-    if type(shadow.copy) is bytearray:
-        return [(walk.part(shadow.copy), "[:] = ", value)]
-    return [methods(walk, shadow, kind)("__setitem__", (_slice(walk, 0, len(before)),), (value,))]
+    call, trial = methods(walk, shadow, kind), set[Any]()
+    steps = [("remove", x) for key, x in before.items() if key not in after]
+    steps += [("add", x) for key, x in after.items() if key not in before]
+    _core.copy_set(trial, shadow.original)
+    for name, x in steps if fixed else ():
+        getattr(trial, name)(x)
+    if popped or fixed and tuple(trial) != items:
+        raise Interrupt("effect-object", f"{type_name(type(shadow.copy))} in an order that depends on its history")
+    return [call(name, (walk.part(x),)) for name, x in steps] if after else [call("clear")]
 
 
 def _exception(walk: Walk, shadow: Shadow, kind: type) -> list[Text]:
@@ -245,7 +200,6 @@ def _unchanged(_walk: Walk, _shadow: Shadow, _kind: type) -> list[Text]:
 WRITERS: dict[type, Callable[[Walk, Shadow, type], list[Text]]] = {
     list: _list,
     set: _set,
-    bytearray: _bytearray,
     dict: table_changes,
     collections.defaultdict: table_changes,
     tuple: _unchanged,

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _core
-from .._core import is_a
+from .._core import GuardProgram, is_a
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.places import Place, place_of
 from .kinds import TensorFacts, builtin_length, class_name, dict_keys, tensor_facts
 from .sentences import _show, changed_properties, explain, hidden_methods, path
-
-if TYPE_CHECKING:
-    from .._core import GuardProgram
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,10 +159,10 @@ def _bound(session: Session, tensor: torch.Tensor, name: str, found: Any, kind: 
         return bound_to_class(world, found, cls)[0]
     if kind in _C_METHODS:
         return found.__get__(tensor, cls)
-    pending, place = world.classes.place_of(cls, name)
+    pending = world.classes.is_pending(cls, name)
     if kind is staticmethod:
         return found.__func__ if pending else let_in(world, found.__func__, const(found).to("attr", "__func__"))
-    value = found if pending else let_in(world, found, const(place).to("lookup", name))
+    value = found if pending else let_in(world, found, const(cls).to("lookup", name))
     if not has_member(kind, "__get__") or is_a(found, type) or type(found) is types.BuiltinFunctionType:
         return value
     getter = world.classes.lookup(kind, "__get__")

@@ -5,7 +5,7 @@ out the very tensors that it was made of.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..boundary.attributes.known_classes import HARMLESS
 from ..boundary.gateway import let_in
@@ -16,10 +16,8 @@ from ..calls.pure.lookup import declare
 from ..calls.pure.words import Kind
 from ..exits.recipe import Node, Recipe, Walk, exact
 from ..graph.symbols.numbers import NUMBERS
+from ..recording.session import Session
 from ..vocabulary.origins import Origin
-
-if TYPE_CHECKING:
-    from ..recording.session import Session
 
 _NAMES = ("query", "key", "value", "attn_mask", "dropout", "is_causal", "enable_gqa")
 

@@ -24,7 +24,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -49,6 +49,7 @@ from ..guards.equality import indistinguishable
 from ..higher_order.bodies import Surroundings, contents_of, portrait_of
 from ..recording.known_values import guard_together
 from ..recording.relations_of_values import as_function, sources_of, taken
+from ..recording.session import Session
 from ..rehearsal.call_rule import CALLED, HANDLER, NATIVE
 from ..rehearsal.readers import READERS
 from ..substitutes.python.identity import HASHED_PARTS
@@ -56,9 +57,6 @@ from ..vocabulary.origins import const
 from ..vocabulary.plain_types import FUNCTIONS
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.written_forms import FORMS, WrittenForm
-
-if TYPE_CHECKING:
-    from ..recording.session import Session
 
 _WRAPPER = functools._lru_cache_wrapper
 _NOTHING: Any = ("nothing",)  # expected: no answer is held

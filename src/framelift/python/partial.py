@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _core
 from ..boundary.becomes.containers import import_attributes
@@ -23,12 +23,10 @@ from ..calls.pure.words import Kind
 from ..exits.recipe import Node, Recipe, Text, Walk, exact
 from ..exits.typefacts import is_shared
 from ..exits.write_back import WRITERS
+from ..recording.session import Session
 from ..rehearsal.call_rule import CALLED, UNWRAP, UNWRAPPED
 from ..vocabulary.origins import Origin
 from ..vocabulary.plain_types import AROUND
-
-if TYPE_CHECKING:
-    from ..recording.session import Session
 
 
 @rule(functools.partial)

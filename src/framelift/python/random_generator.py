@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import types
 from _random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _core
 from ..boundary.becomes.containers import CopyRule, LetIn
@@ -26,16 +26,14 @@ from ..exits.instances import Base, Contents, instance, statement
 from ..exits.recipe import Node, Text, Walk
 from ..graph.symbols.meanings import Drawn
 from ..guards.equality import indistinguishable
-from ..recording.drawn_numbers import STATES, may_follow
+from ..recording.drawn_numbers import may_follow
+from ..recording.session import Session
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import Origin
 from ..vocabulary.reasons import Interrupt
 from .feature import Feature, register
-
-if TYPE_CHECKING:
-    from ..recording.session import Session
 
 
 def _fill(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
@@ -61,7 +59,6 @@ def _contents(walk: Walk, node: Node) -> Contents:
     return (statement(walk, Random, "setstate", node, walk.part(Random.getstate(node.obj))),), ()
 
 
-STATES[Random] = Random.getstate, Random.setstate
 declare(Kind(Random, make="judged", methods="random"))  # numbers are drawn by substitutes
 
 

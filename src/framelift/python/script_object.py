@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -35,6 +35,7 @@ from ..graph.symbols.meanings import NO_MARKS
 from ..graph.symbols.number_nodes import graph_values, numbers_in
 from ..guards.kinds import immutable_leaf, tensor_facts, without_entries
 from ..recording.asking import over_fakes
+from ..recording.session import Recorder, Session
 from ..torch_ports.modes import DisableTorchFunction
 from ..torch_ports.operators import FakeScriptObject, call_torchbind
 from ..torch_ports.operators import fake_class_registry as registry
@@ -43,9 +44,6 @@ from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.origins import Origin
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ..recording.session import Recorder, Session
 
 
 class ScriptFacts(ObjectFacts):

@@ -4,7 +4,7 @@ seeds and states, breaks the graph.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -14,12 +14,10 @@ from ..boundary.world import World
 from ..calls.call_tables import substitute
 from ..calls.pure.lookup import declare
 from ..calls.pure.words import Kind
+from ..recording.session import Session
 from ..substitutes.python.copying import NOT_COPIED
 from ..vocabulary.origins import Origin
 from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ..recording.session import Session
 
 
 @rule(torch.Generator)

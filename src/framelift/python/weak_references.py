@@ -11,14 +11,14 @@ from __future__ import annotations
 import gc
 import types
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _core
 from .._core import is_a
 from ..boundary.becomes.containers import UNREAD
 from ..boundary.becomes.leaves import is_constant, is_leaf
 from ..boundary.becomes.opaque import opaque_for
-from ..boundary.facts.released_objects import lets_go, reached, root_of
+from ..boundary.facts.released_objects import lets_go, root_of
 from ..boundary.gateway import let_in
 from ..boundary.import_rules import let_in_opaque, rule
 from ..boundary.world import World
@@ -29,15 +29,13 @@ from ..calls.pure.lookup import declare
 from ..calls.pure.words import Kind
 from ..exits.hashing import PARTS_OF_KEYS
 from ..exits.recipe import Node, Recipe, Walk, exact
+from ..recording.session import Session
 from ..substitutes.python.identity import BEFORE_HASH, HASHED_PARTS
 from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import Origin
 from ..vocabulary.own_code import first_above
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.written_forms import FORMS, WrittenForm
-
-if TYPE_CHECKING:
-    from ..recording.session import Session
 
 _TARGET = weakref.ref.__call__  # without calling a method of a subclass
 _CALLBACK = vars(weakref.ref)["__callback__"].__get__
@@ -129,10 +127,8 @@ def _living(world: World, target: Any) -> Any:
     """An external object that a reference leads to, where captured code let go of nothing that held it."""
     if target is None or is_constant(target) or is_leaf(target) or _is_in_a_frame(target):
         return target
-    root, record = root_of(world, target), world.by_seen.get(id(target))
-    gone = reached(world)
-    held = root is None or _is_in_a_frame(root)
-    if not held or gone is None or id(target if record is None else record.original) in gone:
+    root = root_of(world, target)
+    if root is not None and not _is_in_a_frame(root) or lets_go(world):
         raise Interrupt("unsupported-code", _DEAD)
     return target
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import config
 from ..graph.fx.targets import Getter, OneNode, Target
@@ -18,9 +18,7 @@ from ..graph.state.torch_state import State
 from ..graph.symbols.numbers import NUMBERS
 from ..vocabulary.quiet_capture import silenced
 from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from .session import Recorder
+from .session import Recorder
 
 _MOST_KEY_PARTS = 512  # literal data beyond this (torch.tensor of a long list) is not worth a cache entry
 

@@ -9,29 +9,25 @@ would be an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from .. import _core
 from ..bytecode.branches import after_call, unless_it_raises
 from ..graph.fx.node_functions import check_assumptions
-from ..graph.fx.targets import target_of
-from ..graph.fx.values import Step
+from ..graph.fx.targets import Target, target_of
+from ..graph.fx.values import Step, Storage, Value
+from ..graph.metadata.cache import Outcome
 from ..graph.metadata.fakes import UNKNOWN
+from ..graph.metadata.live_fakes import LiveOutcome
 from ..graph.state.torch_state import read_state
 from ..graph.symbols.number_nodes import graph_values
+from ..graph.symbols.numbers import Bool
 from ..torch_ports.operators import assert_scalar
 from ..vocabulary.own_code import asking, is_own_code
 from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ..graph.fx.targets import Target
-    from ..graph.fx.values import Storage, Value
-    from ..graph.metadata.cache import Outcome
-    from ..graph.metadata.live_fakes import LiveOutcome
-    from ..graph.symbols.numbers import Bool
-    from .session import Recorder
+from .session import Recorder
 
 #: inputs of so many bytes together are copied before every run; larger ones where the program would see the difference
 SMALL = 1 << 16

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _core
 from ..graph.fx.values import Storage, Value
 from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from .session import Recorder
+from .session import Recorder
 
 
 class Chosen:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _core
 from .._core import code_of, id
 from ..bytecode import source_of
 from ..graph.fx.named_places import NamedPlaces, module_path
+from ..graph.fx.values import Step
 from ..torch_ports.tensors import call_impl
 from ..vocabulary.class_reads import module_of, qualname_of
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.own_code import beginnings
 from .recorder import TapeRecorder
-
-if TYPE_CHECKING:
-    from ..graph.fx.values import Step
-    from .session import Session
+from .session import Session
 
 _CALL = call_impl.__code__
 

@@ -1,22 +1,15 @@
-"""Numbers drawn from external generators of Python or of a library: symbolic numbers, drawn anew by each call.
-
-A file for a kind of generators says in `STATES` how the state of one is read and written.
-"""
+"""Numbers drawn from external generators of Python's: symbolic numbers, drawn anew by each call."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from _random import Random
 
 from ..boundary.dynamism import NOTHING
-from ..vocabulary.class_reads import mro_of
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from .session import Session
+from .session import Session
 
 _MOST_DECIDED = 4
 #: so many symbolic numbers in one rehearsal; what is calculated of more takes longer than it is worth
@@ -24,22 +17,8 @@ _MOST_DRAWN = 128
 #: numbers drawn symbolically, by their generators
 _DRAWN: FeatureState[list[str]] = FeatureState(list)
 
-#: by type: functions that read the state of a generator, and that set it
-STATES: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]] = {}
-
-
-def state_of(generator: Any) -> Any:
-    """The state of a generator."""
-    return _access(generator)[0](generator)
-
-
-def put_state(generator: Any, state: Any) -> None:
-    """Give a generator that state again."""
-    _access(generator)[1](generator, state)
-
-
-def _access(generator: Any) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
-    return next(STATES[cls] for cls in mro_of(type(generator)) if cls in STATES)
+#: read the state of a generator, and give it one, whatever its class says
+state_of, put_state = Random.getstate, Random.setstate
 
 
 def note_decided(code: types.CodeType, relations: int) -> None:

@@ -7,7 +7,7 @@ own.  The real tensor's flag is set once the graph has run.  A tensor made insid
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -18,10 +18,8 @@ from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
 from .histories import is_free, may_make_leaf, may_switch
 from .rules.special_cases import make_leaf
+from .session import Recorder, Session
 from .tensor_writes import write
-
-if TYPE_CHECKING:
-    from .session import Recorder, Session
 
 _WHAT = "Tensor.requires_grad_, which changes a tensor's autograd state"
 

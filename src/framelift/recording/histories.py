@@ -8,7 +8,7 @@ without one, and what it returned becomes what it is in eager mode afterwards (g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -22,10 +22,7 @@ from ..graph.state.torch_state import State
 from ..torch_ports.autograd import get_creation_meta
 from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from .session import Recorder
-
+from .session import Recorder
 
 _LEAF = "a leaf made inside, as a result beside others that may depend on it,"
 _VIEWED = "a view of a tensor whose requires_grad was switched inside, as a result,"

@@ -6,7 +6,7 @@ Their results enter the graph as constants, since no backend could follow a shap
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -17,9 +17,7 @@ from ..torch_ports.graphs import tree_leaves
 from ..torch_ports.operators import OpOverload, OpOverloadPacket
 from ..torch_ports.tensors import TensorBase
 from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from .session import Recorder
+from .session import Recorder
 
 UNDECIDED = object()
 _MOST_LITERALS = 1 << 16

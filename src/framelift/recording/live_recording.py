@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -19,9 +19,7 @@ from ..torch_ports.autograd import is_grad_enabled
 from ..vocabulary.class_reads import qualname_of
 from ..vocabulary.reasons import Interrupt
 from .asking import over_fakes
-
-if TYPE_CHECKING:
-    from .session import Recorder
+from .session import Recorder
 
 
 def record_live(

@@ -8,23 +8,20 @@ and give a result: such a call is plain Python's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from .._core import is_a
 from ..graph.analysis.in_place import RESHAPES_IN_PLACE
 from ..graph.fx.targets import OneNode, Target, target_of
-from ..graph.fx.values import Storage, Value
+from ..graph.fx.values import Step, Storage, Value
 from ..graph.metadata.cache import Outcome
 from ..graph.metadata.facts import Facts
 from ..graph.symbols.numbers import Int
 from ..torch_ports.tensors import TensorBase
 from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ..graph.fx.values import Step
-    from .session import Recorder
+from .session import Recorder
 
 _SETTERS = (target_of(torch.Tensor.__setitem__), target_of(TensorBase.__setitem__))
 _GETTERS = (target_of(torch.Tensor.__getitem__), target_of(TensorBase.__getitem__))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.overrides import TorchFunctionMode
 
 from .._core import id
 from ..graph.fx.targets import WRITTEN_AS_OPERATORS, method_behind
 from ..graph.metadata.facts import is_tensor_like
-
-if TYPE_CHECKING:
-    from .session import Recorder
+from .session import Recorder
 
 
 class RecordingMode(TorchFunctionMode):

@@ -8,24 +8,22 @@ each answer, not for each value.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 import torch
 
 from .. import _core
 from .._core import is_a
+from ..graph.fx.values import Value
 from ..graph.symbols.meanings import FromGraph, FromNumber, FromSize, Relation
 from ..graph.symbols.numbers import Float, Int
 from ..graph.symbols.relations import function_of
 from ..torch_ports.modes import DisableTorchFunction
+from ..vocabulary.origins import Origin
 from ..vocabulary.outside_exceptions import raise_outside
 from .known_values import guard_together
-
-if TYPE_CHECKING:
-    from ..graph.fx.values import Value
-    from ..vocabulary.origins import Origin
-    from .session import Session
+from .session import Session
 
 #: for each of some numbers: the places among the values outside that it follows from, and what takes it out of these
 Taken = Sequence[tuple[list[int], Callable[..., Any]]]

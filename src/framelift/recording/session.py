@@ -8,30 +8,28 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 
+from .._core import GuardLog
+from ..boundary.dynamism import Dynamism
+from ..boundary.records import Effect, External, Shadow
+from ..boundary.world import World
+from ..graph.fx.targets import Target
+from ..graph.fx.values import Step, Storage, Value
+from ..graph.metadata.cache import Outcome
+from ..graph.metadata.fakes import Fakes
+from ..graph.metadata.live_fakes import Live, LiveOutcome
+from ..graph.metadata.wrapper_fakes import Wrapped
+from ..graph.state.settings import SettingChanges
+from ..graph.state.torch_state import SavedState
+from ..graph.symbols.environment import Symbols
 from ..graph.symbols.meanings import NO_MARKS, Marks
+from ..guards.kinds import Guard
+from ..vocabulary.code_knowledge import CodeKnowledge
+from ..vocabulary.origins import Origin
 from .recorder_parts import Assumptions, Callbacks, Gradients, Policy
-
-if TYPE_CHECKING:
-    from .._core import GuardLog
-    from ..boundary.dynamism import Dynamism
-    from ..boundary.records import Effect, External, Shadow
-    from ..boundary.world import World
-    from ..graph.fx.targets import Target
-    from ..graph.fx.values import Step, Storage, Value
-    from ..graph.metadata.cache import Outcome
-    from ..graph.metadata.fakes import Fakes
-    from ..graph.metadata.live_fakes import Live, LiveOutcome
-    from ..graph.metadata.wrapper_fakes import Wrapped
-    from ..graph.state.settings import SettingChanges
-    from ..graph.state.torch_state import SavedState
-    from ..graph.symbols.environment import Symbols
-    from ..guards.kinds import Guard
-    from ..vocabulary.code_knowledge import CodeKnowledge
-    from ..vocabulary.origins import Origin
 
 
 class Recorder(Protocol):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -16,9 +16,7 @@ from ..graph.fx.targets import getter_target
 from ..graph.fx.values import AFTER_DATA, EXCHANGED, Value
 from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from .session import Session
+from .session import Session
 
 Write = Callable[["Session", torch.Tensor, Any], None]
 

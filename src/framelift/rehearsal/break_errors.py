@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
+from ..boundary.world import World
 from ..vocabulary.feature_state import FeatureState
-
-if TYPE_CHECKING:
-    from ..boundary.world import World
 
 
 class _Thread(threading.local):

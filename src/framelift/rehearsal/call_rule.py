@@ -13,7 +13,7 @@ import struct
 import threading
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -33,6 +33,7 @@ from ..overriding import subclasses
 from ..overriding.modes import torch_call
 from ..recording import wrapper_results
 from ..recording.rules.operations import is_torch_operation
+from ..recording.session import Session
 from ..substitutes import marks
 from ..substitutes.python.code_objects import makes_class
 from ..substitutes.python.lazy_containers import natively
@@ -44,9 +45,6 @@ from ..vocabulary.class_reads import for_life, mro_of, qualname_of
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
 from . import registered  # noqa: F401  (fills these tables)
-
-if TYPE_CHECKING:
-    from ..recording.session import Session
 
 PURE_, ON_INTERNALS, HANDLER, DENIED, HIGHER, BOUND, UNWRAP, NATIVE = range(1, 9)
 _BY_TYPE = 0  # the row answers with kind and payload
@@ -372,8 +370,9 @@ def unwrap(
         method = session.lookup(type(callable_), "__call__")
         if type(method) is property:
             return _core.captured(method.fget, (callable_,), None), args, kwargs
-        inside, place = session.world.classes.place_of(type(callable_), "__call__")
-        return method if inside else let_in(session.world, method, const(place).to("lookup", "__call__")), args, kwargs
+        if not session.world.classes.is_pending(type(callable_), "__call__"):
+            method = let_in(session.world, method, const(type(callable_)).to("lookup", "__call__"))
+        return method, args, kwargs
     method = getattr(type(callable_), "__call__", None)  # noqa: B004  (the method itself is wanted)
     if is_a(method, _core.Compiled):
         return method.function, (*method.bound, callable_, *args), kwargs

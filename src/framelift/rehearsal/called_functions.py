@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._core import code_of, defaults_of, id, is_a
 from ..boundary.becomes.leaves import is_leaf
 from ..boundary.gateway import let_in
 from ..boundary.world import World
 from ..guards.checks import check
+from ..recording.session import Session
 from ..substitutes.marks import forbidden, handler_of
 from ..vocabulary.origins import Origin, const
-
-if TYPE_CHECKING:
-    from ..recording.session import Session
 
 
 def _default(world: World, value: Any, origin: Origin) -> Any:

@@ -6,19 +6,16 @@ import builtins
 import importlib.util
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _core
-from .._core import id
-from ..boundary.facts.missing_modules import guard_missing
+from .._core import id, is_a
 from ..boundary.lazy.lazy_dict import LargeDict
 from ..boundary.world import World
 from ..calls.frame_views import caller
+from ..recording.session import Session
 from ..vocabulary.origins import const
 from ..vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ..recording.session import Session
 
 #: of `sys`: what the machinery asks where to look
 _WHERE = ("path", "meta_path", "path_hooks", "path_importer_cache")
@@ -40,13 +37,9 @@ def import_name(session: Session, globals_: dict[str, Any], level: int, fromlist
     before, searches = len(sys.modules), level >= 0 and absolute and absolute not in sys.modules
     try:
         module = builtins.__import__(name, package, None, fromlist, level)
-    except ImportError as error:
-        if absolute:
-            guard_missing(world, absolute, error)
-        raise
-    except Exception:
-        if searches:
-            raise Interrupt("unsupported-code", "an import of a module that was found, and fails") from None
+    except Exception as error:
+        if searches or absolute and is_a(error, ImportError):
+            raise Interrupt("unsupported-code", f"an import of {absolute}, which fails,") from None
         raise
     finally:
         _core.handlers_may_change()
@@ -124,21 +117,7 @@ def import_from(world: World, module: types.ModuleType, name: str) -> Any:
         if found is not None:
             world.guard(const(sys.modules).to("item", below), "IS", found)
             return found
-        where = _read_or(module, "__file__", "unknown location")
-        error = ImportError(
-            f"cannot import name {name!r} from {module.__name__!r} ({where})",
-            name=module.__name__,
-            path=_read_or(module, "__file__", None),
-        )
-        guard_missing(world, below, error)
-        raise error from None
-
-
-def _read_or(module: types.ModuleType, name: str, default: Any) -> Any:
-    try:
-        return _core.read(module, name)
-    except AttributeError:
-        return default
+        raise Interrupt("unsupported-code", f"an import of {below}, which fails,") from None
 
 
 def _opened(world: World) -> dict[str, Any] | None:

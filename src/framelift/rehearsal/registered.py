@@ -14,7 +14,7 @@ from ..overriding import modes, subclasses, transforms
 from ..recording import wrapper_results
 from ..recording.rules import conversions, special_cases
 from ..substitutes import marks
-from ..substitutes.numbers import in_containers, pure_calls
+from ..substitutes.numbers import pure_calls
 from ..substitutes.python import (
     abstract_classes,
     basics,

@@ -7,7 +7,7 @@ import operator
 import sys
 import types
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -18,16 +18,14 @@ from ..boundary.facts.identities import IDENTITIES, Identities
 from ..boundary.records import ABSENT, External, Shadow
 from ..boundary.world import World
 from ..guards.checks import gives
+from ..recording.recorder import TapeRecorder
 from ..vocabulary.class_reads import has_member, members_of, mro_of
 from ..vocabulary.origins import Origin, const
 from ..vocabulary.plain_types import FUNCTIONS
 from . import call_rule
 
-if TYPE_CHECKING:
-    from ..recording.recorder import TapeRecorder
 
-
-def _of(path: str) -> Any:
+def via(path: str) -> Any:
     """Return an attribute of a session that is one of its world's or its recorder's, as `Session` types it."""
     return property(operator.attrgetter(path))
 
@@ -109,18 +107,18 @@ class RehearsedScene:
         self.world.overlay[(id(owner), name)] = value
 
     # what the session offers of its two parts
-    guard, guards, dynamism = _of("world.guard"), _of("world.guards"), _of("world.dynamism")
-    lookup, is_external_cell = _of("world.classes.lookup"), _of("world.is_external_cell")
-    pin_function, note_kind = _of("world.functions.pin"), _of("world.classes.note_kind")
-    effects, write = _of("world.effects"), _of("world.write")
-    at_end, keep_alive = _of("world.ends.finishing.append"), _of("world.keep.append")
-    modes, runs_as_is, symbols = _of("recorder.modes"), _of("recorder.runs_as_is"), _of("recorder.symbols")
-    tape, annotations, live = _of("recorder.tape"), _of("recorder.annotations"), _of("recorder.live")
-    settings, known_values = _of("recorder.settings"), _of("recorder.known_values")
-    with_symbols, in_transform = _of("recorder.with_symbols"), _of("recorder.in_transform")
-    tape_is_a_body, is_stand_in = _of("recorder.tape_is_a_body"), _of("recorder.is_stand_in")
-    value_of, external = _of("recorder.value_of"), _of("recorder.external")
-    call, record = _of("recorder.call"), _of("recorder.record")
+    guard, guards, dynamism = via("world.guard"), via("world.guards"), via("world.dynamism")
+    lookup, is_external_cell = via("world.classes.lookup"), via("world.is_external_cell")
+    pin_function, note_kind = via("world.functions.pin"), via("world.classes.note_kind")
+    effects, write = via("world.effects"), via("world.write")
+    at_end, keep_alive = via("world.ends.finishing.append"), via("world.keep.append")
+    modes, runs_as_is, symbols = via("recorder.modes"), via("recorder.runs_as_is"), via("recorder.symbols")
+    tape, annotations, live = via("recorder.tape"), via("recorder.annotations"), via("recorder.live")
+    settings, known_values = via("recorder.settings"), via("recorder.known_values")
+    with_symbols, in_transform = via("recorder.with_symbols"), via("recorder.in_transform")
+    tape_is_a_body, is_stand_in = via("recorder.tape_is_a_body"), via("recorder.is_stand_in")
+    value_of, external = via("recorder.value_of"), via("recorder.external")
+    call, record = via("recorder.call"), via("recorder.record")
 
 
 def _is_bound(obj: Any) -> bool:

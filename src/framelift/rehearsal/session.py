@@ -38,11 +38,9 @@ from ..recording import described_tape, grad_flags, relations_of_values
 from ..recording.known_values import guard_result, guard_text, guard_values
 from ..recording.recorder_parts import Policy
 from ..substitutes.marks import disabled, follow_options, forbidden
-from ..substitutes.numbers.membership import contains
+from ..substitutes.numbers import tensor_truths
 from ..substitutes.numbers.pure_calls import taken_by_c_code
-from ..substitutes.numbers.tensor_truths import contains_tensor
-from ..substitutes.python import abstract_classes, frame_access, python_warnings
-from ..substitutes.python.identity import hashed_parts, same_object
+from ..substitutes.python import abstract_classes, frame_access, identity, python_warnings
 from ..substitutes.python.mappings import as_dict
 from ..substitutes.python.shown_addresses import cuts_text, known_text
 from ..substitutes.torch.collectives import meet_functional_collectives
@@ -64,7 +62,7 @@ from . import (
 from .break_errors import BLOCKS
 from .error_texts import ClassNames
 from .readers import SEALED, reader_of
-from .rehearsed_scene import RehearsedScene
+from .rehearsed_scene import RehearsedScene, via
 
 #: for who wants no break, containers so many times larger are copied and guarded
 _AT_A_PRICE = 16
@@ -271,14 +269,11 @@ class Rehearsal(RehearsedScene):
 
     # ---- functions and classes ------------------------------------------------------------------------------------
 
-    def note_function(self, function: types.FunctionType) -> Any:
-        return called_functions.note_function(self, function)
+    note_function, classify = called_functions.note_function, staticmethod(call_rule.classify)
+    note_class, unwrap = via("world.classes.note_class"), call_rule.unwrap
 
     def note_unbound(self, function: types.FunctionType) -> None:
         called_functions.note_unbound(self.world, function)
-
-    def note_class(self, cls: type) -> None:
-        self.world.classes.note_class(cls)
 
     def note_receiver(self, cls: type, names: list[str]) -> None:
         """A function that a class holds under these names runs on it, or on an instance of it."""
@@ -398,7 +393,7 @@ class Rehearsal(RehearsedScene):
 
     def delete_attr(self, obj: Any, name: str) -> None:
         if is_a(obj, type):
-            classes.delete_class(self.world, obj, name)
+            classes.delete_class(obj, name)
         elif is_a(obj, torch.Tensor):
             tensor_attributes.delete(self, obj, name)
         elif type(obj) in FUNCTIONS:
@@ -413,16 +408,11 @@ class Rehearsal(RehearsedScene):
         else:
             instances.delete_instance(self.world, obj, name)
 
-    def load_tensor(self, tensor: torch.Tensor, name: str) -> Any:
-        return tensor_attributes.load(self, tensor, name)
-
-    def store_tensor(self, tensor: torch.Tensor, name: str, value: Any) -> None:
-        tensor_attributes.store(self, tensor, name, value)
+    load_tensor, store_tensor = tensor_attributes.load, tensor_attributes.store
 
     # ---- imports, with, match -------------------------------------------------------------------------------------
 
-    def import_name(self, globals_: dict[str, Any], level: int, fromlist: Any, name: str) -> Any:
-        return imports.import_name(self, globals_, level, fromlist, name)
+    import_name, match_class = imports.import_name, staticmethod(class_patterns.match_class)
 
     def import_from(self, module: types.ModuleType, name: str) -> Any:
         return imports.import_from(self.world, module, name)
@@ -435,18 +425,12 @@ class Rehearsal(RehearsedScene):
             raise Interrupt("opaque-object", f"{module_of(cls)}.{qualname_of(cls)}")
         return None
 
-    def answered(self, function: types.FunctionType, receiver: Any, result: Any) -> Any:
-        """A method ends with a symbolic number: what its caller gets."""
-        return taken_by_c_code(function, receiver, result)
-
-    def warned(self, text: str, kind: type) -> bool:
-        """C code is about to warn: whether nobody hears of it."""
-        return python_warnings.is_unheard(self, text, kind)
-
-    def caught(self, error: BaseException) -> None:
-        self.names.caught(error)
-
-    shows_address = known_text
+    #: a method ends with a symbolic number; C code is about to warn; a handler of the program begins; a text was made
+    answered, warned = staticmethod(taken_by_c_code), python_warnings.is_unheard
+    caught, shows_address = via("names.caught"), known_text
+    #: `is` between values that may be alike without being one object; `item in container` of tensors; `**mapping`
+    same_object, contains_tensor = identity.same_object, tensor_truths.contains_tensor
+    spread = staticmethod(as_dict)
 
     def note_order(self, elements: Any) -> None:
         """A set is about to be walked, maybe by C code: its order follows from the addresses of its elements."""
@@ -462,12 +446,8 @@ class Rehearsal(RehearsedScene):
         record = self.world.by_seen.get(id(element))
         if record is not None and record.origin.step != "const":
             self.world.guard(record.origin, "IS", record.original)
-        for part in hashed_parts(element):
+        for part in identity.hashed_parts(element):
             self._note_address(part)
-
-    def same_object(self, left: Any, right: Any) -> bool:
-        """`is` between values that may be alike without being one object."""
-        return same_object(self, left, right)
 
     def cut(self, how: Any, _values: Any) -> None:
         """A template, or what stands behind the colon of an f-string, may cut the text of an object."""
@@ -477,17 +457,6 @@ class Rehearsal(RehearsedScene):
     def formatted(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the values that a text is formatted with as plain values: they are in the text for good."""
         return tuple(one.value() if type(one) in NUMBERS else one for one in tuple.__iter__(values))
-
-    def contains(self, number: Any, table: Any) -> bool:
-        """`number in table`, where the table would ask the number for its hash."""
-        return contains(number, table)
-
-    def contains_tensor(self, item: Any, container: Any) -> Any:
-        """`item in container`, where it is compared with tensors."""
-        return contains_tensor(self, item, container)
-
-    def spread(self, mapping: Any) -> Any:
-        return as_dict(mapping)
 
     def match_kind(self, subject: Any) -> None:
         """A pattern asks whether the class is one of sequences or mappings, by flags that registering it there sets."""
@@ -503,13 +472,7 @@ class Rehearsal(RehearsedScene):
                 self, lambda: (now := reference()) is None or flags_of(now) & _PATTERNS == flags
             )
 
-    def match_class(self, subject: Any, cls: type, names: tuple[str, ...], count: int) -> Any:
-        return class_patterns.match_class(subject, cls, names, count)
-
     # ---- calls ----------------------------------------------------------------------------------------------------
-
-    def classify(self, callable_: Any) -> tuple[int, Any]:
-        return call_rule.classify(callable_)
 
     def deny(self, callable_: Any, detail: Any) -> NoReturn:
         raise Interrupt("unknown-callable", detail or call_rule.describe(callable_))
@@ -519,11 +482,6 @@ class Rehearsal(RehearsedScene):
 
     def deny_handle(self, callable_: Any, _detail: Any) -> NoReturn:
         raise Interrupt("callable-on-handle", call_rule.describe(callable_))
-
-    def unwrap(
-        self, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        return call_rule.unwrap(self, callable_, args, kwargs)
 
 
 def _keep_until_collected(world: World) -> None:

@@ -7,18 +7,16 @@ from __future__ import annotations
 import contextlib
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from .. import _core
 from .._core import is_a
 from ..boundary.gateway import let_in
+from ..recording.session import Session
 from ..torch_ports.tensors import reparametrize_module
 from ..vocabulary.origins import Origin, const
-
-if TYPE_CHECKING:
-    from ..recording.session import Session
 
 # Captured code: not of framelift's own file.
 _SPACE: dict[str, Any] = {}

@@ -13,7 +13,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -24,10 +24,12 @@ from ..boundary.becomes.leaves import is_constant, is_leaf
 from ..boundary.facts.unwatched_reads import UNWATCHED_READS
 from ..boundary.gateway import let_in
 from ..boundary.lazy.view import View
+from ..boundary.world import World
 from ..calls.call_tables import CODE_HANDLERS, SUBSTITUTES, Handler, handler_form
 from ..exc import ForbiddenCallable
 from ..graph.fx.targets import OneNode
 from ..guards.checks import check
+from ..recording.session import Session
 from ..recording.wrapper_results import make_wrapper
 from ..torch_ports.compiling import disable_dynamo
 from ..vocabulary.class_reads import qualname_of
@@ -38,10 +40,6 @@ from ..vocabulary.scopes import scope
 from ..vocabulary.torch_code import is_torch_function
 from .held_tensors import Held
 from .python.code_objects import optimizer_break
-
-if TYPE_CHECKING:
-    from ..boundary.world import World
-    from ..recording.session import Session
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

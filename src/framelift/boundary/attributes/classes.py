@@ -23,7 +23,7 @@ from ..becomes.opaque import Opaque, refused
 from ..gateway import let_in
 from ..lazy.class_dict import class_dict
 from ..lazy.view import View
-from ..records import ABSENT, DELETED
+from ..records import ABSENT
 from ..world import World
 from .instances import (
     INSTANCE,
@@ -226,7 +226,7 @@ def _own_entry(world: World, cls: type, name: str) -> Any:
 def _from_class(world: World, cls: type, holder: type, name: str, found: Any, instance: Any) -> Any:
     """Bind what a class dictionary holds, as `type.__getattribute__` and `super` do (None: through the class)."""
     kind = bound_as(world, type(found))
-    pending, place = world.classes.place_of(holder, name)
+    pending = world.classes.is_pending(holder, name)
     if kind is types.FunctionType or kind is _core.Compiled:
         value = found if instance is None else types.MethodType(found, instance)
     elif kind is staticmethod:
@@ -244,7 +244,7 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
             return _core.captured(found.fget, (instance,), None) if found.fget is not None else found.__get__(instance)
         value = found
     elif kind in FUNCTIONS:
-        value = found if pending else let_in(world, found, const(place).to("lookup", name))
+        value = found if pending else let_in(world, found, const(holder).to("lookup", name))
         value = value if instance is None else types.MethodType(value, instance)
     elif pending:
         value = found
@@ -258,10 +258,10 @@ def _from_class(world: World, cls: type, holder: type, name: str, found: Any, in
         getter = world.classes.lookup(kind, "__get__")
         if not is_a(getter, types.FunctionType):
             raise Interrupt("opaque-object", f"{module_of(kind)}.{qualname_of(kind)}")
-        descriptor = let_in(world, found, const(place).to("lookup", name))
+        descriptor = let_in(world, found, const(holder).to("lookup", name))
         return _core.captured(getter, (descriptor, instance, cls), None)
     else:
-        value = let_in(world, found, const(place).to("lookup", name))
+        value = let_in(world, found, const(holder).to("lookup", name))
     # By way of `super` the name leads elsewhere; and a metaclass's own code is asked at each read.
     if (
         instance is None
@@ -293,7 +293,7 @@ def read_super(world: World, obj: Any, name: str) -> Any:
     for base in mro[mro.index(this) + 1 :]:
         pending = world.overlay.get((id(base), name), ABSENT)
         found = world.classes.lookup(base, name)
-        if pending is DELETED or (pending is ABSENT and name not in members_of(base)):
+        if pending is ABSENT and name not in members_of(base):
             continue
         if pending is ABSENT and type(found) in _BIND_ONLY:
             world.classes.inherited[place] = found
@@ -348,12 +348,7 @@ def class_entry(world: World, cls: type, name: str) -> tuple[int, Any]:
         and has_member(kind, "__get__")
     ):
         return NATIVE, None
-    holder = next(
-        base
-        for base in mro_of(cls)
-        if ((id(base), name) in world.overlay or name in members_of(base))
-        and world.overlay.get((id(base), name)) is not DELETED
-    )
+    holder = next(base for base in mro_of(cls) if (id(base), name) in world.overlay or name in members_of(base))
     if (id(holder), name) in world.overlay:
         return INSTANCE, found
     if has_member(kind, "__get__") or has_member(kind, "__set__"):
@@ -394,10 +389,8 @@ def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
         is_leaf(value) or is_a(value, (types.FunctionType, torch.Tensor)) or not has_member(type(value), "__get__")
     ):
         raise Interrupt("effect-object", f"class attribute {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")
-    on_meta = _on_meta(world, type(cls), name)
-    if has_member(type(on_meta), "__set__"):
-        _set_by_meta(world, cls, name, on_meta, value)
-        return
+    if has_member(type(_on_meta(world, type(cls), name)), "__set__"):
+        raise Interrupt("effect-object", f"class attribute {qualname_of(cls)}.{name}, which its metaclass sees to,")
     world.classes.lookup(cls, name)
     world.put(cls, name, value)
     world.write("settype", cls, name, value)
@@ -405,34 +398,8 @@ def generic_write_class(world: World, cls: type, name: str, value: Any) -> None:
     _core.forget_name(name)
 
 
-def _set_by_meta(world: World, cls: type, name: str, found: Any, value: Any) -> None:
-    """A write to an attribute that a descriptor of the metaclass sees to."""
-    if type(found) is property:
-        if found.fset is None:
-            found.__set__(cls, value)  # raises, in CPython's own words
-        _core.captured(found.fset, (cls, value), None)
-        return
-    setter = world.classes.lookup(type(found), "__set__")
-    if not is_a(setter, types.FunctionType):
-        raise Interrupt("effect-object", f"class attribute {qualname_of(cls)}.{name}")
-    pending, place = world.classes.place_of(type(cls), name)
-    descriptor = found if pending else let_in(world, found, const(place).to("lookup", name))
-    _core.captured(setter, (descriptor, cls, value), None)
-
-
-def delete_class(world: World, cls: type, name: str) -> None:
-    """`del cls.name`: pending where the class is external."""
-    world.classes.note_kind(cls)
-    deleter = world.classes.lookup(type(cls), "__delattr__")
-    if deleter is not type.__delattr__:
-        call_special(world, cls, "__delattr__", deleter, name)
-        return
-    generic_delete_class(world, cls, name)
-
-
-def generic_delete_class(world: World, cls: type, name: str) -> None:
-    """Delete an attribute of a class as `type.__delattr__` does; the write is pending."""
+def delete_class(cls: type, name: str) -> None:
+    """`del cls.name`, which no entry does: it would change what all that is below the class inherits."""
     if flags_of(cls) & _IMMUTABLE:
         type.__delattr__(cls, name)  # raises, in CPython's own words
-    _check_writable(cls, name)
     raise Interrupt("effect-object", f"del {_OF_TYPE['__qualname__'].__get__(cls)}.{name}")

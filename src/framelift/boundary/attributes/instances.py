@@ -133,7 +133,7 @@ def _bound_special(
     kind = type(found)
     if kind in FUNCTIONS or kind is _core.Compiled or kind in _C_DESCRIPTORS:
         return found, (obj, *args)
-    inside, place = world.classes.place_of(type(obj), special)
+    inside, place = world.classes.is_pending(type(obj), special), type(obj)
     if kind is staticmethod:
         return found.__func__ if inside else let_in(world, found.__func__, const(found).to("attr", "__func__")), args
     if world.classes.lookup(kind, "__get__") is not ABSENT:  # bound by code of its own
@@ -353,8 +353,8 @@ def _read_class_entry(world: World, obj: Any, name: str, found: Any) -> Any:
         return found.__get__(obj, type(obj))
     if has_member(cls, "__get__") and not is_a(found, type):
         return _call_get(world, obj, name, found)
-    pending, place = world.classes.place_of(type(obj), name)
-    value = found if pending else let_in(world, found, const(place).to("lookup", name))
+    pending = world.classes.is_pending(type(obj), name)
+    value = found if pending else let_in(world, found, const(type(obj)).to("lookup", name))
     _know(world, obj, name, VALUE, value)
     return value
 

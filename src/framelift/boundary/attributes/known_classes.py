@@ -17,7 +17,7 @@ from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ..becomes.leaves import LEAF_TYPES
 from ..dynamism import Dynamism
-from ..records import ABSENT, DELETED, Overlay
+from ..records import ABSENT, Overlay
 from .special_methods import unwatched_method
 
 _HEAP_TYPE = 1 << 9  # the others are made by C code and stay as they are, and so do their bases
@@ -81,22 +81,17 @@ class KnownClasses:
             elif flags_of(cls) & _HEAP_TYPE:
                 self._guard(const(cls), "NO_LOOKUP", name, name)
             return found
-        deleted = False  # outside it is still there: guarded is the class that has the next
         if any((id(base), name) in self._overlay for base in mro_of(cls)):
             self._guard_holders(cls, name)
         for base in mro_of(cls):
             pending = self._overlay.get((id(base), name), ABSENT)
             if pending is not ABSENT:
-                if pending is DELETED:
-                    deleted = True
-                    continue
                 return pending
             own = members_of(base)
             if name in own:
-                found = own[name]
-                self.guard_lookup(base if deleted else cls, name, found)
-                return found
-        if not deleted and flags_of(cls) & _HEAP_TYPE:  # else the classes were looked at one by one
+                self.guard_lookup(cls, name, own[name])
+                return own[name]
+        if flags_of(cls) & _HEAP_TYPE:
             self._guard(const(cls), "NO_LOOKUP", name, name)
         return ABSENT
 
@@ -104,8 +99,6 @@ class KnownClasses:
         """A class of the order was written to: now it matters where each value is, not the values alone."""
         for base in mro_of(cls):
             if (id(base), name) in self._overlay:
-                if self._overlay[(id(base), name)] is DELETED:
-                    continue
                 return
             self._guard_holder(base, name)
             if name in members_of(base):
@@ -116,20 +109,10 @@ class KnownClasses:
         said = f"has {'a' if has else 'no'} {name!r} of its own"
         self._guard(const(base), "CHECK", (functools.partial(_is_holder, name, has), said), ("holder", name))
 
-    def place_of(self, cls: type, name: str) -> tuple[bool, type]:
-        """Return whether what a lookup finds was made inside, and otherwise the class at which to look for it
-        outside.
-        """
-        place: type | None = cls
-        for base in mro_of(cls):
-            pending = self._overlay.get((id(base), name), ABSENT)
-            if pending is DELETED:
-                place = None  # outside it is still there: the lookup begins at the class that has the next
-            elif pending is not ABSENT:
-                return True, cls
-            elif name in members_of(base):
-                return False, base if place is None else place  # not by truth: a metaclass may define that
-        return False, cls if place is None else place
+    def is_pending(self, cls: type, name: str) -> bool:
+        """Return whether what a lookup finds was written by captured code."""
+        first = next((one for one in mro_of(cls) if (id(one), name) in self._overlay or name in members_of(one)), cls)
+        return (id(first), name) in self._overlay
 
     def guard_lookup(self, cls: type, name: str, found: Any) -> None:
         """The class attribute is this object.  Leaves are guarded by equality when they are let in."""

@@ -142,17 +142,6 @@ def _same_layout(layout: bytes, value: Any) -> bool:
     return _core.layout_of_set(value) == layout
 
 
-@check
-def _same_bytes(held: bytes, value: Any) -> bool:
-    return bytes(value) == held
-
-
-def _fill_bytes(world: World, copy: Any, value: Any, origin: Origin, let_in: LetIn) -> None:
-    frozen = bytes(value)
-    world.guard(origin, "CHECK", (functools.partial(_same_bytes, frozen), f"== {frozen!r}"))
-    bytearray.extend(copy, value)
-
-
 KINDS: dict[type, CopyRule] = {
     list: CopyRule(lambda v: list.__new__(type(v)), _fill_list, list.copy, refill="extend"),
     dict: CopyRule(lambda v: dict.__new__(type(v)), _fill_dict, lambda c: dict(dict.items(c)), refill="update"),
@@ -163,7 +152,6 @@ KINDS: dict[type, CopyRule] = {
         refill="update",
     ),
     set: CopyRule(lambda v: set.__new__(type(v)), _fill_set, lambda c: set(set.__iter__(c)), refill="update"),
-    bytearray: CopyRule(lambda v: bytearray.__new__(type(v)), _fill_bytes, bytes),
 }
 
 

@@ -15,7 +15,7 @@ import operator
 import sys
 import types
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -31,11 +31,8 @@ from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import TORCH, is_python_file, is_torch_class
 from ..becomes.containers import KINDS
 from ..becomes.leaves import is_leaf
-from ..records import ABSENT
+from ..records import ABSENT, Shadow
 from ..world import World
-
-if TYPE_CHECKING:
-    from ..records import Shadow
 
 _MOST_ENTRIES = 2000
 _WRAPPERS = (staticmethod, classmethod)

@@ -16,7 +16,7 @@ from ...vocabulary.class_reads import flags_of, members_of, mro_of, name_of
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ..gateway import let_in
-from ..records import ABSENT, DELETED
+from ..records import ABSENT
 from ..world import World
 from .view import LazyLookup
 
@@ -70,18 +70,13 @@ class ClassDict(LazyLookup, Mapping[str, Any]):
         if flags_of(cls) & _HEAP_TYPE:
             asked = functools.partial(_defines_all, own)
             world.guard(const(cls), "CHECK", (asked, f"defines {len(own)} names"), "names")
-        pending = {name: value for (owner, name), value in world.overlay.items() if owner == id(cls)}
-        moved = {name for name in pending if (id(cls), name) in world.overlay.reentered}
-        names = [name for name in own if name not in moved and pending.get(name, ABSENT) is not DELETED]
-        return names + [
-            name for name, value in pending.items() if value is not DELETED and (name not in own or name in moved)
-        ]
+        return [*own, *(name for owner, name in world.overlay if owner == id(cls) and name not in own)]
 
     def _find(self, name: Any) -> Any:
         world, cls = self._world, self._cls
         pending = world.overlay.get((id(cls), name), ABSENT)
         if pending is not ABSENT:
-            return ABSENT if pending is DELETED else pending
+            return pending
         if not is_a(name, str) or not class_entry_is_there(world, cls, name):
             return ABSENT
         return let_in(world, members_of(cls)[name], const(cls).to("lookup", name))

@@ -120,16 +120,6 @@ def plain_template(template: str) -> bool:
     return True
 
 
-@judges(_ENCODERS.c_make_encoder)
-def _json_encoder(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    # (markers, default, encoder, …): the first two callables are kept and called from C.
-    if len(args) != 9:
-        return "callback"
-    default = args[1].__func__ if _is(args[1], types.MethodType) else args[1]
-    known = args[2] is _ENCODERS.c_encode_basestring or args[2] is _ENCODERS.c_encode_basestring_ascii
-    return "pure" if known and _is(default, types.FunctionType) else "callback"
-
-
 @judges(vars(_SCANNERS.c_make_scanner)["__call__"])
 def _json_scanner(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return "pure" if args and type(args[0]) is _SCANNERS.c_make_scanner and _has_plain_hooks(args[0]) else "callback"

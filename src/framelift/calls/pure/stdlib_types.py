@@ -58,9 +58,8 @@ def _text_and_bytes() -> tuple[Kind, ...]:
         Kind(type(pattern.scanner(""))),
         Kind("_struct.Struct"),
         Kind(type(struct.iter_unpack("b", b""))),
-        # The encoder keeps callables that were judged when it was made; the scanner reads its hooks off an object, and
-        # they are judged when it is called.
-        Kind("_json.make_encoder", make="judged", words={"pure": "__call__", "callback": "__new__"}),
+        # The encoder reads containers from memory; the scanner reads its hooks off an object: judged when it is called.
+        Kind("_json.make_encoder", make="memory", methods="memory"),
         Kind("_json.make_scanner", make="internals", words={"judged": "__call__"}),
         # In memory, and nobody else's; external ones are not let in.
         Kind("_io.StringIO"),

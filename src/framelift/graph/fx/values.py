@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..._core import places
 from ..metadata.facts import Facts
 from ..metadata.fakes import UNKNOWN
-
-if TYPE_CHECKING:
-    from ..state.torch_state import State
-    from .targets import Target
+from ..state.torch_state import State
+from .targets import Target
 
 #: the view of a leaf whose memory the program exchanged (`leaf.data = new`)
 EXCHANGED = "exchanged"

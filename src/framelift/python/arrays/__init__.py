@@ -1,3 +1,3 @@
-"""numpy: its arrays, scalars and generators of random numbers, and its functions on them."""
+"""numpy: its arrays and scalars, and its functions on them."""
 
-from . import functions, generators, values  # noqa: F401  (they fill the tables)
+from . import functions, values  # noqa: F401  (they fill the tables)

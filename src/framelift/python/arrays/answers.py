@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from ..._core import is_a
 from ...boundary.becomes.arrays import Array, Scalar, array_over, numpy, tensor_of, tnp
+from ...boundary.world import World
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...guards.checks import check
@@ -25,10 +26,6 @@ from ...vocabulary.class_reads import name_of
 from ...vocabulary.origins import const
 from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...boundary.world import World
-
 
 _MOST = 1 << 22  # elements of an array that is worth making
 

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import types
 from collections.abc import Container, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -25,6 +25,7 @@ from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int
 from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
 from ...overriding.modes import is_overridden, torch_call
 from ...recording.rules.ranks import rule
+from ...recording.session import Recorder, Session
 from ...torch_ports.autograd import is_grad_enabled
 from ...torch_ports.modes import DisableTorchFunction
 from ...vocabulary.class_reads import module_of, name_of
@@ -34,9 +35,6 @@ from ...vocabulary.own_code import captured_functions
 from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
 from .answers import Differs, ask, note_errors, shown, without_errors
-
-if TYPE_CHECKING:
-    from ...recording.session import Recorder, Session
 
 #: differs from numpy: copies less, looks at memory, or is another operation
 _REFUSED = frozenset(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -16,9 +16,7 @@ from ...graph.fx.targets import getter_target
 from ...graph.fx.values import Value
 from ...vocabulary.reasons import Interrupt
 from ..histories import is_certain, is_leaf_view
-
-if TYPE_CHECKING:
-    from ..session import Recorder
+from ..session import Recorder
 
 Answer = Callable[["Recorder", Value], Any]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ...graph.fx.targets import target_of
+from ..session import Recorder
 from .ranks import Handler, rule
-
-if TYPE_CHECKING:
-    from ..session import Recorder
 
 
 def _kept_whole(func: Any, name: str) -> Handler:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -10,10 +10,8 @@ from ...graph.fx.targets import Target
 from ...graph.metadata.facts import Facts
 from ...torch_ports.tensors import has_compatible_shallow_copy_type, parse_to
 from ...vocabulary.reasons import Interrupt
+from ..session import Recorder
 from .ranks import rule
-
-if TYPE_CHECKING:
-    from ..session import Recorder
 
 
 @rule(parse_to)

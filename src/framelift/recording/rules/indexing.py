@@ -6,7 +6,7 @@ Slices whose bounds are tensors: torch takes the numbers, and so does the graph.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -14,10 +14,8 @@ from ... import config
 from ...graph.fx.targets import target_of
 from ...graph.symbols.numbers import Int
 from ...torch_ports.tensors import TensorBase
+from ..session import Recorder
 from .ranks import Handler, Rank, around
-
-if TYPE_CHECKING:
-    from ..session import Recorder
 
 _PLAIN = (int, slice, type(None), type(Ellipsis), Int)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -13,10 +13,8 @@ from ...graph.fx.values import Step, Value
 from ...graph.metadata.facts import Facts
 from ...torch_ports.tensors import TensorBase, VariableFunctions
 from ...vocabulary.reasons import Interrupt
+from ..session import Recorder
 from .ranks import Handler, Rank, around
-
-if TYPE_CHECKING:
-    from ..session import Recorder
 
 _TAKES = (
     "__bool__",

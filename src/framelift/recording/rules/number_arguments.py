@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -27,10 +27,8 @@ from ...torch_ports.tensors import (
     fused_sgd,
 )
 from ...vocabulary.reasons import Interrupt
+from ..session import Recorder
 from .ranks import Handler, rule
-
-if TYPE_CHECKING:
-    from ..session import Recorder
 
 
 def _record(recorder: Recorder, func: Any, *args: Any, **kwargs: Any) -> Any:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..session import Recorder
+from ..session import Recorder
 
 Handler = Callable[["Recorder", tuple[Any, ...], dict[str, Any]], Any]
 #: a rule, around the one below it if there is one; None: there is nothing for it to do

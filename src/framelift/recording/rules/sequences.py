@@ -4,7 +4,7 @@ compilers would get wrong: many steps, which they write out, and dropout between
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import config
 from ...graph.fx.node_functions import trained_lstm
@@ -12,10 +12,8 @@ from ...graph.fx.targets import target_of
 from ...torch_ports.autograd import is_grad_enabled
 from ...torch_ports.tensors import VariableFunctions
 from ...vocabulary.reasons import Interrupt
+from ..session import Recorder
 from .ranks import rule
-
-if TYPE_CHECKING:
-    from ..session import Recorder
 
 #: so many steps of a network may be written out by a compiler
 _MOST_COMPILED = 16

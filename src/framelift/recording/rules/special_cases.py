@@ -7,7 +7,7 @@ attribute of a tensor is in attributes.py.  Handlers run with torch function off
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -23,11 +23,9 @@ from ..assumptions import assume, truth_that_continues
 from ..histories import may_make_leaf
 from ..known_calls import with_numbers
 from ..overlapping_writes import views_of_one
+from ..session import Recorder
 from .conversions import record_data
 from .ranks import Handler, Rank, rule
-
-if TYPE_CHECKING:
-    from ..session import Recorder
 
 #: callables whose Python results follow from metadata alone: id -> the callable
 GIVES_VALUES: dict[int, Any] = {}

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -14,10 +14,8 @@ from ...graph.state.torch_state import choosing_kernels, nest_autocast, new_auto
 from ...torch_ports.autograd import set_grad_enabled
 from ...torch_ports.state import KERNEL_SETTERS, set_deterministic_algorithms, set_sdp_priority_order
 from ...vocabulary.reasons import Interrupt
+from ..session import Recorder
 from .ranks import Handler, rule
-
-if TYPE_CHECKING:
-    from ..session import Recorder
 
 
 def touch_settings(recorder: Recorder) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -12,10 +12,8 @@ from ...graph.fx.targets import target_of
 from ...torch_ports.autograd import is_grad_enabled
 from ...torch_ports.tensors import TensorBase
 from ...vocabulary.reasons import Interrupt
+from ..session import Recorder
 from .ranks import Handler, Rank, around
-
-if TYPE_CHECKING:
-    from ..session import Recorder
 
 
 def _item(recorder: Recorder, tensor: Any) -> Any:

@@ -14,13 +14,14 @@ import math
 import operator
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.fx.experimental import symbolic_shapes
 
 from ... import _core, config
 from ..._core import is_a
+from ...boundary.becomes.leaves import is_leaf
 from ...calls.call_tables import HIGHER_ORDER, substitute
 from ...calls.pure.lookup import member
 from ...graph.fx.targets import target_of
@@ -28,15 +29,13 @@ from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int
 from ...graph.symbols.numpy_numbers import SCALARS, NumpyNumber
 from ...overriding.modes import is_overridden, torch_call
 from ...recording.assumptions import assertion, assume
+from ...recording.session import Session
 from ...torch_ports.tensors import check, check_is_size, check_tensor_all_with, check_with
 from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from ..python.called_back import calling_back
 from .tensor_extremes import extreme_of, items_of
 from .tensor_truths import truth_of
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 Handler = Callable[["Session", tuple[Any, ...]], Any]
 
@@ -287,6 +286,15 @@ def _repeat(_session: Session, args: tuple[Any, ...]) -> Any:
     return _core.natively(
         itertools.repeat, (*args[:1], *[arg.value() if type(arg) in _SYMBOLIC else arg for arg in args[1:]]), None
     )
+
+
+@substitute(str.translate, str.maketrans)
+def _translated(session: Session, callable_: Any, /, *args: Any) -> Any:
+    """C code reads the numbers in a table from memory, where symbolic ones are none."""
+    for table in args:
+        if not is_leaf(table) and (type(table) is not dict or not all(map(is_leaf, (*table, *table.values())))):
+            raise Interrupt("callable-on-handle", callable_.__name__)
+    return _core.natively(callable_, args, None)
 
 
 @_own(math.isnan, math.isinf)

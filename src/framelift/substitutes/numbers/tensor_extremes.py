@@ -8,7 +8,7 @@ result or asks which is which, and where the result leaves the frame none of the
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -16,11 +16,9 @@ from ... import _core
 from ...graph.fx.values import Value
 from ...graph.metadata.facts import Facts
 from ...overriding.modes import is_overridden
+from ...recording.session import Session
 from ...vocabulary.code_knowledge import knowledge_of
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 _COMPARED = {max: torch.Tensor.gt, min: torch.Tensor.lt}
 _LISTED = (list, tuple)

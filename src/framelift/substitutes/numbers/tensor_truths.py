@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -16,9 +16,7 @@ from ... import _core, config
 from ...graph.metadata.facts import Facts
 from ...graph.symbols.numbers import NUMBERS, Float, Int
 from ...overriding.modes import is_overridden
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
+from ...recording.session import Session
 
 #: what a tensor is compared with element by element; anything else it does not equal
 _COMPARED = (int, float, bool, Int, Float)

@@ -14,7 +14,7 @@ import gc
 import os
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _core
 from ..._core import is_a
@@ -24,13 +24,11 @@ from ...boundary.lazy.view import View
 from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...recording.session import Session
 from ...vocabulary.class_reads import members_of, mro_of, qualname_of
 from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 #: what captured code sees in place of objects of other classes
 _PLACEHOLDERS = (Opaque, View, Array, Scalar, NumpyNumber, *NUMBERS)

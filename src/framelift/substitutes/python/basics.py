@@ -10,7 +10,7 @@ import _thread
 import builtins
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -29,15 +29,12 @@ from ...calls.frame_views import caller, frame_locals
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...overriding import tensor_attributes
+from ...recording.session import Session
 from ...torch_ports.compiling import utils_is_compiling
 from ...torch_ports.graphs import FX_TRACING_READS
 from ...vocabulary.class_reads import dictoffset_of, name_of
 from ...vocabulary.reasons import Interrupt
 from .code_objects import makes_class
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
-
 
 # super() looks at the calling frame, and that is the twin's: same cells, same first local.
 pure(super)
@@ -228,11 +225,6 @@ def _import(
     session: Session, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
     return session.import_name(globals or {}, level, fromlist, name)
-
-
-@substitute(types.FunctionType)
-def _function(session: Session, /, *_args: Any, **_kwargs: Any) -> Any:
-    raise Interrupt("unsupported-code", "types.FunctionType(...)")
 
 
 @substitute(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, utils_is_compiling)

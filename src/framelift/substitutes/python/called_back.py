@@ -13,15 +13,13 @@ import operator
 import re
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _core
 from ...calls.call_tables import substitute
+from ...recording.session import Session
 from ...vocabulary.own_code import captured_functions
 from .lazy_containers import natively
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 #: where each of them takes its callback: position, and name where it can be given by name (max and min:
 #: numbers/pure_calls.py)

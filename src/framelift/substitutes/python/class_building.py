@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _core
 from ..._core import is_a
-from ...boundary.attributes.classes import generic_delete_class
+from ...boundary.attributes.classes import delete_class
 from ...boundary.attributes.instances import bound_to_class
 from ...calls.call_tables import substitute
+from ...recording.session import Session
 from ...vocabulary.class_reads import name_of, qualname_of
 from ...vocabulary.reasons import Interrupt
 from .code_objects import makes_class
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 
 @substitute(type.__call__)
@@ -52,7 +50,7 @@ def _asked_for_bases(session: Session, callable_: Any, cls: Any, /, *others: Any
 def _type_delattr(session: Session, cls: Any, name: Any, /) -> Any:
     if not is_a(cls, type):
         return type.__delattr__(cls, name)  # raises
-    return generic_delete_class(session.world, cls, name)
+    return delete_class(cls, name)
 
 
 @substitute(property, staticmethod, classmethod)

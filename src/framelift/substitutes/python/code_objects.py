@@ -9,17 +9,15 @@ from __future__ import annotations
 import builtins
 import os
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ...calls.call_tables import substitute
 from ...calls.frame_views import caller
+from ...recording.session import Session
 from ...vocabulary.class_reads import qualname_of
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 _OPTIMIZER = os.path.join(os.path.dirname(torch.__file__), "optim", "optimizer.py")
 
@@ -45,19 +43,22 @@ def _run(session: Session, callable_: Any, source: Any, globals: Any = None, loc
     raise stop
 
 
-@substitute(compile)
-def _compile(session: Session, /, *_args: Any, **_kwargs: Any) -> Any:
-    raise Interrupt("unsupported-code", "compile()")
-
-
 @substitute(builtins.__build_class__)
 def _build_class(session: Session, body: Any, name: Any, /, *_bases: Any, **_kwargs: Any) -> Any:
     raise Interrupt("unsupported-code", f"the class statement of {name}")
 
 
-@substitute(type.__new__)
-def _type_new(session: Session, /, *_args: Any, **_kwargs: Any) -> Any:
-    raise makes_class(type)
+#: callables that are always left to eager mode, in words: they make code, classes, or what is another in each call
+_REFUSED: dict[Any, str] = {
+    compile: "compile()",
+    types.FunctionType: "types.FunctionType(...)",
+    type.__new__: "a class made by calling type",
+}
+
+
+@substitute(*_REFUSED)
+def _refuse(session: Session, callable_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise Interrupt("unsupported-code", _REFUSED[callable_])
 
 
 def makes_class(meta: type) -> Interrupt:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextvars
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _core
 from ...boundary.gateway import let_in
 from ...boundary.records import ABSENT
 from ...calls.call_tables import substitute
+from ...recording.session import Session
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 _UNSET = object()
 

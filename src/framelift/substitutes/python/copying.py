@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import copyreg
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -22,12 +22,10 @@ from ...boundary.gateway import is_handle_class
 from ...boundary.records import ABSENT
 from ...bytecode import original_of
 from ...calls.call_tables import substitute
+from ...recording.session import Session
 from ...vocabulary.class_reads import dictoffset_of, members_of, module_of, mro_of, name_of
 from ...vocabulary.own_code import asking
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 _MAKERS: Any = copyreg  # its functions that make objects are private in typeshed
 

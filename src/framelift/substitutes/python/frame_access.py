@@ -1,4 +1,4 @@
-"""Globals and local variables of captured code by name.  Frames, code of generators and rows of tracebacks are those of
+"""Local variables of captured code by name.  Frames, code of generators and rows of tracebacks are those of
 twins, so nobody is shown them.
 """
 
@@ -9,16 +9,14 @@ import sys
 import traceback
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ... import _core
 from ..._core import is_a
 from ...calls.call_tables import substitute
-from ...calls.frame_views import caller, frame_locals, module_globals
+from ...calls.frame_views import caller, frame_locals
+from ...recording.session import Session
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 
 def _refuse(session: Session, owner: Any, name: str) -> Any:
@@ -66,8 +64,8 @@ def _getframe(session: Session, /, *_args: Any, **_kwargs: Any) -> NoReturn:
 
 
 @substitute(globals)
-def _globals(session: Session) -> Any:
-    return module_globals(session, caller())
+def _globals(session: Session) -> NoReturn:
+    raise _look("the globals of a program")
 
 
 @substitute(locals)

@@ -11,7 +11,7 @@ import datetime
 import operator
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -20,18 +20,15 @@ from ..._core import is_a
 from ...boundary.becomes.leaves import holds_nan, is_constant, is_leaf
 from ...boundary.becomes.opaque import Opaque, unhashed
 from ...boundary.facts.identities import IDENTITIES, Identities
+from ...boundary.world import World
 from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS, Bool, Float, Int, concrete
 from ...graph.symbols.numpy_numbers import NumpyNumber
+from ...recording.session import Session
 from ...vocabulary.class_reads import mro_of
 from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.reasons import Interrupt
 from .copying import copies_to_itself, is_copying, is_its_own_copy
-
-if TYPE_CHECKING:
-    from ...boundary.world import World
-    from ...recording.session import Session
-
 
 #: functions that answered what no other process would
 OWN_ANSWERS: FeatureState[list[str]] = FeatureState(list)

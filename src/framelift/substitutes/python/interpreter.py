@@ -19,22 +19,18 @@ import types
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _core
 from ..._core import is_a
-from ...boundary.facts.missing_modules import guard_not_found
 from ...boundary.gateway import let_in
 from ...calls.call_tables import CODE_HANDLERS, substitute
 from ...guards.checks import check
+from ...recording.session import Session
 from ...vocabulary.origins import const
 from ...vocabulary.own_code import is_beginning
 from ...vocabulary.quiet_capture import quietly
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
-
 
 _RE: Any = re  # its cache is private in typeshed
 #: classes of its flags; CPython 3.13 has one for the 0 that nobody gave
@@ -105,10 +101,25 @@ def _import_module(session: Session, name: Any, package: Any = None) -> Any:
     return module
 
 
+@check
+def _is_missing(name: str, _modules: Any) -> bool:
+    package = name.rpartition(".")[0]
+    there = name in sys.modules or package and package not in sys.modules  # finders are asked below packages that are
+    return not there and importlib.util.find_spec(name) is None
+
+
 @substitute(importlib.util.find_spec)
 def _find_spec(session: Session, name: Any, package: Any = None) -> None:
-    """Return None for a module that is not there.  The specification of one that is there is made in each call."""
-    guard_not_found(session.world, name if type(name) is str else "")
+    """Return None for a module that no finder finds.  The specification of one that is there is made in each call."""
+    try:
+        missing = type(name) is str and _is_missing(name, None)
+    except Exception:  # noqa: BLE001  of a finder of the program's
+        missing = False
+    if not missing:
+        raise Interrupt("unsupported-code", "importlib.util.find_spec of a module that is there")
+    session.guard(const(sys.modules), "ABSENT", name, name)
+    said = f": {name!r} cannot be imported"
+    session.guard(const(sys.modules), "CHECK", (functools.partial(_is_missing, name), said), name)
 
 
 _END = object()

@@ -12,7 +12,7 @@ import builtins
 import itertools
 import operator
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _core
 from ..._core import is_a
@@ -23,10 +23,8 @@ from ...boundary.lazy.lazy_list import LazyList
 from ...calls.call_tables import HIGHER_ORDER, substitute
 from ...calls.pure import lookup
 from ...graph.symbols.numbers import NUMBERS
+from ...recording.session import Session
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 VIEWS = (InstanceDict, LargeDict, LazyList)
 

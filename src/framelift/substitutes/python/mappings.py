@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import collections
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _core
 from ...calls.call_tables import substitute
 from ...calls.pure import lookup
+from ...recording.session import Session
 from ...vocabulary.plain_types import DICTIONARIES
 from ...vocabulary.reasons import Interrupt
 from .lazy_containers import own_method
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 
 def as_dict(mapping: Any) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import _warnings
 import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import _core
 from ..._core import is_a
@@ -21,12 +21,10 @@ from ...boundary.gateway import let_in
 from ...boundary.import_rules import rule
 from ...boundary.world import World
 from ...calls.call_tables import substitute
+from ...recording.session import Session
 from ...vocabulary.origins import Origin
 from ...vocabulary.quiet_capture import Watched
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 
 def _told_outside(why: str = "") -> Interrupt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -13,15 +13,12 @@ from ... import _core
 from ..._core import id, is_a
 from ...boundary.becomes.leaves import LEAF_TYPES
 from ...guards.kinds import Guard
+from ...recording.session import Session
 from ...vocabulary.class_reads import members_of, module_of, mro_of, qualname_of
 from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.shown_values import shown_addresses
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
-
 
 _CLASS = re.compile("<class '([^']*)'>")
 _METHOD = re.compile("<bound method (.*?) of <")

@@ -8,7 +8,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -19,12 +19,10 @@ from ...calls.call_tables import CODE_HANDLERS, handler_form, substitute
 from ...graph.fx.targets import target_of
 from ...graph.metadata.facts import Facts, SymbolicFacts
 from ...guards.checks import check, gives
+from ...recording.session import Session
 from ...torch_ports.autograd import is_grad_enabled
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 
 def _named(names: str) -> Iterator[Any]:

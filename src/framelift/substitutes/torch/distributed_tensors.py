@@ -5,7 +5,7 @@ that change how a tensor is distributed are nodes of graphs.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch.distributed as dist
 
@@ -21,16 +21,13 @@ from ...graph.fx.values import Value
 from ...graph.metadata.wrappers import WrapperFacts
 from ...graph.state.torch_state import read_state
 from ...guards.checks import check
+from ...recording.session import Session
 from ...recording.wrapper_results import record_wrapped
 from ...torch_ports.loaded import distributed_tensors
 from ...torch_ports.modes import DisableTorchFunction
 from ...vocabulary.class_reads import members_of, mro_of
 from ...vocabulary.origins import Origin, const
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
-
 
 #: classes of placements, once the program has DTensor
 _PLACEMENTS: list[type] = []

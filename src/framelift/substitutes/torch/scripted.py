@@ -7,7 +7,7 @@ errors have classes of their own.  What was traced (`torch.jit.trace`) is not it
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,14 +15,11 @@ from ... import _core
 from ..._core import is_a
 from ...calls.call_tables import handler_form, substitute
 from ...graph.symbols.numbers import NUMBERS
+from ...recording.session import Session
 from ...torch_ports.graphs import try_get_jit_cached_function
 from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.reasons import Interrupt
 from ..marks import allowed
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
-
 
 #: the sources of script functions that captured code is in
 _RUNNING: FeatureState[list[types.FunctionType]] = FeatureState(list)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx.traceback
@@ -15,6 +15,7 @@ from ..._core import is_a
 from ...boundary.gateway import let_in
 from ...calls.call_tables import substitute
 from ...overriding.opened_functions import with_own_code
+from ...recording.session import Session
 from ...torch_ports.modes import DisableTorchFunction
 from ...torch_ports.operators import OpOverloadPacket
 from ...torch_ports.state import profiler_enabled
@@ -30,9 +31,6 @@ from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_function
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 
 @substitute(infer_parameters)

@@ -6,7 +6,7 @@ guarded.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -20,13 +20,11 @@ from ...guards.checks import check
 from ...guards.equality import indistinguishable
 from ...overriding import transforms  # noqa: F401  what it answers itself is no setting
 from ...recording.rules.state_calls import touch_settings
+from ...recording.session import Session
 from ...torch_ports.state import setting_functions
 from ...torch_ports.tensors import cuda_get_device
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
-
-if TYPE_CHECKING:
-    from ...recording.session import Session
 
 
 def _only_leaves(callable_: Any, args: tuple[Any, ...]) -> None:
