@@ -75,7 +75,7 @@ static int look_up(CompiledObject* self, const Binding& binding, PyObject** resu
   PyObject* const* locals = binding.locals();
   Py_ssize_t n = binding.count();
   Ref entries = Ref::new_ref(self->entries);
-  int verdict = choose_entry(entries.get(), locals, n, result);
+  int verdict = choose_entry((PyObject*)self, entries.get(), locals, n, result);
   for (int own = 0, others = 0; verdict == 0;) {
     Ref answer = ask_driver(self, locals, n);
     if (!answer) return -1;

@@ -334,19 +334,20 @@ int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObje
   return 0;
 }
 
-static PyObject* chooser = nullptr;  // Python: (entries, locals) -> the entry that runs; None: it is a miss
+static PyObject* chooser = nullptr;  // Python: (entries, locals, compiled) -> the entry that runs; None: it is a miss
 
 static Connections connections({{"failure_teller", &failure_teller},  // f(info, exception): the graph alone failed
                                 {"hook_judge", &hook_judge},          // f(exception) -> bool
                                 {"entry_chooser", &chooser}});
 
-int choose_entry(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
-  if (!chooser || !PyList_Check(entries) || !PyList_GET_SIZE(entries)) return try_entries(entries, locals, n, result);
+int choose_entry(PyObject* compiled, PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result) {
+  if (!chooser || !PyList_Check(entries)) return try_entries(entries, locals, n, result);
   Ref tuple = tuple_of(locals, n), choose = Ref::new_ref(chooser), chosen;
   if (!tuple) return -1;
   {
     UncapturedScope own;
-    chosen = Ref::steal(PyObject_CallFunctionObjArgs(choose.get(), entries, tuple.get(), nullptr));
+    PyObject* of = compiled ? compiled : Py_None;
+    chosen = Ref::steal(PyObject_CallFunctionObjArgs(choose.get(), entries, tuple.get(), of, nullptr));
   }
   if (!chosen) return -1;
   return is_entry(chosen.get()) ? try_entry(chosen.get(), locals, n, result) : 0;

@@ -264,7 +264,7 @@ static int look_up(PyObject* context, PyObject* function, PyObject* const* local
   Ref entries = find();
   if (!entries && PyErr_Occurred()) return -1;
   bool closed = entries.get() == Py_None || entries.get() == Py_False;
-  int verdict = entries && !closed ? choose_entry(entries.get(), all.data(), n + 1, result) : 0;
+  int verdict = entries && !closed ? choose_entry(nullptr, entries.get(), all.data(), n + 1, result) : 0;
   Ref captured;
   if (verdict == 0 && !closed && mode == Mode::Capture) {
     Ref tuple = tuple_of(all.data(), n + 1);

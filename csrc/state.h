@@ -46,8 +46,9 @@ PyObject* call_whole(PyObject* compiled, PyObject* args, PyObject* keywords);
 // entries.cpp: try the entries (a list, in order) on bound locals.  Returns 1 and sets *result (new reference) when an
 // entry ran; 2 when an entry says "run this frame eagerly"; 0 when none matched; -1 with an exception set.
 int try_entries(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result);
-// The first look of a call: as try_entries, unless a chooser is set, which then says what entry runs.
-int choose_entry(PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result);
+// The first look of a call: as try_entries, unless a chooser is set, which then says what entry runs.  `compiled`: the
+// compiled callable whose call it is; nullptr for a frame below one.
+int choose_entry(PyObject* compiled, PyObject* entries, PyObject* const* locals, Py_ssize_t n, PyObject** result);
 // As try_entries for one entry that the caller keeps alive.
 int try_entry(PyObject* entry, PyObject* const* locals, Py_ssize_t n, PyObject** result);
 bool is_entry(PyObject* object);

@@ -23,6 +23,7 @@ __all__ = [
     "NotImplementedHere",
     "NotCallable",
     "PackageError",
+    "RankError",
     "RecompileError",
     "SkipFrame",
     "TorchDynamoException",
@@ -137,6 +138,10 @@ class FailOnRecompileLimitHit(FrameliftError):
 
 class VerificationFailed(FrameliftError):
     """A compiled call gave another result, effect or random state than eager mode."""
+
+
+class RankError(FrameliftError):
+    """Ranks agree before compiled calls (`set_enable_guard_collectives`), and another one failed or calls others."""
 
 
 class IncorrectUsage(FrameliftError):

@@ -57,7 +57,7 @@ BUDGETS = {
     "bytecode": 2632,
     "cache": 3268,
     "calls": 1246,
-    "capture": 7552,
+    "capture": 7720,
     "exits": 2371,
     "export": 2140,
     "graph": 7991,
@@ -70,13 +70,13 @@ BUDGETS = {
     "rehearsal": 1650,
     "report": 2446,
     "substitutes": 4187,
-    "surface": 4733,
+    "surface": 4723,
     "torch_ports": 1100,
     "vocabulary": 2432,
-    "modules beside them": 836,
-    "csrc": 14045,
+    "modules beside them": 841,
+    "csrc": 14047,
 }
-ALL = 83303
+ALL = 83468
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

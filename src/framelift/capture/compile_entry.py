@@ -263,7 +263,7 @@ def _compiled_graph(program: CapturedProgram, info: Capture, backend: Backend) -
     info.examples = ()
     is_compiled = _is_compiled(compiled, module)
     info.runs_as_recorded = backend.is_eager or not is_compiled
-    made: Callable[..., Any] = wrapped(AROUND_GRAPH, graph, Graph(program, run, is_compiled))
+    made: Callable[..., Any] = wrapped(AROUND_GRAPH, graph, Graph(program, run, is_compiled, info))
     return made
 
 

@@ -41,7 +41,7 @@ from ..vocabulary.places import shown_stack
 from ..vocabulary.plain_types import GIVEN
 from ..vocabulary.quiet_capture import no_collections
 from ..vocabulary.reasons import Interrupt
-from . import background, policy
+from . import background, policy, ranks
 from .around.failing import left_words
 from .attempts import Attempts, attempt
 from .breaks import Breaks
@@ -115,10 +115,15 @@ class Driver:
     def __call__(self, compiled: Compiled, locals_: tuple[Any, ...]) -> Answer:
         """The root missed: what to do now."""
         try:
-            return self.capture(compiled.entries, compiled.function, locals_, root=True)
+            answer = self.capture(compiled.entries, compiled.function, locals_, root=True)
         except BaseException as error:
             _tidy(error)
+            if is_a(error, Exception):
+                ranks.captured(compiled.function, error)
             raise
+        else:
+            ranks.captured(compiled.function)
+            return answer
         finally:
             _core.let_go(locals_)
 

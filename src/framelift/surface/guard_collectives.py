@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-import torch.distributed as dist
-
 from .. import _core
+from ..capture import ranks
 from ..guards.misses import Miss
-from ..overriding.modes import without_modes
 from ..substitutes.marks import forbidden, on_code
 
 _hook: Callable[[bool], bool] | None = None
@@ -38,19 +35,30 @@ def set_guard_complete_hook(hook: Callable[[bool], bool] | None) -> Callable[[bo
     """
     global _hook
     before, _hook = _hook, hook
-    _core.connect(entry_chooser=None if hook is None else _chosen)
+    _connect()
     return before
 
 
-def _chosen(entries: list[_core.Entry], locals_: tuple[Any, ...]) -> _core.Entry | None:
-    """The entry that runs: the first that serves the call, if the hook agrees."""
+def _connect() -> None:
+    _core.connect(entry_chooser=_chosen if _hook is not None or ranks.agreeing[0] else None)
+
+
+def _chosen(
+    entries: list[_core.Entry], locals_: tuple[Any, ...], compiled: _core.Compiled | None
+) -> _core.Entry | None:
+    """The entry that runs: the first that serves the call, if the hook and the other ranks agree.
+
+    Ranks agree on calls of what was compiled (`compiled`); how many frames run below one is a rank's own matter.
+    """
     found = next((entry for entry in list(entries) if _serves(entry, locals_)), None)
-    hook = _hook
-    if hook is None or hook(found is not None):
-        return found
-    if found is not None:
+    served, hook = found is not None, _hook
+    if entries and hook is not None:
+        served = hook(served)
+    if ranks.agreeing[0] and compiled is not None:
+        served = ranks.agreed(compiled.function, served)
+    if found is not None and not served:
         found.info.refusal = _ELSEWHERE
-    return None
+    return found if served else None
 
 
 def _serves(entry: _core.Entry, locals_: tuple[Any, ...]) -> bool:
@@ -71,28 +79,10 @@ def set_enable_guard_collectives(enabled: bool) -> bool:
     >>> framelift.set_enable_guard_collectives(True), framelift.set_enable_guard_collectives(False)
     (False, True)
     """
-    return set_guard_complete_hook(_agreed if enabled else None) is not None
+    before, ranks.agreeing[0] = ranks.agreeing[0], bool(enabled)
+    _connect()
+    return before
 
 
 on_code(forbidden)(set_enable_guard_collectives)
 setattr(set_enable_guard_collectives, "_dynamo_forbidden", True)
-
-_groups: list[Any] = [None, None]  # the program's group of all ranks, and ours beside it
-
-
-def _agreed(served: bool) -> bool:
-    """Return whether the call is served on every rank."""
-    if not dist.is_available() or not dist.is_initialized():
-        return served
-    return bool(without_modes(_ask_all)(served))
-
-
-@torch.no_grad()
-def _ask_all(served: bool) -> bool:
-    """A group of its own: collectives that the program has begun are not to meet this one."""
-    if _groups[0] is not dist.group.WORLD:
-        own = dist.new_group(backend="gloo" if dist.is_gloo_available() else None)
-        _groups[:] = dist.group.WORLD, own
-    answers: list[Any] = [None] * dist.get_world_size(_groups[1])
-    dist.all_gather_object(answers, served, group=_groups[1])
-    return all(answers)

@@ -28,6 +28,7 @@ from ...overriding.subclasses import with_types
 from ...torch_ports.modes import DisableTorchFunction
 from ..background import until_ready
 from ..breaks import handing_over
+from ..ranks import failing_with_ranks, several
 from ..records.missed import watching_hooks, watching_memory
 from .failing import Undo, checked, keeping_settings, noting_failures, raising, run_uncompiled, under, undoing
 from .leaving import leaving, unseen_by_hooks
@@ -139,6 +140,15 @@ class Graph:
     program: CapturedProgram
     run: Run
     is_compiled: bool
+    info: Capture
+
+    @property
+    def meets_ranks(self) -> bool:
+        """Return whether the graph waits for other ranks."""
+        nodes = self.run.finished.graph_module.graph.nodes if several() else ()
+        return any(getattr(node.target, "namespace", "") == "_c10d_functional" for node in nodes) or (
+            several() and any(is_wrapper(type(one)) for one in self.program.finished.inputs)
+        )
 
 
 def _uncompiled(run: Run) -> Callable[..., Any]:
@@ -179,6 +189,11 @@ AROUND_GRAPH: tuple[Stage[Graph], ...] = (
         lambda graph, c: counting_writes(graph, c.program.finished.writes),
     ),
     Stage("modes off", lambda c: c.program.overrides, lambda graph, c: without_modes(graph)),
+    Stage(
+        "failures of ranks",
+        lambda c: c.meets_ranks,
+        lambda graph, c: failing_with_ranks(graph, f"{c.info.name} ({c.info.file}:{c.info.line})"),
+    ),
 )
 
 
