@@ -5,6 +5,7 @@ Captured and compiled for the first value and once more, not for each.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -103,6 +104,25 @@ def test_gradients(name: str) -> None:
 def test_narrow_types_are_computed_as_kernels_do() -> None:
     for name in ("addcmul", "addcdiv", "clamp", "div", "fill", "where"):
         compared(ONE[name], "aot_eager", torch.bfloat16, FLOATS, 2)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_calculations_are_those_of_python(strict: bool) -> None:
+    """Symbolic algebra would take terms away, reorder factors, divide before it rounds and lose signs of zeros."""
+
+    def f(x, p):
+        q = p + 1e20
+        numbers = [q - 1e20, p + 0.1 + 0.2, p + 0.0, p * 3 / 3, p - p, p * 0]
+        numbers += [p // 0.1, p // 3, -p // 5, divmod(p, 3)[0], p % 3, p % -3, p % 0.1, 5.5 // (p + 9)]
+        numbers += [p**2, (p - 1) ** 3, abs(p) ** 0.5, round(p, 1), math.floor(p), math.cos(p)]
+        return [x * one for one in numbers]
+
+    framelift.reset()
+    with framelift.config.patch(strict=strict):
+        compiled = framelift.compile(f, backend="aot_eager", fullgraph=True)
+        for p in (2.5, -3.5, 5.5, 3.5, -7.25, 0.0, -0.0, 0.3, -0.7):
+            x = torch.arange(1.0, 4.0)
+            assert repr(compiled(x, p)) == repr(f(x, p)), p
 
 
 def test_between_two_tensors() -> None:

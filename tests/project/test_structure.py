@@ -55,12 +55,12 @@ BUDGETS = {
     "backends": 4728,
     "boundary": 5332,
     "bytecode": 2632,
-    "cache": 3268,
+    "cache": 3293,
     "calls": 1246,
     "capture": 7720,
     "exits": 2371,
     "export": 2140,
-    "graph": 7991,
+    "graph": 7988,
     "guards": 968,
     "higher_order": 1506,
     "overriding": 1352,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 841,
     "csrc": 14047,
 }
-ALL = 83468
+ALL = 83490
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -17,8 +17,8 @@ from .. import _core
 from .._core import is_a
 from ..graph.metadata.facts import Facts, SymbolicFacts, intern_facts, symbolic_facts
 from ..graph.symbols.environment import Symbols
-from ..graph.symbols.meanings import Calculation, Created, FromNumber, FromSize
-from ..graph.symbols.numbers import Float
+from ..graph.symbols.meanings import Calculation, Created, FromNumber, FromSize, Outside
+from ..graph.symbols.numbers import Float, Int, concrete
 from ..graph.symbols.relations import Preamble
 from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.origins import Origin
@@ -110,17 +110,25 @@ def _is_of_float(symbols: Symbols, name: str) -> bool:
 
 
 def _floats_data(writer: RecordWriter, symbols: Symbols) -> list[Any]:
-    """[name, origin] of the floats outside.  Those that are calculated from them are so in the graph, and in the lines
-    before it.
+    """[name, origin] of the floats outside, [name, function, arguments] of those that are calculated before the graph.
+    Others are calculated in the graph.
     """
-    rows = []
+    rows: list[Any] = []
     for name, number in symbols.floats.items():
         meaning = symbols.meanings[name]
         if type(meaning) is FromNumber and is_a(meaning.place, Origin):
             rows.append([name, writer.origin(meaning.place)])
+        elif type(meaning) is Outside and number.hint is not None:
+            rows.append([name, writer.named(meaning.func), [_operand_data(one) for one in meaning.args]])
         elif type(meaning) is not Calculation or number.hint is None:
             raise NotKept("a number is symbolic that is calculated or drawn", name)
     return rows
+
+
+def _operand_data(number: Any) -> Any:
+    if type(number) is Int:
+        return ["symbolic", expression_data(number.node.expr)]
+    return ["named", number.name] if type(number) is Float else leaf_data(number)
 
 
 def _argument_data(tensors: list[Any], argument: Any) -> Any:
@@ -151,8 +159,8 @@ class Numbers:
         if self._by_name.keys() != {row[0] for row in data["created"]}:
             raise NotMine("a size is 0 or 1, or symbols have other names")
         self._ask(data["relations"])
-        for name, place in data["floats"]:
-            self._float(reader, name, place)
+        for name, *row in data["floats"]:
+            (self._float if len(row) == 1 else self._calculated)(reader, name, *row)
         self.arguments = [self._argument(one) for one in data["arguments"]]
         self.inputs = [tensors[one] for one in data["inputs"]]
         self._facts = {id(one): facts_from(row, self) for one, row in zip(tensors, data["facts"], strict=True)}
@@ -174,6 +182,23 @@ class Numbers:
         if type(value) is not float or not math.isfinite(value):
             raise NotMine(f"{reader.origin(place)} is no finite float")
         self.symbols.create_float(name, value, FromNumber(reader.origin(place)))
+
+    def _calculated(self, reader: Reader, name: str, function: int, operands: list[Any]) -> None:
+        meaning = Outside(reader.object(function), tuple(map(self._operand, operands)))
+        try:
+            value = meaning.func(*map(concrete, meaning.args))
+        except ArithmeticError as error:
+            raise NotMine(f"a calculation raises {type(error).__name__}") from None
+        if type(value) is not float or not math.isfinite(value):
+            raise NotMine("a calculated number is no finite float")
+        self.symbols.create_float(name, value, meaning)
+
+    def _operand(self, data: Any) -> Any:
+        if type(data) is list and data[0] == "named":
+            return self.symbols.floats[data[1]]
+        if type(data) is list and data[0] == "symbolic":
+            return self.symbols.shown(self.number(data[1]))
+        return leaf_of(data)
 
     def _argument(self, data: Any) -> Any:
         if type(data) is list:

@@ -427,17 +427,16 @@ class Symbols:
         hint = self._in_this_call(func, args)
         if type(hint) is not float:
             return func(*(arg.value() if type(arg) in NUMBERS else arg for arg in args))
-        # compilers cannot take it for a constant, as some would arithmetic
-        if any(type(arg) is Float and arg.name in self._drawn for arg in args):
-            made = self._new_float(hint, Outside(func, args), None, ())
-            self._drawn.add(made.name)
-            return made
-        if _BEFORE_THE_GRAPH and not self.exporting:
-            key = (func, *(arg.key if type(arg) in NUMBERS else (type(arg), repr(arg)) for arg in args))
-            if key not in self._calculated:
-                self._calculated[key] = self._new_float(hint, Outside(func, args), None, ())
-            return self._calculated[key]
-        return self._new_float(hint, Calculation(func, args), func, args)
+        drawn = any(type(arg) is Float and arg.name in self._drawn for arg in args)
+        if self.exporting and not drawn:
+            return self._new_float(hint, Calculation(func, args), func, args)
+        # not in the graph: compilers would take some for constants, and reorder others as if they were exact
+        key = (func, *(arg.key if type(arg) in NUMBERS else (type(arg), repr(arg)) for arg in args))
+        if key not in self._calculated:
+            made = self._calculated[key] = self._new_float(hint, Outside(func, args), None, ())
+            if drawn:
+                self._drawn.add(made.name)
+        return self._calculated[key]
 
     def _in_this_call(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Return the result of a calculation in this call; an exception is noted as a comparison is."""
@@ -456,7 +455,8 @@ class Symbols:
         hint = self._in_this_call(func, (number,))
         if not -(2**62) < hint < 2**62:
             return func(number.value())
-        return self._new_int(hint, Calculation(func, (number,)), f"{func.__name__}({number.name})")
+        meaning = Calculation if self.exporting else Outside
+        return self._new_int(hint, meaning(func, (number,)), f"{func.__name__}({number.name})")
 
     # ---- numpy's scalars ----
 
@@ -490,9 +490,6 @@ class Symbols:
         self.relations.append(Relation(same_text, (number, repr(number.hint)), True, _user_line()))
         return number.hint
 
-
-#: compilers of older versions of torch do not follow calculations with floats: they are given the results
-_BEFORE_THE_GRAPH = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
 
 #: functions of math's, as torch's symbols know them; given a plain number, they call math's
 IN_GRAPHS = {
