@@ -71,12 +71,12 @@ BUDGETS = {
     "report": 2446,
     "substitutes": 4187,
     "surface": 4723,
-    "torch_ports": 1100,
+    "torch_ports": 843,
     "vocabulary": 2432,
-    "modules beside them": 841,
+    "modules beside them": 776,
     "csrc": 14047,
 }
-ALL = 83490
+ALL = 83168
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -1,61 +1,37 @@
 """AOTAutograd and what a compiled graph leaves in its caches."""
 
-from .port import A_CLASS, Port, area
+from .port import area, parts
 
 __getattr__ = area(
     globals(),
     "backends that are made of AOTAutograd",
-    Port(
-        "clear_sharding_prop_cache",
-        "torch.distributed.tensor.debug:_clear_sharding_prop_cache",
+    parts(
+        "torch.distributed.tensor.debug",
         "keep what compilers trace out of torch's records of distributed tensors",
+        "_clear_sharding_prop_cache",
     ),
-    Port(
-        "aot_module_simplified", "torch._functorch.aot_autograd:aot_module_simplified", "trace the backward of a graph"
-    ),
-    Port(
-        "AOTAutogradCache",
-        "torch._functorch._aot_autograd.autograd_cache:AOTAutogradCache",
+    parts("torch._functorch.aot_autograd", "trace the backward of a graph", "aot_module_simplified"),
+    parts(
+        "torch._functorch._aot_autograd.autograd_cache",
         "start warm from AOTAutograd's cache",
-        instead=A_CLASS,
+        "AOTAutogradCache autograd_cache_module=",
     ),
-    Port(
-        "autograd_cache_module", "torch._functorch._aot_autograd.autograd_cache", "start warm from AOTAutograd's cache"
-    ),
-    Port("aot_config", "torch._functorch.config", "read and set AOTAutograd's settings"),
-    Port(
-        "min_cut_rematerialization_partition",
-        "torch._functorch.partitioners:min_cut_rematerialization_partition",
+    parts("torch._functorch.config", "read and set AOTAutograd's settings", "aot_config="),
+    parts(
+        "torch._functorch.partitioners",
         "decide what a forward saves for its backward",
+        "min_cut_rematerialization_partition",
     ),
-    Port(
-        "CacheArtifact",
-        "torch.compiler._cache:CacheArtifact",
+    parts(
+        "torch.compiler._cache",
         "take part in torch.compiler.save_cache_artifacts",
-        instead=A_CLASS,
+        "CacheArtifact CacheArtifactFactory CacheArtifactManager",
     ),
-    Port(
-        "CacheArtifactFactory",
-        "torch.compiler._cache:CacheArtifactFactory",
-        "take part in torch.compiler.save_cache_artifacts",
-        instead=A_CLASS,
-    ),
-    Port(
-        "CacheArtifactManager",
-        "torch.compiler._cache:CacheArtifactManager",
-        "take part in torch.compiler.save_cache_artifacts",
-        instead=A_CLASS,
-    ),
-    Port(
-        "enable_compiled_autograd",
-        "torch._dynamo.compiled_autograd:_enable",
+    parts(
+        "torch._dynamo.compiled_autograd",
         "capture backward passes",
-        "config.compiled_autograd",
+        "enable_compiled_autograd=_enable",
+        lost="config.compiled_autograd",
     ),
-    Port(
-        "TorchCompileAOTInductorWrapper",
-        "torch:_TorchCompileAOTInductorWrapper",
-        "compile with options={'use_aoti': True}",
-        instead=A_CLASS,
-    ),
+    parts("torch", "compile with options={'use_aoti': True}", "_TorchCompileAOTInductorWrapper"),
 )

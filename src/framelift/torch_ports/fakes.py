@@ -1,72 +1,32 @@
 """Tensors without data, and what is true while a compiler works."""
 
-from .port import A_CLASS, AN_ERROR, Port, area
+from .port import A_CLASS, Port, area, parts
 
 __getattr__ = area(
     globals(),
     "every capture",
-    Port("FakeTensor", "torch._subclasses.fake_tensor:FakeTensor", "describe tensors without data", instead=A_CLASS),
-    Port(
-        "FakeTensorMode",
-        "torch._subclasses.fake_tensor:FakeTensorMode",
-        "describe tensors without data",
-        instead=A_CLASS,
-    ),
-    Port("fake_tensor_tls", "torch._subclasses.fake_tensor:fake_tensor_tls", "warn of fakes that outlive an export"),
-    Port(
-        "nodes_of_fakes",
-        "torch.fx.experimental.proxy_tensor:_FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT",
+    parts("torch._subclasses.fake_tensor", "describe tensors without data", "FakeTensor FakeTensorMode"),
+    parts("torch._subclasses.fake_tensor", "warn of fakes that outlive an export", "fake_tensor_tls"),
+    parts(
+        "torch.fx.experimental.proxy_tensor",
         "name the node of a fake that outlives an export",
+        "nodes_of_fakes=_FAKE_TENSOR_ID_TO_PROXY_MAP_FOR_EXPORT",
     ),
-    Port(
-        "DataDependentOutputException",
-        "torch._subclasses.fake_tensor:DataDependentOutputException",
-        "know results that only the data decides",
-        instead=AN_ERROR,
-    ),
-    Port(
-        "DynamicOutputShapeException",
-        "torch._subclasses.fake_tensor:DynamicOutputShapeException",
-        "know shapes that only the data decides",
-        instead=AN_ERROR,
-    ),
-    Port(
-        "UnsupportedFakeTensorException",
-        "torch._subclasses.fake_tensor:UnsupportedFakeTensorException",
-        "know tensors that cannot be described",
-        instead=AN_ERROR,
-    ),
-    Port(
-        "UnsupportedOperatorException",
-        "torch._subclasses.fake_tensor:UnsupportedOperatorException",
-        "know operators without a description",
-        instead=AN_ERROR,
-    ),
-    Port(
-        "unset_fake_temporarily",
-        "torch._subclasses.fake_tensor:unset_fake_temporarily",
-        "read constants of exported programs",
-    ),
+    parts("torch._subclasses.fake_tensor", "know results that only the data decides", "DataDependentOutputException"),
+    parts("torch._subclasses.fake_tensor", "know shapes that only the data decides", "DynamicOutputShapeException"),
+    parts("torch._subclasses.fake_tensor", "know tensors that cannot be described", "UnsupportedFakeTensorException"),
+    parts("torch._subclasses.fake_tensor", "know operators without a description", "UnsupportedOperatorException"),
+    parts("torch._subclasses.fake_tensor", "read constants of exported programs", "unset_fake_temporarily"),
     Port(
         "enable_python_dispatcher",
         "torch._dispatch.python:enable_python_dispatcher",
         "describe operations with symbolic sizes",
         instead=A_CLASS,
     ),
-    Port(
-        "TracingContext",
-        "torch._guards:TracingContext",
-        "hand torch's compilers the facts of a capture",
-        instead=A_CLASS,
-    ),
-    Port("tracing", "torch._guards:tracing", "hand torch's compilers the facts of a capture"),
-    Port("detect_fake_mode", "torch._guards:detect_fake_mode", "compile equal layers once"),
-    Port("TLS", "torch._guards:_TLS", "put back the context of a compiler that failed"),
-    Port("CompileContext", "torch._guards:CompileContext", "number captures for torch's logs", instead=A_CLASS),
-    Port("CompileId", "torch._guards:CompileId", "number captures for torch's logs", instead=A_CLASS),
-    Port("compile_context", "torch._guards:compile_context", "number captures for torch's logs"),
-    Port("Guard", "torch._guards:Guard", "hand backends the guards of a capture", instead=A_CLASS),
-    Port("GuardSource", "torch._guards:GuardSource", "say where a symbolic size comes from", instead=A_CLASS),
-    Port("GuardsContext", "torch._guards:GuardsContext", "hand backends the guards of a capture", instead=A_CLASS),
-    Port("Source", "torch._guards:Source", "say where a symbolic size comes from", instead=A_CLASS),
+    parts("torch._guards", "hand torch's compilers the facts of a capture", "TracingContext tracing"),
+    parts("torch._guards", "compile equal layers once", "detect_fake_mode"),
+    parts("torch._guards", "put back the context of a compiler that failed", "_TLS"),
+    parts("torch._guards", "number captures for torch's logs", "CompileContext CompileId compile_context"),
+    parts("torch._guards", "hand backends the guards of a capture", "Guard GuardsContext"),
+    parts("torch._guards", "say where a symbolic size comes from", "GuardSource Source"),
 )

@@ -2,17 +2,15 @@
 
 from typing import Any
 
-from .port import A_CLASS, Port, area
+from .port import Port, area, parts
 
 __getattr__ = area(
     globals(),
     "every capture",
-    Port("lazy_graph_modules", "torch.fx._lazy_graph_module", "compile a graph's code at its first call"),
-    Port(
-        "LazyGraphModule",
-        "torch.fx._lazy_graph_module:_LazyGraphModule",
+    parts(
+        "torch.fx._lazy_graph_module",
         "compile a graph's code at its first call",
-        instead=A_CLASS,
+        "lazy_graph_modules= _LazyGraphModule",
     ),
     Port("is_fx_tracing", "torch.fx._symbolic_trace:is_fx_tracing", "answer it inside captured code", instead=None),
     Port(
@@ -43,36 +41,22 @@ __getattr__ = area(
         variable=True,
         versions="2.11 to 2.13",
     ),
-    Port("BoxedCodeGen", "torch.fx.graph:_BoxedCodeGen", "free a graph's inputs as they are used", instead=A_CLASS),
-    Port("PyTreeCodeGen", "torch.fx.graph:_PyTreeCodeGen", "name the arguments of exported graphs", instead=A_CLASS),
-    Port("PyTreeInfo", "torch.fx.graph:_PyTreeInfo", "name the arguments of exported graphs", instead=A_CLASS),
-    Port("is_from_torch", "torch.fx.graph:_is_from_torch", "write the code of a graph"),
-    Port("get_qualified_name", "torch.fx.node:_get_qualified_name", "write the code of a graph"),
-    Port(
-        "GraphPickler",
-        "torch.fx._graph_pickler:GraphPickler",
+    parts("torch.fx.graph", "free a graph's inputs as they are used", "_BoxedCodeGen"),
+    parts("torch.fx.graph", "name the arguments of exported graphs", "_PyTreeCodeGen _PyTreeInfo"),
+    parts("torch.fx.graph", "write the code of a graph", "_is_from_torch"),
+    parts("torch.fx.node", "write the code of a graph", "_get_qualified_name"),
+    parts(
+        "torch.fx._graph_pickler",
         "compile graphs in another process",
-        "background compilation",
-        instead=A_CLASS,
+        "GraphPickler GraphPicklerOptions=Options",
+        lost="background compilation",
     ),
-    Port(
-        "GraphPicklerOptions",
-        "torch.fx._graph_pickler:Options",
-        "compile graphs in another process",
-        "background compilation",
-        instead=A_CLASS,
-    ),
-    Port("pytree", "torch.utils._pytree", "take apart containers of tensors as torch does"),
-    Port("tree_leaves", "torch.utils._pytree:tree_leaves", "take apart containers of tensors as torch does"),
-    Port(
-        "try_get_jit_cached_function",
-        "torch.jit._state:_try_get_jit_cached_function",
-        "capture functions of torch.jit.script",
-    ),
-    Port(
-        "first_bucket_bytes",
-        "torch.distributed:_DEFAULT_FIRST_BUCKET_BYTES",
+    parts("torch.utils._pytree", "take apart containers of tensors as torch does", "pytree= tree_leaves"),
+    parts("torch.jit._state", "capture functions of torch.jit.script", "_try_get_jit_cached_function"),
+    parts(
+        "torch.distributed",
         "cut graphs where DistributedDataParallel's buckets end",
+        "first_bucket_bytes=_DEFAULT_FIRST_BUCKET_BYTES",
     ),
 )
 

@@ -1,93 +1,51 @@
 """Modes and overrides: what sees torch's calls before the tensors do."""
 
-from .port import A_CLASS, Port, area
+from .port import area, parts
 
 __getattr__ = area(
     globals(),
     "modes and subclasses of tensors around and inside compiled code",
-    Port(
-        "DisableTorchFunction",
-        "torch._C:DisableTorchFunction",
+    parts(
+        "torch._C",
         "keep its own calls of torch from modes and subclasses",
-        "every capture",
-        instead=A_CLASS,
+        "DisableTorchFunction",
+        lost="every capture",
     ),
-    Port(
-        "DisableTorchFunctionSubclass",
-        "torch._C:DisableTorchFunctionSubclass",
-        "capture blocks with subclasses' overrides off",
-        instead=A_CLASS,
-    ),
-    Port(
-        "EnableTorchFunction",
-        "torch._C:_EnableTorchFunction",
-        "run a program's code with overrides on",
-        "every capture",
-        instead=A_CLASS,
-    ),
-    Port("enable_torch_function", "torch.overrides:_enable_torch_function", "run a program's code with overrides on"),
-    Port("TorchFunctionState", "torch._C:_TorchFunctionState", "read whether overrides are off", instead=A_CLASS),
-    Port("get_torch_function_state", "torch._C:_get_torch_function_state", "read whether overrides are off"),
-    Port("disabled_torch_function_impl", "torch._C:_disabled_torch_function_impl", "know subclasses without overrides"),
-    Port(
-        "push_on_torch_function_stack",
-        "torch._C:_push_on_torch_function_stack",
+    parts("torch._C", "capture blocks with subclasses' overrides off", "DisableTorchFunctionSubclass"),
+    parts("torch._C", "run a program's code with overrides on", "_EnableTorchFunction", lost="every capture"),
+    parts("torch.overrides", "run a program's code with overrides on", "_enable_torch_function"),
+    parts("torch._C", "read whether overrides are off", "_TorchFunctionState _get_torch_function_state"),
+    parts("torch._C", "know subclasses without overrides", "_disabled_torch_function_impl"),
+    parts(
+        "torch._C",
         "take a program's modes off during a capture",
+        "_push_on_torch_function_stack _pop_torch_function_stack _len_torch_function_stack _get_function_stack_at",
     ),
-    Port(
-        "pop_torch_function_stack", "torch._C:_pop_torch_function_stack", "take a program's modes off during a capture"
-    ),
-    Port(
-        "len_torch_function_stack", "torch._C:_len_torch_function_stack", "take a program's modes off during a capture"
-    ),
-    Port("get_function_stack_at", "torch._C:_get_function_stack_at", "take a program's modes off during a capture"),
-    Port(
-        "push_on_torch_dispatch_stack",
-        "torch._C:_push_on_torch_dispatch_stack",
+    parts(
+        "torch._C",
         "take dispatch modes off during a capture",
+        "_push_on_torch_dispatch_stack _pop_torch_dispatch_stack _len_torch_dispatch_stack _get_dispatch_stack_at",
     ),
-    Port("pop_torch_dispatch_stack", "torch._C:_pop_torch_dispatch_stack", "take dispatch modes off during a capture"),
-    Port("len_torch_dispatch_stack", "torch._C:_len_torch_dispatch_stack", "take dispatch modes off during a capture"),
-    Port("get_dispatch_stack_at", "torch._C:_get_dispatch_stack_at", "take dispatch modes off during a capture"),
-    Port(
-        "is_torch_function_mode_enabled", "torch._C:_is_torch_function_mode_enabled", "answer it inside captured code"
+    parts(
+        "torch._C",
+        "answer it inside captured code",
+        "_is_torch_function_mode_enabled _has_torch_function _has_torch_function_unary _has_torch_function_variadic",
     ),
-    Port("has_torch_function", "torch._C:_has_torch_function", "answer it inside captured code"),
-    Port("has_torch_function_unary", "torch._C:_has_torch_function_unary", "answer it inside captured code"),
-    Port("has_torch_function_variadic", "torch._C:_has_torch_function_variadic", "answer it inside captured code"),
-    Port("get_overloaded_args", "torch.overrides:_get_overloaded_args", "find which argument's override torch calls"),
-    Port("pop_mode", "torch.overrides:_pop_mode", "capture modes that a program pushes by hand"),
-    Port("push_mode", "torch.overrides:_push_mode", "capture modes that a program pushes by hand"),
-    Port("GLOBAL_DEVICE_CONTEXT", "torch:_GLOBAL_DEVICE_CONTEXT", "read the default device"),
-    Port("DeviceContext", "torch.utils._device:DeviceContext", "capture blocks with a default device", instead=A_CLASS),
-    Port(
-        "disable_current_modes",
-        "torch.utils._python_dispatch:_disable_current_modes",
-        "compute with real tensors under dispatch modes",
-    ),
-    Port(
-        "is_traceable_wrapper_subclass",
-        "torch.utils._python_dispatch:is_traceable_wrapper_subclass",
+    parts("torch.overrides", "find which argument's override torch calls", "_get_overloaded_args"),
+    parts("torch.overrides", "capture modes that a program pushes by hand", "_pop_mode _push_mode"),
+    parts("torch", "read the default device", "_GLOBAL_DEVICE_CONTEXT"),
+    parts("torch.utils._device", "capture blocks with a default device", "DeviceContext"),
+    parts("torch.utils._python_dispatch", "compute with real tensors under dispatch modes", "_disable_current_modes"),
+    parts(
+        "torch.utils._python_dispatch",
         "know subclasses that are made of plain tensors",
+        "is_traceable_wrapper_subclass",
     ),
-    Port("is_functional_tensor", "torch:_is_functional_tensor", "know tensors of functionalization"),
-    Port(
-        "FunctionalTensor",
-        "torch._subclasses.functional_tensor:FunctionalTensor",
-        "know tensors of functionalization",
-        instead=A_CLASS,
+    parts("torch", "know tensors of functionalization", "_is_functional_tensor"),
+    parts("torch._subclasses.functional_tensor", "know tensors of functionalization", "FunctionalTensor"),
+    parts(
+        "torch._subclasses.schema_check_mode", "check what operations write to (backend eager_debug)", "SchemaCheckMode"
     ),
-    Port(
-        "SchemaCheckMode",
-        "torch._subclasses.schema_check_mode:SchemaCheckMode",
-        "check what operations write to (backend eager_debug)",
-        instead=A_CLASS,
-    ),
-    Port("DispatchKey", "torch._C:DispatchKey", "read which kernels a tensor goes to", instead=A_CLASS),
-    Port("dispatch_keys", "torch._C:_dispatch_keys", "read which kernels a tensor goes to"),
-    Port(
-        "dispatch_tls_is_dispatch_key_excluded",
-        "torch._C:_dispatch_tls_is_dispatch_key_excluded",
-        "leave calls inside dispatch to plain Python",
-    ),
+    parts("torch._C", "read which kernels a tensor goes to", "DispatchKey _dispatch_keys"),
+    parts("torch._C", "leave calls inside dispatch to plain Python", "_dispatch_tls_is_dispatch_key_excluded"),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module  # by its name: a program may replace it
 from typing import Any
@@ -50,6 +50,23 @@ class Port:
         import torch
 
         return f"torch {torch.__version__} has no {self.path.replace(':', '.')}, so framelift cannot {self.use}"
+
+
+def parts(module: str, use: str, names: str, lost: str = "", versions: str = "") -> tuple[Port, ...]:
+    """Return the ports of parts of one module that framelift needs for one thing.
+
+    A port has the name of its part, without underscores around it; `name=part` is another name, and `name=` the module.
+    Where a class or an exception is missing, by the form of its name, a class takes its place.
+    """
+    rows = []
+    for item in names.split():
+        given, is_other, part = item.rpartition("=")
+        last = part.rpartition(".")[2].strip("_")
+        is_class = last[:1].isupper() and not last.isupper()
+        instead = AN_ERROR if last.endswith(("Error", "Exception")) else A_CLASS if is_class else _RAISES
+        path = f"{module}:{part}" if part else module
+        rows.append(Port(given if is_other else last, path, use, lost, instead=instead, versions=versions))
+    return tuple(rows)
 
 
 class ModuleVariable:
@@ -132,7 +149,7 @@ def _no_such_class(port: Port) -> type:
 class Area:
     """The ports of one topic, by name."""
 
-    def __init__(self, about: str, lost: str, rows: tuple[Port, ...]) -> None:
+    def __init__(self, about: str, lost: str, rows: Sequence[Port]) -> None:
         self.about, self.lost = about, lost
         self.ports = {port.name: port for port in rows}
         assert len(self.ports) == len(rows)
@@ -183,10 +200,11 @@ def function_of_c(name: str) -> Any:
 AREAS: dict[str, Area] = {}
 
 
-def area(module: dict[str, Any], lost: str, *rows: Port) -> Callable[[str], Any]:
+def area(module: dict[str, Any], lost: str, *rows: Port | tuple[Port, ...]) -> Callable[[str], Any]:
     """Return the `__getattr__` of an area's module: each name is found once, and is the module's own from then on."""
     short = module["__name__"].rpartition(".")[2]
-    made = AREAS[short] = Area(module["__doc__"], lost, rows)
+    flat = [port for row in rows for port in (row if type(row) is tuple else (row,))]
+    made = AREAS[short] = Area(module["__doc__"], lost, flat)
 
     def find(name: str) -> Any:
         found = module[name] = made.find(name)

@@ -2,47 +2,36 @@
 
 from typing import Any
 
-from .port import A_CLASS, Port, area, function_of_c
+from .port import Port, area, function_of_c, parts
 
 __getattr__ = area(
     globals(),
     "captures of the code that changes these settings",
-    Port(
-        "get_deterministic_algorithms",
-        "torch._C:_get_deterministic_algorithms",
+    parts(
+        "torch._C",
         "read whether algorithms are deterministic",
+        "_get_deterministic_algorithms _get_deterministic_algorithms_warn_only",
     ),
-    Port(
-        "get_deterministic_algorithms_warn_only",
-        "torch._C:_get_deterministic_algorithms_warn_only",
-        "read whether algorithms are deterministic",
-    ),
-    Port(
-        "set_deterministic_algorithms",
-        "torch._C:_set_deterministic_algorithms",
-        "choose deterministic algorithms in graphs",
-    ),
-    Port("is_any_autocast_enabled", "torch._C:_is_any_autocast_enabled", "read whether autocast is on"),
-    Port("enter_autocast", "torch.amp.autocast_mode:_enter_autocast", "switch autocast in graphs"),
-    Port("exit_autocast", "torch.amp.autocast_mode:_exit_autocast", "switch autocast in graphs"),
-    Port("get_mkldnn_enabled", "torch._C:_get_mkldnn_enabled", "compile recurrent networks without oneDNN"),
-    Port("set_mkldnn_enabled", "torch._C:_set_mkldnn_enabled", "compile recurrent networks without oneDNN"),
-    Port("get_sdp_priority_order", "torch._C:_get_sdp_priority_order", "read which attention kernels are chosen"),
-    Port("set_sdp_priority_order", "torch._C:_set_sdp_priority_order", "choose attention kernels in graphs"),
-    Port("get_tracing_state", "torch._C:_get_tracing_state", "leave calls under torch.jit.trace to plain Python"),
-    Port(
-        "ensure_cuda_device_guard_set",
-        "torch._C:_ensureCUDADeviceGuardSet",
+    parts("torch._C", "choose deterministic algorithms in graphs", "_set_deterministic_algorithms"),
+    parts("torch._C", "read whether autocast is on", "_is_any_autocast_enabled"),
+    parts("torch.amp.autocast_mode", "switch autocast in graphs", "_enter_autocast _exit_autocast"),
+    parts("torch._C", "compile recurrent networks without oneDNN", "_get_mkldnn_enabled _set_mkldnn_enabled"),
+    parts("torch._C", "read which attention kernels are chosen", "_get_sdp_priority_order"),
+    parts("torch._C", "choose attention kernels in graphs", "_set_sdp_priority_order"),
+    parts("torch._C", "leave calls under torch.jit.trace to plain Python", "_get_tracing_state"),
+    parts(
+        "torch._C",
         "describe CUDA tensors without using the device",
+        "ensure_cuda_device_guard_set=_ensureCUDADeviceGuardSet",
     ),
-    Port("profiler_enabled", "torch.autograd:_profiler_enabled", "answer whether a profiler runs"),
+    parts("torch.autograd", "answer whether a profiler runs", "_profiler_enabled"),
     Port(
         "is_profiler_enabled",
         "torch.autograd.profiler:_is_profiler_enabled",
         "name a call for a profiler",
         variable=True,
     ),
-    Port("RecordFunctionFast", "torch._C._profiler:_RecordFunctionFast", "name a call for a profiler", instead=A_CLASS),
+    parts("torch._C._profiler", "name a call for a profiler", "_RecordFunctionFast"),
 )
 
 #: functions of torch._C that read or write one setting each.  A torch that lacks one has no such setting.
