@@ -44,6 +44,19 @@ def test_what_follows_from_values() -> None:
         check(by_result, x, torch.tensor(ids), loaded=loaded)
 
 
+TABLE = torch.tensor([[0.5, 1.0], [0.0, 2.0]])
+
+
+def by_table(x: torch.Tensor) -> Any:
+    return x * 2 if TABLE[0, 1] == 1 and (TABLE[..., 1:] > 0).all() else x - 1
+
+
+def test_what_follows_from_held_fractions() -> None:
+    for value, loaded in ((1.0, False), (1.0, True), (3.0, False)):
+        TABLE[0, 1] = value
+        check(by_table, torch.ones(2), loaded=loaded)
+
+
 def by_text(x: torch.Tensor, ids: torch.Tensor) -> Any:
     return x * len(repr(ids.tolist())) if ids.dim() else x * len(str(ids))
 

@@ -66,7 +66,7 @@ BUDGETS = {
     "overriding": 1352,
     "packages": 1728,
     "python": 2819,
-    "recording": 5123,
+    "recording": 5150,
     "rehearsal": 1650,
     "report": 2446,
     "substitutes": 4187,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 776,
     "csrc": 14047,
 }
-ALL = 83168
+ALL = 83195
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

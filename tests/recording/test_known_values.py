@@ -299,6 +299,41 @@ def test_what_is_decided_by_a_count_is_guarded_not_the_count() -> None:
     check(Counting(), torch.rand(3), calls=12, mutate=lambda i, world: None, captures=3, graphs=3)
 
 
+class Tableau(torch.nn.Module):
+    """Constants of a solver: fractions that decide, and that an object holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("alpha", torch.tensor([0.25, 0.5, 1.0]))
+        self.rows = (torch.tensor([0.25, 0.0]), torch.tensor([0.5, 0.5]), torch.tensor([0.0, 1.0]))
+        self.state = [torch.tensor(0.5, dtype=torch.float64, requires_grad=True), torch.tensor([[1.0, 0.0]])]
+
+    def forward(self, x, t):
+        for alpha, row in zip(self.alpha, self.rows):
+            x = x * t if alpha == 1.0 else x + alpha * row.sum()
+        if torch.isfinite(self.state[0]) and (self.rows[1][:-1] == self.rows[-1][..., 1:]).all():
+            x = x + 1
+        return x * 2 if self.state[1][0, 1] < self.state[0] else x
+
+
+def test_what_is_true_of_fractions_that_an_object_holds_is_guarded() -> None:
+    module = Tableau()
+    check(module, torch.rand(3), torch.tensor(0.3))
+    limit = torch.tensor(0.5)
+    check(lambda x: x * 2 if limit > 0 else x * 3, torch.rand(3))
+
+    def change(i, world):
+        world.fn.state[0].data.fill_(i % 3 - 1.0)
+
+    # both truths: a capture, then the break that each value may pass
+    check(module, torch.rand(3), torch.tensor(0.3), calls=9, mutate=change, captures=None, graphs=None, breaks=None)
+    assert 1 <= framelift.stats()["graphs"] <= 5
+
+
+def test_what_is_true_of_fractions_that_are_arguments_is_not_guarded() -> None:
+    check(lambda x, t: x * 2 if t > 0 else x * 3, torch.rand(3), torch.tensor(0.3), graphs=2, breaks=1, captures=None)
+
+
 def test_results_on_the_way_to_what_was_decided_are_not_known_by_it() -> None:
     def f(n, x):
         more = n + 1
@@ -342,6 +377,8 @@ def test_a_calculation_that_fails_with_other_values_is_another_capture() -> None
         lambda x, n: x * 2 if 7 // n > 1 else x * 3,
         lambda x, n: x * 2 if 3 < n else x * 3,
         lambda x, n: x * 2 if 10 % n == 1 else x * 3,
+        lambda x, n: x * 2 if n.reshape(1, 1)[0, 0] > 3 else x * 3,
+        lambda x, n: x * 2 if (n.reshape(1, 1)[..., :1] > 3).all() else x * 3,
     ],
 )
 def test_what_a_number_in_a_tensor_decides_from_the_right(program: Any) -> None:

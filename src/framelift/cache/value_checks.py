@@ -90,8 +90,8 @@ def _function_of(reader: Reader, data: Any) -> Any:
 
 
 def _argument(arg: Any) -> Any:
-    if type(arg) is list:
-        return ["list", [_argument(one) for one in arg]]
+    if type(arg) in (list, tuple):
+        return [type(arg).__name__, [_argument(one) for one in arg]]
     if type(arg) is ResultPart:
         return ["place", [arg.index, leaf_data(arg.path)]]
     return ["leaf", leaf_data(arg)]
@@ -99,6 +99,6 @@ def _argument(arg: Any) -> Any:
 
 def _argument_of(data: Any) -> Any:
     tag, rest = data
-    if tag == "list":
-        return [_argument_of(one) for one in rest]
+    if tag in ("list", "tuple"):
+        return (list if tag == "list" else tuple)(map(_argument_of, rest))
     return ResultPart(rest[0], leaf_of(rest[1])) if tag == "place" else leaf_of(rest)

@@ -1,4 +1,5 @@
 """Tensors whose values are known while capturing: they depend on no input, or on small integers that are guarded.
+Of a few fractions that an object holds, what is true of them is known.
 
 Where captured code takes such a value into Python (`mask.any()`, `torch.linspace(0, 1, n).tolist()`,
 `grid.prod().item()`), the steps that made it are run for real, on private tensors, and the answer is as constant
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import types
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
 from typing import Any
@@ -33,6 +35,7 @@ from ..vocabulary.origins import Origin, const
 
 _MOST_ELEMENTS = 1 << 20
 _MOST_GUARDED = 256
+_MOST_FRACTIONS = 16
 _MOST_CAPTURES = 2
 _MOST_STEPS = 6
 _WHOLE = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
@@ -113,8 +116,8 @@ class SameResult(_core.Remembered):
 
 def _given(arg: Any, made: list[Any], tensors: Sequence[Any]) -> Any:
     """An argument of a function of a program."""
-    if type(arg) is list:
-        return [_given(part, made, tensors) for part in arg]
+    if type(arg) in (list, tuple):
+        return type(arg)([_given(part, made, tensors) for part in arg])
     if type(arg) is not ResultPart:
         return arg
     return tensors[~arg.index] if arg.index < 0 else _part(made[arg.index], arg.path)
@@ -161,13 +164,23 @@ def guard_result(
 ) -> bool:
     """Guard what follows from what tensors hold; False, and no guard, where that changed too often."""
     origins = [world.memo[id(tensor)].origin for tensor in tensors]
+    fractions = [one for tensor, one in zip(tensors, origins) if tensor.dtype.is_floating_point]
+    if not all(map(_is_held, fractions)):
+        return False
     known = knowledge_of(root).results.setdefault((" ".join(map(str, origins)), check.words), set())
     said = str(check.expected.tolist())
-    if said not in known and len(known) >= _MOST_CAPTURES and not always:
+    if said not in known and len(known) >= (1 if fractions else _MOST_CAPTURES) and not always:
         return False
     known.add(said)
     guard_together(world, origins, check, f"holds what makes {check.words} {said}", check.words)
     return True
+
+
+def _is_held(origin: Origin) -> bool:
+    """Return whether an object, function or module holds what lies there: it is not given anew to each call."""
+    while origin.step in ("item", "key", "value") and origin.base is not None:
+        origin = origin.base
+    return origin.step != "arg"
 
 
 def guard_together(world: World, origins: Sequence[Origin], check: Callable[..., bool], said: str, words: str) -> None:
@@ -240,12 +253,13 @@ class KnownValues:
         if any(not _may_run(step) for step in steps):
             return None
         symbolic = any(numbers_in([step.args, step.kwargs]) for step in steps)
-        if (inputs or symbolic) and not outside or any(not self._is_fact(one) for one in inputs):
+        fractions = [one for one in inputs if not self._is_fact(one)]
+        if (inputs or symbolic) and not outside or not all(map(_is_few_fractions, fractions)):
             return None
         if symbolic and not self.may_know([]):  # it would fix them: one capture for each of their values
             return None
         program = _program(value, steps, inputs) if inputs and not symbolic and not value.path else None
-        if inputs and program is None and not self.may_know(inputs):
+        if inputs and program is None and (fractions or not self.may_know(inputs)):
             return None
         real: dict[int, Any] = {id(one): one.external.detach().clone() for one in inputs if one.external is not None}
         results: dict[int, Any] = {}
@@ -263,11 +277,12 @@ class KnownValues:
         if program is not None:
             made = results[id(value.step)]
             # what lies between is not guarded, so it is not kept
-            if type(made) is torch.Tensor and made.numel() <= _MOST_GUARDED:
+            is_truth = type(made) is torch.Tensor and made.dtype is torch.bool and made.numel() == 1
+            if type(made) is torch.Tensor and made.numel() <= _MOST_GUARDED and (is_truth or not fractions):
                 sources: list[Any] = [one.external for one in inputs]
                 check = SameResult(sources, program, made.clone())
                 return made if self.guard_result is not None and self.guard_result(sources, check) else None
-            if not self.may_know(inputs):
+            if fractions or not self.may_know(inputs):
                 return None
         if not any(step.effect for step in steps):
             self._kept.update(results)
@@ -358,6 +373,16 @@ def _is_one_of_few(one: Value) -> bool:
     )
 
 
+def _is_few_fractions(one: Value) -> bool:
+    """Return whether an input holds so few fractions that what is true of them may be guarded."""
+    return _is_one_of_few(one) and (
+        one.facts.dtype.is_floating_point
+        and one.facts.size.numel() <= _MOST_FRACTIONS
+        and one.facts.device.type == "cpu"
+        and not one.storage.written
+    )
+
+
 def _places_of(sources: list[Value], steps: list[Step]) -> tuple[dict[int, int], dict[int, int]]:
     """By id, the places of sources and of steps in a program."""
     return {id(source): ~i for i, source in enumerate(sources)}, {id(step): i for i, step in enumerate(steps)}
@@ -395,7 +420,7 @@ def _program(
 def _placed(arg: Any, given: dict[int, int], made: dict[int, int]) -> Any:
     """An argument with places for values; raises LookupError for what a guard cannot keep."""
     if type(arg) in (list, tuple):
-        return [_placed(part, given, made) for part in arg]
+        return type(arg)([_placed(part, given, made) for part in arg])
     if type(arg) is Value:
         return ResultPart(given[id(arg)]) if id(arg) in given else ResultPart(made[id(arg.step)], arg.path)
     if not _is_plain_argument(arg):
@@ -404,7 +429,9 @@ def _placed(arg: Any, given: dict[int, int], made: dict[int, int]) -> Any:
 
 
 def _is_plain_argument(arg: Any) -> bool:
-    return arg is None or type(arg) in (bool, int, float, str, torch.dtype, torch.device)
+    if type(arg) is slice:
+        return all(type(part) in (int, types.NoneType) for part in (arg.start, arg.stop, arg.step))
+    return arg is None or arg is ... or type(arg) in (bool, int, float, str, torch.dtype, torch.device)
 
 
 def _fixed(number: Any) -> Any:
