@@ -10,13 +10,14 @@ import json
 import shutil
 import subprocess
 import urllib.parse
+import weakref
 
 import pytest
 import torch
 
 import framelift
-from framelift.surface import compiling, cli
 from framelift.report import SCHEMA
+from framelift.surface import cli, compiling
 from framelift.testing import assert_captured, check_captured
 
 X = torch.ones(2, 3)
@@ -474,7 +475,7 @@ def test_report_of_a_script(tmp_path, capsys, monkeypatch) -> None:
 
 
 def test_a_script_that_is_missing_or_fails(tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(compiling, "_compiled", compiling._compiled)
+    monkeypatch.setattr(compiling, "_compiled", weakref.WeakSet())  # what other tests compiled is alive, maybe
     out = tmp_path / "out.html"
     assert cli.main(["report", "-o", str(out), str(tmp_path / "missing.py")]) == 2
     assert capsys.readouterr().err == f"framelift: there is no script {tmp_path / 'missing.py'}\n" and not out.exists()
