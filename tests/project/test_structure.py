@@ -60,13 +60,13 @@ BUDGETS = {
     "capture": 7720,
     "exits": 2371,
     "export": 2140,
-    "graph": 7988,
+    "graph": 7994,
     "guards": 968,
     "higher_order": 1506,
     "overriding": 1352,
     "packages": 1728,
     "python": 2819,
-    "recording": 5150,
+    "recording": 5157,
     "rehearsal": 1650,
     "report": 2446,
     "substitutes": 4187,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 776,
     "csrc": 14047,
 }
-ALL = 83195
+ALL = 83208
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

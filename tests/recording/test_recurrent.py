@@ -91,3 +91,19 @@ def test_compilers_do_not_get_to_write_out_long_networks() -> None:
         lstm = nn.LSTM(3, 4)
         torch.testing.assert_close(framelift.compile(lstm, backend="aot_eager")(x)[0], lstm(x)[0])
         assert not framelift.stats()["breaks"]
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("projected", [0, 2])
+def test_states_have_their_shape_where_a_compiler_writes_the_network_out(
+    learns: bool, size: int, projected: int
+) -> None:
+    """Torch 2.11 and 2.12 give them one dimension more."""
+    net = nn.LSTM(3, 4, num_layers=2, bidirectional=True, proj_size=projected)
+    x = torch.rand(5, size, 3)
+    with torch.set_grad_enabled(learns):
+        compiled = framelift.compile(net, backend="aot_eager", fullgraph=True)
+        for one in (x, x.clone().requires_grad_(learns)):
+            want, got = net(one), compiled(one)
+            torch.testing.assert_close(got, want)

@@ -121,6 +121,12 @@ def hook_gradient(tensor: torch.Tensor, hook: GraphModule, around: tuple[torch.T
     tensor.register_hook(lambda grad: hook(grad, *around))
 
 
+def written_out_lstm(*args: Any) -> Any:
+    """`torch.lstm` for compilers, which write it out: torch 2.11 and 2.12 then give states one dimension too many."""
+    output, *states = torch.lstm(*args)
+    return output, *(state if state.dim() == first.dim() else state.squeeze(1) for state, first in zip(states, args[1]))
+
+
 def trained_lstm(*args: Any) -> Any:
     """`torch.lstm` whose weights want gradients.
 
@@ -132,7 +138,7 @@ def trained_lstm(*args: Any) -> Any:
     before = get_mkldnn_enabled()
     try:
         set_mkldnn_enabled(False)
-        return torch.lstm(*args)
+        return written_out_lstm(*args)
     finally:
         set_mkldnn_enabled(before)
 

@@ -6,8 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch.torch_version import TorchVersion
+
 from ... import config
-from ...graph.fx.node_functions import trained_lstm
+from ...graph.fx.node_functions import trained_lstm, written_out_lstm
 from ...graph.fx.targets import target_of
 from ...torch_ports.autograd import is_grad_enabled
 from ...torch_ports.tensors import VariableFunctions
@@ -46,7 +49,11 @@ def _network(func: Any) -> Any:
                     "torch-operation",
                     f"{func.__name__}, which the backend would write out step by step (config.allow_rnn),",
                 )
-        node = trained_lstm if func is _OWNER.lstm and learns and not facts.requires_grad else func
+        node = func
+        if func is _OWNER.lstm and learns and not facts.requires_grad:
+            node = trained_lstm
+        elif func is _OWNER.lstm and TorchVersion(torch.__version__) < (2, 13):
+            node = written_out_lstm
         return recorder.record(target_of(node), args, {})
 
     return handler
