@@ -6,10 +6,12 @@ Values, gradients, types and effects as in plain Python, in both modes.
 from __future__ import annotations
 
 import copy
+import io
 from typing import Any
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -25,6 +27,7 @@ class Program(nn.Module):
         torch.manual_seed(0)
         self.linear = nn.Linear(3, 3)
         self.register_buffer("buffer", torch.ones(3))
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
         self.constant = torch.arange(3.0)
         self.function = function
 
@@ -54,6 +57,37 @@ def no_grad_inside(m, x):
     return y + x
 
 
+def autocast_and_back(m, x):
+    with torch.autocast("cpu", torch.bfloat16):
+        y = m.linear(x)
+        with torch.autocast("cpu", enabled=False):
+            z = m.linear(y.float())
+    return y.float() + z, y
+
+
+def autocast_and_a_cast_inside(m, x):
+    with torch.autocast("cpu", torch.bfloat16):
+        y = m.linear(x)
+        return (y * 2).to(torch.float32) + 1
+
+
+def checkpointed(m, x):
+    return torch.utils.checkpoint.checkpoint(lambda t: m.linear(t).relu(), x, use_reentrant=False) * x
+
+
+def counted(m, x):
+    m.count += 1
+    return x * m.count
+
+
+def grad_mode_back_and_forth(m, x):
+    with torch.no_grad():
+        y = m.linear(x)
+        with torch.enable_grad():
+            z = m.linear(x)
+    return y, z
+
+
 def write_to_one_of_two(m, a, b):
     a = a.mul(1)
     a.add_(1)
@@ -72,6 +106,11 @@ PROGRAMS = {
     "write to a buffer": (write_to_a_buffer, (X,)),
     "write to the data of a buffer": (write_to_the_data_of_a_buffer, (X,)),
     "no_grad": (no_grad_inside, (X,)),
+    "autocast, and back": (autocast_and_back, (X,)),
+    "autocast, and a cast inside": (autocast_and_a_cast_inside, (X,)),
+    "checkpoint": (checkpointed, (X,)),
+    "a counter": (counted, (X,)),
+    "grad mode back and forth": (grad_mode_back_and_forth, (X,)),
     "vmap": (lambda m, x: torch.vmap(lambda t: t * 2 + m.constant.sum())(x), (X,)),
     "one tensor twice": (lambda m, a, b: a * 2 + b, (X, X)),
     "one tensor twice in a list": (lambda m, pair: pair[0] * 10 + pair[1], ([X, X],)),
@@ -86,7 +125,7 @@ def outcome(program: Any, args: Any, grad: bool) -> Any:
     results = pytree.tree_leaves(program(*args))
     assert all(type(result) is torch.Tensor for result in results)
     wanted = [result.sum() for result in results if result.requires_grad]
-    grads = torch.autograd.grad(sum(wanted), pytree.tree_leaves(args), allow_unused=True) if wanted else None
+    grads = torch.autograd.grad(sum(wanted), pytree.tree_leaves(args), allow_unused=True) if wanted and grad else None
     return [result.detach().clone() for result in results], grads
 
 
@@ -94,8 +133,14 @@ def outcome(program: Any, args: Any, grad: bool) -> Any:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_an_exported_program_is_the_program(name, strict) -> None:
     function, examples = PROGRAMS[name]
-    exported = framelift.export(Program(function), examples, strict=strict).module()
-    plain = Program(function)
+    program, file = framelift.export(Program(function), examples, strict=strict), io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    check_exported(program.module(), Program(function), examples)
+    check_exported(torch.export.load(file).module(), Program(function), examples)
+
+
+def check_exported(exported, plain, examples) -> None:
     for seed in (1, 2):
         torch.manual_seed(seed)
         args = pytree.tree_map_only(torch.Tensor, lambda t: torch.rand(t.shape), examples)

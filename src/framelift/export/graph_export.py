@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ import torch
 from ..exc import Unsupported, WrongArgument
 from .capture import ExportedCall, called_as, capture
 from .inputs import Call, FakeInputs, call_of, called, dynamism_of, fakes_of, mark_everything, marks_kept
+from .lowering import interpreted
 from .strict_session import check_inputs
 
 
@@ -121,10 +123,7 @@ def _to_aten(
 
     inner = captured.graph_module
 
-    def run(*leaves: Any) -> Any:
-        with torch.fx.traceback.preserve_node_meta():
-            return torch.fx.Interpreter(inner).run(*leaves)
-
+    run = functools.partial(interpreted, inner)
     symbolic = tracing_mode == "symbolic"
     with fakes.mode if symbolic else contextlib.nullcontext():
         return make_fx(

@@ -22,6 +22,8 @@ from torch.overrides import TorchFunctionMode
 from ..capture.policy import EXPORTS, refuse_bodies
 from ..torch_ports.autograd import is_grad_enabled, set_grad_enabled, top_saved_hooks
 from ..torch_ports.graphs import pytree
+from ..torch_ports.operators import tag_activation_checkpoint
+from ..torch_ports.state import enter_autocast, exit_autocast
 from ..vocabulary.scopes import scope
 from .autograd_functions import keep_gradients, refused, watching_functions
 from .capture import ExportedCall, called_as
@@ -145,6 +147,7 @@ def lower_program(
 
     found = Lowered(None, None, None)
     state = fakify_params_buffers(fakes.mode, call.root)
+    fakes.mode.cache_enabled = False  # of symbolic sizes, describing results for it takes longer than it saves
     fakes.watch()
     with contextlib.ExitStack() as stack:
         EXPORTS.append(not preserved and not isinstance(call.root, torch.fx.GraphModule))
@@ -180,6 +183,8 @@ def lower_program(
         for name, value in artifact.constants.items()
     }
     found.artifact = artifact
+    if pre_dispatch:
+        _tidy(artifact.gm)
     return found
 
 
@@ -287,5 +292,71 @@ def _interpreted(module: torch.fx.GraphModule, args: tuple[Any, ...], kwargs: di
 
     if check in module._forward_pre_hooks.values():
         check(module, args, kwargs)
+    return interpreted(module, *args, *kwargs.values())
+
+
+def interpreted(module: torch.fx.GraphModule, *args: Any) -> Any:
+    """Run a graph for a tracer, which gives its nodes the metadata of these."""
+    regions: list[torch.autocast] = []
     with torch.fx.traceback.preserve_node_meta():
-        return torch.fx.Interpreter(module).run(*args, *kwargs.values())
+        try:
+            return _Interpreter(module, regions).run(*args)
+        finally:
+            for region in reversed(regions):
+                region.__exit__(None, None, None)
+
+
+class _Interpreter(torch.fx.Interpreter):
+    """Does what torch's tracer only notes: switches autocast, so that dtypes are the program's.  What a checkpoint
+    calls is part of the graph.
+    """
+
+    def __init__(self, module: torch.fx.GraphModule, regions: list[torch.autocast]) -> None:
+        super().__init__(module)
+        self._regions = regions
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target is enter_autocast:
+            self._regions.append(torch.autocast(*args, **kwargs))
+            return self._regions[-1].__enter__()
+        if target is exit_autocast:
+            self._regions.remove(args[0])
+            return args[0].__exit__(None, None, None)
+        if target is tag_activation_checkpoint and isinstance(args[0], torch.fx.GraphModule):
+            return _Interpreter(args[0], self._regions).run(*args[1:])
+        return super().call_function(target, args, kwargs)
+
+
+def _tidy(module: torch.fx.GraphModule) -> None:
+    """Erase what torch's lowering leaves and nothing needs: regions without operations, which cannot be loaded, and
+    copies of a tensor to itself, which autograd takes for a write.
+    """
+    region = torch.ops.higher_order.wrap_with_set_grad_enabled
+    for node in reversed(module.graph.nodes):
+        if node.users or node.target not in (region, torch.ops.aten.copy_.default):
+            continue
+        first, second = node.args[:2]
+        if node.target is not region:
+            idle = _written(second) is first
+        else:
+            body = getattr(module, str(second.target), None)
+            idle = isinstance(body, torch.fx.GraphModule) and _is_empty(body)
+        if idle:
+            module.graph.erase_node(node)
+            if second.op == "get_attr" and not second.users:
+                module.graph.erase_node(second)
+    module.recompile()
+
+
+def _is_empty(body: torch.fx.GraphModule) -> bool:
+    return all(node.op in ("placeholder", "output") for node in body.graph.nodes)
+
+
+def _written(node: Any) -> Any:
+    """Return the node whose tensor an operation in place gives back; other nodes as they are."""
+    while (schema := getattr(getattr(node, "target", None), "_schema", None)) is not None:
+        first = schema.arguments[0].alias_info if schema.arguments else None
+        if first is None or not first.is_write or len(schema.returns) != 1 or schema.returns[0].alias_info is None:
+            break
+        node = node.args[0]
+    return node
