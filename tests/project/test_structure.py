@@ -53,10 +53,10 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 BUDGETS = {
     "autograd": 1118,
     "backends": 4728,
-    "boundary": 5332,
+    "boundary": 5298,
     "bytecode": 2632,
-    "cache": 3293,
-    "calls": 1246,
+    "cache": 3288,
+    "calls": 1220,
     "capture": 7720,
     "exits": 2371,
     "export": 2210,
@@ -65,18 +65,18 @@ BUDGETS = {
     "higher_order": 1506,
     "overriding": 1352,
     "packages": 1728,
-    "python": 2819,
-    "recording": 5157,
-    "rehearsal": 1650,
+    "python": 2828,
+    "recording": 5133,
+    "rehearsal": 1653,
     "report": 2446,
-    "substitutes": 4187,
+    "substitutes": 4193,
     "surface": 4723,
     "torch_ports": 843,
-    "vocabulary": 2432,
+    "vocabulary": 2424,
     "modules beside them": 776,
     "csrc": 14047,
 }
-ALL = 83278
+ALL = 83199
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -158,33 +158,18 @@ def test_each_call_registers_as_often_as_in_eager_mode(program) -> None:
     assert found[0] == found[1]
 
 
-def test_json_is_read() -> None:
+def test_json_is_left_to_eager_mode() -> None:
     def f(x, text):
         made = [json.loads(text), json.loads('{"k": [1.5, NaN]}', object_hook=lambda found: len(found["k"]))]
-        made.append(json.JSONDecoder(parse_int=lambda digits: int(digits) * 2).decode("[4]"))
         try:
             json.loads("{bad")
         except json.JSONDecodeError as error:
             made.append((error.pos, str(error)))
-        return x + made[0]["n"], made
+        return x + made[0]["n"], made, json.dumps(made[:1])
 
-    def change(number, world):
-        world.args[1] = '{"n": %d, "a": [null, true, "\\u00e9"]}' % number
-
-    check(f, torch.ones(2), '{"n": 7}', mutate=change, calls=3, captures=3, graphs=None)
-
-
-def test_json_constants_are_guarded() -> None:
-    def f(x):
-        return x + 1, json.loads("Infinity")
-
-    c = framelift.compile(f, backend="eager", fullgraph=True)
-    assert c(torch.ones(2))[1] == float("inf")
-    json.decoder._CONSTANTS["Infinity"] = 5
-    try:
-        assert c(torch.ones(2))[1] == 5
-    finally:
-        json.decoder._CONSTANTS["Infinity"] = float("inf")
+    c = framelift.compile(f, backend="eager")
+    for text in ('{"n": 7}', '{"n": 8, "a": [null, true]}'):
+        assert repr(c(torch.ones(2), text)) == repr(f(torch.ones(2), text))
 
 
 def test_tools_are_set_in_eager_mode() -> None:

@@ -10,7 +10,6 @@ import _thread
 import contextvars
 import datetime
 import enum
-import json.scanner
 import operator
 import re
 import sys
@@ -47,7 +46,6 @@ from .world import World
 
 _mro, _own, _flags = (type.__dict__[name].__get__ for name in ("__mro__", "__dict__", "__flags__"))
 _HEAP_TYPE = 1 << 9
-_SCANNER: Any = json.scanner.c_make_scanner  # type: ignore[attr-defined]  # private in typeshed
 
 
 def let_in(world: World, value: Any, origin: Origin) -> Any:
@@ -114,16 +112,6 @@ def _said_by_interpreter(world: World, value: Any, origin: Origin) -> Any:
     """Import constants of the interpreter (sys.flags, sys.float_info): numbers and texts with names."""
     world.guard(origin, "IS", value)
     return world.register(value, value, origin, mutable=False)
-
-
-@rule(_SCANNER)
-def _json_scanner(world: World, value: Any, origin: Origin) -> Any:
-    """Import the scanner of json.loads, whose settings never change. Its constants are looked up in a table."""
-    made_by = {value.object_hook, value.object_pairs_hook, value.parse_int, value.parse_float}
-    if made_by != {None, int, float} or not is_a(value.parse_constant, types.BuiltinMethodType):
-        return let_in_opaque(world, value, origin)
-    let_in(world, value.parse_constant.__self__, origin.to("attr", "parse_constant").to("attr", "__self__"))
-    return constant(world, value, origin)
 
 
 @rule(types.TracebackType)

@@ -26,7 +26,7 @@ from .objects import facts_of
 from .plain_values import holds_set, is_as_written, leaf_of
 from .refusals import NotMine, Unbound
 from .source_files import code_named
-from .value_checks import VALUE_CHECKS, value_check
+from .value_checks import VALUE_CHECK, value_check
 
 _NOTHING = object()
 
@@ -295,7 +295,7 @@ class Reader:
         return *self._check(number, check), tuple([self.origin(one) for one in others])
 
     def _check(self, _number: int, data: Any) -> Any:
-        if data[0] in VALUE_CHECKS:
+        if data[0] == VALUE_CHECK:
             return value_check(self, data)
         if data[0] != "answers":
             check = CHECKS.get(data[0])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..recording.known_values import ResultPart, SameResult, SameValues
+from ..recording.known_values import ResultPart, SameResult
 from ..vocabulary.written_forms import NotKept
 from .plain_values import leaf_data, leaf_of
 from .refusals import NotMine
@@ -16,16 +16,14 @@ if TYPE_CHECKING:
     from .record_reader import Reader
     from .record_writer import RecordWriter
 
-#: the names of these checks in records
-VALUE_CHECKS = ("values", "result")
+#: the name of these checks in records
+VALUE_CHECK = "result"
 _MOST = 4096  # elements of a tensor
 _MEMBERS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
 def value_check_data(writer: RecordWriter, check: Any, words: str) -> Any:
     """The data of a check; None where it is none of these."""
-    if type(check) is SameValues:
-        return ["values", _tensor(check.expected), words]
     if type(check) is not SameResult:
         return None
     program = [
@@ -37,15 +35,12 @@ def value_check_data(writer: RecordWriter, check: Any, words: str) -> Any:
         for func, args, kwargs in check.program
     ]
     facts = [[leaf_data(shape), leaf_data(dtype)] for shape, dtype in check.facts]
-    return ["result", [facts, program, check.words, _tensor(check.expected)], words]
+    return [VALUE_CHECK, [facts, program, check.words, _tensor(check.expected)], words]
 
 
 def value_check(reader: Reader, data: Any) -> tuple[Any, str]:
     """The check of such data, and its words."""
-    kind, rest, words = data
-    if kind == "values":
-        return SameValues(_tensor_of(rest)), words
-    facts, program, said, expected = rest
+    _, (facts, program, said, expected), words = data
     made = SameResult((), [], _tensor_of(expected))
     made.facts = [(leaf_of(shape), leaf_of(dtype)) for shape, dtype in facts]
     made.program = [

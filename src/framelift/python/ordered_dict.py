@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import Any
 
 from .. import _core
+from ..boundary.attributes.instances import TABLES
 from ..boundary.becomes.containers import CopyRule, LetIn, key_inside
 from ..boundary.world import World
 from ..exits.containers import pairs
@@ -42,6 +43,7 @@ def _at_once(walk: Walk, name: str | Node, dictionary: str | Node, contents: tup
     return (walk.constant(_core.ordered, "ordered"), "(", name, ", ", dictionary, *entries, ")")
 
 
+TABLES.add(OrderedDict)  # hooks of modules, asked for at every call of one
 register(
     Feature(
         OrderedDict,

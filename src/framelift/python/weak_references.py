@@ -32,7 +32,7 @@ from ..exits.recipe import Node, Recipe, Walk, exact
 from ..recording.session import Session
 from ..substitutes.python.identity import BEFORE_HASH, HASHED_PARTS
 from ..vocabulary.feature_state import FeatureState
-from ..vocabulary.origins import Origin
+from ..vocabulary.origins import STEPS, Missing, Origin, OriginStep
 from ..vocabulary.own_code import first_above
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.written_forms import FORMS, WrittenForm
@@ -108,6 +108,13 @@ def _made_by_new(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return _made(args[1:], kwargs)
 
 
+def _fetched(base: Any, _key: Any) -> Any:
+    if not is_a(base, weakref.ref):
+        raise Missing("target")
+    return _TARGET(base)
+
+
+STEPS["target"] = OriginStep(_fetched, lambda base, _key: f"{base}()")  # None where it is dead
 UNREAD[weakref.ref] = _note
 BEFORE_HASH[weakref.ref] = _pin
 FORMS[weakref.ref] = _written

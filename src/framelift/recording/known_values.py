@@ -57,23 +57,12 @@ _LOOKED_AT = {
 }
 
 
-class SameValues(_core.Remembered):
-    """The check of a guard: a tensor holds what it held when its values were taken into Python."""
-
-    def __init__(self, expected: torch.Tensor) -> None:
-        self.expected = expected
-
-    def holds(self, tensor: Any) -> bool:
-        """Return whether it does; not asked while the tensor holds the bytes for which it did."""
-        with DisableTorchFunction():
-            return tensor.shape == self.expected.shape and torch.equal(tensor, self.expected)
-
-
 class SameResult(_core.Remembered):
     """The check of a guard: from what tensors hold follows what followed when that was taken into Python.
 
     `program` is a row of functions with their arguments, where `ResultPart(n)` is what the n-th of them gave,
-    `ResultPart(-1)` the first tensor and `ResultPart(-2)` the second.  It holds nothing of the rehearsal.  `result` is
+    `ResultPart(-1)` the first tensor and `ResultPart(-2)` the second; without any, it is the first tensor itself that
+    is compared.  It holds nothing of the rehearsal.  `result` is
     the place of what follows; tensors at the places `written` are copied before, since functions write to them.
     """
 
@@ -155,7 +144,7 @@ def guard_values(world: World, root: CodeType, tensors: list[torch.Tensor], alwa
         found.append((tensor, origin, said, known))
     for tensor, origin, said, known in found:
         known.add(said)
-        world.guard(origin, "CHECK", (SameValues(tensor.detach().clone()), f"holds {said}"), "values")
+        world.guard(origin, "CHECK", (SameResult([tensor], [], tensor.detach().clone()), f"holds {said}"), "values")
     return True
 
 

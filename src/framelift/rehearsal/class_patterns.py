@@ -6,7 +6,12 @@ from typing import Any
 
 from .. import _core
 from .._core import is_a
+from ..boundary.becomes.arrays import Array
+from ..boundary.becomes.opaque import Opaque
+from ..recording.session import Session
+from ..substitutes.python.abstract_classes import flags_fact
 from ..vocabulary.class_reads import flags_of, module_of, name_of
+from ..vocabulary.reasons import Interrupt
 
 
 def match_class(subject: Any, cls: type, names: tuple[str, ...], count: int) -> Any:
@@ -71,3 +76,17 @@ def _shown_name(cls: type) -> str:
     if _core.is_python_class(cls) or module_of(cls) == "builtins":
         return name_of(cls)
     return f"{module_of(cls)}.{name_of(cls)}"
+
+
+_PATTERNS = 1 << 5 | 1 << 6  # flags of classes of sequences, of mappings
+
+
+def match_kind(session: Session, subject: Any) -> None:
+    """A pattern asks whether the class is one of sequences or mappings, by flags that registering it there sets."""
+    cls = type(subject)
+    if cls is Opaque:
+        raise Interrupt("opaque-object", f"{subject.__class__.__module__}.{subject.__class__.__qualname__}")
+    if issubclass(cls, Array) and flags_of(subject.__class__) & _PATTERNS != flags_of(cls) & _PATTERNS:
+        raise Interrupt("unknown-callable", f"a sequence pattern over a {name_of(subject.__class__)}")
+    if not _core.is_internal(cls):
+        flags_fact(session, cls, _PATTERNS)

@@ -111,7 +111,7 @@ class RehearsedScene:
     lookup, is_external_cell = via("world.classes.lookup"), via("world.is_external_cell")
     pin_function, note_kind = via("world.functions.pin"), via("world.classes.note_kind")
     effects, write = via("world.effects"), via("world.write")
-    at_end, keep_alive = via("world.ends.finishing.append"), via("world.keep.append")
+    at_end = via("world.ends.finishing.append")
     modes, runs_as_is, symbols = via("recorder.modes"), via("recorder.runs_as_is"), via("recorder.symbols")
     tape, annotations, live = via("recorder.tape"), via("recorder.annotations"), via("recorder.live")
     settings, known_values = via("recorder.settings"), via("recorder.known_values")

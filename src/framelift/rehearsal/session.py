@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import types
-import weakref
 from collections.abc import Callable
 from opcode import opmap
 from typing import Any, NoReturn
@@ -18,7 +17,6 @@ import torch
 from .. import _core, config
 from .._core import id, is_a
 from ..boundary.attributes import classes, function_attributes, instances
-from ..boundary.becomes.arrays import Array
 from ..boundary.becomes.containers import note_attribute_changes
 from ..boundary.becomes.copied_objects import was_raised_inside
 from ..boundary.becomes.opaque import Opaque
@@ -40,13 +38,13 @@ from ..recording.recorder_parts import Policy
 from ..substitutes.marks import disabled, follow_options, forbidden
 from ..substitutes.numbers import tensor_truths
 from ..substitutes.numbers.pure_calls import taken_by_c_code
-from ..substitutes.python import abstract_classes, frame_access, identity, python_warnings
+from ..substitutes.python import frame_access, identity, python_warnings
 from ..substitutes.python.mappings import as_dict
 from ..substitutes.python.shown_addresses import cuts_text, known_text
 from ..substitutes.torch.collectives import meet_functional_collectives
 from ..substitutes.torch.distributed_tensors import meet_distributed_tensors
 from ..torch_ports.operators import OpNamespace, Ops
-from ..vocabulary.class_reads import flags_of, module_of, name_of, qualname_of
+from ..vocabulary.class_reads import module_of, name_of, qualname_of
 from ..vocabulary.code_knowledge import knowledge_of
 from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.origins import arg, const
@@ -413,6 +411,7 @@ class Rehearsal(RehearsedScene):
     # ---- imports, with, match -------------------------------------------------------------------------------------
 
     import_name, match_class = imports.import_name, staticmethod(class_patterns.match_class)
+    match_kind = class_patterns.match_kind
 
     def import_from(self, module: types.ModuleType, name: str) -> Any:
         return imports.import_from(self.world, module, name)
@@ -458,20 +457,6 @@ class Rehearsal(RehearsedScene):
         """Return the values that a text is formatted with as plain values: they are in the text for good."""
         return tuple(one.value() if type(one) in NUMBERS else one for one in tuple.__iter__(values))
 
-    def match_kind(self, subject: Any) -> None:
-        """A pattern asks whether the class is one of sequences or mappings, by flags that registering it there sets."""
-        cls = type(subject)
-        if cls is Opaque:
-            raise Interrupt("opaque-object", f"{subject.__class__.__module__}.{subject.__class__.__qualname__}")
-        # numpy's of late are sequences
-        if issubclass(cls, Array) and flags_of(subject.__class__) & _PATTERNS != flags_of(cls) & _PATTERNS:
-            raise Interrupt("unknown-callable", "a sequence pattern over an array of numpy's")
-        if not _core.is_internal(cls):
-            reference, flags = weakref.ref(cls), flags_of(cls) & _PATTERNS
-            abstract_classes.registry_fact(
-                self, lambda: (now := reference()) is None or flags_of(now) & _PATTERNS == flags
-            )
-
     # ---- calls ----------------------------------------------------------------------------------------------------
 
     def deny(self, callable_: Any, detail: Any) -> NoReturn:
@@ -496,4 +481,3 @@ def _keep_until_collected(world: World) -> None:
 
 _OPERATOR_SPACES = (Ops, OpNamespace)
 _VARARGS, _VARKEYWORDS = 0x4, 0x8  # code flags
-_PATTERNS = 1 << 5 | 1 << 6  # flags of classes of sequences, of mappings

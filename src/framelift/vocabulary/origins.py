@@ -10,7 +10,6 @@ from __future__ import annotations
 import _thread
 import enum
 import functools
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
@@ -186,12 +185,6 @@ def _ask(base: Any, function: Callable[[Any], Any]) -> Any:
         raise Missing(function.__name__) from error
 
 
-def _target(base: Any, _key: Any) -> Any:
-    if not is_a(base, weakref.ref):
-        raise Missing("target")
-    return weakref.ref.__call__(base)
-
-
 def _length(base: Any, _key: Any) -> int:
     if not is_a(base, (list, dict)):
         raise Missing("len")
@@ -221,7 +214,6 @@ STEPS: dict[str, OriginStep] = {
     "contents": OriginStep(_contents, lambda base, _key: f"{base}.cell_contents"),
     "self": _plain("__self__"),  # bound method
     "func": _plain("__func__"),
-    "target": OriginStep(_target, lambda base, _key: f"{base}()"),  # of a weak reference: None where it is dead
     # key is a function of the base: what no other step can reach
     "ask": OriginStep(_ask, lambda base, key: f"{key.__name__}({base})"),
     "attr": OriginStep(_attr, lambda base, key: f"{base}.{key}"),  # any attribute, by getattr: known C types only

@@ -7,7 +7,6 @@ asking again is registered with the probes by `_core.know`.
 from __future__ import annotations
 
 import _thread
-import collections
 import datetime
 import functools
 import sys
@@ -172,15 +171,19 @@ def generic_read(world: World, obj: Any, name: str) -> Any:
     return ABSENT
 
 
-def is_empty_table(world: World, obj: Any, name: str) -> bool:
-    """Return whether `obj.name` is an empty OrderedDict in the object's own dictionary, as a fact.
+#: kinds of dictionaries of which the truth alone is looked at where captured code asks for no more
+TABLES: set[type] = set()
 
-    Where captured code asks for its truth alone it meets no shadow, and the attributes that an OrderedDict may have are
+
+def is_empty_table(world: World, obj: Any, name: str) -> bool:
+    """Return whether `obj.name` is an empty table in the object's own dictionary, as a fact.
+
+    Where captured code asks for its truth alone it meets no shadow, and the attributes that such a table may have are
     not guarded: the hooks of modules are asked for at every call of a module.
     """
     own = _core.own_dict(obj)
-    value = own.get(name) if type(own) is dict else None
-    if type(value) is not collections.OrderedDict or dict.__len__(value):
+    value: Any = own.get(name) if type(own) is dict else None
+    if type(value) not in TABLES or dict.__len__(value):
         return False
     if id(value) in world.memo or (id(obj), name) in world.overlay:
         return False

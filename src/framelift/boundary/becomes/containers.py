@@ -198,19 +198,13 @@ def import_container(world: World, value: Any, origin: Origin, let_in: LetIn) ->
             for one in dict.values(value):
                 if is_a(one, noted):
                     note(world, one)
-        table = LargeDict.of(
-            world,
-            value,
-            origin,
-            let_in,
-            functools.partial(_shadow_behind, world, value, origin, let_in),
-            world.dynamism.keys_change(origin),
-        )
-        return world.register(value, table, origin)
+        whole = functools.partial(_shadow_behind, world, value, origin, let_in)
+        changes = world.dynamism.keys_change(origin)
+        return world.register(value, LargeDict.of(world, value, origin, let_in, whole, _changes=changes), origin)
     unsafe = _has_unsafe_keys(builtin_type, value)
     if cls is list and (size > config.large_container or world.dynamism.by_length(size, origin)):
         whole = functools.partial(_shadow_behind, world, value, origin, let_in)
-        return world.register(value, LazyList.of(world, value, origin, let_in, whole), origin)
+        return world.register(value, LazyList.of(world, value, origin, let_in, whole, _tail=[]), origin)
     if size > world.largest or unsafe:
         reason = "too-large" if size > world.largest else "opaque-object"
         detail = f"a {name_of(cls)} of {size} entries" if reason == "too-large" else f"{name_of(cls)} keyed by objects"

@@ -7,52 +7,21 @@ answers for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ... import _core, config
 from ...vocabulary.class_reads import qualname_of
-from ...vocabulary.origins import Origin
 from ...vocabulary.reasons import Interrupt
 from ..becomes.leaves import is_constant, is_leaf
 from ..records import ABSENT
-from ..world import World
-from .view import LazyLookup, View
+from .view import OF_OPENED, LazyLookup, OpensWhole, View
 
 
-class LargeDict(LazyLookup, dict):
+class LargeDict(LazyLookup, OpensWhole, dict):
     """A dict by type.  Look-ups import one entry and guard it, or its absence; everything else needs the whole."""
 
-    __slots__ = ("_make", "_origin", "_table", "_whole", "_world", "_let_in", "_changes")
-    _world: World
-    _table: dict[Any, Any]
-    _origin: Origin
-    _let_in: Callable[[World, Any, Origin], Any]
-    _make: Callable[[], dict[Any, Any]]
-    _whole: dict[Any, Any] | None
-    _changes: bool
-
-    @staticmethod
-    def of(
-        world: World,
-        table: dict[Any, Any],
-        origin: Origin,
-        let_in: Callable[[World, Any, Origin], Any],
-        shadow: Callable[[], dict[Any, Any]],
-        changes: bool,
-    ) -> LargeDict:
-        """The view of `table`.  `shadow` makes the whole; `changes`: its keys were others before."""
-        self = dict.__new__(LargeDict)
-        self._world, self._table, self._origin, self._let_in = world, table, origin, let_in
-        self._make, self._whole, self._changes = shadow, None, changes
-        return self
-
-    def plain(self) -> dict[Any, Any]:
-        if self._whole is None:
-            if len(self._table) > self._world.largest:
-                raise Interrupt("too-large", f"a dict of {len(self._table)} entries")
-            self._whole = self._make()
-        return self._whole
+    __slots__ = ("_changes", *OF_OPENED)
+    _changes: bool  # its keys were others before
 
     def _find(self, key: Any) -> Any:
         known = is_leaf(key) or is_constant(key) and id(key) not in self._world.functions.origins
@@ -66,11 +35,6 @@ class LargeDict(LazyLookup, dict):
             return self._let_in(self._world, dict.__getitem__(self._table, key), self._origin.to("item", key))
         self._world.guard(self._origin, "ABSENT", key, key)
         return ABSENT
-
-    def length(self) -> Any:
-        if self._whole is not None:
-            return len(self._whole)
-        return self._let_in(self._world, len(self._table), self._origin.to("len"))
 
     def __bool__(self) -> bool:
         if (

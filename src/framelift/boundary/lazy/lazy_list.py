@@ -6,58 +6,28 @@ appended is a pending write.  Asked for more, one that is not too long opens, as
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ... import _core
-from ...vocabulary.origins import Origin
-from ...vocabulary.reasons import Interrupt
-from ..world import World
 from .lazy_dict import add_methods
-from .view import View
+from .view import OF_OPENED, OpensWhole
 
 
-class LazyList(View, list):
+class LazyList(OpensWhole, list):
     """A list by type.  `len`, truth, single elements and `append` need no more than they say."""
 
-    __slots__ = ("_let_in", "_make", "_origin", "_table", "_tail", "_whole", "_world")
-    _world: World
-    _table: list[Any]
-    _origin: Origin
-    _let_in: Callable[[World, Any, Origin], Any]
-    _make: Callable[[], list[Any]]
-    _whole: list[Any] | None
-    _tail: list[Any]
+    __slots__ = ("_tail", *OF_OPENED)
+    _tail: list[Any]  # what was appended
     builtin_type = list
 
-    @staticmethod
-    def of(
-        world: World,
-        table: list[Any],
-        origin: Origin,
-        let_in: Callable[[World, Any, Origin], Any],
-        shadow: Callable[[], list[Any]],
-    ) -> LazyList:
-        """The view of `table`.  `shadow` makes the whole."""
-        self = list.__new__(LazyList)
-        self._world, self._table, self._origin, self._let_in = world, table, origin, let_in
-        self._make, self._whole, self._tail = shadow, None, []
-        return self
-
     def plain(self) -> list[Any]:
-        if self._whole is None:
-            if self._tail or len(self._table) > self._world.largest:
-                raise self._refusal()
-            self._whole = self._make()
-        return self._whole
-
-    def _refusal(self) -> Interrupt:
-        return Interrupt("too-large", f"a list of {len(self._table)} entries")
+        if self._whole is None and self._tail:
+            raise self._refusal()
+        whole: list[Any] = super().plain()
+        return whole
 
     def length(self) -> Any:
-        if self._whole is not None:
-            return len(self._whole)
-        return self._let_in(self._world, len(self._table), self._origin.to("len")) + len(self._tail)
+        return super().length() + len(self._tail)
 
     def __bool__(self) -> bool:
         return bool(self._tail) or bool(self.length() != 0)

@@ -7,8 +7,6 @@ Judges look at types and at immutable values only: they run on captured argument
 from __future__ import annotations
 
 import _string
-import json.encoder
-import json.scanner
 import operator
 import types
 from collections import defaultdict
@@ -30,11 +28,6 @@ def judges(*callables: Any) -> Callable[[Judge], Judge]:
         return judge
 
     return register
-
-
-#: their C functions are private in typeshed
-_ENCODERS: Any = json.encoder
-_SCANNERS: Any = json.scanner
 
 
 def _is(value: Any, types_: Any) -> bool:
@@ -118,22 +111,3 @@ def plain_template(template: str) -> bool:
     except ValueError:
         return True  # a malformed template raises natively, at once
     return True
-
-
-@judges(vars(_SCANNERS.c_make_scanner)["__call__"])
-def _json_scanner(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    return "pure" if args and type(args[0]) is _SCANNERS.c_make_scanner and _has_plain_hooks(args[0]) else "callback"
-
-
-def _has_plain_hooks(scanner: Any) -> bool:
-    """Return whether a scanner of JSON calls nothing but Python functions and the makers of numbers."""
-    hooks = (scanner.object_hook, scanner.object_pairs_hook, scanner.parse_float, scanner.parse_int)
-    known = (types.FunctionType, types.NoneType)
-    return all(hook is int or hook is float or _is(hook, known) for hook in hooks) and (
-        _is(scanner.parse_constant, types.FunctionType) or _looks_up(scanner.parse_constant)
-    )
-
-
-def _looks_up(found: Any) -> bool:
-    """Return whether this is a method of a dictionary that asks for an entry."""
-    return _is(found, types.BuiltinMethodType) and type(found.__self__) is dict and found.__name__ == "__getitem__"

@@ -58,9 +58,9 @@ def _text_and_bytes() -> tuple[Kind, ...]:
         Kind(type(pattern.scanner(""))),
         Kind("_struct.Struct"),
         Kind(type(struct.iter_unpack("b", b""))),
-        # The encoder reads containers from memory; the scanner reads its hooks off an object: judged when it is called.
+        # The encoder reads containers from memory, the scanner calls what an object holds.
         Kind("_json.make_encoder", make="memory", methods="memory"),
-        Kind("_json.make_scanner", make="internals", words={"judged": "__call__"}),
+        Kind("_json.make_scanner", make="attributes", methods="callback"),
         # In memory, and nobody else's; external ones are not let in.
         Kind("_io.StringIO"),
         Kind("_io.BytesIO", words={"memory": "getbuffer"}),

@@ -25,7 +25,7 @@ from ...calls.call_tables import substitute
 from ...graph.symbols.numbers import NUMBERS
 from ...graph.symbols.numpy_numbers import NumpyNumber
 from ...recording.session import Session
-from ...vocabulary.class_reads import members_of, mro_of, qualname_of
+from ...vocabulary.class_reads import flags_of, members_of, mro_of, qualname_of
 from ...vocabulary.feature_state import FeatureState
 from ...vocabulary.origins import const
 from ...vocabulary.reasons import Interrupt
@@ -166,6 +166,12 @@ def registry_fact(session: Session, fact: Callable[[], bool]) -> None:
     if not answers.facts:
         session.guard(const(Answers), "CHECK", (answers, "answers as before"), Answers)
     answers.facts.append(fact)
+
+
+def flags_fact(session: Session, cls: type, mask: int) -> None:
+    """Flags of a class, which registering it somewhere sets, are as they are."""
+    reference, flags = weakref.ref(cls), flags_of(cls) & mask
+    registry_fact(session, lambda: (now := reference()) is None or flags_of(now) & mask == flags)
 
 
 @substitute(_abc._abc_register)
