@@ -290,7 +290,6 @@ _FIRST = {
     "_is_ck_sdpa_available": (2, 12),
     "_get_all_dtypes": (2, 13),
     "_get_cudnn_depthwise_kernel": (2, 13),
-    "_remove_obj_from_tls": (2, 13),
 }
 
 

@@ -75,13 +75,13 @@ def test_what_a_capture_made_begins_no_collection_in_a_backend():
 
 def test_captures_in_a_row_make_a_collection_begin():
     def captures():
-        for _ in range(12):
+        for _ in range(40):  # CPython 3.14 begins one after 2,000 objects, 3.11 after 700
             framelift.reset()
             framelift.compile(f, backend="eager")(torch.ones(2))
 
     captures()
     gc.collect()
-    assert 1 <= _collections(captures) <= 12
+    assert 1 <= _collections(captures) <= 40
 
 
 def test_a_backend_that_fails_leaves_the_thresholds():

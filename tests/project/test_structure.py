@@ -59,7 +59,7 @@ BUDGETS = {
     "calls": 1220,
     "capture": 7720,
     "exits": 2371,
-    "export": 2210,
+    "export": 2217,
     "graph": 7994,
     "guards": 968,
     "higher_order": 1506,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 776,
     "csrc": 14047,
 }
-ALL = 83199
+ALL = 83206
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -177,13 +177,20 @@ def _asserted() -> str | None:
         [one for one in dis.get_instructions(frame.f_code) if one.offset > frame.f_lasti] if frame is not None else []
     )
     raising = next((i for i, one in enumerate(ahead) if one.opname == "RAISE_VARARGS"), 0)
-    start = next((i for i, one in enumerate(ahead[:raising]) if one.opname == "LOAD_ASSERTION_ERROR"), None)
+    start = next(
+        (i for i, one in enumerate(ahead[:raising]) if one.opname == "LOAD_ASSERTION_ERROR" or _is_class(one)), None
+    )
     if start is None:
         return None
     return next(
         (one.argval for one in ahead[start:raising] if one.opname == "LOAD_CONST" and isinstance(one.argval, str)),
         "assertion error",
     )
+
+
+def _is_class(instruction: dis.Instruction) -> bool:
+    """Return if it loads the class of a failed assertion on CPython 3.14 and later."""
+    return instruction.opname == "LOAD_COMMON_CONSTANT" and instruction.argrepr == AssertionError.__name__
 
 
 def _exit(session: Rehearsal, value: Any) -> Exit:
