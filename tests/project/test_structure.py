@@ -53,20 +53,20 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 BUDGETS = {
     "autograd": 1118,
     "backends": 4728,
-    "boundary": 5298,
+    "boundary": 5327,
     "bytecode": 2632,
     "cache": 3288,
     "calls": 1220,
-    "capture": 7720,
+    "capture": 7719,
     "exits": 2371,
     "export": 2217,
-    "graph": 7994,
+    "graph": 8006,
     "guards": 968,
     "higher_order": 1506,
     "overriding": 1352,
     "packages": 1728,
-    "python": 2828,
-    "recording": 5133,
+    "python": 2905,
+    "recording": 5167,
     "rehearsal": 1653,
     "report": 2446,
     "substitutes": 4193,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 776,
     "csrc": 14047,
 }
-ALL = 83206
+ALL = 83357
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -220,6 +220,7 @@ def seeding(x):
     return x + np.random.rand()
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize(
     "program",
     [
@@ -229,12 +230,25 @@ def seeding(x):
         written_to,
         lambda x: np.random.uniform(low=-1, high=1, size=(2, 2)),
         lambda x: x[torch.from_numpy(np.random.permutation(2))],
-        lambda x: x + STATE.rand(),
-        lambda x: x * MODERN.random() + torch.from_numpy(MODERN.normal(size=2)) + MODERN.integers(0, 9),
-        lambda x: (x + STATE.randn() + SHARED.randn(), STATE.randn()),
+        lambda x: (x + STATE.rand(), STATE.randn()),
         lambda x: (x + random.random() + np.random.random(), np.random.normal(loc=3.0)),
         lambda x: (np.random.randn(3), np.random.rand(), x + 1)[2],
         lambda x: torch.tensor([np.random.uniform(size=(2, 1))] * 2, dtype=torch.float32) + x,
+    ],
+)
+def test_numpys_random_functions(program: Any, backend: str) -> None:
+    assert len(compare(program, X, fullgraph=True, backend=backend).entries) == 1
+
+
+def test_numpys_numbers_that_decide() -> None:
+    assert len(compare(lambda x: x + 1 if np.random.rand() < 0.5 else x - 1, X, fullgraph=True).entries) == 2
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x * MODERN.random() + torch.from_numpy(MODERN.normal(size=2)) + MODERN.integers(0, 9),
+        lambda x: (x + STATE.randn() + SHARED.randn(), STATE.randn()),
         lambda x: x + 1 if MODERN.random() < 0.5 and STATE.normal() + SHARED.normal() < 9 else x - 1,
         made_inside,
         seeding,

@@ -266,6 +266,16 @@ def test_a_split_by_a_tensor(name: str, backend: str) -> None:
     assert str(got.value) == str(wanted.value)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_arguments_that_are_no_names_in_the_code_of_a_graph(backend: str) -> None:
+    named: dict[str, Any] = {"from": 3, "to": 4}
+    breaks = int(backend != "eager")
+    check(lambda x: (x * 2).random_(**named), torch.rand(2), backend=backend, breaks=breaks)
+    check(lambda x: (x * 2).random_(3, 4) + x, torch.rand(2), backend=backend, graphs=None, breaks=breaks)
+    check(lambda x: x.clone().random_(1), torch.rand(2), backend=backend)
+    check(lambda x: x.clone().uniform_(**named) > 2, torch.rand(2), backend=backend)
+
+
 def test_an_index_of_one_number_is_the_number_where_it_is_known() -> None:
     def known(d):
         n, mask = torch.tensor(2), torch.arange(4) > 1

@@ -73,7 +73,7 @@ def symbols_data(
     """The symbols of a capture with a graph; raises `NotKept`.  `tensors` are those that the lines before the graph
     take, `facts` those of the tensors outside, by id.
     """
-    if symbols.scalars:
+    if symbols.scalars or symbols.drawn_tensors:
         raise NotKept("numbers of numpy's are symbolic")
     created = []
     for row in symbols.created:

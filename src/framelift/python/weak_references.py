@@ -18,7 +18,7 @@ from .._core import is_a
 from ..boundary.becomes.containers import UNREAD
 from ..boundary.becomes.leaves import is_constant, is_leaf
 from ..boundary.becomes.opaque import opaque_for
-from ..boundary.facts.released_objects import lets_go, root_of
+from ..boundary.facts.released_objects import lets_go, reached, root_of
 from ..boundary.gateway import let_in
 from ..boundary.import_rules import let_in_opaque, rule
 from ..boundary.world import World
@@ -134,8 +134,10 @@ def _living(world: World, target: Any) -> Any:
     """An external object that a reference leads to, where captured code let go of nothing that held it."""
     if target is None or is_constant(target) or is_leaf(target) or _is_in_a_frame(target):
         return target
-    root = root_of(world, target)
-    if root is not None and not _is_in_a_frame(root) or lets_go(world):
+    root, record = root_of(world, target), world.by_seen.get(id(target))
+    gone = reached(world)
+    held = root is None or _is_in_a_frame(root)
+    if not held or gone is None or id(target if record is None else record.original) in gone:
         raise Interrupt("unsupported-code", _DEAD)
     return target
 

@@ -1,9 +1,11 @@
-"""Numbers drawn from external generators of Python's: symbolic numbers, drawn anew by each call."""
+"""Numbers drawn from external generators of Python or numpy: symbolic numbers, drawn anew by each call."""
 
 from __future__ import annotations
 
 import types
 from _random import Random
+from collections.abc import Callable
+from typing import Any
 
 from ..boundary.dynamism import NOTHING
 from ..vocabulary.code_knowledge import knowledge_of
@@ -17,8 +19,20 @@ _MOST_DRAWN = 128
 #: numbers drawn symbolically, by their generators
 _DRAWN: FeatureState[list[str]] = FeatureState(list)
 
-#: read the state of a generator, and give it one, whatever its class says
-state_of, put_state = Random.getstate, Random.setstate
+#: by type: read the state of a generator, and give it one, whatever its class says
+STATES: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]] = {
+    Random: (Random.getstate, Random.setstate)
+}
+
+
+def state_of(generator: Any) -> Any:
+    """The state of a generator."""
+    return STATES.get(type(generator), STATES[Random])[0](generator)
+
+
+def put_state(generator: Any, state: Any) -> None:
+    """Give a generator that state again."""
+    STATES.get(type(generator), STATES[Random])[1](generator, state)
 
 
 def note_decided(code: types.CodeType, relations: int) -> None:

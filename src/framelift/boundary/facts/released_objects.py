@@ -21,6 +21,24 @@ from ..becomes.leaves import is_constant, is_leaf
 from ..world import World
 from .finalisers import end_acts
 
+#: a search through more objects than these is given up
+_MOST = 20_000
+
+
+def reached(world: World) -> dict[int, Any] | None:
+    """Return all that led from what captured code let go of, by id; None where that is too much."""
+    waiting = [one for one in _let_go(world, _all_of) if not is_leaf(one)]
+    seen = {id(one): one for one in waiting}
+    while waiting:
+        whole = waiting.pop()
+        for part in () if _holds_nothing(whole) else _parts(whole):
+            if id(part) not in seen and not is_leaf(part):
+                seen[id(part)] = part
+                waiting.append(part)
+        if len(seen) > _MOST:
+            return None
+    return seen
+
 
 def lets_go(world: World, more: Iterable[Any] = ()) -> bool:
     """Return whether what captured code let go of, or `more`, may hold an object."""
@@ -56,6 +74,17 @@ def _holds_nothing(value: Any) -> bool:
         or is_constant(value)
         and not is_a(value, types.FunctionType)
     )
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if is_a(value, types.FunctionType):  # not by way of its module
+        return [
+            *(value.__closure__ or ()),
+            *(value.__defaults__ or ()),
+            *(value.__kwdefaults__ or {}).values(),
+            value.__dict__,
+        ]
+    return gc.get_referents(value)
 
 
 #: effects that put something beside what is there

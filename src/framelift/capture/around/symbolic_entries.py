@@ -158,8 +158,7 @@ def first_given(session: Rehearsal, finished: Finished) -> tuple[Any, ...]:
     def concrete(argument: Any) -> Any:
         if is_a(argument, torch.Tensor):
             record = session.record_of_original(argument)
-            assert record is not None
-            return Input(str(record.origin), tensor_facts(argument))
+            return Input(str(record.origin) if record is not None else "drawn", tensor_facts(argument))
         if is_a(argument, OBJECTS):
             return argument
         if is_a(argument, str):

@@ -40,7 +40,7 @@ def name_placeholders(
     """
     stay = _tensors_of_modules(memo)
     for node, tensor in zip(graph_module.graph.find_nodes(op="placeholder"), arguments):
-        if not is_a(tensor, GIVEN):
+        if not is_a(tensor, GIVEN) or id(tensor) not in memo:  # drawn, not found
             continue
         if is_a(tensor, torch.Tensor):
             marked = _core.own_dict(tensor).get(_MARK) or ("unguarded" if id(tensor) in stay else None)

@@ -99,6 +99,7 @@ class Symbols:
         self.compiling = False  # the rehearsal is over: who asks now is the compiler
         self._drawn: set[str] = set()  # names of what is drawn, and of floats calculated from it
         self._calculated: dict[Any, Float] = {}  # by function and arguments
+        self.drawn_tensors: dict[int, tuple[str, torch.Tensor]] = {}  # by id
         self.scalars = False  # some of the numbers are numpy's
         self.answers = Answers()
         self.created: list[Created] = []  # symbols of the environment, in the order they were made
@@ -203,10 +204,19 @@ class Symbols:
         """A number that every call draws anew; `hint` is what this call will draw."""
         if type(hint) is int:
             return self._new_int(hint, meaning, words)
-        made = self._new_float(hint, meaning, None, ())
+        made = self._new_float(hint, meaning, None, ()) if type(hint) is float else self._new_scalar(hint, meaning)
         self.words[made.name] = words
         self._drawn.add(made.name)
         return made
+
+    def drawn_tensor(self, meaning: Drawn, tensor: torch.Tensor) -> None:
+        """An array that every call draws anew; `tensor` holds what this call will draw, and stands for it among the
+        graph's inputs.
+        """
+        self._count += 1
+        name = f"d{self._count}"
+        self.meanings[name] = meaning
+        self.drawn_tensors[id(tensor)] = (name, tensor)
 
     def _new_int(self, value: int, meaning: Any, words: str) -> Any:
         source = source_called(f"{words}#{len(self.meanings)}")

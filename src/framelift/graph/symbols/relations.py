@@ -268,8 +268,10 @@ def _calculations(
     return lines
 
 
-def _given_text(tensors: list[torch.Tensor], argument: Any) -> str:
+def _given_text(symbols: Symbols, tensors: list[torch.Tensor], argument: Any) -> str:
     """One input of the graph."""
+    if id(argument) in symbols.drawn_tensors:
+        return f"torch.from_numpy({symbols.drawn_tensors[id(argument)][0]})"
     if is_a(argument, GIVEN):
         return f"i{_index(tensors, argument)}"
     if type(argument) is str:
@@ -290,7 +292,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any],
     names |= {str(symbol) for one in symbols.declared.claimed for symbol in one.free_symbols} | _given_floats(symbols)
     for argument in arguments or ():
         names |= {argument} if type(argument) is str else _names(argument)
-    tensors: list[torch.Tensor] = [a for a in arguments or () if is_a(a, GIVEN)]
+    tensors: list[torch.Tensor] = [a for a in arguments or () if is_a(a, GIVEN) and id(a) not in symbols.drawn_tensors]
     stride_rows = []
     # Symbols of an input's own sizes, and that its strides follow from them, are relied on by the graph's nodes and by
     # every answer about its layout (`is_contiguous`), whether or not a relation names them, and whether or not it is an
@@ -325,7 +327,7 @@ def preamble(symbols: Symbols, arguments: list[Any] | None, used: Iterable[Any],
     if body:
         text += ["try:", *(f"    {line}" for line in body), "except Exception: return MISS"]
     if arguments is not None:
-        given = [_given_text(tensors, argument) for argument in arguments]
+        given = [_given_text(symbols, tensors, argument) for argument in arguments]
         text.append(f"inputs = ({', '.join(given)}{',' * (len(given) == 1)})")
     relations = [(check, line) for check, _, line in checks]
     relations += [(bound, "") for bound in _bounds(symbols, needed) if is_checked]

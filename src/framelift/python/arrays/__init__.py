@@ -1,3 +1,3 @@
 """numpy: its arrays and scalars, and its functions on them."""
 
-from . import functions, values  # noqa: F401  (they fill the tables)
+from . import functions, generators, values  # noqa: F401  (they fill the tables)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ...graph.fx.targets import target_of
+from ...vocabulary.reasons import Interrupt
 from ..session import Recorder
 from .ranks import Handler, rule
 
@@ -54,6 +55,25 @@ def _split_by_tensor(func: Any) -> Handler:
 
 for _func in (torch.tensor_split, torch.Tensor.tensor_split):
     rule(_func)(_split_by_tensor(_func))
+
+
+def _by_place(func: Any) -> Handler:
+    """`from` is no name that a graph's code can have, neither of an argument nor, in compilers, of the overload."""
+
+    def handler(recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        named = dict(kwargs)
+        if len(args) == 1 and named.keys() >= {"from", "to"}:
+            args = (*args, named.pop("from"), named.pop("to"))
+        if "from" in named or func is torch.Tensor.random_ and len(args) > 2 and not recorder.runs_as_is():
+            raise Interrupt("torch-operation", f"{func.__name__} from a number on")
+        return recorder.record(target_of(func), args, named)
+
+    return handler
+
+
+for _name in ("random_", "uniform_"):
+    _func = getattr(torch.Tensor, _name)
+    rule(_func)(_by_place(_func))
 
 
 def _lerp_by(func: Any) -> Handler:
