@@ -136,4 +136,31 @@ struct GetterTable {
   }
 };
 
+// What the collector and the end of an object need, for types whose members are references and nothing else.
+template <typename Object, auto... members>
+struct Members {
+  static int traverse(PyObject* self, visitproc visit, void* arg) noexcept {
+    for (void* member : {(void*)(((Object*)self)->*members)...}) Py_VISIT(member);
+    return 0;
+  }
+  static int clear(PyObject* self) noexcept {
+    (clear_member(((Object*)self)->*members), ...);
+    return 0;
+  }
+  static void dealloc(PyObject* self) noexcept {
+    PyObject_GC_UnTrack(self);
+    clear(self);
+    Py_TYPE(self)->tp_free(self);
+  }
+  static void put_in(PyTypeObject& type) {
+    type.tp_traverse = traversal<traverse>, type.tp_clear = slot<clear>, type.tp_dealloc = slot<dealloc>;
+  }
+
+ private:
+  template <typename Member>
+  static void clear_member(Member*& member) {
+    Py_CLEAR(member);
+  }
+};
+
 }  // namespace framelift

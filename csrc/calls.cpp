@@ -38,8 +38,11 @@ static std::unordered_set<const void*> special_methods;   // their methods that 
 static std::unordered_set<PyObject*> unordered;  // callables for which the order of a set given to them is nothing
 static std::unordered_set<PyObject*> sorting;  // callables that give the same for texts in any order
 static PyObject *generic_getter, *generic_handler;  // object.__getattribute__, and what runs in its place
-static PyObject *name_classify, *name_deny, *name_unwrap, *name_deny_handle, *name_deny_finalised, *name_note_unbound,
-    *name_new, *name_init;
+static PyObject *const name_classify = interned("classify"), *const name_deny = interned("deny");
+static PyObject* const name_deny_handle = interned("deny_handle");
+static PyObject* const name_deny_finalised = interned("deny_finalised");
+static PyObject *const name_note_unbound = interned("note_unbound"), *const name_new = interned("__new__");
+static PyObject *const name_init = interned("__init__"), *const name_unwrap = interned("unwrap");
 
 // Whether it is the `__new__` of a type in C.  All of them share one definition.
 static bool is_new(PyObject* callable) {
@@ -419,14 +422,6 @@ static MethodTable methods({
 });
 
 bool init_calls(PyObject* module) {
-  name_classify = PyUnicode_InternFromString("classify");
-  name_deny = PyUnicode_InternFromString("deny");
-  name_deny_handle = PyUnicode_InternFromString("deny_handle");
-  name_deny_finalised = PyUnicode_InternFromString("deny_finalised");
-  name_note_unbound = PyUnicode_InternFromString("note_unbound");
-  name_new = PyUnicode_InternFromString("__new__");
-  name_init = PyUnicode_InternFromString("__init__");
-  name_unwrap = PyUnicode_InternFromString("unwrap");
   return add_functions(module, methods);
 }
 

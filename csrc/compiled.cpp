@@ -103,7 +103,8 @@ static int look_up(CompiledObject* self, const Binding& binding, PyObject** resu
 
 static PyObject* redirect = nullptr;  // Python: (compiled, args, kwargs) runs in place of a lookup, under some stances
 static PyObject* follow_torch = nullptr;  // Python: called with TorchDynamo's record of the stance when that changed
-static PyObject *torch_module_name, *torch_record_name;
+static PyObject* const torch_module_name = interned("torch._dynamo.eval_frame");
+static PyObject *const torch_record_name = interned("_stance"), *const call_name = interned("__call__");
 
 // torch.compiler.set_stance writes to a variable of TorchDynamo, which may be imported at any time or never.
 static bool follow_torch_stance() {
@@ -184,8 +185,7 @@ static PyObject* call_with(CompiledObject* self, PyObject* const* args, size_t n
 
 // ---- callable objects ----
 
-static PyObject *call_name,
-    *make_successor = nullptr;  // Python: (compiled) -> what is called for its object from now on
+static PyObject* make_successor = nullptr;  // Python: (compiled) -> what is called for its object from now on
 
 // Python looks `__call__` up at each call of an object: whether its class still has the one whose frame is the root.
 static bool is_current(CompiledObject* self) {
@@ -296,26 +296,15 @@ static PyObject* compiled_create(PyTypeObject* type, PyObject* args, PyObject* k
   return self->bound && self->entries && self->frames && mirror(self, name) ? made.release() : nullptr;
 }
 
-static int compiled_traverse(PyObject* object, visitproc visit, void* arg) noexcept {
-  CompiledObject* self = (CompiledObject*)object;
-  for (PyObject* member : {self->function, self->bound, self->miss, self->entries, self->frames, self->dict,
-                           self->receiver, self->call_then, self->successor})
-    Py_VISIT(member);
-  return 0;
-}
-
-static int compiled_clear(PyObject* object) noexcept {
-  CompiledObject* self = (CompiledObject*)object;
-  for (PyObject** member : {&self->function, &self->bound, &self->miss, &self->entries, &self->frames, &self->dict,
-                            &self->receiver, &self->call_then, &self->successor})
-    Py_CLEAR(*member);
-  return 0;
-}
+using CompiledMembers =
+    Members<CompiledObject, &CompiledObject::function, &CompiledObject::bound, &CompiledObject::miss,
+            &CompiledObject::entries, &CompiledObject::frames, &CompiledObject::dict, &CompiledObject::receiver,
+            &CompiledObject::call_then, &CompiledObject::successor>;
 
 static void compiled_dealloc(PyObject* object) noexcept {
   PyObject_GC_UnTrack(object);
   if (((CompiledObject*)object)->weakrefs) PyObject_ClearWeakRefs(object);
-  compiled_clear(object);
+  CompiledMembers::clear(object);
   Py_TYPE(object)->tp_free(object);
 }
 
@@ -338,27 +327,16 @@ static PyObject* compiled_str(PyObject* self) {
   return str_function ? PyObject_CallOneArg(str_function, self) : compiled_repr(self);
 }
 
-static PyObject* compiled_recompiles(PyObject* self, PyObject*) {
-  if (recompiles_function) return PyObject_CallOneArg(recompiles_function, self);
-  PyErr_SetString(PyExc_RuntimeError, "framelift's records are not loaded");
-  return nullptr;
-}
-
-static PyObject* compiled_aot_compile(PyObject* self, PyObject* example_inputs) {
-  if (aot_compile_function) return PyObject_CallFunctionObjArgs(aot_compile_function, self, example_inputs, nullptr);
-  PyErr_SetString(PyExc_RuntimeError, "framelift's packages are not loaded");
-  return nullptr;
-}
-
-static PyObject* compiled_report(PyObject* self, PyObject*) {
-  if (report_function) return PyObject_CallOneArg(report_function, self);
-  PyErr_SetString(PyExc_RuntimeError, "framelift's reports are not loaded");
-  return nullptr;
+// A method that is written in Python: `function` is there once that is loaded.
+template <PyObject** function>
+static PyObject* in_python(PyObject* self, PyObject* argument) {
+  if (*function) return PyObject_CallFunctionObjArgs(*function, self, argument, nullptr);
+  return PyErr_Format(PyExc_RuntimeError, "this part of framelift is not loaded");
 }
 
 // What a notebook shows.
 static PyObject* compiled_html(PyObject* self, PyObject*) {
-  Ref report = Ref::steal(compiled_report(self, nullptr));
+  Ref report = Ref::steal(in_python<&report_function>(self, nullptr));
   return report ? PyObject_CallMethod(report.get(), "_repr_html_", nullptr) : nullptr;
 }
 
@@ -371,12 +349,12 @@ static PyObject* compiled_reduce(PyObject* object, PyObject*) {
 
 static MethodTable compiled_methods({
     method<compiled_reduce, METH_NOARGS>("__reduce__", "By name, as functions."),
-    method<compiled_aot_compile, METH_O>("aot_compile",
+    method<in_python<&aot_compile_function>, METH_O>("aot_compile",
                                          "aot_compile((args, kwargs)): capture and compile one call now, without "
                                          "running it: a framelift.AOTCompiledFunction."),
-    method<compiled_recompiles, METH_NOARGS>("recompiles", "Why it was recompiled: a list of framelift.Recompile."),
+    method<in_python<&recompiles_function>, METH_NOARGS>("recompiles", "Why it was recompiled: a list of framelift.Recompile."),
     method<compiled_html, METH_NOARGS>("_repr_html_"),
-    method<compiled_report, METH_NOARGS>("report",
+    method<in_python<&report_function>, METH_NOARGS>("report",
                                          "All that is known of what was captured: a framelift.report.Report."),
 });
 
@@ -457,17 +435,13 @@ static MethodTable functions({
 });
 
 bool init_compiled(PyObject* module) {
-  torch_module_name = PyUnicode_InternFromString("torch._dynamo.eval_frame");
-  torch_record_name = PyUnicode_InternFromString("_stance");
-  call_name = PyUnicode_InternFromString("__call__");
   Compiled_Type.tp_name = "framelift._core.Compiled";
   Compiled_Type.tp_basicsize = sizeof(CompiledObject);
   Compiled_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
   Compiled_Type.tp_doc = "Compiled(function, miss, bound=(), name=None, receiver=None)";
   Compiled_Type.tp_new = slot<compiled_create>;
+  CompiledMembers::put_in(Compiled_Type);
   Compiled_Type.tp_dealloc = slot<compiled_dealloc>;
-  Compiled_Type.tp_traverse = traversal<compiled_traverse>;
-  Compiled_Type.tp_clear = slot<compiled_clear>;
   Compiled_Type.tp_vectorcall_offset = offsetof(CompiledObject, vectorcall);
   Compiled_Type.tp_call = PyVectorcall_Call;
   Compiled_Type.tp_descr_get = slot<compiled_get>;
@@ -478,8 +452,7 @@ bool init_compiled(PyObject* module) {
   Compiled_Type.tp_getset = compiled_getters.rows;
   Compiled_Type.tp_dictoffset = offsetof(CompiledObject, dict);
   Compiled_Type.tp_weaklistoffset = offsetof(CompiledObject, weakrefs);
-  return PyType_Ready(&Compiled_Type) == 0 && add_functions(module, functions) &&
-         PyModule_AddObjectRef(module, "Compiled", (PyObject*)&Compiled_Type) == 0;
+  return PyModule_AddType(module, &Compiled_Type) == 0 && add_functions(module, functions);
 }
 
 }  // namespace framelift

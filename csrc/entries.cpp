@@ -47,30 +47,6 @@ static PyObject* entry_create(PyTypeObject* type, PyObject* args, PyObject* kwar
   return (PyObject*)self;
 }
 
-static int entry_traverse(PyObject* self, visitproc visit, void* arg) noexcept {
-  EntryObject* entry = (EntryObject*)self;
-  Py_VISIT(entry->program);
-  Py_VISIT(entry->run);
-  Py_VISIT(entry->info);
-  Py_VISIT(entry->steps);
-  return 0;
-}
-
-static int entry_clear(PyObject* self) noexcept {
-  EntryObject* entry = (EntryObject*)self;
-  Py_CLEAR(entry->program);
-  Py_CLEAR(entry->run);
-  Py_CLEAR(entry->info);
-  Py_CLEAR(entry->steps);
-  return 0;
-}
-
-static void entry_dealloc(PyObject* self) noexcept {
-  PyObject_GC_UnTrack(self);
-  entry_clear(self);
-  Py_TYPE(self)->tp_free(self);
-}
-
 static bool is_dead(EntryObject* entry) { return !entry->program || entry->program->program->dead(); }
 
 static PyObject* entry_dead(PyObject* self, void*) { return PyBool_FromLong(is_dead((EntryObject*)self)); }
@@ -374,14 +350,13 @@ bool init_entries(PyObject* module) {
   Entry_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
   Entry_Type.tp_doc = "Entry(program, run, info=None, replayable=False, steps=None)";
   Entry_Type.tp_new = slot<entry_create>;
-  Entry_Type.tp_dealloc = slot<entry_dealloc>;
-  Entry_Type.tp_traverse = traversal<entry_traverse>;
-  Entry_Type.tp_clear = slot<entry_clear>;
+  Members<EntryObject, &EntryObject::program, &EntryObject::run, &EntryObject::info, &EntryObject::steps>::put_in(
+      Entry_Type);
   Entry_Type.tp_members = entry_members;
   Entry_Type.tp_getset = entry_getters.rows;
   Entry_Type.tp_methods = methods_of_entry.rows;
-  return PyType_Ready(&Entry_Type) == 0 && PyModule_AddObjectRef(module, "Entry", (PyObject*)&Entry_Type) == 0 &&
-         add_functions(module, entry_methods) && add_functions(module, choosing);
+  return PyModule_AddType(module, &Entry_Type) == 0 && add_functions(module, entry_methods) &&
+         add_functions(module, choosing);
 }
 
 }  // namespace framelift

@@ -49,7 +49,7 @@ struct StepsObject {
   std::vector<Step>* steps;
 };
 static PyTypeObject Steps_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-static PyObject* graph_name;
+static PyObject* const graph_name = interned("graph");
 
 // ---- a run ----
 
@@ -452,7 +452,6 @@ static void dealloc(PyObject* self) noexcept {
 }
 
 bool init_entry_steps(PyObject* module) {
-  graph_name = PyUnicode_InternFromString("graph");
   Steps_Type.tp_name = "framelift._core.Steps";
   Steps_Type.tp_basicsize = sizeof(StepsObject);
   Steps_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
@@ -461,8 +460,7 @@ bool init_entry_steps(PyObject* module) {
   Steps_Type.tp_dealloc = slot<dealloc>;
   Steps_Type.tp_traverse = traversal<traverse>;
   Steps_Type.tp_clear = slot<clear>;
-  return graph_name && PyType_Ready(&Steps_Type) == 0 &&
-         PyModule_AddObjectRef(module, "Steps", (PyObject*)&Steps_Type) == 0;
+  return PyModule_AddType(module, &Steps_Type) == 0;
 }
 
 }  // namespace framelift

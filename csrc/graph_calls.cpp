@@ -62,26 +62,6 @@ static PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   return (PyObject*)self;
 }
 
-static int traverse(PyObject* self, visitproc visit, void* arg) noexcept {
-  Py_VISIT(((GraphCallObject*)self)->graph);
-  Py_VISIT(((GraphCallObject*)self)->failed);
-  Py_VISIT(((GraphCallObject*)self)->refused);
-  return 0;
-}
-
-static int clear(PyObject* self) noexcept {
-  Py_CLEAR(((GraphCallObject*)self)->graph);
-  Py_CLEAR(((GraphCallObject*)self)->failed);
-  Py_CLEAR(((GraphCallObject*)self)->refused);
-  return 0;
-}
-
-static void dealloc(PyObject* self) noexcept {
-  PyObject_GC_UnTrack(self);
-  clear(self);
-  Py_TYPE(self)->tp_free(self);
-}
-
 bool init_graph_calls(PyObject* module) {
   GraphCall_Type.tp_name = "framelift._core.GraphCall";
   GraphCall_Type.tp_basicsize = sizeof(GraphCallObject);
@@ -89,12 +69,12 @@ bool init_graph_calls(PyObject* module) {
   GraphCall_Type.tp_doc =
       "GraphCall(graph, failed, refused): calls the graph; where it raises an Exception, failed(exception, inputs) is "
       "called first; where it gives a tensor, no sequence of them, refused(tensor) in its place.";
-  GraphCall_Type.tp_new = slot<create>, GraphCall_Type.tp_dealloc = slot<dealloc>;
-  GraphCall_Type.tp_traverse = traversal<traverse>, GraphCall_Type.tp_clear = slot<clear>;
+  GraphCall_Type.tp_new = slot<create>;
+  Members<GraphCallObject, &GraphCallObject::graph, &GraphCallObject::failed, &GraphCallObject::refused>::put_in(
+      GraphCall_Type);
   GraphCall_Type.tp_vectorcall_offset = offsetof(GraphCallObject, vectorcall);
   GraphCall_Type.tp_call = PyVectorcall_Call;
-  return PyType_Ready(&GraphCall_Type) == 0 &&
-         PyModule_AddObjectRef(module, "GraphCall", (PyObject*)&GraphCall_Type) == 0;
+  return PyModule_AddType(module, &GraphCall_Type) == 0;
 }
 
 }  // namespace framelift

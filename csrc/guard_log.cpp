@@ -21,7 +21,8 @@ struct PredicateObject {
   PyObject *origin, *kind, *value, *line;
 };
 static PyTypeObject Predicate_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-static PyObject* name_dunders;
+static PyObject *const name_is = interned("IS"), *const name_dunders = interned("DUNDERS");
+static PyObject* const name_tensor = interned("TENSOR");
 
 static Ref make_predicate(PyTypeObject* type, PyObject* origin, PyObject* kind, PyObject* value, PyObject* line) {
   Ref made = Ref::steal(type->tp_alloc(type, 0));
@@ -37,32 +38,20 @@ static Ref make_predicate(PyTypeObject* type, PyObject* origin, PyObject* kind, 
 
 static PyObject* create_predicate(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"origin", "kind", "value", "line", nullptr};
-  static PyObject* const no_line = PyUnicode_InternFromString("");
+  static PyObject* const no_line = interned("");
   PyObject *origin, *kind, *value, *line = no_line;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OUO|O", (char**)names, &origin, &kind, &value, &line)) return nullptr;
   return make_predicate(type, origin, kind, value, line).release();
 }
 
-static int traverse_predicate(PyObject* object, visitproc visit, void* arg) noexcept {
-  PredicateObject* self = (PredicateObject*)object;
-  Py_VISIT(self->origin);
-  Py_VISIT(self->value);
-  Py_VISIT(self->line);
-  return 0;
-}
+using PredicateMembers = Members<PredicateObject, &PredicateObject::origin, &PredicateObject::kind,
+                                 &PredicateObject::value, &PredicateObject::line>;
 
 static int clear_predicate(PyObject* object) noexcept {
   PredicateObject* self = (PredicateObject*)object;
   for (PyObject** field : {&self->origin, &self->value, &self->line})
     if (*field) Py_SETREF(*field, Py_NewRef(Py_None));  // never NULL: a finaliser may still look at it
   return 0;
-}
-
-static void dealloc_predicate(PyObject* object) noexcept {
-  PredicateObject* self = (PredicateObject*)object;
-  PyObject_GC_UnTrack(object);
-  for (PyObject** field : {&self->origin, &self->kind, &self->value, &self->line}) Py_CLEAR(*field);
-  Py_TYPE(object)->tp_free(object);
 }
 
 static PyMemberDef fields[] = {
@@ -140,7 +129,7 @@ struct LogObject {
   vectorcallfunc call;
 };
 static PyTypeObject Log_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-static PyObject *name_is, *name_tensor, *zero;
+static PyObject* zero;
 
 bool is_guard_log(PyObject* object) { return Py_IS_TYPE(object, &Log_Type); }
 
@@ -191,27 +180,14 @@ static PyObject* create_log(PyTypeObject* type, PyObject* args, PyObject*) {
   return self->guards && self->tensors && self->known ? made.release() : nullptr;
 }
 
-static int traverse_log(PyObject* object, visitproc visit, void* arg) noexcept {
-  LogObject* self = (LogObject*)object;
-  for (PyObject* part : {self->guard_type, self->met, self->guards, self->tensors, self->known, self->line})
-    Py_VISIT(part);
-  return 0;
-}
+using LogMembers = Members<LogObject, &LogObject::guard_type, &LogObject::met, &LogObject::guards, &LogObject::tensors,
+                           &LogObject::known, &LogObject::line>;
 
 // What it calls leads back to it; the rest holds nothing of it.
 static int clear_log(PyObject* object) noexcept {
   LogObject* self = (LogObject*)object;
   if (self->met) Py_SETREF(self->met, Py_NewRef(Py_None));
   return 0;
-}
-
-static void dealloc_log(PyObject* object) noexcept {
-  LogObject* self = (LogObject*)object;
-  PyObject_GC_UnTrack(object);
-  for (PyObject** part :
-       {&self->guard_type, &self->met, &self->guards, &self->tensors, &self->known, &self->line})
-    Py_CLEAR(*part);
-  Py_TYPE(object)->tp_free(object);
 }
 
 static PyMemberDef parts[] = {
@@ -227,17 +203,13 @@ static MethodTable log_functions({
 });
 
 bool init_guard_log(PyObject* module) {
-  name_is = PyUnicode_InternFromString("IS");
-  name_dunders = PyUnicode_InternFromString("DUNDERS");
-  name_tensor = PyUnicode_InternFromString("TENSOR");
   zero = PyLong_FromLong(0);
   Predicate_Type.tp_name = "framelift._core.Predicate";
   Predicate_Type.tp_basicsize = sizeof(PredicateObject);
   Predicate_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
   Predicate_Type.tp_doc = "Predicate(origin, kind, value, line=''): the fields of a guard.";
   Predicate_Type.tp_new = slot<create_predicate>;
-  Predicate_Type.tp_dealloc = slot<dealloc_predicate>;
-  Predicate_Type.tp_traverse = traversal<traverse_predicate>;
+  PredicateMembers::put_in(Predicate_Type);
   Predicate_Type.tp_clear = slot<clear_predicate>;
   Predicate_Type.tp_members = fields;
   Log_Type.tp_name = "framelift._core.GuardLog";
@@ -247,14 +219,11 @@ bool init_guard_log(PyObject* module) {
   Log_Type.tp_new = slot<create_log>;
   Log_Type.tp_call = PyVectorcall_Call;
   Log_Type.tp_vectorcall_offset = offsetof(LogObject, call);
-  Log_Type.tp_dealloc = slot<dealloc_log>;
-  Log_Type.tp_traverse = traversal<traverse_log>;
+  LogMembers::put_in(Log_Type);
   Log_Type.tp_clear = slot<clear_log>;
   Log_Type.tp_members = parts;
-  return name_is && name_tensor && name_dunders && zero && add_functions(module, log_functions) &&
-         PyType_Ready(&Predicate_Type) == 0 && PyType_Ready(&Log_Type) == 0 &&
-         PyModule_AddObjectRef(module, "Predicate", (PyObject*)&Predicate_Type) == 0 &&
-         PyModule_AddObjectRef(module, "GuardLog", (PyObject*)&Log_Type) == 0;
+  return zero && add_functions(module, log_functions) && PyModule_AddType(module, &Predicate_Type) == 0 &&
+         PyModule_AddType(module, &Log_Type) == 0;
 }
 
 }  // namespace framelift

@@ -252,12 +252,11 @@ bool init_guards(PyObject* module) {
   GuardProgram_Type.tp_methods = methods.rows;
   GuardProgram_Type.tp_members = members;
   GuardProgram_Type.tp_getset = getters.rows;
-  if (PyType_Ready(&GuardProgram_Type) < 0 || !init_liveness() || !init_steps() || !init_leaves()) return false;
+  if (PyModule_AddType(module, &GuardProgram_Type) < 0 || !init_liveness() || !init_steps() || !init_leaves()) return false;
   if (!init_kinds(module) || !init_torch_state(module) || !add_functions(module, functions)) return false;
   Ref steps = step_names(), kinds = kind_names();
   return steps && kinds && PyModule_AddObjectRef(module, "STEPS", steps.get()) == 0 &&
-         PyModule_AddObjectRef(module, "KINDS", kinds.get()) == 0 &&
-         PyModule_AddObjectRef(module, "GuardProgram", (PyObject*)&GuardProgram_Type) == 0;
+         PyModule_AddObjectRef(module, "KINDS", kinds.get()) == 0;
 }
 
 }  // namespace framelift

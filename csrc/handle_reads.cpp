@@ -16,10 +16,18 @@
 
 namespace framelift {
 
-static PyObject *kind_absent, *kind_eq, *kind_is, *kind_keys, *kind_no_lookup, *kind_same, *kind_type, *step_dict,
-    *step_item, *step_lookup, *name_class, *name_dict, *name_getattr, *name_getattribute, *name_origin, *name_seen,
-    *no_keys;
-static PyObject* names_of_tables[3];  // in the order of Module.__getattr__
+static PyObject *const kind_absent = interned("ABSENT"), *const kind_eq = interned("EQ");
+static PyObject *const kind_is = interned("IS"), *const kind_keys = interned("KEYS");
+static PyObject *const kind_no_lookup = interned("NO_LOOKUP"), *const kind_same = interned("SAME");
+static PyObject *const kind_type = interned("TYPE"), *const step_dict = interned("dict");
+static PyObject *const step_item = interned("item"), *const step_lookup = interned("lookup");
+static PyObject *const name_class = interned("__class__"), *const name_dict = interned("__dict__");
+static PyObject* const name_getattr = interned("__getattr__");
+static PyObject *const name_getattribute = interned("__getattribute__"), *const name_origin = interned("origin");
+static PyObject* const name_seen = interned("seen");
+static PyObject* no_keys;
+static PyObject* const names_of_tables[] = {interned("_parameters"), interned("_buffers"),
+                                            interned("_modules")};  // in the order of Module.__getattr__
 
 // What framelift's Python code has for them; set once, and kept as long as the process lives.
 static PyObject *absent, *origin_type, *let_in, *read_instance, *module_getattr, *local_type, *view_type;
@@ -279,26 +287,7 @@ static MethodTable methods({
 });
 
 bool init_handle_reads(PyObject* module) {
-  static const NameSlot names[] = {{&kind_absent, "ABSENT"},
-                                   {&kind_eq, "EQ"},
-                                   {&kind_is, "IS"},
-                                   {&kind_keys, "KEYS"},
-                                   {&kind_no_lookup, "NO_LOOKUP"},
-                                   {&kind_same, "SAME"},
-                                   {&kind_type, "TYPE"},
-                                   {&step_dict, "dict"},
-                                   {&step_item, "item"},
-                                   {&step_lookup, "lookup"},
-                                   {&name_class, "__class__"},
-                                   {&name_dict, "__dict__"},
-                                   {&name_getattr, "__getattr__"},
-                                   {&name_getattribute, "__getattribute__"},
-                                   {&name_origin, "origin"},
-                                   {&name_seen, "seen"},
-                                   {&names_of_tables[0], "_parameters"},
-                                   {&names_of_tables[1], "_buffers"},
-                                   {&names_of_tables[2], "_modules"}};
-  return intern(names) && (no_keys = PyTuple_New(0)) && add_functions(module, methods);
+  return (no_keys = PyTuple_New(0)) && add_functions(module, methods);
 }
 
 }  // namespace framelift

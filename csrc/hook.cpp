@@ -21,7 +21,9 @@ static Py_ssize_t extra_index = -1;
 static PyObject* resolve_code = nullptr;   // Python: code -> what to do with its frames while rehearsing
 static PyObject* capture_frame = nullptr;  // Python: (compiled, function, locals) -> bool
 static PyObject* trampoline = nullptr;     // code of `lambda r: r`
-static PyObject *name_note_function, *name_note_class, *name_refuse, *name_frames, *name_answered;
+static PyObject* const name_note_function = interned("note_function");
+static PyObject *const name_note_class = interned("note_class"), *const name_refuse = interned("refuse");
+static PyObject *const name_frames = interned("frames"), *const name_answered = interned("answered");
 
 // What the hook knows about a code object, kept with the code object itself.
 struct CodeInfo {
@@ -567,11 +569,6 @@ static MethodTable methods({
 bool init_hook(PyObject* module) {
   set_evaluator(slot<evaluate>);
   extra_index = request_code_extra(slot<free_info>);
-  name_note_function = PyUnicode_InternFromString("note_function");
-  name_note_class = PyUnicode_InternFromString("note_class");
-  name_refuse = PyUnicode_InternFromString("refuse");
-  name_frames = PyUnicode_InternFromString("frames");
-  name_answered = PyUnicode_InternFromString("answered");
   return extra_index >= 0 && add_functions(module, methods);
 }
 

@@ -19,7 +19,7 @@ struct PathObject {
   bool is_listed;  // among `steps`
 };
 static PyTypeObject Path_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-static PyObject* name_const = nullptr;  // keys of these are compared by identity: they may be unhashable
+static PyObject* const name_const = interned("const");  // keys of these are compared by identity: they may be unhashable
 
 static bool is_const(const PathObject* path) { return is_text(path->step, name_const); }
 
@@ -243,7 +243,6 @@ static PyMemberDef members[] = {
     {nullptr}};
 
 bool init_paths(PyObject* module) {
-  name_const = PyUnicode_InternFromString("const");
   Path_Type.tp_name = "framelift._core.Path";
   Path_Type.tp_basicsize = sizeof(PathObject);
   Path_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
@@ -257,8 +256,7 @@ bool init_paths(PyObject* module) {
   Path_Type.tp_methods = methods.rows;
   Path_Type.tp_members = members;
   Path_Type.tp_getset = getters.rows;
-  return name_const && PyType_Ready(&Path_Type) == 0 &&
-         PyModule_AddObjectRef(module, "Path", (PyObject*)&Path_Type) == 0;
+  return PyModule_AddType(module, &Path_Type) == 0;
 }
 
 }  // namespace framelift

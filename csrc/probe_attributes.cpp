@@ -6,10 +6,15 @@
 
 namespace framelift {
 
-static PyObject *name_cell_contents, *name_class_attribute, *name_delete_attr, *name_fall_back,
-    *name_deny_finalised, *name_load_attr, *name_load_tensor, *name_store_attr, *name_test_attr;
-// Attributes that show the twin, the place of code in its file, or frames of framelift's own.
-static PyObject *name_code, *name_gi_code, *name_cr_code, *name_ag_code, *name_tb_lasti, *name_tb_lineno, *name_tb_next;
+static PyObject* const name_deny_finalised = interned("deny_finalised");
+static PyObject* const name_cell_contents = interned("cell_contents");
+static PyObject *const name_class_attribute = interned("class_attribute"), *const name_code = interned("__code__");
+static PyObject *const name_ag_code = interned("ag_code"), *const name_cr_code = interned("cr_code");
+static PyObject *const name_delete_attr = interned("delete_attr"), *const name_fall_back = interned("fall_back");
+static PyObject *const name_gi_code = interned("gi_code"), *const name_load_attr = interned("load_attr");
+static PyObject *const name_load_tensor = interned("load_tensor"), *const name_store_attr = interned("store_attr");
+static PyObject *const name_tb_lasti = interned("tb_lasti"), *const name_tb_lineno = interned("tb_lineno");
+static PyObject *const name_tb_next = interned("tb_next"), *const name_test_attr = interned("test_attr");
 
 // Objects of static C types that are external where they are marked so.
 static bool is_open_by_mark(PyObject* obj) {
@@ -204,26 +209,6 @@ PyObject* delete_attr(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (r && is_heap_type(Py_TYPE(a[0])) && !known_of_class(r, (PyObject*)Py_TYPE(a[0]), a[1])) return nullptr;
   if (PyObject_SetAttr(a[0], a[1], nullptr) < 0) return nullptr;  // safe: as in store_attr
   Py_RETURN_NONE;
-}
-
-bool init_attribute_probes() {
-  static const NameSlot names[] = {{&name_deny_finalised, "deny_finalised"},
-                                   {&name_cell_contents, "cell_contents"},
-                                   {&name_class_attribute, "class_attribute"},
-                                   {&name_code, "__code__"},
-                                   {&name_ag_code, "ag_code"},
-                                   {&name_cr_code, "cr_code"},
-                                   {&name_delete_attr, "delete_attr"},
-                                   {&name_fall_back, "fall_back"},
-                                   {&name_gi_code, "gi_code"},
-                                   {&name_load_attr, "load_attr"},
-                                   {&name_load_tensor, "load_tensor"},
-                                   {&name_store_attr, "store_attr"},
-                                   {&name_tb_lasti, "tb_lasti"},
-                                   {&name_tb_lineno, "tb_lineno"},
-                                   {&name_tb_next, "tb_next"},
-                                   {&name_test_attr, "test_attr"}};
-  return intern(names);
 }
 
 }  // namespace framelift

@@ -3,8 +3,10 @@
 
 namespace framelift {
 
-static PyObject *name_delete_cell, *name_delete_global, *name_load_cell, *name_load_global, *name_store_cell,
-    *name_store_global;
+static PyObject* const name_delete_cell = interned("delete_cell");
+static PyObject *const name_delete_global = interned("delete_global"), *const name_load_cell = interned("load_cell");
+static PyObject *const name_load_global = interned("load_global"), *const name_store_cell = interned("store_cell");
+static PyObject* const name_store_global = interned("store_global");
 
 static PyObject* global_of_frame(PyObject* name) {
   PyObject* globals = PyEval_GetGlobals();
@@ -116,13 +118,6 @@ PyObject* delete_deref(PyObject*, PyObject* const* a, Py_ssize_t n) {
   if (!PyCell_GET(a[0])) return unbound_cell(a[1]);
   PyCell_Set(a[0], nullptr);
   Py_RETURN_NONE;
-}
-
-bool init_variable_probes() {
-  static const NameSlot names[] = {{&name_delete_cell, "delete_cell"}, {&name_delete_global, "delete_global"},
-                                   {&name_load_cell, "load_cell"},     {&name_load_global, "load_global"},
-                                   {&name_store_cell, "store_cell"},   {&name_store_global, "store_global"}};
-  return intern(names);
 }
 
 }  // namespace framelift

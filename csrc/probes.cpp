@@ -13,9 +13,14 @@
 
 namespace framelift {
 
-static PyObject *mark_address, *mark_class, *mark_star, *name_check_with, *name_contains_tensor,
-    *name_cut, *name_formatted, *name_import_from, *name_import_name,
-    *name_match_class, *name_match_kind, *name_same_object, *name_shows_address, *name_spread;
+static PyObject *const mark_address = interned(" at 0x"), *const mark_class = interned("<class '");
+static PyObject *const mark_star = interned("*"), *const name_check_with = interned("check_with");
+static PyObject *const name_contains_tensor = interned("contains_tensor"), *const name_cut = interned("cut");
+static PyObject* const name_formatted = interned("formatted");
+static PyObject *const name_import_from = interned("import_from"), *const name_import_name = interned("import_name");
+static PyObject* const name_match_class = interned("match_class");
+static PyObject *const name_match_kind = interned("match_kind"), *const name_same_object = interned("same_object");
+static PyObject *const name_shows_address = interned("shows_address"), *const name_spread = interned("spread");
 static std::unordered_set<PyTypeObject*> leaf_types;               // whose instances hold nothing
 static PyObject* number_types[3] = {nullptr, nullptr, nullptr};  // symbolic ints, floats and truth values
 
@@ -312,30 +317,15 @@ static MethodTable probes({
 });
 
 bool init_probes(PyObject* module) {
-  if (!init_calls(module) || !init_set_order() || !init_class_facts(module) || !init_session_calls(module))
-    return false;
+  init_set_order();
+  if (!init_calls(module) || !init_class_facts(module) || !init_session_calls(module)) return false;
   Ref table = Ref::steal(PyDict_New());
   if (!table) return false;
   for (PyMethodDef* d = probes.rows; d->ml_name; d++) {
     Ref f = Ref::steal(PyCFunction_New(d, nullptr));
     if (!f || PyDict_SetItemString(table.get(), d->ml_name, f.get()) < 0) return false;
   }
-  if (PyModule_AddObjectRef(module, "PROBES", table.get()) < 0) return false;
-  static const NameSlot names[] = {{&mark_address, " at 0x"},
-                                   {&mark_class, "<class '"},
-                                   {&mark_star, "*"},
-                                   {&name_check_with, "check_with"},
-                                   {&name_contains_tensor, "contains_tensor"},
-                                   {&name_cut, "cut"},
-                                   {&name_formatted, "formatted"},
-                                   {&name_import_from, "import_from"},
-                                   {&name_import_name, "import_name"},
-                                   {&name_match_class, "match_class"},
-                                   {&name_match_kind, "match_kind"},
-                                   {&name_same_object, "same_object"},
-                                   {&name_shows_address, "shows_address"},
-                                   {&name_spread, "spread"}};
-  return init_variable_probes() && init_attribute_probes() && intern(names);
+  return PyModule_AddObjectRef(module, "PROBES", table.get()) == 0;
 }
 
 }  // namespace framelift

@@ -36,25 +36,11 @@ PyObject* delete_deref(PyObject*, PyObject* const* a, Py_ssize_t n);
 PyObject* read_contents(Rehearsal* r, PyObject* cell, PyObject* name);
 PyObject* store_cell(Rehearsal* r, PyObject* cell, PyObject* value);
 PyObject* delete_cell(Rehearsal* r, PyObject* cell, PyObject* name);
-bool init_variable_probes();
 
 // probe_attributes.cpp
 PyObject* load_attr(PyObject*, PyObject* const* a, Py_ssize_t n);
 PyObject* test_attr(PyObject*, PyObject* const* a, Py_ssize_t n);
 PyObject* store_attr(PyObject*, PyObject* const* a, Py_ssize_t n);
 PyObject* delete_attr(PyObject*, PyObject* const* a, Py_ssize_t n);
-bool init_attribute_probes();
-
-// Interns the texts of a table; false with an exception set.
-struct NameSlot {
-  PyObject** slot;
-  const char* text;
-};
-template <size_t count>
-bool intern(const NameSlot (&names)[count]) {
-  for (const NameSlot& name : names)
-    if (!(*name.slot = PyUnicode_InternFromString(name.text))) return false;
-  return true;
-}
 
 }  // namespace framelift

@@ -87,6 +87,9 @@ Ref make_tuple(Py_ssize_t n, Make make) {
   return tuple;
 }
 
+// An interned text that lives as long as the process: for names, when the core is loaded.
+inline PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
+
 // Whether a text is this interned one.
 inline bool is_text(PyObject* text, PyObject* interned) {
   return text == interned || (!PyUnicode_CHECK_INTERNED(text) && PyUnicode_Compare(text, interned) == 0);

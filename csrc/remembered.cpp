@@ -53,7 +53,7 @@ struct RememberedObject {
   PyObject_HEAD std::vector<HeldValues>* held;  // NULL: none yet
 };
 static PyTypeObject Remembered_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-static PyObject* holds_name;
+static PyObject* const holds_name = interned("holds");
 
 static bool still_held(const std::vector<HeldValues>& held, PyObject* tensors) {
   if ((Py_ssize_t)held.size() != PyTuple_GET_SIZE(tensors)) return false;
@@ -103,7 +103,6 @@ static void dealloc_remembered(PyObject* self) noexcept {
 }
 
 bool init_remembered(PyObject* module) {
-  holds_name = PyUnicode_InternFromString("holds");
   Remembered_Type.tp_name = "framelift._core.Remembered";
   Remembered_Type.tp_basicsize = sizeof(RememberedObject);
   Remembered_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
@@ -113,8 +112,7 @@ bool init_remembered(PyObject* module) {
   Remembered_Type.tp_new = PyType_GenericNew;
   Remembered_Type.tp_dealloc = slot<dealloc_remembered>;
   Remembered_Type.tp_call = slot<ask>;
-  return holds_name && PyType_Ready(&Remembered_Type) == 0 &&
-         PyModule_AddObjectRef(module, "Remembered", (PyObject*)&Remembered_Type) == 0;
+  return PyModule_AddType(module, &Remembered_Type) == 0;
 }
 
 }  // namespace framelift

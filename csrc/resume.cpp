@@ -22,8 +22,12 @@ static PyTypeObject* Handed_Type = nullptr;
 static PyTypeObject* Handover_Type = nullptr;  // what an entry that ends at a break returns
 static PyObject *plain_step = nullptr, *resume_step = nullptr, *throw_step = nullptr, *end_is_seen = nullptr;
 static std::unordered_set<PyTypeObject*> unseen;  // types for whose objects `end_is_seen` says no; they never die
-static PyObject *name_depth, *name_locals, *name_cells, *name_handled, *name_break_off;
-static PyObject *name_steps, *name_names, *name_dead, *name_offsets, *name_miss, *name_breaks;
+static PyObject *const name_depth = interned("depth"), *const name_locals = interned("locals");
+static PyObject *const name_cells = interned("cells"), *const name_handled = interned("handled");
+static PyObject *const name_break_off = interned("break_off"), *const name_steps = interned("steps");
+static PyObject *const name_names = interned("names"), *const name_dead = interned("dead");
+static PyObject *const name_offsets = interned("offsets"), *const name_miss = interned("miss");
+static PyObject* const name_breaks = interned("breaks");
 
 void raise_stop() { PyErr_SetNone(stop_type); }
 bool is_stop() { return PyErr_ExceptionMatches(stop_type); }
@@ -407,17 +411,6 @@ static PyStructSequence_Desc handover_description = {"framelift._core.Handover",
                                                      handover_fields, 2};
 
 bool init_resume(PyObject* module) {
-  name_depth = PyUnicode_InternFromString("depth");
-  name_locals = PyUnicode_InternFromString("locals");
-  name_cells = PyUnicode_InternFromString("cells");
-  name_handled = PyUnicode_InternFromString("handled");
-  name_break_off = PyUnicode_InternFromString("break_off");
-  name_steps = PyUnicode_InternFromString("steps");
-  name_names = PyUnicode_InternFromString("names");
-  name_dead = PyUnicode_InternFromString("dead");
-  name_offsets = PyUnicode_InternFromString("offsets");
-  name_miss = PyUnicode_InternFromString("miss");
-  name_breaks = PyUnicode_InternFromString("breaks");
   stop_type = PyErr_NewException("framelift._core.Stop", PyExc_BaseException, nullptr);
   null_mark = PyObject_CallNoArgs((PyObject*)&PyBaseObject_Type);
   Handed_Type = PyStructSequence_NewType(&description);

@@ -61,7 +61,7 @@ struct ScopeObject {
   PyObject_HEAD PyObject* generator;
 };
 static PyTypeObject Scope_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-static PyObject* name_throw;
+static PyObject* const name_throw = interned("throw");
 
 static PyObject* scope_create(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* generator;
@@ -69,20 +69,6 @@ static PyObject* scope_create(PyTypeObject* type, PyObject* args, PyObject*) {
   ScopeObject* self = (ScopeObject*)type->tp_alloc(type, 0);
   if (self) self->generator = Py_NewRef(generator);
   return (PyObject*)self;
-}
-
-static int scope_traverse(PyObject* self, visitproc visit, void* arg) noexcept {
-  Py_VISIT(((ScopeObject*)self)->generator);
-  return 0;
-}
-static int scope_clear(PyObject* self) noexcept {
-  Py_CLEAR(((ScopeObject*)self)->generator);
-  return 0;
-}
-static void scope_dealloc(PyObject* self) noexcept {
-  PyObject_GC_UnTrack(self);
-  scope_clear(self);
-  Py_TYPE(self)->tp_free(self);
 }
 
 static PyObject* scope_enter(PyObject* self, PyObject*) {
@@ -296,7 +282,6 @@ static MethodTable scope_functions({
 });
 
 bool init_scopes(PyObject* module) {
-  name_throw = PyUnicode_InternFromString("throw");
   Scope_Type.tp_name = "framelift._core.Scope";
   Scope_Type.tp_basicsize = sizeof(ScopeObject);
   Scope_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
@@ -304,9 +289,7 @@ bool init_scopes(PyObject* module) {
       "Scope(generator): a context manager, as contextlib makes them, that no exception from outside keeps from "
       "ending.";
   Scope_Type.tp_new = slot<scope_create>;
-  Scope_Type.tp_dealloc = slot<scope_dealloc>;
-  Scope_Type.tp_traverse = traversal<scope_traverse>;
-  Scope_Type.tp_clear = slot<scope_clear>;
+  Members<ScopeObject, &ScopeObject::generator>::put_in(Scope_Type);
   Scope_Type.tp_methods = scope_methods.rows;
   Kept_Type.tp_name = "framelift._core.TorchKept";
   Kept_Type.tp_basicsize = sizeof(KeptObject);
@@ -334,13 +317,9 @@ bool init_scopes(PyObject* module) {
   Capturing_Type.tp_new = slot<capturing_create>;
   Capturing_Type.tp_dealloc = slot<capturing_dealloc>;
   Capturing_Type.tp_methods = capturing_methods.rows;
-  return PyType_Ready(&Scope_Type) == 0 && PyType_Ready(&Capturing_Type) == 0 && PyType_Ready(&Kept_Type) == 0 &&
-         PyType_Ready(&Wait_Type) == 0 && PyType_Ready(&Run_Type) == 0 && add_functions(module, scope_functions) &&
-         PyModule_AddObjectRef(module, "Capturing", (PyObject*)&Capturing_Type) == 0 &&
-         PyModule_AddObjectRef(module, "SignalsRun", (PyObject*)&Run_Type) == 0 &&
-         PyModule_AddObjectRef(module, "SignalsWait", (PyObject*)&Wait_Type) == 0 &&
-         PyModule_AddObjectRef(module, "Scope", (PyObject*)&Scope_Type) == 0 &&
-         PyModule_AddObjectRef(module, "TorchKept", (PyObject*)&Kept_Type) == 0;
+  for (PyTypeObject* type : {&Scope_Type, &Capturing_Type, &Kept_Type, &Wait_Type, &Run_Type})
+    if (PyModule_AddType(module, type) < 0) return false;
+  return add_functions(module, scope_functions);
 }
 
 }  // namespace framelift

@@ -13,7 +13,7 @@ namespace framelift {
 extern "C" PyAPI_FUNC(int) _PySet_NextEntry(PyObject*, Py_ssize_t*, PyObject**, Py_hash_t*);
 #endif
 
-static PyObject* name_note_order;
+static PyObject* const name_note_order = interned("note_order");
 static long walks = 0, unordered_walks = 0;
 
 long set_walks() { return walks; }
@@ -105,11 +105,10 @@ WalksScope::~WalksScope() {
   PyList_Type.tp_as_sequence->sq_inplace_concat = original_extend;
 }
 
-bool init_set_order() {
+void init_set_order() {
   original_set_iter = PySet_Type.tp_iter;
   original_frozenset_iter = PyFrozenSet_Type.tp_iter;
   original_extend = PyList_Type.tp_as_sequence->sq_inplace_concat;
-  return (name_note_order = PyUnicode_InternFromString("note_order")) != nullptr;
 }
 
 }  // namespace framelift

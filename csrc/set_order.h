@@ -22,6 +22,6 @@ struct WalksScope {
   WalksScope();
   ~WalksScope();
 };
-bool init_set_order();
+void init_set_order();
 
 }  // namespace framelift
