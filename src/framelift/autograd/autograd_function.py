@@ -31,13 +31,14 @@ from ..higher_order.bodies import Rehearsed, fresh, rehearse_body, values_in
 from ..higher_order.deferred_code import runs_later
 from ..higher_order.operators import pure_body
 from ..substitutes import marks
-from ..torch_ports.autograd import FunctionBase, SingleLevelFunction, is_grad_enabled, set_grad_enabled
+from ..torch_ports.autograd import FunctionBase, SingleLevelFunction, is_grad_enabled
 from ..torch_ports.graphs import pytree
 from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.class_reads import name_of, qualname_of
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
 from ..vocabulary.torch_code import is_class_of
+from .tensor_hooks import without_gradients
 
 if TYPE_CHECKING:
     from ..recording.session import Recorder, Session
@@ -124,7 +125,7 @@ def _apply(session: Session, cls: Any, /, *inputs: Any, **kwargs: Any) -> Any:
         return output
 
     if not is_grad_enabled() or not any(ctx.needs_input_grad):
-        with _no_grad():
+        with without_gradients():
             return _plain_result(recorder, run(), tensors, ctx)
     return _Tracked(session, cls, backward, ctx, inputs, tensors, is_tracked).result(run)
 
@@ -143,7 +144,7 @@ def _batched(session: Session, cls: type, forward: Any, setup: Any, inputs: tupl
         and is_grad_enabled()
     ):
         raise Interrupt("torch-operation", f"{qualname_of(cls)}.apply inside a function transform")
-    with _no_grad():
+    with without_gradients():
         ctx = Context()
         ctx.needs_input_grad = (False,) * len(inputs)
         output = _core.captured(forward, inputs, None)
@@ -198,16 +199,6 @@ def _bound(forward: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     if any(id(x) not in given and type(x) not in LEAF_TYPES for x in bound.args):
         raise Interrupt("torch-operation", "autograd.Function.apply with a default value that is no plain value")
     return bound.args, bound.kwargs
-
-
-@scope
-def _no_grad() -> Iterator[None]:
-    before = is_grad_enabled()
-    set_grad_enabled(False)
-    try:
-        yield
-    finally:
-        set_grad_enabled(before)
 
 
 def _is_differentiable(value: Value) -> bool:
@@ -266,7 +257,7 @@ class _Tracked:
         """Rehearse both bodies, record the node, and answer with what `apply` gives."""
         state = read_state()
         recorder = self.recorder
-        with _no_grad():
+        with without_gradients():
             body = rehearse_body(self.session, run, ())
         raw = body.result if type(body.result) is tuple else (body.result,)
         outputs = [x for x in raw if recorder.is_stand_in(x)]
@@ -386,7 +377,7 @@ def backward_state() -> Iterator[None]:
     for device, _ in autocast:
         torch.set_autocast_enabled(device, False)
     try:
-        with _no_grad():
+        with without_gradients():
             yield
     finally:
         for device, enabled in autocast:

@@ -20,11 +20,10 @@ from ..graph.fx.values import AFTER_DATA, Storage, Value
 from ..graph.metadata.facts import Facts, facts_of, new_stand_in
 from ..higher_order.operators import record_step
 from ..recording.tensor_writes import store_attribute
-from ..torch_ports.autograd import is_grad_enabled, set_grad_enabled
 from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.reasons import Interrupt
 from ..vocabulary.scopes import scope
-from .tensor_hooks import REGISTERING
+from .tensor_hooks import REGISTERING, without_gradients
 
 if TYPE_CHECKING:
     from ..recording.session import Recorder, Session
@@ -186,12 +185,11 @@ def _tensor_backward(
     create_graph: Any = False,
     inputs: Any = None,
 ) -> None:
-    with _by_results(session.recorder, inputs):
-        _backward(session, [self], gradient, retain_graph, create_graph, inputs)
+    _backward(session, [self], gradient, retain_graph, create_graph, None, inputs)
 
 
 @substitute(torch.autograd.backward)
-def _autograd_backward(
+def _backward(
     session: Session,
     tensors: Any,
     grad_tensors: Any = None,
@@ -203,10 +201,10 @@ def _autograd_backward(
     if grad_variables is not None:
         raise Interrupt("torch-operation", "torch.autograd.backward with grad_variables")
     with _by_results(session.recorder, inputs):
-        _backward(session, tensors, grad_tensors, retain_graph, create_graph, inputs)
+        _add_gradients(session, tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
-def _backward(
+def _add_gradients(
     session: Session, tensors: Any, gradients: Any, retain_graph: Any, create_graph: Any, inputs: Any
 ) -> None:
     recorder = session.recorder
@@ -233,13 +231,9 @@ def _backward(
         if leaves
         else []
     )
-    before = is_grad_enabled()
-    set_grad_enabled(False)  # as the engine does
-    try:
+    with without_gradients():
         for leaf, grad in zip(leaves, made):
             _accumulate(session, leaf, grad)
-    finally:
-        set_grad_enabled(before)
 
 
 def _receivers(recorder: Recorder, inputs: Any) -> list[Value]:

@@ -10,7 +10,7 @@ torch counts the hooks of the process, those of modules too: `RemovableHandle.ne
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,9 +28,21 @@ from ..overriding.hook_numbers import Table
 from ..torch_ports.autograd import is_grad_enabled, set_grad_enabled
 from ..vocabulary.feature_state import FeatureState
 from ..vocabulary.reasons import Interrupt
+from ..vocabulary.scopes import scope
 
 if TYPE_CHECKING:
     from ..recording.session import Session
+
+
+@scope
+def without_gradients() -> Iterator[None]:
+    """As the engine of autograd runs a backward, and code in it."""
+    before = is_grad_enabled()
+    set_grad_enabled(False)
+    try:
+        yield
+    finally:
+        set_grad_enabled(before)
 
 
 def new_handle() -> RemovableHandle:
@@ -140,14 +152,11 @@ def _register_hook(session: Session, self: Any, hook: Any) -> Any:
         return _by_the_entry(session, register_hook, self, hook)
     facts = value.facts.but(requires_grad=False, is_leaf=True, is_conj=False, is_neg=False)
     grad = fresh(recorder, facts, "grad", exact=False)
-    before = is_grad_enabled()
-    set_grad_enabled(False)  # as in a backward
     try:
-        body = pure_body(session, "a tensor's hook", hook, (grad,))
+        with without_gradients():
+            body = pure_body(session, "a tensor's hook", hook, (grad,))
     except Exception as error:
         raise Interrupt("torch-operation", f"a tensor's hook that raises {type(error).__name__}") from error
-    finally:
-        set_grad_enabled(before)
     if body.result is not None and not recorder.is_stand_in(body.result):
         raise Interrupt("torch-operation", "a tensor's hook that returns no tensor")
     module, around = body.close(recorder, values_in(recorder, (grad,)), body.result, takes=(Int, Float))

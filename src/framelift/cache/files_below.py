@@ -99,16 +99,24 @@ def read_below(
 def write_below(folder: str, place: str, content: bytes, mode: int = 0o600) -> None:
     """Write a file at once: another process sees the old one or the new one."""
     with parent_of(folder, place, make=True) as (parent, name):
-        part = f"framelift-{secrets.token_hex(8)}.part"
-        descriptor = os.open(part, _NEW, mode, dir_fd=parent)
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(content)
-            os.replace(part, name, src_dir_fd=parent, dst_dir_fd=parent)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(part, dir_fd=parent)
-            raise
+        replace_in(parent, name, content, mode)
+
+
+def replace_in(parent: int, name: str, content: bytes, mode: int, sync: bool = False) -> None:
+    """Write a file in a folder, given as a descriptor, at once; `sync`: and on the disk."""
+    part = f"framelift-{secrets.token_hex(8)}.part"
+    descriptor = os.open(part, _NEW, mode, dir_fd=parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        os.replace(part, name, src_dir_fd=parent, dst_dir_fd=parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part, dir_fd=parent)
+        raise
 
 
 @contextlib.contextmanager

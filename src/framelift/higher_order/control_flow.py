@@ -7,7 +7,7 @@ outside of a graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -285,18 +285,8 @@ def _map(session: Session, callable_: Any, f: Any, xs: Any, pos_args: Any = ()) 
     count = mapped[0].facts.size[0]
     slices = [_slice(recorder, value, f"x_{i}") for i, value in enumerate(mapped)]
     outputs = _Outputs(recorder, name, pure_body(session, name, f, (*slices, *pos_args)))
-    given = values_in(recorder, slices)
-    body, around = outputs.body.close(recorder, given, tuple(outputs.leaves), takes=(Int,))
-    step = record_step(
-        recorder,
-        callable_,
-        [Body(body, "map_body"), list(mapped), list(around)],
-        {},
-        [*mapped, *around],
-        outputs.body.has_effect,
-    )
-    facts = _result_facts([_stacked(one, count) for one in outputs.facts], [*mapped, *around])
-    return pytree.tree_unflatten(fresh_results(recorder, step, facts, [False] * len(facts)), outputs.spec)
+    facts = [_stacked(one, count) for one in outputs.facts]
+    return _applied(recorder, callable_, "map_body", outputs, tuple(outputs.leaves), slices, [mapped], facts)
 
 
 @operator("scan", "torch.scan")
@@ -312,19 +302,10 @@ def _scan(session: Session, callable_: Any, combine_fn: Any, init: Any, xs: Any,
     if type(outputs.body.result) is not tuple or len(outputs.body.result) != 2:
         raise refuse(name, "combine_fn must return a pair: the carry and the output")
     _agree(name, "init and the carry that combine_fn returns", [v.facts for v in start], outputs.facts[: len(start)])
-    given = values_in(recorder, operands)
-    body, around = outputs.body.close(recorder, given, list(outputs.leaves), takes=(Int,))
-    step = record_step(
-        recorder,
-        callable_,
-        [Body(body, "scan_combine"), list(start), list(scanned), list(around)],
-        {},
-        [*start, *scanned, *around],
-        outputs.body.has_effect,
-    )
     facts = [*outputs.facts[: len(start)], *(_stacked(one, count) for one in outputs.facts[len(start) :])]
-    facts = _result_facts(facts, [*start, *scanned, *around])
-    return pytree.tree_unflatten(fresh_results(recorder, step, facts, [False] * len(facts)), outputs.spec)
+    return _applied(
+        recorder, callable_, "scan_combine", outputs, list(outputs.leaves), operands, [start, scanned], facts
+    )
 
 
 @operator("associative_scan", "torch.associative_scan")
@@ -339,19 +320,29 @@ def _associative_scan(session: Session, callable_: Any, combine_fn: Any, xs: Any
         [recorder.value_of(x).facts for x in operands[: len(scanned)]],
         outputs.facts,
     )
-    body, around = outputs.body.close(recorder, values_in(recorder, operands), list(outputs.leaves), takes=(Int,))
-    step = record_step(
-        recorder,
-        callable_,
-        [Body(body, "associative_combine"), list(scanned), tuple(around)],
-        {},
-        [*scanned, *around],
-        outputs.body.has_effect,
-    )
-    facts = _result_facts(
-        [_stacked(one, v.facts.size[0]) for one, v in zip(outputs.facts, scanned)], [*scanned, *around]
-    )
-    return pytree.tree_unflatten(fresh_results(recorder, step, facts, [False] * len(facts)), outputs.spec)
+    facts = [_stacked(one, v.facts.size[0]) for one, v in zip(outputs.facts, scanned)]
+    leaves = list(outputs.leaves)
+    return _applied(recorder, callable_, "associative_combine", outputs, leaves, operands, [scanned], facts, tuple)
+
+
+def _applied(
+    recorder: Recorder,
+    callable_: Any,
+    name: str,
+    outputs: _Outputs,
+    leaves: Any,
+    operands: list[Any],
+    given: list[list[Value]],
+    facts: list[Facts],
+    of_around: Callable[[list[Value]], Any] = list,
+) -> Any:
+    """Record an operator that calls its body for each step, and return its results; `given`: what it walks over."""
+    body, around = outputs.body.close(recorder, values_in(recorder, operands), leaves, takes=(Int,))
+    inputs = [*(value for row in given for value in row), *around]
+    args = [Body(body, name), *map(list, given), of_around(around)]
+    step = record_step(recorder, callable_, args, {}, inputs, outputs.body.has_effect)
+    made = fresh_results(recorder, step, _result_facts(facts, inputs), [False] * len(facts))
+    return pytree.tree_unflatten(made, outputs.spec)
 
 
 @operator("strict_mode", "torch.strict_mode")

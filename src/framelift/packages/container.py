@@ -7,24 +7,23 @@ user, so it is never passed over in silence.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import io
 import json
 import os
 import re
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..cache.files_below import replace_in
 from ..exc import PackageError
 from .signing import key_bytes, key_id, signature
 
 #: how packages are written; to be raised when that changes
-FORMAT = "framelift package 3"
+FORMAT = "framelift package 4"
 _MANIFEST, _SIGNATURE = "manifest.json", "signature.json"
 #: the names that parts have
 _PARTS = re.compile(r"(?:captures|artifacts|libraries|compiled)/[0-9]{1,6}|weights\.safetensors")
@@ -75,21 +74,12 @@ def written(manifest: dict[str, Any], parts: Mapping[str, bytes], key: bytes | N
 
 def write_file(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file at once: whoever looks sees the old one or the new one."""
-    place = os.path.dirname(os.path.abspath(path))
-    descriptor, temporary = tempfile.mkstemp(dir=place, prefix=".", suffix=".part")
+    folder, name = os.path.split(os.path.abspath(path))
+    parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+        replace_in(parent, name, content, 0o666, sync=True)
+    finally:
+        os.close(parent)
 
 
 # ---- reading

@@ -6,17 +6,14 @@ the user names: bytes, or the path of a file.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 from typing import Any
 
 from ..cache.refusals import NotMine
-from ..cache.seal import user_key
+from ..cache.seal import mac, user_key
 from ..exc import PackageError, WrongType
 
 _FEWEST = 16  # bytes of a key
-_ABOUT = b"framelift package\n"
 
 
 def key_bytes(key: Any) -> bytes:
@@ -60,8 +57,8 @@ def signing_key(key: Any) -> bytes | None:
 
 def key_id(key: bytes) -> str:
     """A name for a key, which tells nothing of it."""
-    return hmac.new(key, _ABOUT + b"id", hashlib.sha256).hexdigest()[:16]
+    return signature(key, b"id")[:16]
 
 
 def signature(key: bytes, manifest: bytes) -> str:
-    return hmac.new(key, _ABOUT + manifest, hashlib.sha256).hexdigest()
+    return mac(key, "package", manifest).decode()

@@ -55,7 +55,8 @@ class Event:
     @property
     def cause(self) -> tuple[Any, ...]:
         """The key by which breaks are grouped."""
-        return cause(self.note)
+        assert self.note.stop is not None
+        return self.note.stop.cause
 
     @property
     def change(self) -> tuple[Any, ...]:
@@ -71,13 +72,6 @@ class Event:
     def follows_from_a_break(self) -> bool:
         """True if what ended it is no cause of its own, but follows from the break before it."""
         return self.note.stop is not None and self.note.stop.follows_from(self.note.resumed)
-
-
-def cause(note: Note) -> tuple[Any, ...]:
-    """Return the key by which breaks are grouped."""
-    stop = note.stop
-    assert stop is not None
-    return stop.cause
 
 
 @functools.cache

@@ -203,7 +203,7 @@ AREAS: dict[str, Area] = {}
 def area(module: dict[str, Any], lost: str, *rows: Port | tuple[Port, ...]) -> Callable[[str], Any]:
     """Return the `__getattr__` of an area's module: each name is found once, and is the module's own from then on."""
     short = module["__name__"].rpartition(".")[2]
-    flat = [port for row in rows for port in (row if type(row) is tuple else (row,))]
+    flat: list[Any] = [port for row in rows for port in (row if type(row) is tuple else (row,))]
     made = AREAS[short] = Area(module["__doc__"], lost, flat)
 
     def find(name: str) -> Any:
