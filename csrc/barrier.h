@@ -136,6 +136,13 @@ struct GetterTable {
   }
 };
 
+// The slots that most types have; before what a type has besides.
+template <typename Object>
+void define(PyTypeObject& type, const char* name, newfunc create, unsigned long flags, const char* doc) {
+  type.tp_name = name, type.tp_basicsize = sizeof(Object), type.tp_new = create, type.tp_doc = doc;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | flags;
+}
+
 // What the collector and the end of an object need, for types whose members are references and nothing else.
 template <typename Object, auto... members>
 struct Members {

@@ -352,7 +352,8 @@ static MethodTable compiled_methods({
     method<in_python<&aot_compile_function>, METH_O>("aot_compile",
                                          "aot_compile((args, kwargs)): capture and compile one call now, without "
                                          "running it: a framelift.AOTCompiledFunction."),
-    method<in_python<&recompiles_function>, METH_NOARGS>("recompiles", "Why it was recompiled: a list of framelift.Recompile."),
+    method<in_python<&recompiles_function>, METH_NOARGS>("recompiles",
+                                                         "Why it was recompiled: a list of framelift.Recompile."),
     method<compiled_html, METH_NOARGS>("_repr_html_"),
     method<in_python<&report_function>, METH_NOARGS>("report",
                                          "All that is known of what was captured: a framelift.report.Report."),
@@ -435,11 +436,9 @@ static MethodTable functions({
 });
 
 bool init_compiled(PyObject* module) {
-  Compiled_Type.tp_name = "framelift._core.Compiled";
-  Compiled_Type.tp_basicsize = sizeof(CompiledObject);
-  Compiled_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
-  Compiled_Type.tp_doc = "Compiled(function, miss, bound=(), name=None, receiver=None)";
-  Compiled_Type.tp_new = slot<compiled_create>;
+  define<CompiledObject>(Compiled_Type, "framelift._core.Compiled", slot<compiled_create>,
+         Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+         "Compiled(function, miss, bound=(), name=None, receiver=None)");
   CompiledMembers::put_in(Compiled_Type);
   Compiled_Type.tp_dealloc = slot<compiled_dealloc>;
   Compiled_Type.tp_vectorcall_offset = offsetof(CompiledObject, vectorcall);

@@ -345,11 +345,8 @@ bool init_entries(PyObject* module) {
   if (!miss || PyModule_AddObjectRef(module, "MISS", miss) < 0) return false;
   plain = PyObject_CallNoArgs((PyObject*)&PyBaseObject_Type);
   if (!plain || PyModule_AddObjectRef(module, "PLAIN", plain) < 0) return false;
-  Entry_Type.tp_name = "framelift._core.Entry";
-  Entry_Type.tp_basicsize = sizeof(EntryObject);
-  Entry_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
-  Entry_Type.tp_doc = "Entry(program, run, info=None, replayable=False, steps=None)";
-  Entry_Type.tp_new = slot<entry_create>;
+  define<EntryObject>(Entry_Type, "framelift._core.Entry", slot<entry_create>, Py_TPFLAGS_HAVE_GC,
+         "Entry(program, run, info=None, replayable=False, steps=None)");
   Members<EntryObject, &EntryObject::program, &EntryObject::run, &EntryObject::info, &EntryObject::steps>::put_in(
       Entry_Type);
   Entry_Type.tp_members = entry_members;

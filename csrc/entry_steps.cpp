@@ -426,23 +426,18 @@ static PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
   return nullptr;
 }
 
+using Held = Members<StepsObject, &StepsObject::code, &StepsObject::space, &StepsObject::constants>;
+
 static int traverse(PyObject* object, visitproc visit, void* arg) noexcept {
   StepsObject* self = (StepsObject*)object;
-  Py_VISIT(self->code);
-  Py_VISIT(self->space);
-  Py_VISIT(self->constants);
   if (self->steps)
     for (const Step& step : *self->steps) Py_VISIT(step.pattern.get());
-  return 0;
+  return Held::traverse(object, visit, arg);
 }
 
 static int clear(PyObject* object) noexcept {
-  StepsObject* self = (StepsObject*)object;
-  delete std::exchange(self->steps, nullptr);
-  Py_CLEAR(self->code);
-  Py_CLEAR(self->space);
-  Py_CLEAR(self->constants);
-  return 0;
+  delete std::exchange(((StepsObject*)object)->steps, nullptr);
+  return Held::clear(object);
 }
 
 static void dealloc(PyObject* self) noexcept {
@@ -452,11 +447,8 @@ static void dealloc(PyObject* self) noexcept {
 }
 
 bool init_entry_steps(PyObject* module) {
-  Steps_Type.tp_name = "framelift._core.Steps";
-  Steps_Type.tp_basicsize = sizeof(StepsObject);
-  Steps_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
-  Steps_Type.tp_doc = "Steps(code, space, externals, registers, constants, steps): what the code of an entry does.";
-  Steps_Type.tp_new = slot<create>;
+  define<StepsObject>(Steps_Type, "framelift._core.Steps", slot<create>, Py_TPFLAGS_HAVE_GC,
+         "Steps(code, space, externals, registers, constants, steps): what the code of an entry does.");
   Steps_Type.tp_dealloc = slot<dealloc>;
   Steps_Type.tp_traverse = traversal<traverse>;
   Steps_Type.tp_clear = slot<clear>;

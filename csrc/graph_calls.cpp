@@ -63,13 +63,10 @@ static PyObject* create(PyTypeObject* type, PyObject* args, PyObject*) {
 }
 
 bool init_graph_calls(PyObject* module) {
-  GraphCall_Type.tp_name = "framelift._core.GraphCall";
-  GraphCall_Type.tp_basicsize = sizeof(GraphCallObject);
-  GraphCall_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
-  GraphCall_Type.tp_doc =
-      "GraphCall(graph, failed, refused): calls the graph; where it raises an Exception, failed(exception, inputs) is "
-      "called first; where it gives a tensor, no sequence of them, refused(tensor) in its place.";
-  GraphCall_Type.tp_new = slot<create>;
+  define<GraphCallObject>(GraphCall_Type, "framelift._core.GraphCall", slot<create>,
+         Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+         "GraphCall(graph, failed, refused): calls the graph; where it raises an Exception, failed(exception, inputs) "
+         "is called first; where it gives a tensor, no sequence of them, refused(tensor) in its place.");
   Members<GraphCallObject, &GraphCallObject::graph, &GraphCallObject::failed, &GraphCallObject::refused>::put_in(
       GraphCall_Type);
   GraphCall_Type.tp_vectorcall_offset = offsetof(GraphCallObject, vectorcall);

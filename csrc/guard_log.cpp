@@ -204,19 +204,15 @@ static MethodTable log_functions({
 
 bool init_guard_log(PyObject* module) {
   zero = PyLong_FromLong(0);
-  Predicate_Type.tp_name = "framelift._core.Predicate";
-  Predicate_Type.tp_basicsize = sizeof(PredicateObject);
-  Predicate_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
-  Predicate_Type.tp_doc = "Predicate(origin, kind, value, line=''): the fields of a guard.";
-  Predicate_Type.tp_new = slot<create_predicate>;
+  define<PredicateObject>(Predicate_Type, "framelift._core.Predicate", slot<create_predicate>,
+         Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+         "Predicate(origin, kind, value, line=''): the fields of a guard.");
   PredicateMembers::put_in(Predicate_Type);
   Predicate_Type.tp_clear = slot<clear_predicate>;
   Predicate_Type.tp_members = fields;
-  Log_Type.tp_name = "framelift._core.GuardLog";
-  Log_Type.tp_basicsize = sizeof(LogObject);
-  Log_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
-  Log_Type.tp_doc = "GuardLog(class of guards, called with functions that are guarded): a callable that adds guards.";
-  Log_Type.tp_new = slot<create_log>;
+  define<LogObject>(Log_Type, "framelift._core.GuardLog", slot<create_log>,
+         Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+         "GuardLog(class of guards, called with functions that are guarded): a callable that adds guards.");
   Log_Type.tp_call = PyVectorcall_Call;
   Log_Type.tp_vectorcall_offset = offsetof(LogObject, call);
   LogMembers::put_in(Log_Type);

@@ -241,19 +241,17 @@ static MethodTable functions({
 });
 
 bool init_guards(PyObject* module) {
-  GuardProgram_Type.tp_name = "framelift._core.GuardProgram";
-  GuardProgram_Type.tp_basicsize = sizeof(GuardProgramObject);
-  GuardProgram_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
-  GuardProgram_Type.tp_doc = "GuardProgram(nodes, inputs, externals, distinct, state=None)";
-  GuardProgram_Type.tp_new = slot<create>;
+  define<GuardProgramObject>(GuardProgram_Type, "framelift._core.GuardProgram", slot<create>, Py_TPFLAGS_HAVE_GC,
+         "GuardProgram(nodes, inputs, externals, distinct, state=None)");
   GuardProgram_Type.tp_dealloc = slot<dealloc>;
   GuardProgram_Type.tp_traverse = traversal<traverse>;
   GuardProgram_Type.tp_clear = slot<clear>;
   GuardProgram_Type.tp_methods = methods.rows;
   GuardProgram_Type.tp_members = members;
   GuardProgram_Type.tp_getset = getters.rows;
-  if (PyModule_AddType(module, &GuardProgram_Type) < 0 || !init_liveness() || !init_steps() || !init_leaves()) return false;
-  if (!init_kinds(module) || !init_torch_state(module) || !add_functions(module, functions)) return false;
+  if (PyModule_AddType(module, &GuardProgram_Type) < 0 || !init_liveness()) return false;
+  if (!init_steps() || !init_leaves() || !init_kinds(module) || !init_torch_state(module)) return false;
+  if (!add_functions(module, functions)) return false;
   Ref steps = step_names(), kinds = kind_names();
   return steps && kinds && PyModule_AddObjectRef(module, "STEPS", steps.get()) == 0 &&
          PyModule_AddObjectRef(module, "KINDS", kinds.get()) == 0;

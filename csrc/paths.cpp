@@ -19,7 +19,8 @@ struct PathObject {
   bool is_listed;  // among `steps`
 };
 static PyTypeObject Path_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-static PyObject* const name_const = interned("const");  // keys of these are compared by identity: they may be unhashable
+// Keys of these are compared by identity: they may be unhashable.
+static PyObject* const name_const = interned("const");
 
 static bool is_const(const PathObject* path) { return is_text(path->step, name_const); }
 
@@ -243,11 +244,8 @@ static PyMemberDef members[] = {
     {nullptr}};
 
 bool init_paths(PyObject* module) {
-  Path_Type.tp_name = "framelift._core.Path";
-  Path_Type.tp_basicsize = sizeof(PathObject);
-  Path_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;
-  Path_Type.tp_doc = "Path(base, step, key=None): a frozen chain of steps.";
-  Path_Type.tp_new = slot<create>;
+  define<PathObject>(Path_Type, "framelift._core.Path", slot<create>, Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+         "Path(base, step, key=None): a frozen chain of steps.");
   Path_Type.tp_dealloc = slot<dealloc>;
   Path_Type.tp_traverse = traversal<traverse>;
   Path_Type.tp_clear = slot<clear>;

@@ -103,13 +103,9 @@ static void dealloc_remembered(PyObject* self) noexcept {
 }
 
 bool init_remembered(PyObject* module) {
-  Remembered_Type.tp_name = "framelift._core.Remembered";
-  Remembered_Type.tp_basicsize = sizeof(RememberedObject);
-  Remembered_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
-  Remembered_Type.tp_doc =
-      "A check on what tensors hold.  A subclass has `holds(*tensors)`, whose answer follows from these alone; it is "
-      "not asked while they hold the very bytes for which it last said yes.";
-  Remembered_Type.tp_new = PyType_GenericNew;
+  define<RememberedObject>(Remembered_Type, "framelift._core.Remembered", PyType_GenericNew, Py_TPFLAGS_BASETYPE,
+         "A check on what tensors hold.  A subclass has `holds(*tensors)`, whose answer follows from these alone; it "
+         "is not asked while they hold the very bytes for which it last said yes.");
   Remembered_Type.tp_dealloc = slot<dealloc_remembered>;
   Remembered_Type.tp_call = slot<ask>;
   return PyModule_AddType(module, &Remembered_Type) == 0;

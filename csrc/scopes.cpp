@@ -282,39 +282,23 @@ static MethodTable scope_functions({
 });
 
 bool init_scopes(PyObject* module) {
-  Scope_Type.tp_name = "framelift._core.Scope";
-  Scope_Type.tp_basicsize = sizeof(ScopeObject);
-  Scope_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
-  Scope_Type.tp_doc =
-      "Scope(generator): a context manager, as contextlib makes them, that no exception from outside keeps from "
-      "ending.";
-  Scope_Type.tp_new = slot<scope_create>;
+  define<ScopeObject>(Scope_Type, "framelift._core.Scope", slot<scope_create>, Py_TPFLAGS_HAVE_GC,
+         "Scope(generator): a context manager, as contextlib makes them, that no exception from outside keeps from "
+         "ending.");
   Members<ScopeObject, &ScopeObject::generator>::put_in(Scope_Type);
   Scope_Type.tp_methods = scope_methods.rows;
-  Kept_Type.tp_name = "framelift._core.TorchKept";
-  Kept_Type.tp_basicsize = sizeof(KeptObject);
-  Kept_Type.tp_flags = Py_TPFLAGS_DEFAULT;
-  Kept_Type.tp_doc = "TorchKept(): a context manager after which torch's state of this thread is what it was before.";
-  Kept_Type.tp_new = slot<kept_create>;
+  define<KeptObject>(Kept_Type, "framelift._core.TorchKept", slot<kept_create>, 0,
+         "TorchKept(): a context manager after which torch's state of this thread is what it was before.");
   Kept_Type.tp_dealloc = slot<kept_dealloc>;
   Kept_Type.tp_methods = kept_methods.rows;
-  Wait_Type.tp_name = "framelift._core.SignalsWait";
-  Wait_Type.tp_basicsize = sizeof(WaitObject);
-  Wait_Type.tp_flags = Py_TPFLAGS_DEFAULT;
-  Wait_Type.tp_doc = "SignalsWait(): a context manager; handlers of signals run, and raise, at its end.";
-  Wait_Type.tp_new = PyType_GenericNew;
+  define<WaitObject>(Wait_Type, "framelift._core.SignalsWait", PyType_GenericNew, 0,
+         "SignalsWait(): a context manager; handlers of signals run, and raise, at its end.");
   Wait_Type.tp_methods = wait_methods.rows;
-  Run_Type.tp_name = "framelift._core.SignalsRun";
-  Run_Type.tp_basicsize = sizeof(WaitObject);
-  Run_Type.tp_flags = Py_TPFLAGS_DEFAULT;
-  Run_Type.tp_doc = "SignalsRun(): a context manager within which handlers of signals run, also where they wait.";
-  Run_Type.tp_new = PyType_GenericNew;
+  define<WaitObject>(Run_Type, "framelift._core.SignalsRun", PyType_GenericNew, 0,
+         "SignalsRun(): a context manager within which handlers of signals run, also where they wait.");
   Run_Type.tp_methods = run_methods.rows;
-  Capturing_Type.tp_name = "framelift._core.Capturing";
-  Capturing_Type.tp_basicsize = sizeof(CapturingObject);
-  Capturing_Type.tp_flags = Py_TPFLAGS_DEFAULT;
-  Capturing_Type.tp_doc = "Capturing(compiled): a context manager; frames that begin within it are captured.";
-  Capturing_Type.tp_new = slot<capturing_create>;
+  define<CapturingObject>(Capturing_Type, "framelift._core.Capturing", slot<capturing_create>, 0,
+         "Capturing(compiled): a context manager; frames that begin within it are captured.");
   Capturing_Type.tp_dealloc = slot<capturing_dealloc>;
   Capturing_Type.tp_methods = capturing_methods.rows;
   for (PyTypeObject* type : {&Scope_Type, &Capturing_Type, &Kept_Type, &Wait_Type, &Run_Type})

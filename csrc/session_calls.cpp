@@ -13,33 +13,22 @@ namespace framelift {
     return nullptr;                                                     \
   }
 
-static PyObject* mark_external(PyObject*, PyObject* object) {
+// mark_...(object), is_...(object): the objects that one of the rehearsal's tables is about.
+template <auto table>
+static PyObject* mark(PyObject*, PyObject* object) {
   NEED_REHEARSAL
-  r->external.insert(object);
+  (r->*table).insert(object);
   Py_RETURN_NONE;
 }
-static PyObject* mark_tensor(PyObject*, PyObject* object) {
+template <auto table>
+static PyObject* has(PyObject*, PyObject* object) {
   NEED_REHEARSAL
-  r->tensors.insert(object);
-  Py_RETURN_NONE;
+  return PyBool_FromLong((r->*table).count(object) != 0);
 }
 static PyObject* tensors_meet(PyObject*, PyObject*) {
   NEED_REHEARSAL
   r->tensors_meet = true;
   Py_RETURN_NONE;
-}
-static PyObject* mark_internal(PyObject*, PyObject* object) {
-  NEED_REHEARSAL
-  r->internal.insert(object);
-  Py_RETURN_NONE;
-}
-static PyObject* is_external(PyObject*, PyObject* object) {
-  NEED_REHEARSAL
-  return PyBool_FromLong(r->external.count(object) != 0);
-}
-static PyObject* is_internal(PyObject*, PyObject* object) {
-  NEED_REHEARSAL
-  return PyBool_FromLong(r->internal.count(object) != 0);
 }
 static PyObject* mark_cell(PyObject*, PyObject* cell) {
   NEED_REHEARSAL
@@ -47,27 +36,14 @@ static PyObject* mark_cell(PyObject*, PyObject* cell) {
   r->cells.try_emplace(cell);
   Py_RETURN_NONE;
 }
-static PyObject* is_external_cell(PyObject*, PyObject* cell) {
-  NEED_REHEARSAL
-  return PyBool_FromLong(r->cells.count(cell) != 0);
-}
-// (object, name, answer, payload)
-static bool put_known(Rehearsal* r, KnownTable& table, PyObject* const* a) {
-  long answer = PyLong_AsLong(a[2]);
-  if (answer == -1 && PyErr_Occurred()) return false;
-  put_known(r, table, a[0], a[1], (Answer)answer, a[3]);
-  return true;
-}
+// know...(object, name, answer, payload)
+template <KnownTable Rehearsal::*table>
 static PyObject* know(PyObject*, PyObject* const* a, Py_ssize_t n) {
   NEED_REHEARSAL
-  if (n != 4) return PyErr_Format(PyExc_TypeError, "know(object, name, answer, payload)");
-  if (!put_known(r, r->attributes, a)) return nullptr;
-  Py_RETURN_NONE;
-}
-static PyObject* know_class(PyObject*, PyObject* const* a, Py_ssize_t n) {
-  NEED_REHEARSAL
-  if (n != 4) return PyErr_Format(PyExc_TypeError, "know_class(class, name, answer, payload)");
-  if (!put_known(r, r->class_attributes, a)) return nullptr;
+  if (n != 4) return PyErr_Format(PyExc_TypeError, "(object, name, answer, payload)");
+  long answer = PyLong_AsLong(a[2]);
+  if (answer == -1 && PyErr_Occurred()) return nullptr;
+  put_known(r, r->*table, a[0], a[1], (Answer)answer, a[3]);
   Py_RETURN_NONE;
 }
 static PyObject* forget(PyObject*, PyObject* const* a, Py_ssize_t n) {
@@ -162,16 +138,16 @@ static PyObject* warning_category(PyObject*, PyObject* category) {
 static PyObject* text_shows_address(PyObject*, PyObject* text) { return PyBool_FromLong(shows_address(text)); }
 
 static MethodTable methods({
-    method<mark_external, METH_O>("mark_external", "this object is a handle"),
-    method<mark_tensor, METH_O>("mark_tensor", "this stands for an external tensor"),
+    method<mark<&Rehearsal::external>, METH_O>("mark_external", "this object is a handle"),
+    method<mark<&Rehearsal::tensors>, METH_O>("mark_tensor", "this stands for an external tensor"),
     method<tensors_meet, METH_NOARGS>("tensors_meet", "whether two tensors are one is the session's to say"),
-    method<mark_internal, METH_O>("mark_internal", "this function or descriptor was made inside"),
-    method<is_external, METH_O>("is_external"),
-    method<is_internal, METH_O>("is_internal"),
+    method<mark<&Rehearsal::internal>, METH_O>("mark_internal", "this function or descriptor was made inside"),
+    method<has<&Rehearsal::external>, METH_O>("is_external"),
+    method<has<&Rehearsal::internal>, METH_O>("is_internal"),
     method<mark_cell, METH_O>("mark_cell", "this cell is external"),
-    method<is_external_cell, METH_O>("is_external_cell"),
-    method<know>("know", "know(object, name, answer, payload)"),
-    method<know_class>("know_class", "know_class(class, name, answer, payload)"),
+    method<has<&Rehearsal::cells>, METH_O>("is_external_cell"),
+    method<know<&Rehearsal::attributes>>("know", "know(object, name, answer, payload)"),
+    method<know<&Rehearsal::class_attributes>>("know_class", "know_class(class, name, answer, payload)"),
     method<forget>("forget", "forget(object, name)"),
     method<captured>("captured", "captured(callable, args, kwargs)"),
     method<read>("read", "read(object, name): an attribute read of captured code"),

@@ -340,14 +340,12 @@ static MethodTable state_functions({
 });
 
 bool init_torch_state(PyObject* module) {
-  TorchState_Type.tp_name = "framelift._core.TorchState";
-  TorchState_Type.tp_basicsize = sizeof(TorchStateObject);
-  TorchState_Type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+  define<TorchStateObject>(TorchState_Type, "framelift._core.TorchState", nullptr, Py_TPFLAGS_DISALLOW_INSTANTIATION,
+         "Torch's state at one moment; made by torch_state().");
   TorchState_Type.tp_methods = state_methods.rows;
   TorchState_Type.tp_richcompare = slot<compare>;
   TorchState_Type.tp_hash = PyObject_HashNotImplemented;
   TorchState_Type.tp_repr = slot<represent>;
-  TorchState_Type.tp_doc = "Torch's state at one moment; made by torch_state().";
   return PyType_Ready(&TorchState_Type) == 0 && add_functions(module, state_functions);
 }
 

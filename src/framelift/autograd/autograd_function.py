@@ -10,6 +10,7 @@ import inspect
 import itertools
 import types
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -231,27 +232,20 @@ def _plain_result(recorder: Recorder, result: Any, tensors: list[Any], ctx: Cont
     return tuple(map(one, result)) if type(result) is tuple else one(result)
 
 
+@dataclass
 class _Tracked:
     """One application whose gradients are tracked."""
 
-    def __init__(
-        self,
-        session: Session,
-        cls: type,
-        backward: Any,
-        ctx: Context,
-        inputs: tuple[Any, ...],
-        tensors: list[Any],
-        is_tracked: bool,
-    ) -> None:
-        self.session = session
-        self.is_tracked = is_tracked  # otherwise the node is for later calls of an exported program
-        self.recorder = session.recorder
-        self.cls = cls
-        self.backward = backward
-        self.ctx = ctx
-        self.inputs = inputs
-        self.tensors = tensors
+    session: Session
+    cls: type
+    backward: Any
+    ctx: Context
+    inputs: tuple[Any, ...]
+    tensors: list[Any]
+    is_tracked: bool  # otherwise the node is for later calls of an exported program
+
+    def __post_init__(self) -> None:
+        self.recorder = self.session.recorder
 
     def result(self, run: Any) -> Any:
         """Rehearse both bodies, record the node, and answer with what `apply` gives."""

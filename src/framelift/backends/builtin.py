@@ -22,7 +22,7 @@ from ..torch_ports.graphs import LazyGraphModule
 from . import second_tier, warm_start, written_inputs
 from .disk_caches import accepted_by_caches, caching_floats
 from .elsewhere import NotPacked, fakes_of, pack
-from .layers.layer_inputs import group_calls_by_strides, inputs_checked_once
+from .layers.layer_inputs import copied, group_calls_by_strides, inputs_checked_once
 from .layers.repeated_layers import fold_repeated_layers, one_schema_per_layer
 from .plain_graphs import compiled_or_plain
 from .registrations import register
@@ -339,16 +339,13 @@ _FEWEST_LAYERS = {"auto": 3, "always": 2}
 
 def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers: bool = False) -> GraphModule:
     """A copy: compilers change the graph they are given, and the captured one is kept for reports."""
-    graph = torch.fx.Graph()
-    graph.output(graph.graph_copy(graph_module.graph, {}))
-    copy = GraphModule(graph_module, graph)
-    copy.meta.update(graph_module.meta)
+    copy = copied(graph_module)
     # What follows makes AOTAutograd look for inputs whose address stays (graph/fx/placeholder_names.py).
     copy.meta.setdefault("dynamo_compile_id", None)
     copy._param_name_to_source = {
         name: source_called(name) for name, _ in (*copy.named_parameters(), *copy.named_buffers())
     }
-    for node in graph.find_nodes(op="placeholder"):
+    for node in copy.graph.find_nodes(op="placeholder"):
         node._dynamo_source = None
     folds_layers = folds_layers and may_rewrite(LAYERS) and not takes_floats(graph_module)
     fewest = _FEWEST_LAYERS.get(config.repeated_layers) if folds_layers else None

@@ -36,12 +36,13 @@ def checked(name: str, compiled: Callable[..., Any], example_inputs: Sequence[An
 def _run(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     saved = SavedState()
     try:
-        return function(*[_copy(value) for value in inputs])
+        return function(*map(copied_input, inputs))
     finally:
         insist(saved.restore)
 
 
-def _copy(value: Any) -> Any:
+def copied_input(value: Any) -> Any:
+    """An input of a graph with memory of its own."""
     if not isinstance(value, torch.Tensor):
         return value
     return value.detach().clone().requires_grad_(value.requires_grad)

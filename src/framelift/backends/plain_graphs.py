@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.fx import Graph, GraphModule, Interpreter
+from torch.fx import GraphModule, Interpreter
 
 from ..torch_ports.autograd import torch_c
 from ..torch_ports.fakes import TracingContext
 from ..torch_ports.graphs import LazyGraphModule
 from ..vocabulary.outside_exceptions import raise_outside
-from .layers.layer_inputs import views_to_reshapes
+from .layers.layer_inputs import copied, views_to_reshapes
 from .rewrites import Rewritten
 from .subgraph_calls import write_out_calls
 
@@ -70,14 +70,10 @@ def _plain(
 
 def _copy(graph_module: GraphModule) -> GraphModule:
     """A copy of a graph and of the layers that it calls."""
-    graph = Graph()
-    graph.output(graph.graph_copy(graph_module.graph, {}))
-    graph.output_node().meta.update(graph_module.graph.output_node().meta)
-    copy = GraphModule(graph_module, graph)
+    copy = copied(graph_module)
     for name, part in graph_module.named_children():
         if isinstance(part, GraphModule):
             setattr(copy, name, _copy(part))
-    copy.meta.update(graph_module.meta)
     return copy
 
 

@@ -55,11 +55,6 @@ _GROUP = "torch_dynamo_backends"
 _default: list[str | Backend] = ["inductor"]
 
 
-def names() -> list[str]:
-    """The registered names."""
-    return sorted(BACKENDS)
-
-
 def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
     """The names of all backends without one of these tags, those of installed packages included.
 

@@ -28,6 +28,7 @@ from ..torch_ports.fakes import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+from ..vocabulary.outside_exceptions import innermost_trace
 from ..vocabulary.reasons import Interrupt
 from .breaks import Breaks, Tried
 from .foreseen import foresee
@@ -337,7 +338,5 @@ def _cannot_compile(session: Rehearsal, error: BackendCompilerFailed) -> bool:
 
 def _in_backward(error: BaseException) -> bool:
     """Return whether autograd raised this: some compilers ask for a backward that the program may never ask for."""
-    innermost = error.__traceback__
-    while innermost is not None and innermost.tb_next is not None:
-        innermost = innermost.tb_next
+    innermost = innermost_trace(error)
     return innermost is not None and innermost.tb_frame.f_code is engine_run_backward.__code__

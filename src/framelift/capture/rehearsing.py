@@ -21,6 +21,7 @@ from ..overriding.modes import Moment
 from ..python import feature as _kinds  # noqa: F401  (the package fills the tables of kinds)
 from ..recording.recorder_parts import Policy, changed
 from ..rehearsal.session import Rehearsal
+from ..vocabulary.outside_exceptions import innermost_trace
 from ..vocabulary.own_code import begins_rehearsal, is_own_code
 from ..vocabulary.quiet_capture import no_collections, watching_warnings
 from ..vocabulary.reasons import Interrupt
@@ -154,9 +155,7 @@ def _of_operation(stop: BaseException) -> BaseException | None:
 
 def _raised_in_c(error: Any) -> bool:
     """Return whether no code but framelift's called what raised it: torch found the arguments wrong."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
+    trace = innermost_trace(error)
     return trace is not None and is_own_code(trace.tb_frame.f_code)
 
 

@@ -13,7 +13,7 @@ from .. import _core
 from .._core import is_a
 from ..capture.driver import Driver
 from ..capture.module_wrapper import OptimizedModule
-from ..capture.records.captures import innermost_compiled
+from ..capture.records.captures import native_of
 from ..exc import PackageError, WrongType
 from ..vocabulary.class_reads import module_of, qualname_of
 from ..vocabulary.log import topic
@@ -27,14 +27,6 @@ from .recording import capture_calls, captured_of, codes_of
 from .weights import load_weights, weights_data
 
 _WEIGHTS = "weights.safetensors"
-
-
-def native_in(compiled: Any) -> _core.Compiled:
-    """The native callable inside of what `compile`, `aot_compile` or `load_package` returned."""
-    found: _core.Compiled | None = innermost_compiled(compiled)
-    if found is None:
-        raise WrongType(f"save_package takes what compile returned, not {type(compiled).__name__}")
-    return found
 
 
 def save_package(
@@ -66,7 +58,7 @@ def save_package(
     >>> torch.equal(loaded(torch.ones(5, 2)), model(torch.ones(5, 2)))
     True
     """
-    native = native_in(compiled)
+    native = native_of(compiled)
     module = native.receiver if is_a(native.receiver, torch.nn.Module) else None
     if calls is not None:
         if not is_a(native.miss, Driver) or type(native.miss) is Loader:

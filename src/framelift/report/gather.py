@@ -11,10 +11,9 @@ from typing import Any
 import torch
 
 from .._core import is_a
-from ..capture.records.captures import Input, Note, Refused, innermost_compiled, record_of
+from ..capture.records.captures import Input, Note, Refused, native_of, record_of
 from ..capture.records.spent_time import Spent
 from ..capture.records.user_names import names_of
-from ..exc import WrongType
 from ..vocabulary.own_code import FRAMELIFT
 from ..vocabulary.places import Place, brief, expression, is_library
 from .causes import Causes
@@ -64,14 +63,6 @@ def _events(natives: Iterable[Any]) -> list[Event]:
     for event in found:  # its own come first; a value that one capture hands on may be used in another
         event.lines = (*event.lines, *every)
     return sorted(found, key=lambda event: event.note.number)
-
-
-def native_of(compiled: Any) -> Any:
-    """The native callable of what `framelift.compile` returned."""
-    native = innermost_compiled(compiled)
-    if native is None:
-        raise WrongType(f"this needs what framelift.compile returned, not a {type(compiled).__qualname__}")
-    return native
 
 
 def name_of(compiled: Any) -> str:
@@ -175,7 +166,7 @@ class _Gathering:
                     found[i] += value
         rows = sorted(sums.items(), key=lambda item: -item[1][1])[:_MOST_TIMES]
         return tuple(
-            Time(name, source(Place(file, line, line, -1, -1, name)), _is_librarys(file), int(calls), own, total)
+            Time(name, source(Place(file, line, line, -1, -1, name)), is_librarys(file), int(calls), own, total)
             for (name, file, line), (calls, own, total) in rows
         )
 
@@ -269,7 +260,8 @@ class _Gathering:
         return tuple(found.values())
 
 
-def _is_librarys(file: str) -> bool:
+def is_librarys(file: str) -> bool:
+    """Return whether a file is not the program's: of Python, of an installed package, or framelift's."""
     return is_library(file) or file.startswith(FRAMELIFT)
 
 
@@ -280,7 +272,7 @@ def _spans(rows: Sequence[Spent]) -> tuple[Span, ...]:
     for row in rows:
         del depths[row.depth :]
         depth = depths[-1] if depths else 0
-        library = _is_librarys(row.file)
+        library = is_librarys(row.file)
         is_shown = not library or row.own >= _PASSED_ON * row.total
         depths.append(depth + is_shown)
         if is_shown:

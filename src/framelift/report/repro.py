@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .._core import is_a
-from ..capture.records.captures import Input
+from ..capture.records.captures import Input, native_of
 from ..capture.records.defects import written
 from ..capture.records.events import listen
 from ..exc import BackendCompilerFailed, WrongValue
-from .gather import entries_of, native_of, versions
+from .gather import entries_of, versions
 from .repro_backend import backend_lines
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from .model import FORMS, Capture, Report, Source, many, took
 
@@ -143,6 +143,15 @@ _LEFT = {
 }
 
 
+#: what is counted of the captures of a function: graphs or captures, which of them, and what is said of them
+_NOTES: tuple[tuple[str, Callable[[Capture], bool], str], ...] = (
+    ("graph", lambda c: c.compiling, "still being compiled in the background"),
+    ("capture", lambda c: c.loaded and not c.shared_with, "loaded from disk, nothing was rehearsed"),
+    ("graph", lambda c: c.from_cache, "loaded from the disk cache"),
+    ("capture", lambda c: c.shares_graph and not c.shared_with, "with a graph compiled before, for an equal one"),
+)
+
+
 def _functions(report: Report) -> Iterator[Line]:
     if report.functions:
         yield "head", "\nfunctions"
@@ -159,17 +168,12 @@ def _functions(report: Report) -> Iterator[Line]:
             ),
         )
         shared = collections.Counter(c.shared_with for c in one.captures if c.shared_with)
-        if waiting := sum(c.compiling for c in one.captures):
-            yield "dim", f"    {many(waiting, 'graph')} still being compiled in the background"
-        if loaded := sum(c.loaded and not c.shared_with for c in one.captures):
-            yield "dim", f"    {many(loaded, 'capture')} loaded from disk, nothing was rehearsed"
+        for what, applies, words in _NOTES:
+            if times := sum(map(applies, one.captures)):
+                yield "dim", f"    {many(times, what)} {words}"
         for why, times in collections.Counter(c.not_kept for c in one.captures if c.not_kept).items():
             yield "dim", f"    {many(times, 'capture')} not kept on disk: {why}"
         yield from _rewrites(one.captures)
-        if cached := sum(c.from_cache for c in one.captures):
-            yield "dim", f"    {many(cached, 'graph')} loaded from the disk cache"
-        if equal := sum(c.shares_graph and not c.shared_with for c in one.captures):
-            yield "dim", f"    {many(equal, 'capture')} with a graph that was compiled before, for an equal one"
         for name, times in shared.items():
             yield (
                 "dim",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import collections
+import copy
+import dataclasses
 import functools
 import os
 import types
@@ -24,7 +26,7 @@ from ..capture.driver import Driver
 from ..capture.module_wrapper import OptimizedModule
 from ..capture.policy import refuse_bodies
 from ..capture.records import callbacks, compile_ids
-from ..capture.records.captures import counts, innermost_compiled
+from ..capture.records.captures import counts, native_of
 from ..capture.records.guard_hooks import Hooks
 from ..capture.records.user_names import MODULE_CALLS, names_in
 from ..exc import IncorrectUsage, NotCallable, WrongArgument, WrongType, WrongValue
@@ -432,20 +434,12 @@ def wait(compiled: Any = None, *, seconds: float | None = None) -> bool:
     >>> framelift.wait(f), f(torch.ones(1)), framelift.stats()["compiling"]
     (True, tensor([2.]), 0)
     """
-    return all([wait_for(_waited_for(one), seconds) for one in (list(_compiled) if compiled is None else [compiled])])
+    return all([wait_for(native_of(one), seconds) for one in (list(_compiled) if compiled is None else [compiled])])
 
 
 def _wait_weakly(compiled: Any, seconds: float | None = None) -> bool:
     """`compiled.wait()`: an attribute of it, which does not keep it alive."""
     return wait(compiled(), seconds=seconds)
-
-
-def _waited_for(compiled: Any) -> Any:
-    """The native callable inside of what `compile` returned."""
-    found = innermost_compiled(compiled)
-    if found is None:
-        raise WrongType(f"wait takes what compile returned, not {type(compiled).__name__}")
-    return found
 
 
 def stats() -> dict[str, Any]:
@@ -461,16 +455,6 @@ def stats() -> dict[str, Any]:
     """
     return {
         "compiling": sum(len(compiling(compiled)) for compiled in list(_compiled)),
-        "captures": counts.captures,
-        "graphs": counts.graphs,
-        "guards": counts.guards,
-        "breaks": dict(counts.breaks),
-        "frames": list(counts.frames),
-        "recompiles": list(counts.recompiles),
-        "loaded": counts.loaded,
-        "not_kept": dict(counts.not_kept),
-        "shared": counts.shared,
-        "shared_graphs": counts.shared_graphs,
-        "fallbacks": dict(counts.fallbacks),
+        **{one.name: copy.copy(getattr(counts, one.name)) for one in dataclasses.fields(counts)},
         "second_tier": collections.Counter(one if type(one) is str else one.state for one in counts.second_tier),
     }

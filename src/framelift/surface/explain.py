@@ -13,9 +13,9 @@ import torch
 
 from .. import _core
 from .._core import is_a
-from ..capture.records.captures import handled
+from ..capture.records.captures import handled, native_of
 from ..report import Report, report
-from ..report.gather import entries_of, native_of
+from ..report.gather import entries_of
 from ..vocabulary.places import Place
 from .compiling import compile
 

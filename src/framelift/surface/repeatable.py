@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import io
 import logging
-import os
 import random
 import sys
 import types
@@ -24,11 +23,10 @@ from .._core import is_a
 from ..backends.correctness import difference
 from ..graph.symbols.numpy_numbers import numpy
 from ..python import ROWS
+from ..report.gather import is_librarys
 from ..torch_ports.autograd import unsafe_set_version_counter
 from ..torch_ports.modes import DisableTorchFunction
 from ..vocabulary.class_reads import built_in_member
-from ..vocabulary.own_code import FRAMELIFT
-from ..vocabulary.torch_code import TORCH
 
 _LEAVES = (str, bytes, int, float, complex, bool, type(None), torch.dtype, torch.device, torch.Size)
 #: what they give or take cannot be taken back
@@ -179,7 +177,7 @@ class Reached:
             self._add("an array", array.copy, partial(array.__setitem__, ...))
 
     def _function(self, function: types.FunctionType) -> None:
-        if not _is_file_of_library(function.__code__.co_filename):
+        if not is_librarys(function.__code__.co_filename):
             self._waiting += [function.__defaults__, function.__kwdefaults__, *(function.__closure__ or ())]
             self._instance(function)
             self._names |= _names_of(function.__code__)
@@ -209,7 +207,7 @@ class Reached:
         self._waiting += [*read().values(), *cls.__bases__]
 
     def _module(self, module: types.ModuleType) -> None:
-        if not _is_file_of_library(getattr(module, "__file__", None) or "<frozen >"):
+        if not is_librarys(getattr(module, "__file__", None) or "<frozen >"):
             self._variables(vars(module))
 
     def _parts(self, value: Any) -> None:
@@ -253,23 +251,11 @@ def _names_of(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-#: functions, classes and modules of files here are not followed: what they keep for themselves is not the program's
-_LIBRARIES = (
-    "<frozen ",
-    FRAMELIFT,
-    os.path.dirname(os.path.abspath(os.__file__)) + os.sep,
-    os.path.dirname(TORCH.rstrip(os.sep)) + os.sep,
-)
-
-
-def _is_file_of_library(file: str) -> bool:
-    return file.startswith(_LIBRARIES)
-
-
 def _is_library(cls: type) -> bool:
+    """Return whether a class is not followed: what libraries keep for themselves is not the program's."""
     module = sys.modules.get(cls.__module__)
     file = getattr(module, "__file__", None)
-    return cls.__module__ != "__main__" and (type(file) is not str or _is_file_of_library(file))
+    return cls.__module__ != "__main__" and (type(file) is not str or is_librarys(file))
 
 
 def _is_same(before: Any, now: Any) -> bool:

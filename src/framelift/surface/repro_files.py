@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from .._core import is_a
+from ..backends.correctness import copied_input
 from ..backends.registry import compile_graph, lookup_backend
 from ..capture.records.captures import Input
 from ..exc import BackendCompilerFailed, InvalidBackend
@@ -77,17 +78,13 @@ def _is_close(module: torch.nn.Module, inputs: Sequence[Any], backend: Any) -> b
     if backend is None:
         raise InvalidBackend("the file does not know its backend: define BACKEND in it")
     graph_module = torch.fx.symbolic_trace(module) if not is_a(module, torch.fx.GraphModule) else module
-    expected = graph_module(*[_copy(one) for one in inputs])
-    actual = compile_graph(lookup_backend(backend), graph_module, list(inputs))(*[_copy(one) for one in inputs])
+    expected = graph_module(*map(copied_input, inputs))
+    actual = compile_graph(lookup_backend(backend), graph_module, list(inputs))(*map(copied_input, inputs))
     return all(
         torch.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True)
         for a, b in zip(expected, actual)
         if is_a(a, torch.Tensor) and not a.is_complex() and a.dtype != torch.bool
     )
-
-
-def _copy(value: Any) -> Any:
-    return value.detach().clone().requires_grad_(value.requires_grad) if is_a(value, torch.Tensor) else value
 
 
 def minify(module: torch.fx.GraphModule, inputs: Sequence[Any], fails: Fails) -> tuple[torch.fx.GraphModule, list[Any]]:

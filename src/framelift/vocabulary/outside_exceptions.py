@@ -42,6 +42,14 @@ _ALSO_LOOK = frozenset(name for name in opname if name.startswith(("CALL", "PREC
 _WITHOUT_WORDS = (StopIteration, StopAsyncIteration, GeneratorExit)
 
 
+def innermost_trace(error: BaseException) -> types.TracebackType | None:
+    """Return the part of a traceback that is about the frame which raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace
+
+
 def code_of(handler: Any) -> types.CodeType | None:
     """The code that runs when a handler or hook is called; None where it is not Python's."""
     while True:

@@ -53,7 +53,7 @@ def group_calls_by_strides(graph_module: GraphModule, example_inputs: Sequence[A
             number = copies[name] = copies.get(name, -1) + 1
             layer = f"{name}_{number}" if number else name
             if number:
-                graph_module.add_module(layer, _copy(graph_module.get_submodule(name)))
+                graph_module.add_module(layer, copied(graph_module.get_submodule(name)))
             groups[key] = layer, operands
         layer, like = groups[key]
         if layer != name:
@@ -81,11 +81,14 @@ def _strides(operand: Any) -> Any:
     return tuple(map(str, operand.stride()))  # as text: symbolic ones cannot be hashed
 
 
-def _copy(layer: Any) -> GraphModule:
+def copied(graph_module: Any) -> GraphModule:
+    """A copy of a graph, with its metadata: compilers change the graph that they are given."""
     graph = Graph()
-    graph.output(graph.graph_copy(layer.graph, {}))
-    graph.output_node().meta.update(layer.graph.output_node().meta)
-    return GraphModule(layer, graph)
+    graph.output(graph.graph_copy(graph_module.graph, {}))
+    graph.output_node().meta.update(graph_module.graph.output_node().meta)
+    copy = GraphModule(graph_module, graph)
+    copy.meta.update(graph_module.meta)
+    return copy
 
 
 @scope

@@ -32,7 +32,7 @@ from ...recording.assumptions import SMALL
 from ...recording.recorder import Finished
 from ...torch_ports.autograd import top_saved_hooks, unsafe_set_version_counter
 from ...torch_ports.graphs import LazyGraphModule
-from ...vocabulary.outside_exceptions import code_of, raise_outside
+from ...vocabulary.outside_exceptions import code_of, innermost_trace, raise_outside
 from ...vocabulary.reasons import Interrupt
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ def put_back(cpu: Any, cuda: list[torch.Tensor] | None) -> None:
 
 def place_of(error: BaseException) -> str:
     """Where an exception was raised."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
+    trace = innermost_trace(error)
     return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace is not None else "?"
 
 

@@ -135,11 +135,16 @@ def capturing(compile_id: str) -> Iterator[None]:
 
 def _call_all(callbacks: list[Callable[..., Any]], args: CallbackArgs) -> None:
     for callback in list(callbacks):
-        try:
-            takes = bool(inspect.signature(callback).parameters)
-        except ValueError:
-            takes = True
-        callback(args) if takes else callback()
+        called(callback, args)
+
+
+def called(callback: Callable[..., Any], args: Any) -> Any:
+    """Call a callback, with a record if it takes an argument."""
+    try:
+        takes = bool(inspect.signature(callback).parameters)
+    except ValueError:
+        takes = True
+    return callback(args) if takes else callback()
 
 
 def clear() -> None:

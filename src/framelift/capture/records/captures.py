@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from ... import _core
+from ...exc import WrongType
 from ...graph.analysis.provenance import ChainStep
 from ...guards.kinds import TensorFacts, tensor_facts
 from ...guards.misses import Miss
@@ -337,6 +338,14 @@ def innermost_compiled(compiled: Any) -> Any:
         fields = getattr(compiled, "__dict__", {})
         compiled = fields.get("_compiled", fields.get("_native"))
     return compiled
+
+
+def native_of(compiled: Any) -> Any:
+    """The native callable of what `framelift.compile` returned."""
+    native = innermost_compiled(compiled)
+    if native is None:
+        raise WrongType(f"this needs what framelift.compile returned, not a {type(compiled).__qualname__}")
+    return native
 
 
 class _Handled(BaseException):

@@ -17,6 +17,7 @@ from ... import config
 from ..._core import is_a
 from ...exc import FrameliftError, InternalError
 from ...vocabulary.log import warn
+from ...vocabulary.outside_exceptions import innermost_trace
 from ...vocabulary.own_code import FRAMELIFT
 
 _OWN = (FRAMELIFT, os.path.dirname(os.path.abspath(torch.__file__)) + os.sep)
@@ -28,9 +29,7 @@ def is_defect(error: BaseException) -> bool:
     """Return whether an exception out of a capture is framelift's own: not asked for, not raised by the user's code."""
     if is_a(error, FrameliftError):
         return is_a(error, InternalError)
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
+    trace = innermost_trace(error)
     return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OWN)
 
 

@@ -13,13 +13,6 @@ from ...capture.records import callbacks
 from ...torch_ports.loaded import dynamo_callback
 
 
-def _takes_arguments(callback: Callable[..., Any]) -> bool:
-    try:
-        return bool(inspect.signature(callback).parameters)
-    except ValueError:
-        return True
-
-
 def _translated(callback: Callable[..., Any]) -> Callable[..., Any]:
     """The callback, called with TorchDynamo's kind of record."""
 
@@ -28,7 +21,7 @@ def _translated(callback: Callable[..., Any]) -> Callable[..., Any]:
         module = dynamo_callback.get()
         if module is not None:
             args = module.CallbackArgs(module.CallbackTrigger[args.callback_trigger.name], args.compile_id)
-        return callback(args) if _takes_arguments(callback) else callback()
+        return callbacks.called(callback, args)
 
     setattr(call, "__signature__", inspect.Signature([inspect.Parameter("args", inspect.Parameter.POSITIONAL_ONLY)]))
     return call
