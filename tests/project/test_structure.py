@@ -51,32 +51,32 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 #: The most lines of each package, of the modules beside them, and of the native core.  Their sum only falls: a change
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
-    "autograd": 1118,
-    "backends": 4728,
+    "autograd": 1106,
+    "backends": 4720,
     "boundary": 5327,
     "bytecode": 2632,
-    "cache": 3288,
+    "cache": 3296,
     "calls": 1220,
-    "capture": 7719,
+    "capture": 7728,
     "exits": 2371,
     "export": 2217,
     "graph": 8006,
     "guards": 968,
-    "higher_order": 1506,
+    "higher_order": 1497,
     "overriding": 1352,
-    "packages": 1728,
+    "packages": 1707,
     "python": 2905,
     "recording": 5167,
     "rehearsal": 1653,
-    "report": 2446,
+    "report": 2436,
     "substitutes": 4193,
-    "surface": 4723,
+    "surface": 4683,
     "torch_ports": 843,
-    "vocabulary": 2424,
+    "vocabulary": 2432,
     "modules beside them": 776,
-    "csrc": 14047,
+    "csrc": 13813,
 }
-ALL = 83357
+ALL = 83048
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
