@@ -157,10 +157,9 @@ class Driver:
         if root and is_made_by_hand(function.__code__):
             self.record.refuse("code", *policy.refused_code(function.__code__, self.fullgraph))
             return False
-        before = {id(entry) for entry in entries}
         with capture_lock:
-            if any(id(entry) not in before and entry.program.check(locals_) is None for entry in entries):
-                return True  # another thread captured it while this one waited
+            if _other_threads_run() and _is_there(entries, locals_):
+                return True
             traced = policy.is_for_trace()
             pool = pool_of(self.backend.settings, function, locals_, root) if not traced else None
             if pool is not None and self._take_over(pool, entries, locals_):
@@ -475,6 +474,27 @@ class Driver:
 def _other_threads_run() -> bool:
     """Return whether another thread may have changed what was read since."""
     return len(sys._current_frames()) > 1
+
+
+class _Asked(threading.local):
+    """The entries that hold for a thread's last miss, which asked them once more."""
+
+    again: tuple[Any, ...] = ()
+
+
+_asked = _Asked()
+
+
+def _is_there(entries: list[Any], locals_: tuple[Any, ...]) -> bool:
+    """Return whether the entries are to be asked again: another thread may have captured it since this one's miss.
+
+    Once only: the guards of an entry that is for no call any more hold, too.
+    """
+    over = background.ready_entry(entries, locals_)
+    holding = tuple(id(entry) for entry in entries if entry is not over and entry.program.check(locals_) is None)
+    is_there = holding not in ((), _asked.again)
+    _asked.again = holding if is_there else ()
+    return is_there
 
 
 #: captures of one call that the same guard refuses alike, before that is nobody else's doing
