@@ -57,7 +57,7 @@ BUDGETS = {
     "bytecode": 2632,
     "cache": 3296,
     "calls": 1220,
-    "capture": 7728,
+    "capture": 7748,
     "exits": 2371,
     "export": 2217,
     "graph": 8006,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 776,
     "csrc": 13813,
 }
-ALL = 83048
+ALL = 83068
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
