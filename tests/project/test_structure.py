@@ -53,30 +53,30 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 BUDGETS = {
     "autograd": 1106,
     "backends": 4720,
-    "boundary": 5327,
+    "boundary": 5278,
     "bytecode": 2632,
     "cache": 3296,
     "calls": 1220,
     "capture": 7748,
     "exits": 2371,
     "export": 2217,
-    "graph": 8006,
-    "guards": 968,
+    "graph": 8011,
+    "guards": 969,
     "higher_order": 1497,
     "overriding": 1352,
     "packages": 1707,
-    "python": 2905,
-    "recording": 5167,
+    "python": 2907,
+    "recording": 5168,
     "rehearsal": 1653,
     "report": 2436,
     "substitutes": 4193,
     "surface": 4683,
     "torch_ports": 843,
-    "vocabulary": 2432,
+    "vocabulary": 2434,
     "modules beside them": 776,
     "csrc": 13813,
 }
-ALL = 83068
+ALL = 83030
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

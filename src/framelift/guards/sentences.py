@@ -17,6 +17,7 @@ from ..vocabulary.class_reads import module_of
 from ..vocabulary.origins import step_text
 from ..vocabulary.outside_exceptions import raise_outside
 from ..vocabulary.places import place_of
+from ..vocabulary.plain_types import SCALAR_MODULES
 from .kinds import TensorFacts, builtin_length, class_name, dict_keys, dunders, immutable_leaf, same_key, tensor_facts
 
 Line = str | tuple[types.CodeType, int]
@@ -81,8 +82,8 @@ def _a(name: str) -> str:
 
 
 def _is_scalar(value: Any) -> bool:
-    """Return whether it is a scalar of numpy's, whose text runs no code of the program."""
-    return module_of(type(value)) == "numpy" and hasattr(value, "dtype") and getattr(value, "shape", None) == ()
+    """Return whether it is a scalar of a library's, whose text runs no code of the program."""
+    return module_of(type(value)) in SCALAR_MODULES and hasattr(value, "dtype") and getattr(value, "shape", None) == ()
 
 
 def _check(old: tuple[Any, str], now: Any) -> str:

@@ -30,3 +30,5 @@ FUNCTIONS: set[type] = {types.FunctionType}
 #: objects of the program that a graph may be given; all else among its inputs are numbers
 OBJECTS = (torch.ScriptObject,)
 GIVEN = (torch.Tensor, *OBJECTS)
+#: modules whose scalars decide what an operator with them gives, and show themselves without code of a program
+SCALAR_MODULES: set[str] = set()

@@ -17,7 +17,7 @@ from ...vocabulary.class_reads import OF_CLASS_BODIES, flags_of, has_member, mem
 from ...vocabulary.origins import const
 from ...vocabulary.plain_types import FUNCTIONS
 from ...vocabulary.reasons import Interrupt
-from ..becomes.arrays import Array, numpy
+from ..becomes.arrays import ARRAY_OUTSIDE, Array
 from ..becomes.leaves import LEAF_TYPES, is_constant, is_leaf
 from ..becomes.opaque import Opaque, refused
 from ..gateway import let_in
@@ -327,7 +327,7 @@ def _of_builtin_type(builtin_type: type, name: str) -> Any:
 def class_attribute(world: World, cls: type, name: str) -> tuple[int, Any]:
     """How reads of `name` on internal instances of `cls` are answered (see `Answer` in rehearsal.h)."""
     if name in OF_CLASS_BODIES and issubclass(cls, (View, Array)):
-        return VALUE, _of_builtin_type(numpy.ndarray if issubclass(cls, Array) else cls.builtin_type, name)
+        return VALUE, _of_builtin_type(ARRAY_OUTSIDE if issubclass(cls, Array) else cls.builtin_type, name)
     getter = world.classes.lookup(cls, "__getattribute__")
     if getter is not object.__getattribute__ and is_a(getter, types.FunctionType):
         return NATIVE, None

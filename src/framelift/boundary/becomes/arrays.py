@@ -23,6 +23,8 @@ except ImportError:
 tnp: Any = numpy_functions if numpy is not None else None
 
 _Base: Any = object if tnp is None else tnp.ndarray
+#: the class of what arrays stand for
+ARRAY_OUTSIDE: Any = object if tnp is None else numpy.ndarray
 #: the globals of the modules of torch's own implementation: its code may ask an array for its tensor
 _SPACES = frozenset(
     id(vars(module))
@@ -60,7 +62,7 @@ class Array(_Base):
 
     @property  # type: ignore[misc]  # object's can be assigned to
     def __class__(self) -> type:
-        return numpy.ndarray
+        return ARRAY_OUTSIDE
 
     @property
     def tensor(self) -> torch.Tensor:

@@ -36,7 +36,8 @@ from ..world import World
 
 _MOST_ENTRIES = 2000
 _WRAPPERS = (staticmethod, classmethod)
-_FOUNDATIONS = frozenset({"torch", "framelift", "numpy", "sympy", "mpmath"})
+#: packages that torch stands on, and what has files of its own for their objects
+FOUNDATIONS = {"torch", "framelift", "sympy", "mpmath"}
 _CALLED = ("__call__", "forward", "backward", "setup_context")
 
 
@@ -53,7 +54,7 @@ def _is_own(module: Any) -> bool:
     framelift.
     """
     first = module.partition(".")[0] if type(module) is str else ""
-    return first not in _FOUNDATIONS and first not in sys.stdlib_module_names
+    return first not in FOUNDATIONS and first not in sys.stdlib_module_names
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

@@ -50,10 +50,9 @@ from .meanings import (
     opposite,
     raising,
     same_float,
-    same_text,
 )
 from .numbers import NUMBERS, Bool, Float, Int
-from .numpy_numbers import SCALARS, NumpyNumber, quiet
+from .numpy_numbers import SCALARS, NumpyNumber, quiet, same_text
 from .symbol_sources import source_called
 
 _off = DisableTorchFunction

@@ -125,11 +125,6 @@ def same_float(value: float, constant: float) -> bool:
     return indistinguishable(value, constant)
 
 
-def same_text(value: Any, text: str) -> bool:
-    """Return whether a scalar of numpy's prints as this one does."""
-    return repr(value) == text
-
-
 def opposite(func: Callable[..., Any]) -> Callable[..., bool]:
     """Return whether a comparison does not hold."""
 

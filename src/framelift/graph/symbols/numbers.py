@@ -24,6 +24,7 @@ import torch
 from ... import _core
 from ...vocabulary.class_reads import members_of, module_of, mro_of
 from ...vocabulary.own_code import first_above, own_file
+from ...vocabulary.plain_types import SCALAR_MODULES
 
 #: whose code keeps tables of new numbers, or carries such tables over: modules of torch, and files of framelift
 _KEEPING_TABLES = frozenset(
@@ -329,7 +330,7 @@ def _operand(number: Any, other: Any, name: str, first: bool = False) -> Any:
     cls = type(other)
     base = (
         None
-        if _is_number(other) or _is_numpys(other)
+        if _is_number(other) or _decides(other)
         else next((kind for kind in (int, float) if issubclass(cls, kind)), None)
     )
     if base is None or name not in members_of(base):
@@ -380,7 +381,7 @@ def _on_hints(func: Callable[..., Any], left: Any, right: Any) -> Any:
     asks_again = issubclass(kind, (int, float))
     if (
         asks_again
-        or _is_numpys(other)
+        or _decides(other)
         or native
         and (func not in _MIRRORED or hasattr(kind, "__float__") or kind is complex)
     ):
@@ -388,9 +389,9 @@ def _on_hints(func: Callable[..., Any], left: Any, right: Any) -> Any:
     return NotImplemented
 
 
-def _is_numpys(value: Any) -> bool:
-    """Return whether numpy decides what comes out: its scalars and arrays."""
-    return module_of(type(value)) == "numpy"
+def _decides(value: Any) -> bool:
+    """Return whether the operand's own module decides what comes out."""
+    return module_of(type(value)) in SCALAR_MODULES
 
 
 def _binary(func: Callable[..., Any], left: Any, right: Any) -> Any:
@@ -456,7 +457,6 @@ def _compare(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _cls in (Int, Float):
-    _cls.__array_ufunc__ = None  # numpy's own operators leave it to the methods here
     for _name in ("add", "sub", "mul", "floordiv", "mod"):
         for _swap in (False, True):
             setattr(_cls, f"__{'r' * _swap}{_name}__", _method(_binary, getattr(operator, _name), _swap))

@@ -17,6 +17,7 @@ import torch
 from ... import _core
 from ..._core import is_a
 from ...vocabulary.class_reads import mro_of, name_of
+from ...vocabulary.plain_types import SCALAR_MODULES
 from ...vocabulary.reasons import Interrupt
 from ...vocabulary.torch_code import is_torch_class
 from .numbers import ARITHMETIC, Float, Int, function_named
@@ -45,6 +46,11 @@ SCALARS: frozenset[type] = (
         }
     )
 )
+
+
+SCALAR_MODULES.add("numpy")
+for _cls in (Int, Float):
+    _cls.__array_ufunc__ = None  # numpy's own operators leave it to the methods of these
 
 
 class NumpyNumber(torch.SymFloat):
@@ -104,6 +110,11 @@ class NumpyNumber(torch.SymFloat):
 def quiet() -> Any:
     """Numpy says what it thinks of a calculation when that is done for the program, not before."""
     return numpy.errstate(all="ignore")
+
+
+def same_text(value: Any, text: str) -> bool:
+    """Return whether a scalar of numpy's prints as this one does."""
+    return repr(value) == text
 
 
 def _item(value: Any) -> Any:

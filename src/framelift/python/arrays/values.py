@@ -16,6 +16,7 @@ from ... import _core
 from ..._core import is_a
 from ...boundary.becomes.arrays import Array, Scalar, array_over, numpy, owns_memory, tensor_of
 from ...boundary.dynamism import UNGUARDED_NUMBERS
+from ...boundary.facts.unwatched_reads import FOUNDATIONS
 from ...boundary.gateway import let_in
 from ...boundary.import_rules import BASE_RULES, RULES, constant, let_in_opaque, rule
 from ...boundary.world import World
@@ -147,6 +148,7 @@ def _written_function(function: Any) -> WrittenForm:
     return WrittenForm("function of numpy", [module, name])
 
 
+FOUNDATIONS.add("numpy")
 OWN_NAMES[Array] = array_over.__module__, "Array"  # it passes for numpy's: it hides its module
 if numpy is not None:
     rule(numpy.ndarray)(_array)
