@@ -24,9 +24,7 @@ static PyObject* note_death(PyObject* liveness, PyObject*) {
 static MethodTable death({method<note_death, METH_O>("note_death")});
 
 bool init_liveness() {
-  Liveness_Type.tp_name = "framelift._core.Liveness";
-  Liveness_Type.tp_basicsize = sizeof(Liveness);
-  Liveness_Type.tp_flags = Py_TPFLAGS_DEFAULT;
+  define<Liveness>(Liveness_Type, "framelift._core.Liveness", nullptr, 0, nullptr);
   return PyType_Ready(&Liveness_Type) == 0;
 }
 

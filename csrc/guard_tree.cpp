@@ -16,23 +16,17 @@ namespace framelift {
 
 namespace {
 
-struct Name {
-  PyObject* const text;
-  explicit Name(const char* name) : text(PyUnicode_InternFromString(name)) {}
-  bool is(PyObject* other) const { return is_text(other, text); }
-};
-
 struct Names {
-  Name python_type{"python_type"}, tensor{"TENSOR"}, type{"TYPE"}, same{"SAME"}, joint{"JOINT"}, constant{"const"};
-  Name is{"IS"}, eq{"EQ"}, len{"LEN"}, keys{"KEYS"}, code{"CODE"}, lookup{"lookup"}, dict{"dict"}, locals{"<locals>"};
+  PyObject *python_type = interned("python_type"), *tensor = interned("TENSOR"), *type = interned("TYPE");
+  PyObject *same = interned("SAME"), *joint = interned("JOINT"), *constant = interned("const"), *is = interned("IS");
+  PyObject *eq = interned("EQ"), *len = interned("LEN"), *keys = interned("KEYS"), *code = interned("CODE");
+  PyObject *lookup = interned("lookup"), *dict = interned("dict"), *locals = interned("<locals>");
 };
 
 const Names& names() {
   static const Names made;
   return made;
 }
-
-Ref attribute(PyObject* object, const Name& name) { return Ref::steal(PyObject_GetAttr(object, name.text)); }
 
 // One guard, taken apart.
 struct Predicate {
@@ -107,8 +101,8 @@ bool Tree::add_guard(PyObject* guard) {
   taken.rank = PyLong_AsLong(rank);
   int number = add(origin.get());
   if (number < 0) return false;
-  if (names().same.is(taken.kind.get()) && add(taken.value.get()) < 0) return false;
-  if (names().joint.is(taken.kind.get())) {
+  if (is_text(taken.kind.get(), names().same) && add(taken.value.get()) < 0) return false;
+  if (is_text(taken.kind.get(), names().joint)) {
     if (!PyTuple_Check(taken.value.get()) || PyTuple_GET_SIZE(taken.value.get()) != 3) {
       PyErr_SetString(PyExc_ValueError, "JOINT takes a check, words and origins");
       return false;
@@ -141,12 +135,12 @@ Ref Tree::add_all(PyObject* origins) {
 bool Tree::settle_guards(Draft& draft) {
   std::vector<Ref> classes;
   for (const Predicate& guard : draft.guards)
-    if (names().tensor.is(guard.kind.get())) {
-      classes.push_back(attribute(guard.value.get(), names().python_type));
+    if (is_text(guard.kind.get(), names().tensor)) {
+      classes.push_back(Ref::steal(PyObject_GetAttr(guard.value.get(), names().python_type)));
       if (!classes.back()) return false;
     }
   for (size_t i = draft.guards.size(); i-- > 0 && !classes.empty();) {
-    if (!names().type.is(draft.guards[i].kind.get())) continue;
+    if (!is_text(draft.guards[i].kind.get(), names().type)) continue;
     for (const Ref& cls : classes) {
       int same = PyObject_RichCompareBool(draft.guards[i].value.get(), cls.get(), Py_EQ);
       if (same < 0) return false;
@@ -173,7 +167,7 @@ bool Tree::settle() {
     const Draft& draft = drafts_[(size_t)number];
     long rank = 99;
     for (const Predicate& guard : draft.guards) rank = std::min(rank, guard.rank);
-    roots.push_back({number, names().constant.is(draft.path.step), !draft.children.empty(), rank});
+    roots.push_back({number, is_text(draft.path.step, names().constant), !draft.children.empty(), rank});
   }
   std::stable_sort(roots.begin(), roots.end(),
                    [](const Root& a, const Root& b) { return a.urgency() > b.urgency(); });
@@ -203,8 +197,8 @@ Ref Tree::constant(const Predicate& guard) const {
     int index = index_of(origin);
     return Ref::steal(index < 0 ? nullptr : PyLong_FromLong(index));
   };
-  if (names().same.is(guard.kind.get())) return place(value);
-  if (!names().joint.is(guard.kind.get())) return Ref::new_ref(value);
+  if (is_text(guard.kind.get(), names().same)) return place(value);
+  if (!is_text(guard.kind.get(), names().joint)) return Ref::new_ref(value);
   Ref others = Ref::steal(PySequence_Fast(PyTuple_GET_ITEM(value, 2), "origins are a sequence"));
   if (!others) return nullptr;
   Ref indices = make_tuple(PySequence_Fast_GET_SIZE(others.get()),
@@ -283,19 +277,19 @@ PyObject* guard_tree(PyObject*, PyObject* args) {
 int tells(const GuardParts& guard) {
   const Names& n = names();
   PyObject *kind = guard.kind, *value = guard.value;
-  if (n.eq.is(kind))
+  if (is_text(kind, n.eq))
     return PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyTuple_Check(value) || PySlice_Check(value);
-  if (n.len.is(kind) || n.code.is(kind) || n.tensor.is(kind)) return 1;
-  bool is_identity = n.is.is(kind);
-  if ((is_identity || n.type.is(kind)) && PyType_Check(value))
+  if (is_text(kind, n.len) || is_text(kind, n.code) || is_text(kind, n.tensor)) return 1;
+  bool is_identity = is_text(kind, n.is);
+  if ((is_identity || is_text(kind, n.type)) && PyType_Check(value))
     return is_heap_type((PyTypeObject*)value)
-               ? PyUnicode_Contains(((PyHeapTypeObject*)value)->ht_qualname, n.locals.text)
+               ? PyUnicode_Contains(((PyHeapTypeObject*)value)->ht_qualname, n.locals)
                : 0;
   bool is_function = is_identity && PyFunction_Check(value);
-  if (!is_function && !n.keys.is(kind)) return 0;
+  if (!is_function && !is_text(kind, n.keys)) return 0;
   PathParts path;
   if (!take_apart(guard.origin, &path)) return -1;
-  return !(is_function ? n.lookup : n.dict).is(path.step);
+  return !is_text(path.step, is_function ? n.lookup : n.dict);
 }
 
 PyObject* telling_guards(PyObject*, PyObject* guards) {

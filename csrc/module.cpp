@@ -16,10 +16,6 @@ static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "framelift._core",
                                  "Native core of framelift: frame hook, probes, guard programs.", -1, nullptr};
 
 static PyObject* make_module() {
-#ifdef Py_GIL_DISABLED  // surface/native_core.py says so earlier
-  PyErr_SetString(PyExc_ImportError, "free-threaded builds of CPython are not supported; use a build with the GIL");
-  return nullptr;
-#endif
   Ref module = Ref::steal(PyModule_Create(&definition));
   if (!module) return nullptr;
   for (auto init :

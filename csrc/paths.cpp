@@ -19,8 +19,7 @@ struct PathObject {
   bool is_listed;  // among `steps`
 };
 static PyTypeObject Path_Type = {PyVarObject_HEAD_INIT(nullptr, 0)};
-// Keys of these are compared by identity: they may be unhashable.
-static PyObject* const name_const = interned("const");
+static PyObject* const name_const = interned("const");  // such keys are compared by identity: some have no hash
 
 static bool is_const(const PathObject* path) { return is_text(path->step, name_const); }
 

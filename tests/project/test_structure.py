@@ -74,9 +74,9 @@ BUDGETS = {
     "torch_ports": 843,
     "vocabulary": 2434,
     "modules beside them": 776,
-    "csrc": 13813,
+    "csrc": 13800,
 }
-ALL = 83030
+ALL = 83017
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 
