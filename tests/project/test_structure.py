@@ -59,7 +59,7 @@ BUDGETS = {
     "calls": 1220,
     "capture": 7748,
     "exits": 2371,
-    "export": 2217,
+    "export": 2222,
     "graph": 8011,
     "guards": 969,
     "higher_order": 1497,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 776,
     "csrc": 13800,
 }
-ALL = 83017
+ALL = 83022
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

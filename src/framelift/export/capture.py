@@ -43,8 +43,10 @@ class ExportedCall:
     operations: int = 0
 
 
-def capture(call: Call, dynamism: ExportDynamism, keep_functions: bool = False) -> ExportedCall:
-    """Rehearse the call and build its graph.
+def capture(
+    call: Call, dynamism: ExportDynamism, keep_functions: bool = False, made_as: Any = torch.fx.GraphModule
+) -> ExportedCall:
+    """Rehearse the call and build its graph, a `made_as`.
 
     `keep_functions`: autograd functions are nodes also where this call tracks no gradients.
     """
@@ -54,7 +56,7 @@ def capture(call: Call, dynamism: ExportDynamism, keep_functions: bool = False) 
         changed = [new for _, new in exit_.assigned]
         asked = [leaf for leaf in exit_.leaves if recorder.is_stand_in(leaf) or type(leaf) in NUMBERS]
         finished = recorder.finish([*asked, *changed])
-        builder = _ExportBuilder(call, session, finished)
+        builder = _ExportBuilder(call, session, finished, made_as)
         module = builder.build(exit_, len(asked))
         relied = relied_on(recorder.symbols, call) if recorder.symbols is not None else Relied({})
         return ExportedCall(module, exit_.spec, relied, [str(guard) for guard in session.guards], finished.n_ops)
@@ -84,7 +86,8 @@ def _strip(node: torch.fx.Node) -> None:
 class _ExportBuilder:
     """Rewrites a recorder's graph: its inputs become placeholders of the call, attributes, or sizes of these."""
 
-    def __init__(self, call: Call, session: Rehearsal, finished: Finished) -> None:
+    def __init__(self, call: Call, session: Rehearsal, finished: Finished, made_as: Any) -> None:
+        self.made_as = made_as
         self.call, self.session, self.finished = call, session, finished
         self.graph = torch.fx.Graph()
         self.attributes: dict[str, Any] = {}
@@ -175,7 +178,7 @@ class _ExportBuilder:
             root.add_module(name, child)
         for name, tensor in self.attributes.items():
             put(root, name, tensor)
-        made = torch.fx.GraphModule(root, self.graph)
+        made: torch.fx.GraphModule = self.made_as(root, self.graph)
         # copied in the graph's order, tensors as buffers
         for table in (made._modules, made._parameters, made._buffers):
             table.clear()
@@ -206,10 +209,11 @@ def _fill_stacks(graph: torch.fx.Graph, cls: type) -> None:
 
 def called_as(module: torch.fx.GraphModule, call: Call, spec: Any) -> None:
     """Give a graph over the call's leaves the program's signature, and its result this structure."""
-    from ..torch_ports.graphs import PyTreeCodeGen, PyTreeInfo
+    from ..torch_ports.graphs import LazyGraphModule, PyTreeCodeGen, PyTreeInfo
 
     module.graph._codegen = PyTreeCodeGen(PyTreeInfo(call.names, call.spec, spec))
     module.recompile()
+    LazyGraphModule.force_recompile(module)  # its signature is read
 
 
 def put(root: torch.nn.Module, path: str, tensor: Any, persistent: bool | None = None) -> None:

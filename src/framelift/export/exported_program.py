@@ -15,7 +15,7 @@ from ..capture.policy import BodyMet
 from ..exc import IncorrectUsage, NotImplementedHere, Unsupported, WrongValue
 from ..graph.metadata.live_fakes import leaving_none_open
 from ..torch_ports.autograd import is_functorch_wrapped_tensor
-from ..torch_ports.graphs import pytree
+from ..torch_ports.graphs import LazyGraphModule, pytree
 from ..torch_ports.modes import is_functional_tensor
 from .capture import ExportedCall, capture
 from .events import leaks_warned, noted
@@ -219,14 +219,14 @@ def _captured(call: Call, wanted: _Wanted) -> ExportedCall | None:
     None: it has sparse tensors, which rehearsals do not know.
     """
     try:
-        return capture(call, dynamism_of(call, wanted.dynamic_shapes), wanted.pre_dispatch)
+        return capture(call, dynamism_of(call, wanted.dynamic_shapes), wanted.pre_dispatch, LazyGraphModule)
     except Unsupported as error:
         if error.reason == "tensor-kind":
             return None
         if not wanted.pre_dispatch:
             raise
     # a function that this call asks no gradient of may have none
-    return capture(call, dynamism_of(call, wanted.dynamic_shapes))
+    return capture(call, dynamism_of(call, wanted.dynamic_shapes), made_as=LazyGraphModule)
 
 
 def _lowered(call: Call, wanted: _Wanted) -> tuple[Lowered, Any]:

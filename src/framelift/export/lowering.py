@@ -331,7 +331,7 @@ def _tidy(module: torch.fx.GraphModule) -> None:
     """Erase what torch's lowering leaves and nothing needs: regions without operations, which cannot be loaded, and
     copies of a tensor to itself, which autograd takes for a write.
     """
-    region = torch.ops.higher_order.wrap_with_set_grad_enabled
+    region, count = torch.ops.higher_order.wrap_with_set_grad_enabled, len(module.graph.nodes)
     for node in reversed(module.graph.nodes):
         if node.users or node.target not in (region, torch.ops.aten.copy_.default):
             continue
@@ -345,7 +345,8 @@ def _tidy(module: torch.fx.GraphModule) -> None:
             module.graph.erase_node(node)
             if second.op == "get_attr" and not second.users:
                 module.graph.erase_node(second)
-    module.recompile()
+    if len(module.graph.nodes) != count:
+        module.recompile()
 
 
 def _is_empty(body: torch.fx.GraphModule) -> bool:
