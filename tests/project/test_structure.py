@@ -53,7 +53,7 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 BUDGETS = {
     "autograd": 1106,
     "backends": 4720,
-    "boundary": 5278,
+    "boundary": 5280,
     "bytecode": 2632,
     "cache": 3296,
     "calls": 1220,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 776,
     "csrc": 13800,
 }
-ALL = 83022
+ALL = 83024
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

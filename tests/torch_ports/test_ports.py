@@ -165,3 +165,17 @@ def test_programs_are_right_without_a_part() -> None:
     assert list(answers) == SOME
     wrong = {name: answer for name, answer in answers.items() if not re.match("right|refused: torch ", answer)}
     assert not wrong
+
+
+#: public modules of torch that the oldest version lacks
+NEWER = {"torch.fx.experimental.dynamic_spec"}
+
+
+@pytest.mark.parametrize("module", NEWER)
+def test_a_module_that_the_oldest_torch_lacks_is_imported_where_it_is_used(module: str) -> None:
+    importing = [
+        str(path.relative_to(ROOT))
+        for path in SOURCE.rglob("*.py")
+        if any(isinstance(node, ast.ImportFrom) and node.module == module for node in ast.parse(path.read_text()).body)
+    ]
+    assert not importing

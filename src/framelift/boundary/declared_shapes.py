@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import inspect
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.fx.experimental.dynamic_spec import ShapesSpec
 
 from .. import _core
 from .._core import is_a
@@ -20,6 +19,9 @@ from ..exc import ConstraintViolation
 from ..graph.symbols.meanings import NO_MARKS, Marks
 from ..vocabulary.origins import Origin
 from ..vocabulary.reasons import Interrupt
+
+if TYPE_CHECKING:
+    from torch.fx.experimental.dynamic_spec import ShapesSpec
 
 #: where a module's own parts are, as attributes of it
 _TABLES = ("_modules", "_parameters", "_buffers")
