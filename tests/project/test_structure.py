@@ -52,7 +52,7 @@ LIMIT_FILE, LIMIT_FUNCTION, LIMIT_FOLDER = 600, 80, 27
 #: that makes a package smaller lowers its number, and lines that move to another package move in this table, too.
 BUDGETS = {
     "autograd": 1106,
-    "backends": 4720,
+    "backends": 4763,
     "boundary": 5280,
     "bytecode": 2632,
     "cache": 3296,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 776,
     "csrc": 13800,
 }
-ALL = 83024
+ALL = 83067
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

@@ -22,6 +22,7 @@ from ..torch_ports.graphs import LazyGraphModule
 from . import second_tier, warm_start, written_inputs
 from .disk_caches import accepted_by_caches, caching_floats
 from .elsewhere import NotPacked, fakes_of, pack
+from .kept_layouts import keep_layouts
 from .layers.layer_inputs import copied, group_calls_by_strides, inputs_checked_once
 from .layers.repeated_layers import fold_repeated_layers, one_schema_per_layer
 from .plain_graphs import compiled_or_plain
@@ -347,6 +348,7 @@ def _own(graph_module: GraphModule, example_inputs: Sequence[Any], folds_layers:
     }
     for node in copy.graph.find_nodes(op="placeholder"):
         node._dynamo_source = None
+    keep_layouts(copy)
     folds_layers = folds_layers and may_rewrite(LAYERS) and not takes_floats(graph_module)
     fewest = _FEWEST_LAYERS.get(config.repeated_layers) if folds_layers else None
     if fewest is not None and (folded := fold_repeated_layers(copy, fewest, for_memory=_needs_grad(example_inputs))):
