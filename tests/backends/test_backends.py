@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import framelift
-from framelift.backends.registry import compile_graph, lookup, names, register
+from framelift.backends.registry import compile_graph, list_backends, lookup, register
 from framelift.exc import BackendCompilerFailed, InvalidBackend
 from framelift.recording.recorder import Finished, TapeRecorder
 
@@ -134,7 +134,7 @@ def test_mutated_aliases() -> None:
 
 
 def test_registry() -> None:
-    assert {"eager", "aot_eager", "inductor"} <= set(names())
+    assert {"eager", "aot_eager", "inductor"} <= set(list_backends(None))
     with pytest.raises(InvalidBackend, match="'inductor'"):
         lookup("inducto")
     with pytest.raises(InvalidBackend, match="registered are"):
@@ -150,7 +150,7 @@ def test_registry() -> None:
         calls.append((len(example_inputs), options))
         return graph_module.forward
 
-    assert "mine" in names() and lookup("mine") is mine and lookup(mine) is mine
+    assert "mine" in list_backends(None) and lookup("mine") is mine and lookup(mine) is mine
     finished = record(lambda x: x + 1, torch.ones(2))
     found = lookup("mine", mode="fast", options={"a": 1})
     assert compile_graph(found, finished.graph_module, finished.inputs)(torch.ones(2))[0].tolist() == [2.0, 2.0]

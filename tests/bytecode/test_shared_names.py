@@ -86,7 +86,7 @@ def test_a_module_that_appears() -> None:
             return x + 2
 
     framelift.reset()
-    captured = compiled(program, fullgraph=True)
+    captured = compiled(program)  # the import that fails is a graph break
     try:
         assert captured(X).item() == 2
         module = types.SimpleNamespace(v=9, __name__="no_such_module")

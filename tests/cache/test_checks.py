@@ -43,10 +43,6 @@ def a_getter(x: torch.Tensor) -> Any:
     return x * VALUES["v"]((1, 2, 3))
 
 
-def bytes_of(x: torch.Tensor) -> Any:
-    return x * len(VALUES["v"]) + VALUES["v"][0]
-
-
 def a_day(x: torch.Tensor) -> Any:
     return x * VALUES["v"].days
 
@@ -88,7 +84,6 @@ ROWS: dict[str, tuple[Callable[..., Any], Callable[[], Any], Callable[[], Any]]]
     "numpy": (numpy_scalar, lambda: numpy.float64(2), lambda: numpy.float64(3)),
     "type of numpy": (numpy_scalar, lambda: numpy.float64(2), lambda: numpy.float32(2)),
     "getter": (a_getter, lambda: operator.itemgetter(1), lambda: operator.itemgetter(2)),
-    "bytes": (bytes_of, lambda: bytearray(b"ab"), lambda: bytearray(b"cb")),
     "day": (a_day, lambda: datetime.timedelta(days=2), lambda: datetime.timedelta(days=3)),
     "slot": (a_slot, lambda: slotted(a=1), lambda: slotted(a=1, b=2)),
     "subclass of int": (own_number, lambda: Own(3), lambda: Own(4)),

@@ -290,7 +290,7 @@ def test_a_report_names_equal_graphs() -> None:
     first, second = [framelift.compile(Tagged(tag), backend="aot_eager") for tag in "ab"]
     first(X), second(X)
     assert [c.shares_graph for f in second.report().functions for c in f.captures] == [True]
-    assert "with a graph that was compiled before" in second.report().to_text()
+    assert "with a graph compiled before, for an equal one" in second.report().to_text()
 
 
 # ---- what is not -----------------------------------------------------------------------------------------------------

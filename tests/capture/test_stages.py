@@ -166,4 +166,5 @@ def test_nothing_else_wraps_entries() -> None:
         )
         for name in names
     }
-    assert users == {name: ["stages.py"] for name in names}
+    only = {name: ["stages.py"] for name in names}
+    assert users == {**only, "putting_back": ["stages.py", "symbolic_entries.py"]}  # which asks, and runs nothing

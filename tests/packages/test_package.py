@@ -158,7 +158,7 @@ def test_what_cannot_be_packaged(tmp_path: Path) -> None:
         framelift.save_package(made, path)
     with pytest.raises(framelift.exc.Unsupported):
         framelift.save_package(compiled(breaking), path, calls=[((x,), {})])
-    with pytest.raises(TypeError, match="not function"):
+    with pytest.raises(TypeError, match="what framelift.compile returned, not a function"):
         framelift.save_package(double, path)
     with pytest.raises(PackageError, match="load_package.path, model. takes the module"):
         framelift.save_package(compiled(model()), path, calls=[((torch.ones(2, 4),), {})])

@@ -312,6 +312,7 @@ class Driver:
         code = function.__code__
         info = Capture(code.co_qualname, code.co_filename, code.co_firstlineno, root, owner=policy.owner_of(locals_))
         info.names = names_below(function, locals_[0] if locals_ else None) if root else names_inside(function)
+        info.thread = threading.get_ident()
         info.compile_id, info.code_ref = CompileContext.current_compile_id(), weakly(code)
         info.resumed = resumed_from(self.breaks, code)
         if root:
@@ -488,10 +489,14 @@ _asked = _Asked()
 def _is_there(entries: list[Any], locals_: tuple[Any, ...]) -> bool:
     """Return whether the entries are to be asked again: another thread may have captured it since this one's miss.
 
-    Once only: the guards of an entry that is for no call any more hold, too.
+    Once only: guards may hold of an entry that is not for the call all the same.
     """
     over = background.ready_entry(entries, locals_)
-    holding = tuple(id(entry) for entry in entries if entry is not over and entry.program.check(locals_) is None)
+    holding = tuple(
+        id(entry)
+        for entry in entries
+        if entry is not over and entry.info.thread != threading.get_ident() and entry.program.check(locals_) is None
+    )
     is_there = holding not in ((), _asked.again)
     _asked.again = holding if is_there else ()
     return is_there

@@ -156,6 +156,7 @@ class Capture(Note):
     """One capture: what `entry.info` holds."""
 
     owner: Owner[Any] | None = None  # the module whose method was captured
+    thread: int = 0  # the one that captured it
     compile_id: Any = None  # torch's CompileId, as its logs and traces show it
     code_ref: Callable[[], Any] | None = None
     graph_module: Any = None
