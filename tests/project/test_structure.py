@@ -57,7 +57,7 @@ BUDGETS = {
     "bytecode": 2632,
     "cache": 3296,
     "calls": 1220,
-    "capture": 7748,
+    "capture": 7756,
     "exits": 2371,
     "export": 2222,
     "graph": 8011,
@@ -66,7 +66,7 @@ BUDGETS = {
     "overriding": 1352,
     "packages": 1707,
     "python": 2907,
-    "recording": 5168,
+    "recording": 5170,
     "rehearsal": 1653,
     "report": 2436,
     "substitutes": 4193,
@@ -76,7 +76,7 @@ BUDGETS = {
     "modules beside them": 776,
     "csrc": 13800,
 }
-ALL = 83067
+ALL = 83077
 WITHOUT_TEST = 366  # source files without a test at their path
 ROOM = 300  # a budget that is further above is lowered
 

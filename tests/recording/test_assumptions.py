@@ -543,3 +543,22 @@ def test_a_write_behind_numbers_that_are_compared() -> None:
             except ValueError as error:
                 seen.append([str(error), x.tolist()])
         assert seen[0] == seen[1]
+
+
+SAYS = torch.tensor(True)
+
+
+def test_what_only_the_assumed_side_raises_is_not_expected() -> None:
+    """Eager mode takes the other side, whose exception is handled."""
+
+    def f(obj, x):
+        try:
+            if bool(SAYS):
+                raise ValueError("no")
+            del obj.missing
+        except ValueError:
+            x = x + 1
+        return x.sin()
+
+    with framelift.config.patch(strict=True):
+        check(f, type("Empty", (), {})(), torch.ones(2), calls=2, captures=None, graphs=None, breaks=None)

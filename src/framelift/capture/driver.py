@@ -359,7 +359,9 @@ class Driver:
             if is_a(stop, Interrupt) and stop.reason.id in ("active-mode", "active-transform"):
                 return None, info  # about the moment of the call, not about the program: nothing to remember
         if compiled is None:
-            raises = left_words(stop, first.end.left_at) if stop is not None and not is_a(stop, Interrupt) else None
+            raises = None  # expected of nothing that was captured on an assumption, which eager mode may not meet
+            if stop is not None and not is_a(stop, Interrupt) and not first.recorder.assumptions.any:
+                raises = left_words(stop, first.end.left_at)
             run, inputs, lines = plain_entry(session, info, raises)
             externals: list[Any] = []
             info.replayable = info.replayable or raises is not None

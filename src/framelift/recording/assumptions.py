@@ -101,6 +101,7 @@ def assume(recorder: Recorder, tensor: torch.Tensor, truth: bool) -> bool:
     if device in recorder.assumptions.violated:
         wrong = recorder.record(target_of(torch.logical_or), (recorder.assumptions.violated[device], wrong), {})
     recorder.assumptions.violated[device] = wrong
+    recorder.assumptions.any = True
     return True
 
 
@@ -152,7 +153,7 @@ def assume_of_numbers(recorder: Recorder, condition: Bool) -> bool | None:
     held = condition if truth else condition.home.negated(condition)
     condition.home.expect(held)
     assertion(recorder, held, "the program raises otherwise")
-    recorder.assumptions.assumed = True
+    recorder.assumptions.any = recorder.assumptions.assumed = True
     return truth
 
 

@@ -66,6 +66,7 @@ class Policy:
 class Assumptions:
     """What the graph takes for granted, and looks at when it runs."""
 
+    any: bool = False  # also what the graph looks at on the way
     assumed: bool = False  # the graph asserts what was assumed of numbers
     undoes: bool = False  # inputs are written to by the time that an assumption may be found wrong
     violated: dict[torch.device, torch.Tensor] = field(default_factory=dict)  # true where an assumption was wrong
