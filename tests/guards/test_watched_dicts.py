@@ -234,6 +234,7 @@ def _exhausted() -> Iterator[str]:
     yield f"sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'every_change', {__file__!r}]))"
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="dictionaries have no versions: guards are asked in each call")
 def test_without_a_watcher_of_its_own() -> None:
     done = subprocess.run([sys.executable, "-c", "\n".join(_exhausted())], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -88,7 +88,7 @@ class InstanceDict(LazyLookup, dict):
         if is_a(name, str):
             return instance_entry(self._world, self._obj, name)
         if type(name).__hash__ is None or type(name) is tuple:  # raises where there is none
-            hash(name)
+            {}.get(name)  # in the words of a dictionary
         return ABSENT
 
     def _writable(self, name: Any) -> None:
