@@ -4,6 +4,7 @@
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <cxxabi.h>
 
 #include <cstddef>
 #include <type_traits>
@@ -23,18 +24,17 @@ struct Barrier;
 
 template <auto function, typename Result, typename... Args>
 struct Barrier<function, Result (*)(Args...)> {
-  static Result call(Args... args) noexcept {
+  static Result call(Args... args) {
     try {
       return function(args...);
+    } catch (abi::__forced_unwind&) {
+      throw;  // so CPython ends a thread that asks for the GIL when the process is ending
     } catch (...) {
       if constexpr (std::is_void_v<Result>) {
         report_cpp_exception();
       } else {
         raise_cpp_exception();
-        if constexpr (std::is_pointer_v<Result>)
-          return nullptr;
-        else
-          return (Result)-1;
+        return (Result)(intptr_t)(std::is_pointer_v<Result> ? 0 : -1);
       }
     }
   }

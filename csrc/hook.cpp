@@ -356,7 +356,7 @@ static void give(Frame* frame) {
   }
 }
 
-static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) noexcept {
+static PyObject* evaluate(PyThreadState* ts, Frame* frame, int throwflag) {  // threads that outlive Python unwind it
   CalledFromPython counted(ts);
   if (is_chain_test()) return _PyEval_EvalFrameDefault(ts, frame, throwflag);
   switch (tls.mode) {
