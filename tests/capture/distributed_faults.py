@@ -194,12 +194,9 @@ def slow(compile: Any) -> Any:
     return found
 
 
-@program
-def backend_fails(compile: Any) -> Any:
-    def plain(x: Any) -> Any:
-        return x * summed(x)
-
-    run, found = compile(plain, fails=True), []
+def or_plain(run: Any, plain: Any) -> list[Any]:
+    """Return the results of three calls; a call that framelift refuses is made plainly."""
+    found = []
     for i in range(3):
         x = data(i)
         try:
@@ -207,6 +204,14 @@ def backend_fails(compile: Any) -> Any:
         except framelift.exc.FrameliftError:
             found.append(plain(x))
     return found
+
+
+@program
+def backend_fails(compile: Any) -> Any:
+    def plain(x: Any) -> Any:
+        return x * summed(x)
+
+    return or_plain(compile(plain, fails=True), plain)
 
 
 @program
@@ -219,14 +224,7 @@ def not_captured(compile: Any) -> Any:
             framelift.graph_break()
         return x + total
 
-    run, found = compile(plain, fullgraph=True), []
-    for i in range(3):
-        x = data(i)
-        try:
-            found.append(run(x))
-        except framelift.exc.FrameliftError:
-            found.append(plain(x))
-    return found
+    return or_plain(compile(plain, fullgraph=True), plain)
 
 
 @program
@@ -244,7 +242,7 @@ def loads_from_disk(compile: Any) -> Any:
 
 
 def message() -> str:
-    """What a rank is told where another one cannot compile."""
+    """Return the error that a rank gets where another one cannot compile."""
 
     def body(x: Any) -> Any:
         if odd():
